@@ -73,7 +73,7 @@ def select_rows(
 
 @data.command()
 @corpus_argument
-@click.option("--coverage", is_flag=True, help="Show how well problems are covered, and the shipped dataset's goals.")
+@click.option("--coverage", is_flag=True, help="Show how well problems are covered.")
 @json_option
 def info(path: tuple[str, ...], coverage: bool, as_json: bool) -> None:
     """Say what a corpus holds."""
@@ -111,7 +111,6 @@ def info(path: tuple[str, ...], coverage: bool, as_json: bool) -> None:
 
 
 def _show_coverage(corpus: Corpus, as_json: bool) -> None:
-    from kbench.loaders.card.sections import goal_row
     from kbench.loaders.summary.coverage import coverage_of
     from kbench.loaders.summary.timed import timed
 
@@ -120,10 +119,9 @@ def _show_coverage(corpus: Corpus, as_json: bool) -> None:
     if gpu:
         click.echo(f"kernels as measured on {gpu}", err=True)
     if as_json:
-        echo_json(found.to_json())
+        echo_json(dataclasses.asdict(found))
         return
-    head = ("property", "aim", "found", "reached")
-    for line in layout([dict(zip(head, goal_row(goal), strict=True)) for goal in found.goals], width=60):
+    for line in layout([{"property": figure.what, "found": figure.text} for figure in found.figures], width=60):
         click.echo(line)
 
 

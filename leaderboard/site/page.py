@@ -17,7 +17,7 @@ from kbench.leaderboard.scoring.rank import OVERALL_RULE, Headline, Place, rank_
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.scoring.score import PAGE_FACETS
 from kbench.leaderboard.site.shards import packed, shortened
-from kbench.loaders.card.datasheet import CITATION
+from kbench.loaders.card.provenance import SHEET
 from kbench.schemas import Forecast, Submission, json_schema
 
 HERE = Path(__file__).parent
@@ -70,7 +70,7 @@ def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[st
             track: [_place(place, names, headline(track).sign) for place in rank_track(found)]
             for track, found in headlines.items()
         },
-        "citation": CITATION,
+        "citation": SHEET.citation,
         "paper": PAPER,
         "rule": OVERALL_RULE,
         "entries": entries,

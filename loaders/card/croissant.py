@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kbench.loaders.card import datasheet
-from kbench.loaders.card.provenance import provenance_of, sheet_of
+from kbench.loaders.card.provenance import EXECUTION, Sheet, provenance_of, sheet_of
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.fingerprint import corpus_fingerprint, dataset_version
@@ -74,7 +73,7 @@ def croissant(corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def responsible(counts: Counts, sheet: datasheet.Sheet) -> dict[str, Any]:
+def responsible(counts: Counts, sheet: Sheet) -> dict[str, Any]:
     """The responsible-AI and provenance statements."""
     span = [date for date in (counts.first_measured, counts.last_measured) if date]
     origins = ", ".join(counts.origins) or "none"
@@ -86,7 +85,7 @@ def responsible(counts: Counts, sheet: datasheet.Sheet) -> dict[str, Any]:
         "rai:dataPreprocessingProtocol": [sheet.preprocessing],
         "rai:dataUseCases": [sheet.use_cases],
         "rai:dataBiases": [sheet.biases],
-        "rai:dataLimitations": [sheet.limitations, datasheet.EXECUTION],
+        "rai:dataLimitations": [sheet.limitations, EXECUTION],
         "rai:dataSocialImpact": sheet.social_impact,
         "rai:personalSensitiveInformation": [sheet.personal],
         "rai:dataReleaseMaintenancePlan": sheet.maintenance,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 
-from kbench.loaders.card.errata import Erratum, errata_of
+import yaml
+
 from kbench.loaders.card.plots import render_plots
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.summary.coverage import Coverage, coverage_of
@@ -13,9 +16,28 @@ from kbench.loaders.summary.ledger import Costs, costs_of
 from kbench.loaders.summary.repeats import Repeats, repeats_of
 from kbench.loaders.summary.timed import Timed, timed
 from kbench.loaders.summary.trust import Trust, trust_of
+from kbench.schemas import Status
 
 PEAKS = 10
 """How many of the largest speedups are shown and explained."""
+UNEXPLAINED = "No explanation has been written yet: treat this figure with suspicion."
+
+
+@cache
+def weaknesses() -> Mapping[str, str]:
+    """What the PyTorch reference of a problem does badly, by problem."""
+    return _texts("weaknesses.yaml")
+
+
+@cache
+def errata() -> Mapping[str, str]:
+    """What is wrong with kernels that a release calls correct, by kernel id."""
+    return _texts("errata.yaml")
+
+
+def _texts(name: str) -> dict[str, str]:
+    texts: dict[str, str] = yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    return texts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,6 +49,20 @@ class Peak:
     backend: str
     runtime_us: float
     speedup: float
+
+    @property
+    def reason(self) -> str:
+        """What the reference does badly."""
+        return weaknesses().get(self.problem_id, UNEXPLAINED)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Erratum:
+    """A kernel that is recorded as correct and is not."""
+
+    kernel_id: str
+    problem_id: str
+    wrong: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,3 +116,12 @@ def peaks_of(kernels: Timed, number: int = PEAKS) -> tuple[Peak, ...]:
         )
         for position in best[:number]
     )
+
+
+def errata_of(corpus: Corpus) -> tuple[Erratum, ...]:
+    """The errata that a corpus has, in the order of their problems."""
+    rows = corpus.table(
+        "kernels", columns=["kernel_id", "problem_id"], kernel_id=list(errata()), status=Status.OK.value
+    )
+    found = {Erratum(row["kernel_id"], row["problem_id"], errata()[row["kernel_id"]]) for row in rows.to_pylist()}
+    return tuple(sorted(found, key=lambda one: (one.problem_id, one.kernel_id)))

@@ -10,14 +10,20 @@ import dataclasses
 from array import array
 from collections import defaultdict
 from collections.abc import Mapping
+from pathlib import Path
 
-from kbench.loaders.card import datasheet
+import yaml
+
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.summary.counts import distinct
 
 OURS = "kbench"
 """The origin of rows that kbench measured."""
 NOT_STATED = "not stated"
+_TEXTS = yaml.safe_load(Path(__file__).with_name("sheets.yaml").read_text(encoding="utf-8"))
+LICENCE: str = _TEXTS["license"]
+EXECUTION: str = _TEXTS["execution"]
+"""What to know before running a kernel."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,13 +56,13 @@ class Provenance:
     def licence_word(self) -> str:
         """The licence in the Hub's words."""
         if self.ours:
-            return datasheet.LICENSE_NAME.lower()
+            return LICENCE.lower()
         return self.licence.lower() if self.licence else "unknown" if None in self.licences else "other"
 
     def licence_text(self) -> str:
         """What may be done with the rows."""
         if self.ours:
-            return f"[{datasheet.LICENSE_NAME}]({datasheet.LICENSE_URL}); each row names its origin and licence."
+            return f"[{LICENCE}]({_TEXTS['ours']['license_url']}); each row names its origin and licence."
         unstated = sum(count for (_, licence), count in self.groups.items() if licence is None)
         stated = sorted(licence for licence in self.licences if licence is not None)
         parts = [f"Licences stated for kernels: {', '.join(stated)}."] if stated else []
@@ -80,44 +86,45 @@ def provenance_of(corpus: Corpus) -> Provenance:
     return Provenance(dict(sorted(found.items(), key=str)))
 
 
-def sheet_of(provenance: Provenance) -> datasheet.Sheet:
-    """What has to be said about a corpus and cannot be counted."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """What has to be said about one corpus and cannot be counted; the texts are in sheets.yaml."""
+
+    name: str
+    title: str
+    summary: str
+    motivation: str
+    composition: str
+    distribution: str
+    collection: str
+    missing: str
+    precision: str
+    preprocessing: str
+    use_cases: str
+    biases: str
+    limitations: str
+    social_impact: str
+    personal: str
+    maintenance: str
+    license_url: str
+    creator: str
+    citation: str | None = None
+    generated_by: str | None = None
+    """Who made the rows; None where the rows say it."""
+
+
+SHEET = Sheet(**_TEXTS["ours"])
+"""The texts of kbench's own dataset."""
+
+
+def sheet_of(provenance: Provenance) -> Sheet:
+    """The texts of a corpus, by whose data it is."""
     if provenance.ours:
-        return datasheet.OURS
-    told = ", ".join(provenance.origins)
-    mixed = OURS in provenance.origins
-    ours = "kbench measured the rows whose origin is kbench, and none of the others." if mixed else (
-        "kbench measured none of them and verified none of them."
-    )  # fmt: skip
-    return datasheet.Sheet(
-        name="kbench-import",
-        title="Imported kernels",
-        summary=f"GPU kernels with measurements that were made elsewhere, imported from: {told}. {ours}",
-        motivation="To forecast, compare and re-measure kernels that others published, beside kbench's own dataset.",
-        composition="failed and unmeasured kernels are kept as their origins state them.",
-        distribution="By whoever imported it; kbench does not distribute it.",
-        collection=(
-            "The kernels were written, verified and timed by their origins, with methods that kbench does not know and "
-            "did not check. `kbench data import` read the files, converted times to microseconds, and checked that "
-            "figures which state the same agree. import.json lists what was read, what was left out and why."
-        ),
-        missing="What an origin does not state is null, never a guess.",
-        precision="No intervals are known unless a row has them; `env_id` is null where kbench did not measure.",
-        preprocessing=(
-            "All imported rows are in the split that the import was told. Pairs were drawn by hashes of ids. Nothing "
-            "was done about near-duplicates across origins. Speedups are labelled with half-octave bins."
-        ),
-        use_cases="Rating forecasters on kernels of other origins; re-measuring published kernels.",
-        biases="What the origins chose to publish: often the best kernels, the correct ones, or those of one model.",
-        limitations=(
-            "Runtimes hold for the origins' machines, software and sizes, which are known only as far as rows state "
-            "them. Figures of different origins were taken by different methods and do not compare."
-        ),
-        social_impact="Not assessed.",
-        personal="Not checked: texts of kernels may name their authors.",
-        maintenance="None beyond what the importer of the files does.",
-        license_url=provenance.licence or NOT_STATED,
-        citation=None,
-        creator=f"The origins of the rows: {told}",
-        generated_by=f"The origins of the rows ({told}), by methods of their own; imported by kbench.",
-    )
+        return SHEET
+    measured = "kbench measured none of them and verified none of them."
+    if OURS in provenance.origins:
+        measured = "kbench measured the rows whose origin is kbench, and none of the others."
+    facts = {
+        "origins": ", ".join(provenance.origins), "measured": measured, "licence": provenance.licence or NOT_STATED,
+    }  # fmt: skip
+    return Sheet(**{name: text.format(**facts) for name, text in _TEXTS["imported"].items()})

@@ -1,4 +1,4 @@
-"""How well a corpus covers its problems, beside what the shipped dataset aims at."""
+"""How well a corpus covers its problems."""
 
 from __future__ import annotations
 
@@ -17,19 +17,6 @@ from kbench.loaders.summary.timed import WRITERS, Timed
 BACKENDS = ("triton", "cuda")
 WELL, LEAST = 30, 10
 """Timed kernels that make a cell well covered, and covered at all."""
-AIMS: dict[str, float] = {
-    "kernels": 12_388,
-    "problems": 118,
-    "well_covered": 0.95,
-    "covered": 1.0,
-    "method_share": 0.1,
-    "written": 600,
-    "written_problems": 40,
-    "structures": 8,
-    "spread": 3,
-    "bin_share": 0.04,
-    "beaten": 0.6,
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,33 +34,34 @@ class ProblemCoverage:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Goal:
-    """One property, what is aimed at and what is there."""
+class CoverageFigure:
+    """One property of a corpus."""
 
     name: str
     what: str
-    aim: float
-    found: float
+    value: float
     share: bool = False
-    """Whether the figures are shares, shown in percent."""
+    """Whether the value is a share, shown in percent."""
 
     @property
-    def reached(self) -> bool:
-        """Whether the aim is met."""
-        return self.found >= self.aim
+    def text(self) -> str:
+        """The value, for people."""
+        if self.share:
+            return f"{self.value:.1%}"
+        return f"{self.value:,.0f}" if self.value == int(self.value) else f"{self.value:.2f}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Coverage:
-    """Every problem's coverage, and the goals."""
+    """Every problem's coverage, and figures over all of them."""
 
     problems: tuple[ProblemCoverage, ...]
-    goals: tuple[Goal, ...]
+    figures: tuple[CoverageFigure, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        goals = [dataclasses.asdict(goal) | {"reached": goal.reached} for goal in self.goals]
-        return {"goals": goals, "problems": [dataclasses.asdict(problem) for problem in self.problems]}
+    @property
+    def backends(self) -> list[str]:
+        """Every backend a kernel has."""
+        return sorted({name for problem in self.problems for name in problem.kernels}, reverse=True)
 
 
 def coverage_of(corpus: Corpus, kernels: Timed) -> Coverage:
@@ -84,7 +72,7 @@ def coverage_of(corpus: Corpus, kernels: Timed) -> Coverage:
         kernels: its timed kernels, of one GPU: runtimes on several would widen every problem's spread.
     """
     problems = tuple(_problems(corpus, kernels))
-    return Coverage(problems, tuple(_goals(corpus, kernels, problems)))
+    return Coverage(problems, tuple(_figures(corpus, kernels, problems)))
 
 
 def _problems(corpus: Corpus, kernels: Timed) -> Iterator[ProblemCoverage]:
@@ -106,29 +94,26 @@ def _problems(corpus: Corpus, kernels: Timed) -> Iterator[ProblemCoverage]:
         )
 
 
-def _goals(corpus: Corpus, kernels: Timed, problems: tuple[ProblemCoverage, ...]) -> Iterator[Goal]:
-    def goal(name: str, what: str, found: float, share: bool = False) -> Goal:
-        return Goal(name, what, AIMS[name], found, share)
-
+def _figures(corpus: Corpus, kernels: Timed, problems: tuple[ProblemCoverage, ...]) -> Iterator[CoverageFigure]:
     timed = [problem for problem in problems if problem.best_speedup is not None]
     cells = [problem.kernels[backend] for problem in problems for backend in BACKENDS]
     structures = [problem.structures[backend] for problem in problems for backend in BACKENDS]
     written = _written(kernels)
     methods = Counter({method: len(at) for (method,), at in kernels.groups("search_method")})
     bins = bins_of_test(corpus)
-    yield goal("kernels", "distinct kernels with status ok", len(numpy.unique(kernels.codes["kernel_id"])))
-    yield goal("problems", "problems with such kernels", len(timed))
-    yield goal("well_covered", f"cells (problem × backend) with at least {WELL}", _share(cells, WELL), True)
-    yield goal("covered", f"cells with at least {LEAST}", _share(cells, LEAST), True)
-    yield goal("method_share", "smallest share of a search method", _least_share(methods), True)
-    yield goal("written", "kernels written freely, not from templates", sum(written.values()))
-    yield goal("written_problems", "problems with kernels written freely", len(written))
-    yield goal("structures", "median of distinct structures in a cell", statistics.median(structures or [0]))
+    yield CoverageFigure("kernels", "distinct kernels with status ok", len(numpy.unique(kernels.codes["kernel_id"])))
+    yield CoverageFigure("problems", "problems with such kernels", len(timed))
+    yield CoverageFigure("well_covered", f"cells (problem × backend) with at least {WELL}", _share(cells, WELL), True)
+    yield CoverageFigure("covered", f"cells with at least {LEAST}", _share(cells, LEAST), True)
+    yield CoverageFigure("method_share", "smallest share of a search method", _least_share(methods), True)
+    yield CoverageFigure("written", "kernels written freely, not from templates", sum(written.values()))
+    yield CoverageFigure("written_problems", "problems with kernels written freely", len(written))
+    yield CoverageFigure("structures", "median of distinct structures in a cell", statistics.median(structures or [0]))
     spreads = [problem.spread or 0.0 for problem in timed]
-    yield goal("spread", "median within a problem of p95/p5 runtime", statistics.median(spreads or [0.0]))
-    yield goal("bin_share", "smallest share of a bin among test pairs", _least_share(bins), True)
+    yield CoverageFigure("spread", "median within a problem of p95/p5 runtime", statistics.median(spreads or [0.0]))
+    yield CoverageFigure("bin_share", "smallest share of a bin among test pairs", _least_share(bins), True)
     beaten = sum((problem.best_speedup or 0) > 1 for problem in timed)
-    yield goal("beaten", "problems whose best kernel beats PyTorch", beaten / max(len(timed), 1), True)
+    yield CoverageFigure("beaten", "problems whose best kernel beats PyTorch", beaten / max(len(timed), 1), True)
 
 
 def _share(cells: list[int], least: int) -> float:

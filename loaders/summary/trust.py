@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -89,6 +90,17 @@ class Trust:
     def disagreements(self) -> tuple[Compared, ...]:
         """Where the clocks differ by more than the harness's bound."""
         return tuple(one for one in self.compared if one.disagree)
+
+    @property
+    def median_gap_us(self) -> float:
+        """How far the two clocks lie apart, in the median."""
+        return statistics.median(one.gap_us for one in self.compared)
+
+    @property
+    def median_gap_share(self) -> float:
+        """How far they lie apart without that constant, as a share of the runtime, in the median."""
+        constant = self.median_gap_us
+        return statistics.median(abs(one.gap_us - constant) / one.runtime_us for one in self.compared)
 
 
 def trust_of(corpus: Corpus) -> Trust:

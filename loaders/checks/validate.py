@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,22 +32,37 @@ def validate(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) 
         advance: told how many rows were looked at since the last call.
     """
     issues: list[Issue] = []
-    parts: dict[str, list[Part]] = {name: [] for name in CONFIGS}
+    parts: dict[str, list[Part]] = {}
     for name in corpus.configs:
+        parts[name] = []
         for path, entry in corpus.select(name).files:
             table, found = _read(CONFIGS[name], path, entry)
             issues += found
             if table is not None:
                 parts[name].append((str(path), table))
-                issues += _file_issues(CONFIGS[name], str(path), entry, table)
+                issues += _file_issues(CONFIGS[name], str(path), table, entry.split)
             advance(entry.rows)
-    for name in corpus.configs:
-        issues += duplicates(CONFIGS[name], parts[name])
-    issues += reference_issues(parts)
-    issues += figure_issues(parts)
+    issues += relation_issues(parts)
     for folder in corpus.folders:
         issues += folder_issues(folder)
     return issues
+
+
+def table_issues(tables: Mapping[str, pa.Table]) -> list[Issue]:
+    """Everything wrong with rows in memory, by config; each table stands for a file of its config's name."""
+    issues: list[Issue] = []
+    for name, table in tables.items():
+        issues += _file_issues(CONFIGS[name], name, table, WHOLE)
+    return issues + list(relation_issues({name: [(name, table)] for name, table in tables.items()}))
+
+
+def relation_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
+    """What is wrong between rows, of one config and of several."""
+    every = {name: parts.get(name, []) for name in CONFIGS}
+    for name, tables in every.items():
+        yield from duplicates(CONFIGS[name], tables)
+    yield from reference_issues(every)
+    yield from figure_issues(every)
 
 
 def _read(config: Config, path: Path, entry: FileEntry) -> tuple[pa.Table | None, list[Issue]]:
@@ -62,14 +77,14 @@ def _read(config: Config, path: Path, entry: FileEntry) -> tuple[pa.Table | None
     return table, [Issue(str(path), None, *fault) for fault in manifest_faults(config, path, entry, table)]
 
 
-def _file_issues(config: Config, file: str, entry: FileEntry, table: pa.Table) -> Iterator[Issue]:
+def _file_issues(config: Config, file: str, table: pa.Table, split_of_file: str) -> Iterator[Issue]:
     yield from columns.column_issues(config, table, file)
     yield from columns.status_issues(table, file)
     yield from columns.interval_issues(table, file)
     yield from columns.sample_issues(table, file)
     if config.is_split:
         split = table.column("split")
-        allowed = list(config.splits) if entry.split == WHOLE else [entry.split]
+        allowed = list(config.splits) if split_of_file == WHOLE else [split_of_file]
         strange = pc.invert(pc.is_in(split, value_set=pa.array(allowed)))
         yield from rows_where(strange, file, "split", split, f"must be {' or '.join(allowed)} in this file")
     if config.name in ("kernels", "live"):

@@ -2,14 +2,12 @@
 
 import dataclasses
 import itertools
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kbench.loaders.checks.validate import validate
-from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.checks.validate import table_issues
+from kbench.loaders.corpus.conform import config_table
 from kbench.loaders.splits import HELD_OUT, pair_split
 from kbench.schemas import Kernel, Pair, PairKind
 from kbench.schemas.bins import bin_of
@@ -31,48 +29,44 @@ def sibling(build: Any, anchor: Kernel, candidate: Kernel, **changes: Any) -> Pa
     return pair
 
 
-def issues(path: Path, **rows: Any) -> list[tuple[str | None, str]]:
-    with CorpusWriter(path) as writer:
-        for config, records in rows.items():
-            writer.append(config, records)
-    return [(issue.field, issue.message) for issue in validate(Corpus.open(path))]
+def issues(**rows: Any) -> list[tuple[str | None, str]]:
+    tables = {config: config_table(config, records) for config, records in rows.items()}
+    return [(issue.field, issue.message) for issue in table_issues(tables)]
 
 
-def test_a_sibling_pair_is_the_ratio_of_its_kernels_times(build: Any, tmp_path: Path) -> None:
+def test_a_sibling_pair_is_the_ratio_of_its_kernels_times(build: Any) -> None:
     one, other = timed(build, 2)
     good = sibling(build, one, other)
-    assert issues(tmp_path / "good", kernels=[one, other], pairs=[good]) == []
+    assert issues(kernels=[one, other], pairs=[good]) == []
     swapped = sibling(build, one, other, speedup=1 / good.speedup, bin=bin_of(1 / good.speedup))
-    found = issues(tmp_path / "bad", kernels=[one, other], pairs=[swapped])
+    found = issues(kernels=[one, other], pairs=[swapped])
     assert [field for field, _ in found] == ["speedup"]
     assert "anchor time over candidate time" in found[0][1]
 
 
-def test_a_pair_is_compared_with_its_kernels_on_its_own_gpu(build: Any, tmp_path: Path) -> None:
+def test_a_pair_is_compared_with_its_kernels_on_its_own_gpu(build: Any) -> None:
     one, other = timed(build, 2)
     elsewhere = [build.kernel(kernel.step, gpu="NVIDIA B200", runtime_us=1.0, runtime_low_us=1.0, runtime_high_us=1.0)
                  for kernel in (one, other)]  # fmt: skip
-    assert issues(tmp_path / "c", kernels=[*elsewhere, one, other], pairs=[sibling(build, one, other)]) == []
+    assert issues(kernels=[*elsewhere, one, other], pairs=[sibling(build, one, other)]) == []
 
 
 @pytest.mark.parametrize(("anchor", "candidate"), list(itertools.product(HELD_OUT, HELD_OUT)))
-def test_the_column_form_of_a_pairs_split_agrees_with_the_row_form(
-    build: Any, tmp_path: Path, anchor: str, candidate: str
-) -> None:
+def test_the_column_form_of_a_pairs_split_agrees_with_the_row_form(build: Any, anchor: str, candidate: str) -> None:
     plain = timed(build, 2)
     one, other = (build.kernel(k.step, split=s) for k, s in zip(plain, (anchor, candidate), strict=True))
     pairs = [sibling(build, one, other, split=split, pair_id=f"{number:032x}") for number, split in enumerate(HELD_OUT)]
-    found = issues(tmp_path / "c", kernels=[one, other], pairs=pairs)
+    found = issues(kernels=[one, other], pairs=pairs)
     assert [field for field, _ in found] == ["split"] * (len(HELD_OUT) - 1)
     right = [pair for pair in pairs if pair.split == pair_split(anchor, candidate)]
-    assert issues(tmp_path / "right", kernels=[one, other], pairs=right) == []
+    assert issues(kernels=[one, other], pairs=right) == []
 
 
-def test_a_kernels_figures_are_geometric_means_over_its_workloads(build: Any, tmp_path: Path) -> None:
+def test_a_kernels_figures_are_geometric_means_over_its_workloads(build: Any) -> None:
     (kernel,) = timed(build, 1)
     rows = on_sizes(build, kernel, {"small": 4.0, "large": 0.25})
-    assert issues(tmp_path / "good", kernels=[kernel], measurements=rows) == []
-    found = issues(tmp_path / "bad", kernels=[kernel], measurements=rows[:1])
+    assert issues(kernels=[kernel], measurements=rows) == []
+    found = issues(kernels=[kernel], measurements=rows[:1])
     assert [field for field, _ in found] == ["runtime_us", "speedup"]
 
 
@@ -88,30 +82,30 @@ def on_sizes(build: Any, kernel: Kernel, factors: dict[str, float]) -> list[Any]
     ]  # fmt: skip
 
 
-def test_a_kernel_is_compared_only_where_every_workload_of_its_problem_was_measured(build: Any, tmp_path: Path) -> None:
+def test_a_kernel_is_compared_only_where_every_workload_of_its_problem_was_measured(build: Any) -> None:
     (kernel,) = timed(build, 1)
     plain = build.problem(kernel.problem_id)
     sizes = tuple(dataclasses.replace(plain.workloads[0], name=name) for name in ("small", "large"))
     problem = dataclasses.replace(plain, workloads=sizes)
     whole = on_sizes(build, kernel, {"small": 4.0, "large": 0.25})
-    assert issues(tmp_path / "whole", kernels=[kernel], measurements=whole, problems=[problem]) == []
-    assert issues(tmp_path / "some", kernels=[kernel], measurements=whole[:1], problems=[problem]) == []
+    assert issues(kernels=[kernel], measurements=whole, problems=[problem]) == []
+    assert issues(kernels=[kernel], measurements=whole[:1], problems=[problem]) == []
     strange = on_sizes(build, kernel, {"small": 4.0, "of_no_problem": 4.0})
-    assert issues(tmp_path / "strange", kernels=[kernel], measurements=strange, problems=[problem]) == []
+    assert issues(kernels=[kernel], measurements=strange, problems=[problem]) == []
     wrong = on_sizes(build, kernel, {"small": 4.0, "large": 4.0})
-    found = issues(tmp_path / "wrong", kernels=[kernel], measurements=wrong, problems=[problem])
+    found = issues(kernels=[kernel], measurements=wrong, problems=[problem])
     assert [field for field, _ in found] == ["runtime_us", "speedup"]
     sizeless = dataclasses.replace(plain, workloads=())
-    found = issues(tmp_path / "sizeless", kernels=[kernel], measurements=wrong, problems=[sizeless])
+    found = issues(kernels=[kernel], measurements=wrong, problems=[sizeless])
     assert [field for field, _ in found] == ["runtime_us", "speedup"], "no size is known to be missing"
 
 
-def test_rows_from_elsewhere_may_disagree(build: Any, tmp_path: Path) -> None:
+def test_rows_from_elsewhere_may_disagree(build: Any) -> None:
     one, other = timed(build, 2, origin="published", env_id=None)
     changes = {"origin": "published", "speedup": 7.0, "bin": bin_of(7.0), "split": "test"}
     pair = sibling(build, one, other, **changes)
     row = build.measurement(one, runtime_us=1.0, runtime_low_us=None, runtime_high_us=None, samples_us=None,
                             env_id=None, workload="published")  # fmt: skip
     problems = [build.problem("softmax")]
-    found = issues(tmp_path / "c", kernels=[one, other], pairs=[pair], measurements=[row], problems=problems)
+    found = issues(kernels=[one, other], pairs=[pair], measurements=[row], problems=problems)
     assert found == []

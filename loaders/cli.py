@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,12 +45,10 @@ def filter_options(command: F) -> F:
     """The facets, columns and conditions that choose rows."""
     options: list[Callable[[F], F]] = [
         click.option("--config", default="kernels", show_default=True, help="Which config of the dataset."),
-        click.option("--problem", multiple=True, help="Problem id. Repeatable, like the six options below."),
+        click.option("--problem", multiple=True, help="Problem id. Repeatable, like the four options below."),
         click.option("--backend", multiple=True, help="triton, cuda, config or torch."),
         click.option("--gpu", multiple=True, help="GPU name, or any unambiguous part such as H200."),
-        click.option("--search-method", multiple=True, help="random, hill_climb, evolve, puct, …"),
         click.option("--status", multiple=True, help="ok, compile_error, incorrect, …"),
-        click.option("--family", multiple=True, help="Problem family."),
         click.option("--split", multiple=True, help="train, validation, test, test_near, test_seen, or all."),
         click.option("--where", help="Such as: runtime_us < 10 and (source contains 'wgmma' or parent_id is null)."),
         click.option("--columns", help="Columns to take, separated by commas."),
@@ -165,15 +163,23 @@ def _telling(row: dict[str, Any], config: str, named: str) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name in chosen}
 
 
-@data.command(short_help="Check every row of a corpus.")
+@data.command(short_help="Check every row of a corpus, or prove its splits.")
 @corpus_argument
+@click.option("--splits", is_flag=True, help="Prove how far test kernels are from training kernels instead.")
 @json_option
-def validate(path: tuple[str, ...], as_json: bool) -> None:
-    """Check every row of a corpus; exit 1 when something is wrong."""
+def validate(path: tuple[str, ...], splits: bool, as_json: bool) -> None:
+    """Check every row of a corpus; exit 1 when something is wrong.
+
+    With --splits, prove that no held-out kernel has a near-duplicate in train, and how far splits by lineage lie from
+    it: exit 1 when a near-duplicate is found, test is too near, or recorded splits are not what the rule gives.
+    """
     from kbench.loaders.checks.columns import Issue
     from kbench.loaders.checks.validate import validate as find_issues
     from kbench.loaders.corpus.corpus import Corpus
 
+    if splits:
+        _prove_splits(Corpus.open(list(path) or None), as_json)
+        return
     try:
         corpus = Corpus.open(list(path) or None, check_files=False)
     except DataError as error:
@@ -181,29 +187,39 @@ def validate(path: tuple[str, ...], as_json: bool) -> None:
     else:
         with progress(sum(corpus.rows(name) for name in corpus.configs), "validating") as bar:
             issues = find_issues(corpus, bar.update)
-    _conclude("errors", issues, map(str, issues), "ok", as_json)
-
-
-def _conclude(noun: str, found: Sequence[Any], lines: Iterable[str], sound: str, as_json: bool) -> None:
-    """Print what a check found; exit 1 when it found something."""
     if as_json:
-        echo_json({"ok": not found, noun: [dataclasses.asdict(one) for one in found]})
+        echo_json({"ok": not issues, "errors": [dataclasses.asdict(issue) for issue in issues]})
     else:
-        for line in lines:
-            click.echo(line)
-        click.echo(f"{len(found)} {noun}" if found else sound)
-    sys.exit(1 if found else 0)
+        click.echo("\n".join([*map(str, issues), f"{len(issues)} errors" if issues else "ok"]))
+    sys.exit(1 if issues else 0)
+
+
+def _prove_splits(corpus: Corpus, as_json: bool) -> None:
+    from kbench.loaders.checks.splits_proof import SplitViolation, check_splits, shapes
+    from kbench.loaders.splits.distances import distances
+
+    with progress(corpus.rows("kernels"), "reading sources") as bar:
+        known = shapes(corpus, bar.update)
+    violations = check_splits(corpus, known)
+    survey = distances(corpus, {kernel: shape.stripped for kernel, shape in known.items()})
+    violations += [SplitViolation("lineage", name, message) for name, message in survey.violations]
+    rows = [dataclasses.asdict(one) for one in survey.splits]
+    if as_json:
+        found = [dataclasses.asdict(violation) for violation in violations]
+        echo_json({"ok": not violations, "splits": rows, "violations": found})
+    else:
+        verdict = f"{len(violations)} violations" if violations else f"ok: {len(known):,} kernels"
+        click.echo("\n".join([*layout(rows), *(violation.message for violation in violations), verdict]))
+    sys.exit(1 if violations else 0)
 
 
 @data.command(short_help="Print or rewrite the dataset card.")
 @corpus_argument
-@click.option("--croissant", is_flag=True, help="Print the Croissant metadata instead.")
 @click.option("--write", is_flag=True, help="Rewrite card, plots, cost ledger and metadata in the corpus folder.")
 @json_option
-def card(path: tuple[str, ...], croissant: bool, write: bool, as_json: bool) -> None:
+def card(path: tuple[str, ...], write: bool, as_json: bool) -> None:
     """Print the dataset card, generated from the data, or rewrite it with its plots and metadata."""
     from kbench.loaders.card.card import front_matter, render_card
-    from kbench.loaders.card.croissant import render_croissant
     from kbench.loaders.corpus.corpus import Corpus
     from kbench.loaders.summary.counts import count
 
@@ -219,38 +235,7 @@ def card(path: tuple[str, ...], croissant: bool, write: bool, as_json: bool) -> 
             echo_json({"path": str(folder), "fingerprint": fingerprint})
         else:
             click.echo(f"card, plots, ledger and metadata written to {folder}")
-    elif croissant:
-        click.echo(render_croissant(corpus), nl=False)
     elif as_json:
         echo_json(front_matter(corpus, count(corpus)))
     else:
         click.echo(render_card(corpus), nl=False)
-
-
-@data.command("split-check", short_help="Prove how far test kernels are from training kernels.")
-@corpus_argument
-@json_option
-def split_check(path: tuple[str, ...], as_json: bool) -> None:
-    """Prove that no held-out kernel has a near-duplicate in train, and how far splits by lineage lie from it.
-
-    Exit 1 when a near-duplicate is found, when test is too near, or when recorded splits are not what the rule gives.
-    """
-    from kbench.loaders.checks.splits_proof import SplitViolation, check_splits, shapes
-    from kbench.loaders.corpus.corpus import Corpus
-    from kbench.loaders.splits.distances import distances
-
-    corpus = Corpus.open(list(path) or None)
-    with progress(corpus.rows("kernels"), "reading sources") as bar:
-        known = shapes(corpus, bar.update)
-    found = check_splits(corpus, known)
-    survey = distances(corpus, {kernel: shape.stripped for kernel, shape in known.items()})
-    found += [SplitViolation("lineage", name, message) for name, message in survey.violations]
-    rows = [dataclasses.asdict(one) for one in survey.splits]
-    if as_json:
-        violations = [dataclasses.asdict(one) for one in found]
-        echo_json({"ok": not found, "splits": rows, "violations": violations})
-        sys.exit(1 if found else 0)
-    for line in layout(rows):
-        click.echo(line)
-    sound = f"ok: {len(known):,} kernels"
-    _conclude("violations", found, (violation.message for violation in found), sound, as_json)

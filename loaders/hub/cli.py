@@ -18,7 +18,6 @@ FORMATS = (
     "gpu-forecasters; read from the files' content when left out."
 )
 """Named here so that help reads no importer; a test compares."""
-bad_rows = click.Choice(["error", "skip"])
 
 
 @contextlib.contextmanager
@@ -32,14 +31,12 @@ def _importing(size: int) -> Iterator[Callable[[int], object]]:
 @click.option("--revision", "revisions", multiple=True, metavar="[DATASET=]SHA", help="Commit, tag or branch to pull.")
 @click.option("--only", metavar="LIST", help="Datasets of gpu-forecasters, separated by commas.")
 @out_option("Corpus folder; by default in $KBENCH_HOME.")
-@click.option(
-    "--on-bad-rows", type=bad_rows, default="skip", show_default=True, help="Stop at a bad row, or report and skip it."
-)
 @json_option
-def pull(
-    name: str, revisions: tuple[str, ...], only: str | None, out: Path | None, on_bad_rows: str, as_json: bool
-) -> None:
-    """Download NAME: the published release gpu-forecasters, or a kbench corpus such as owner/name."""
+def pull(name: str, revisions: tuple[str, ...], only: str | None, out: Path | None, as_json: bool) -> None:
+    """Download NAME: the published release gpu-forecasters, or a kbench corpus such as owner/name.
+
+    Bad rows of the release are reported and left out.
+    """
     from kbench.loaders.hub.pull import pull_corpus, pull_release
     from kbench.loaders.importers import gpu_forecasters
 
@@ -50,7 +47,7 @@ def pull(
     else:
         chosen = [item.strip() for item in only.split(",")] if only else []
         done = pull_release(
-            out, only=chosen, revisions=_revisions(revisions), on_bad_rows=on_bad_rows,
+            out, only=chosen, revisions=_revisions(revisions),
             say=lambda text: click.echo(f"{text} …", err=True), importing=_importing,
         )  # fmt: skip
     values = {"folder": str(done.folder), "revisions": dict(done.revisions), **done.report}
@@ -78,17 +75,15 @@ def _revisions(given: tuple[str, ...]) -> dict[str, str]:
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--format", "form", metavar="NAME", help=FORMATS)
 @out_option("Corpus folder to make.", required=True)
-@click.option(
-    "--on-bad-rows", type=bad_rows, default="error", show_default=True, help="Stop at a bad row, or report and skip it."
-)
+@click.option("--on-bad-rows", type=click.Choice(["error", "skip"]), default="error", show_default=True,
+              help="Stop at a bad row, or report and skip it.")  # fmt: skip
 @click.option("--gpu", "gpus", multiple=True, metavar="[FILE=]NAME",
               help="GPU of files that do not name one, or of one of them. Repeatable.")  # fmt: skip
 @click.option("--map", "columns", metavar="LIST", help="Columns of a table, such as source=code,runtime_us=time*1000.")
 @click.option("--license", "license_", help="Licence of kernels whose file states none, as an SPDX name.")
 @click.option("--unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Unit of the times, where a file states none.")
-@click.option("--suite", type=click.Choice(["v0", "v0.1"]), help="KernelBench suite of the files.")
-@click.option("--level", type=click.IntRange(1, 9), help="KernelBench level of the files.")
-@click.option("--first-id", type=click.IntRange(0, 1), help="Number of the first KernelBench problem: 0 or 1.")
+@click.option("--kernelbench", metavar="LIST",
+              help="What KernelBench files do not state, such as suite=v0.1,level=2,first-id=1.")  # fmt: skip
 @click.option("--split", type=click.Choice(["train", "validation", "test", "test_seen"]), default="test",
               show_default=True, help="Split the rows are put in.")  # fmt: skip
 @json_option
@@ -99,6 +94,7 @@ def import_command(
     gpus: tuple[str, ...],
     columns: str | None,
     license_: str | None,
+    kernelbench: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -115,6 +111,7 @@ def import_command(
     if form is not None and form not in NAMES:
         raise UnknownNameError("import format", form, NAMES)
     given |= {"license": license_, "columns": parse_mapping(columns) if columns else {}} | _gpus(gpus, files)
+    given |= _kernelbench(kernelbench) if kernelbench else {}
     size = sum(path.stat().st_size for path in files if path.is_file())
     with progress(size, "importing") as bar:
         report = import_files(form, files, out, ImportSettings(**given), bar.update)
@@ -123,6 +120,29 @@ def import_command(
         return
     show_report(report.to_json())
     click.echo(f"corpus: {out}")
+
+
+KERNELBENCH: Mapping[str, Mapping[str, Any]] = {
+    "suite": {"v0": "v0", "v0.1": "v0.1"},
+    "level": {str(level): level for level in range(1, 10)},
+    "first-id": {"0": 0, "1": 1},
+}
+"""Values that each part of `--kernelbench` may have, as they are written."""
+
+
+def _kernelbench(text: str) -> dict[str, Any]:
+    """`--kernelbench`: name=value, separated by commas."""
+    from kbench.schemas import UnknownNameError
+
+    settings: dict[str, Any] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = (word.strip() for word in part.partition("="))
+        if name not in KERNELBENCH:
+            raise UnknownNameError("part of --kernelbench", name, tuple(KERNELBENCH))
+        if value not in KERNELBENCH[name]:
+            raise UserError(f"--kernelbench holds {part!r}; {name} is one of {', '.join(KERNELBENCH[name])}")
+        settings[name.replace("-", "_")] = KERNELBENCH[name][value]
+    return settings
 
 
 def _gpus(given: tuple[str, ...], files: tuple[Path, ...]) -> dict[str, Any]:

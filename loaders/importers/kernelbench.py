@@ -97,16 +97,21 @@ def _first_numbers(
     if any(level is not None and LAST_OF_LEVEL.get(level) in given for level, given in found.items()):
         return dict.fromkeys(found, 1)
     unclear = sum(map(len, found.values()))
-    context.note("problems whose numbering (from 0 or from 1) is not stated; state it with --first-id", unclear)
+    context.note(
+        "problems whose numbering (from 0 or from 1) is not stated; state it with --kernelbench first-id=N", unclear
+    )
     return dict.fromkeys(found, None)
 
 
 def _note_unstated(context: Context, level: int | None = 0) -> None:
     """Say what would have to be stated for problems to be known ones."""
     if context.settings.suite is None:
-        context.null("suite", "the file does not say whether it is KernelBench v0 or v0.1; state it with --suite")
+        context.null(
+            "suite",
+            "the file does not say whether it is KernelBench v0 or v0.1; state it with --kernelbench suite=NAME",
+        )
     if level is None:
-        context.null("level", "neither the file nor its folders name a level; state it with --level")
+        context.null("level", "neither the file nor its folders name a level; state it with --kernelbench level=N")
 
 
 # Results: samples of problems with their verdicts and times, which are milliseconds.

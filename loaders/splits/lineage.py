@@ -26,7 +26,7 @@ from kbench.schemas.ids import content_hash
 
 RECORDED = Path(__file__).with_name("recorded.json")
 """Splits of published datasets by fingerprint, oldest first: comparing all sources takes a while, and later datasets
-keep them. `kbench data split-check` proves that they are what the rule gives."""
+keep them. `kbench data validate --splits` proves that they are what the rule gives."""
 NEAR_SHARE = 0.1
 """Share of problems held out as test_near."""
 FAR = 0.4

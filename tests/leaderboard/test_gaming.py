@@ -117,7 +117,7 @@ def test_anchors_are_known_to_be_correct_and_never_asked_for_validity(asked: Que
 
 
 def test_no_test_kernel_has_a_twin_in_training() -> None:
-    """7: looking duplicates up finds none; `kbench data split-check` shows that near ones are far too."""
+    """7: looking duplicates up finds none; `kbench data validate --splits` shows that near ones are far too."""
     corpus = Corpus.open()
     splits = known_splits(corpus)
     assert splits is not None

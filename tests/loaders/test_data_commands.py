@@ -134,9 +134,8 @@ def test_validate_reports_a_damaged_manifest(corpus_path: Path) -> None:
     assert "is not JSON" in json.loads(result.output)["errors"][0]["message"]
 
 
-def test_card_prints_the_card_or_the_metadata(corpus_path: Path) -> None:
+def test_card_prints_the_card_or_its_front_matter(corpus_path: Path) -> None:
     assert run("card", corpus_path).output == (corpus_path / "README.md").read_text()
-    assert run("card", corpus_path, "--croissant").output == (corpus_path / "croissant.json").read_text()
     assert json.loads(run("card", corpus_path, "--json").output)["license"] == "cc-by-4.0"
 
 
@@ -176,17 +175,17 @@ def test_card_is_written_into_a_corpus_folder_only(corpus_path: Path, tmp_path: 
     assert not (tmp_path / "nothing").exists()
 
 
-def test_split_check_proves_or_refutes(corpus_path: Path) -> None:
-    result = run("split-check", corpus_path, "--json")
+def test_splits_are_proved_or_refuted(corpus_path: Path) -> None:
+    result = run("validate", corpus_path, "--splits", "--json")
     assert result.exit_code == 1, result.exception
     assert {v["rule"] for v in json.loads(result.output)["violations"]} >= {"twin"}
     kernels = assign_splits(list(load(corpus_path).records()))  # type: ignore[arg-type]
     with CorpusWriter(corpus_path) as writer:
         writer.replace("kernels", kernels)
         writer.replace("pairs", [])
-    sound = json.loads(run("split-check", corpus_path, "--json").output)
+    sound = json.loads(run("validate", corpus_path, "--splits", "--json").output)
     assert (sound["ok"], sound["violations"]) == (True, [])
-    assert run("split-check", corpus_path).output.endswith("ok: 40 kernels\n")
+    assert run("validate", corpus_path, "--splits").output.endswith("ok: 40 kernels\n")
 
 
 @pytest.mark.parametrize(

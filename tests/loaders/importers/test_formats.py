@@ -62,8 +62,8 @@ def test_kernelbench_numbers_say_what_they_cannot_prove(foreign: Any, run_import
     path.write_text(json.dumps({"3": {"0": foreign.sample(True, True, 1.0)}}))
     folder, report = run_import(None, path)
     assert rows_of(folder)[0]["problem_id"] == "kernelbench_unstated_suite_unstated_level_entry_3"
-    assert any("--first-id" in note for note in report.notes)
-    assert any("--suite" in reason for reason in report.nulls)
+    assert any("first-id=N" in note for note in report.notes)
+    assert any("suite=NAME" in reason for reason in report.nulls)
 
 
 def test_kernelbench_numbers_from_zero_are_renumbered(foreign: Any, run_import: Run, tmp_path: Path) -> None:
@@ -251,3 +251,24 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(InfrastructureError, match="failed: No space left on device; nothing was kept"):
         fill()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("stated", "problem", "wrong"),
+    [
+        ("suite=v0.1, level=1,first-id=0", "kernelbench_v0_1_l1_", None),
+        ("suite=v2", None, "--kernelbench holds 'suite=v2'; suite is one of v0, v0.1"),
+        ("level=0", None, "level is one of 1, 2"),
+        ("levels=1", None, "did you mean 'level'"),
+    ],
+)
+def test_the_command_takes_what_kernelbench_files_do_not_state(
+    foreign: Any, tmp_path: Path, stated: str, problem: str | None, wrong: str | None
+) -> None:
+    path = foreign.kernelbench_eval(tmp_path / "e.json")
+    result = CliRunner().invoke(data, ["import", str(path), "-o", str(tmp_path / "out"), "--kernelbench", stated])
+    if wrong is not None:
+        assert wrong in str(result.exception)
+        return
+    assert result.exit_code == 0, result.output
+    assert all(name.startswith(problem) for name in load(tmp_path / "out").to_arrow().column("problem_id").to_pylist())

@@ -15,7 +15,7 @@ from kbench.schemas.errors import DataError, UserError
 
 if TYPE_CHECKING:
     from kbench.loaders.corpus.corpus import Corpus
-    from kbench.loaders.corpus.filters.selection import Selection
+    from kbench.loaders.corpus.selection import Selection
 
 TELLING = {
     "kernels": {"kernel_id", "problem_id", "backend", "gpu", "search_method", "status", "runtime_us", "speedup"},

@@ -18,7 +18,7 @@ from kbench.benchmark.tasks.asked import Tables
 from kbench.benchmark.tasks.labels import Labels
 from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tracks import SHOTS
-from kbench.loaders.source.stripped import stripped
+from kbench.loaders.source.strip import stripped
 from kbench.schemas import Backend, KnownKernel, Query, Status, UserError
 from kbench.schemas.ids import content_hash
 

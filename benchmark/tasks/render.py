@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kbench.loaders.source.stripped import stripped
+from kbench.loaders.source.strip import stripped
 from kbench.schemas import Backend, DataError, PairKind, Query
 from kbench.schemas.gpus import partition_size, whole_gpu
 from kbench.schemas.ids import content_hash

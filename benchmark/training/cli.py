@@ -15,9 +15,9 @@ from kbench.benchmark.training.examples import Material
 from kbench.benchmark.training.formats import FORMATS, TASKS, format_of, write_rows, write_training_file
 from kbench.loaders.cli import filter_options, select_rows
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.exporters.export import FORMATS as ROW_FORMATS
-from kbench.loaders.exporters.export import export as write_file
-from kbench.loaders.exporters.export import write_stream
+from kbench.loaders.exporters import FORMATS as ROW_FORMATS
+from kbench.loaders.exporters import export as write_file
+from kbench.loaders.exporters import write_stream
 from kbench.loaders.options import corpus_argument, echo_json, json_option, progress
 from kbench.schemas import UnknownNameError, UserError
 

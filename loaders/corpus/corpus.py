@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.loaders.corpus.configs import CONFIGS, DEFAULT, WHOLE, Config, config
-from kbench.loaders.corpus.filters.selection import Selection
 from kbench.loaders.corpus.manifest import FileEntry, Manifest, read_manifest
 from kbench.loaders.corpus.places import Location, folder_of, from_hub
+from kbench.loaders.corpus.selection import Selection
 from kbench.loaders.corpus.shards import describe_shards
 from kbench.loaders.corpus.verify import verify
 from kbench.loaders.storage.hub_client import evict_damaged

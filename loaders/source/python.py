@@ -1,9 +1,4 @@
-"""The lexer for Python: tokens with offsets, the way from tree positions to offsets, and the nodes of a tree.
-
-Plain sources are read by one regular expression, several times as fast as the standard tokenizer. It serves only text
-that is known to parse, and only where the two agree: whatever is unusual (continued lines, tabs between tokens,
-f-strings, other line ends, names beyond ASCII) is left to the standard tokenizer.
-"""
+"""Python texts read: tokens with offsets, trees, and string literals taken apart into meaning and spelling."""
 
 from __future__ import annotations
 
@@ -12,24 +7,13 @@ import io
 import re
 import tokenize
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _MARKERS = frozenset((ast.Load, ast.Store, ast.Del))
 """Half of a tree's nodes, which only say how a name is used."""
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError)
 """What parsing or reading a text that is not Python raises."""
-
-_TOKEN = re.compile(
-    r"""[ ]*(?:(?P<NAME>[A-Za-z_][A-Za-z0-9_]*(?!['"\w]))"""
-    r"""|(?P<STRING>[rRbBuU]{0,2}(?:'''(?:[^'\\]|\\.|'(?!''))*'''|\"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\""""
-    r"""|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"))"""
-    r"""|(?P<NUMBER>0[xX][0-9a-fA-F_]+(?!\w)|0[bB][01_]+(?!\w)|0[oO][0-7_]+(?!\w)"""
-    r"""|(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9][0-9_]*)?[jJ]?(?!\w))"""
-    r"""|(?P<COMMENT>\#[^\n]*)|(?P<END>\n)"""
-    r"""|(?P<OP>\*\*=|//=|>>=|<<=|\.\.\.|->|:=|[-+*/%&|^@=<>!]=|\*\*|//|>>|<<|[-+*/%&|^~<>()\[\]{},:;.=@]))""",
-    re.DOTALL,
-)
 
 
 class PythonToken(NamedTuple):
@@ -89,12 +73,10 @@ class Offsets:
 
 def tokens(source: str) -> list[PythonToken]:
     """The tokens of a source that parses."""
-    found = plain_tokens(source)
-    return list(standard_tokens(source)) if found is None else found
+    return list(_tokens(source))
 
 
-def standard_tokens(source: str) -> Iterator[PythonToken]:
-    """The tokens of any source that parses, by the standard tokenizer."""
+def _tokens(source: str) -> Iterator[PythonToken]:
     offsets = Offsets(source)
     opened: list[int] = []
     # A form feed resets the tokenizer's column, and splitlines-like readers would see more lines than there are.
@@ -111,42 +93,76 @@ def standard_tokens(source: str) -> Iterator[PythonToken]:
             yield PythonToken(kind, start, end, token.string)
 
 
-def plain_tokens(source: str) -> list[PythonToken] | None:
-    """The tokens of a source that parses, or None when it has something only the standard tokenizer should judge."""
-    if "\r" in source or "\f" in source or "\0" in source or not source.endswith("\n"):
-        return None
-    found: list[PythonToken] = []
-    depths = [0]
-    nesting, read, fresh, size = 0, 0, True, len(source)
-    for matched in _TOKEN.finditer(source):
-        if matched.start() != read:
-            return None
-        kind = matched.lastgroup or ""
-        text = matched[kind]
-        read = matched.end()
-        if kind == "END":
-            kind = "NL" if nesting or fresh else "NEWLINE"
-            fresh = fresh if nesting else True
-        elif kind != "COMMENT":
-            if fresh and not nesting:
-                _indent(found, depths, source, read - len(text))
-                fresh = False
-            if kind == "OP":
-                nesting += (text in "([{") - (text in ")]}")
-        found.append(PythonToken(kind, read - len(text), read, text))
-    if read != size:
-        return None
-    found += [PythonToken("DEDENT", size, size, "")] * (len(depths) - 1)
-    found.append(PythonToken("ENDMARKER", size, size, ""))
-    return found
+PLACEHOLDER = "\ue000"
+"""What a `{…}` of an f-string counts as: one character that no language gives a meaning."""
+
+_OPENING = re.compile(r"([A-Za-z]*)('''|\"\"\"|'|\")")
+_ESCAPE = re.compile(r"\\(?:[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\}|.)", re.DOTALL)
 
 
-def _indent(found: list[PythonToken], depths: list[int], source: str, position: int) -> None:
-    line = source.rfind("\n", 0, position) + 1
-    column = position - line
-    if column > depths[-1]:
-        depths.append(column)
-        found.append(PythonToken("INDENT", line, position, source[line:position]))
-    while column < depths[-1]:
-        depths.pop()
-        found.append(PythonToken("DEDENT", position, position, ""))
+class Literal:
+    """One literal: opening, body, closing; `value` is what the body means, and `offsets` where each character of the
+    value is spelt in the body."""
+
+    def __init__(self, text: str) -> None:
+        opening = _OPENING.match(text)
+        if opening is None:
+            raise ValueError(f"not a string literal: {text[:40]!r}")
+        self.opening = opening.group()
+        self.closing = opening.group(2)
+        self.prefix = opening.group(1).lower()
+        self.body = text[len(self.opening) : len(text) - len(self.closing)]
+        self.value, self.offsets = self._read()
+
+    def _read(self) -> tuple[str, Sequence[int]]:
+        is_plain = ("r" in self.prefix or "\\" not in self.body) and not set(self.prefix) & {"f", "t"}
+        if is_plain:
+            return self.body, range(len(self.body) + 1)
+        value: list[str] = []
+        offsets: list[int] = []
+        position = 0
+        while position < len(self.body):
+            piece, char = self._piece(position)
+            value.append(char)
+            offsets += [position] * len(char)
+            position += len(piece)
+        return "".join(value), [*offsets, len(self.body)]
+
+    def _piece(self, position: int) -> tuple[str, str]:
+        body = self.body
+        if body[position] == "\\" and "r" not in self.prefix:
+            found = _ESCAPE.match(body, position)
+            piece = found.group() if found else body[position]
+            return piece, _unescape(piece)
+        if body[position] in "{}" and ("f" in self.prefix or "t" in self.prefix):
+            if body.startswith(body[position] * 2, position):
+                return body[position] * 2, body[position]
+            return body[position : _field_end(body, position)], PLACEHOLDER
+        return body[position], body[position]
+
+
+def _unescape(piece: str) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "\d" warns, and means itself
+        try:
+            value = str(ast.literal_eval(f'"{piece}"')) if piece != '\\"' else '"'
+        except SyntaxError:  # \N{…} of a bytes literal is no escape
+            return PLACEHOLDER
+    return value if len(value) <= 1 else PLACEHOLDER
+
+
+def _field_end(body: str, position: int) -> int:
+    """Where the `{…}` that opens at `position` ends; quotes inside may hold braces."""
+    depth, quote = 0, ""
+    while position < len(body):
+        char = body[position]
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        else:
+            depth += (char in "{([") - (char in "})]")
+        position += 1
+        if depth == 0 and not quote:
+            break
+    return position

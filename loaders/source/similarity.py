@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kbench.loaders.source.tokens import GRAM, TOKEN
-
+TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
+"""Tokens that similarity is counted in."""
+GRAM = 5
+"""Tokens of a run; two kernels are as alike as the sets of their runs."""
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that products modulo 2**64 keep runs of tokens apart."""
 CHUNK = 256

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kbench.loaders.source.cpp import Edit, comment_edits, strip_cpp
-from kbench.loaders.source.literal import Literal
-from kbench.loaders.source.python import UNREADABLE, Offsets, PythonToken, parse, tokens, walk
+from kbench.loaders.source.python import UNREADABLE, Literal, Offsets, PythonToken, parse, tokens, walk
 
 COMPILE_CALLS = frozenset(
     {"CudaModule", "RawKernel", "RawModule", "SourceModule", "Program", "load_inline", "inline_asm_elementwise"}
@@ -65,6 +64,12 @@ def strip_comments(source: str) -> str:
     except UNREADABLE:
         return read(source).stripped
     return _apply(source, [(start, end, "") for start, end in comments])
+
+
+@functools.lru_cache(maxsize=65536)
+def stripped(source: str) -> str:
+    """As `strip_comments`, remembered: queries and comparisons ask for the same kernels again and again."""
+    return strip_comments(source)
 
 
 def _comments_at_a_glance(source: str) -> list[tuple[int, int]] | None:

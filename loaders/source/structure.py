@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterator
 
 from kbench.loaders.source.cpp import stripped_tokens
-from kbench.loaders.source.literal import Literal
-from kbench.loaders.source.python import UNREADABLE, PythonToken, parse, tokens, walk
+from kbench.loaders.source.python import UNREADABLE, Literal, PythonToken, parse, tokens, walk
 from kbench.loaders.source.strip import Spans, is_cuda, read, string_groups
 from kbench.schemas.ids import content_hash
 

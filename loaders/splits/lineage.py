@@ -19,7 +19,7 @@ import numpy as np
 
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams, Positions, Similarities
-from kbench.loaders.source.stripped import stripped
+from kbench.loaders.source.strip import stripped
 from kbench.loaders.splits.problems import TEST_SHARE, VALIDATION_SHARE, held_out_clusters, problem_groups
 from kbench.schemas import Kernel
 from kbench.schemas.ids import content_hash

@@ -19,7 +19,7 @@ from kbench.benchmark.surrogates.online import OnlineSurrogate
 from kbench.benchmark.tasks import Questions, build_questions
 from kbench.benchmark.tasks.few_shot import with_shots
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.source.stripped import stripped
+from kbench.loaders.source.strip import stripped
 from kbench.schemas import Forecast, PairKind, Query, UserError, bins, from_dict, to_dict
 
 

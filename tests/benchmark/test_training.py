@@ -23,7 +23,7 @@ from kbench.benchmark.training.examples import Material, search_steps
 from kbench.benchmark.training.formats import FORMATS
 from kbench.cli import cli
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.source.stripped import stripped
+from kbench.loaders.source.strip import stripped
 from kbench.schemas import UserError, to_dict
 
 Rows = list[dict[str, Any]]

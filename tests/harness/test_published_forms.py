@@ -20,7 +20,7 @@ from kbench.harness.settings import HarnessSettings
 from kbench.harness.timing.rounds import TimingSettings
 from kbench.harness.worker.serve import build_extension
 from kbench.loaders.corpus.corpus import load
-from kbench.loaders.corpus.filters.expression import read_expression
+from kbench.loaders.corpus.expression import read_expression
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers.rows import backend_of, kernel_row
 from kbench.schemas import (

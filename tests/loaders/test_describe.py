@@ -17,7 +17,7 @@ from kbench.loaders.card.croissant import croissant
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.loaders.exporters.export import export
+from kbench.loaders.exporters import export
 from kbench.schemas import UserError, arrow_schema
 from kbench.schemas.bins import LABELS
 from kbench.schemas.ids import kernel_id

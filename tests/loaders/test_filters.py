@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pytest
 
 from kbench.loaders.corpus.corpus import load
-from kbench.loaders.corpus.filters.expression import _joined
-from kbench.loaders.corpus.filters.selection import Selection
+from kbench.loaders.corpus.expression import _joined
+from kbench.loaders.corpus.selection import Selection
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import UserError
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from kbench.loaders.cli import data
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.loaders.exporters.export import export
+from kbench.loaders.exporters import export
 from kbench.schemas import UserError
 
 

@@ -4,7 +4,6 @@ import ast
 import io
 import textwrap
 import tokenize
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from kbench.loaders.source import strip
 from kbench.loaders.source.cpp import strip_cpp
 from kbench.loaders.source.cpp import tokens as cpp_tokens
-from kbench.loaders.source.python import parse, plain_tokens, standard_tokens
 from kbench.loaders.source.strip import read, strip_comments
 from kbench.loaders.source.structure import structure_id
 
@@ -276,33 +274,6 @@ def test_structure_sees_what_is_computed(old: str, new: str) -> None:
 def test_structure_looks_into_cuda_strings(old: str, new: str, same: bool) -> None:
     source = cuda('extern "C" __global__ void scale(float* x) { // c\n x[threadIdx.x] = expf(2.0f) + 1; }')
     assert (structure_id(source) == structure_id(source.replace(old, new))) is same
-
-
-FOLDERS = ("schemas", "loaders", "harness", "examples/kernels", "generation/proposers")
-
-
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_fast_tokens_are_the_standard_tokenizers(folder: str) -> None:
-    taken = 0
-    for path in sorted((Path(__file__).parents[2] / folder).rglob("*.py"))[::3]:
-        source = path.read_text()
-        tokens = plain_tokens(source)
-        if tokens is not None:
-            taken += 1
-            assert tokens == list(standard_tokens(source)), path
-    assert taken > 0
-
-
-@given(st.text(alphabet="'\"\\#1.ae_x\n ()=:,r", max_size=40))
-@example("x = 1.e1\n")
-@example("if x:\n    # a\n  # b\n    y\nz = '''a\n'b'''\n")
-def test_fast_tokens_of_any_text_that_parses_are_the_standard_tokenizers(text: str) -> None:
-    try:
-        parse(text)
-        standard = list(standard_tokens(text))
-    except (SyntaxError, ValueError, tokenize.TokenError):
-        return
-    assert plain_tokens(text) in (None, standard)
 
 
 def test_cpp_tokens_are_told_apart_and_comments_go() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.loaders.corpus.filters.expression import PYARROW, read_expression
+from kbench.loaders.corpus.expression import PYARROW, read_expression
 from kbench.loaders.storage.atomic import replace_together, whole_folder, write_atomically
 from kbench.schemas import UnknownNameError, UserError
 

@@ -21,7 +21,7 @@ import numpy as np
 from kbench.benchmark.problems.registry import problems
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams
-from kbench.loaders.source.stripped import stripped
+from kbench.loaders.source.strip import stripped
 from kbench.loaders.summary.best import reference_speedups
 
 COLUMNS = ["kernel_id", "problem_id", "family", "backend", "gpu", "model", "proposer", "status", "error", "speedup",

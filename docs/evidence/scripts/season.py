@@ -15,7 +15,7 @@ from kbench.leaderboard.season.life import ENTRIES, KERNELS, LABELS, QUERIES, SE
 from kbench.leaderboard.submission.check import check
 from kbench.leaderboard.submission.labels import read_labels, read_queries
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.source.stripped import stripped
+from kbench.loaders.source.strip import stripped
 
 
 def main() -> None:

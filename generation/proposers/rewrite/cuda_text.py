@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kbench.generation.proposers.rewrite.edit import Edit, Module
 from kbench.loaders.source.cpp import CppToken, tokens
-from kbench.loaders.source.literal import Literal
+from kbench.loaders.source.python import Literal
 
 OPENING = {"(": ")", "[": "]", "{": "}"}
 

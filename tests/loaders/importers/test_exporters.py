@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from kbench.benchmark.training.cli import export as export_command
 from kbench.loaders.corpus.corpus import load
-from kbench.loaders.exporters.export import export
+from kbench.loaders.exporters import T4_INVALIDITY, TRACE_STATUSES, export
 from kbench.loaders.importers.context import Report
 from kbench.loaders.importers.formats import sniff
 from kbench.schemas import Status, UserError
@@ -49,10 +49,8 @@ def test_traces_survive_the_round_trip(foreign: Any, run_import: Run, tmp_path: 
 
 
 def test_every_status_has_a_word_in_both_formats() -> None:
-    from kbench.loaders.exporters import flashinfer_trace, t4
-
-    assert set(t4.INVALIDITY) == set(flashinfer_trace.STATUSES) == set(KERNEL_STATUSES)
-    assert [status for status, word in t4.INVALIDITY.items() if word == "correct"] == [Status.OK]
+    assert set(T4_INVALIDITY) == set(TRACE_STATUSES) == set(KERNEL_STATUSES)
+    assert [status for status, word in T4_INVALIDITY.items() if word == "correct"] == [Status.OK]
 
 
 def test_rows_that_do_not_fit_a_format_are_refused(imported: tuple[Path, Report], tmp_path: Path) -> None:

@@ -11,8 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.loaders.corpus.configs import Config
-from kbench.loaders.corpus.filters.expression import POLARS, PYARROW, Dialect, among, is_prefix, read_expression
-from kbench.loaders.corpus.filters.operand import kind_of, member
+from kbench.loaders.corpus.expression import (
+    POLARS,
+    PYARROW,
+    Dialect,
+    among,
+    is_prefix,
+    kind_of,
+    member,
+    read_expression,
+)
 from kbench.loaders.corpus.manifest import FileEntry
 from kbench.loaders.corpus.shards import first_line
 from kbench.schemas import DataError, Record, UnknownNameError, UserError, arrow_schema, from_dict

@@ -1,1 +1,0 @@
-"""Which rows of a corpus: filters by facet, and conditions."""

@@ -1,1 +1,0 @@
-"""Our rows in other people's formats, one module per format."""

@@ -26,10 +26,10 @@ TELLING = {
 
 # Commands that talk to the network or read foreign formats.
 LAZY_COMMANDS = {
-    "import": "kbench.loaders.hub.cli:import_command",
-    "merge": "kbench.loaders.hub.cli:merge_command",
-    "pull": "kbench.loaders.hub.cli:pull",
-    "push": "kbench.loaders.hub.cli:push",
+    "import": "kbench.loaders.hub.commands:import_command",
+    "merge": "kbench.loaders.hub.commands:merge_command",
+    "pull": "kbench.loaders.hub.commands:pull",
+    "push": "kbench.loaders.hub.commands:push",
 }
 
 

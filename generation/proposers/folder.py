@@ -11,7 +11,7 @@ from kbench.generation.proposers.rewrite.rewrite import RewriteProposer
 from kbench.generation.search.methods.catalogue import WRITTEN, WRITTEN_PREFIX, searchable
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
 from kbench.generation.search.settings import Budget, RunSettings, defaults_for
-from kbench.loaders.source.files import KernelFile, read_folder
+from kbench.loaders.source.kernel_folder import KernelFile, read_folder
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, UserError
 from kbench.schemas.ids import kernel_id

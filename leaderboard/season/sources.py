@@ -10,7 +10,7 @@ from kbench.benchmark.problems.registry import listed
 from kbench.benchmark.tasks.asked import Tables
 from kbench.benchmark.tasks.build import TRAIN_SPLITS
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.source.files import read_folder
+from kbench.loaders.source.kernel_folder import read_folder
 from kbench.loaders.source.structure import structure_id
 from kbench.loaders.splits.problems import cluster_id
 from kbench.schemas import Kernel, UserError, from_dict

@@ -25,7 +25,7 @@ from kbench.loaders.importers.fields import (
     slug,
     text,
 )
-from kbench.loaders.importers.files import digest, gpu_named, stem
+from kbench.loaders.importers.inputs import digest, gpu_named, stem
 from kbench.loaders.importers.json_stream import CutShortError, JsonStream, Opening
 from kbench.loaders.importers.rows import Items, Row, configuration, failure, kernel_row, measurement_row, problem
 from kbench.schemas import Backend, DataError, Status

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from kbench.loaders.importers.fields import RowError, plain, shown
-from kbench.loaders.importers.files import gpu_named
+from kbench.loaders.importers.inputs import gpu_named
 from kbench.schemas import DataError
 
 KEPT_BAD_ROWS = 1000

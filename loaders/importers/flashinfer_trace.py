@@ -30,7 +30,7 @@ from kbench.loaders.importers.fields import (
     source_text,
     text,
 )
-from kbench.loaders.importers.files import digest, read_inside
+from kbench.loaders.importers.inputs import digest, read_inside
 from kbench.loaders.importers.json_stream import Opening, json_lines
 from kbench.loaders.importers.rows import (
     Items,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kbench.loaders.importers import auto_tuners, flashinfer_trace, gpu_forecasters, gpu_mode, kernelbench, table
 from kbench.loaders.importers.context import Context
-from kbench.loaders.importers.files import head
+from kbench.loaders.importers.inputs import head
 from kbench.loaders.importers.json_stream import Opening
 from kbench.loaders.importers.rows import Items
 from kbench.loaders.storage.parquet_stream import read_schema

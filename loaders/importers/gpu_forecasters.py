@@ -31,7 +31,7 @@ from kbench.loaders.importers.fields import (
     truth,
     whole,
 )
-from kbench.loaders.importers.files import records
+from kbench.loaders.importers.inputs import records
 from kbench.loaders.importers.rows import NOT_STATED, Row, backend_of, failure, kernel_row, measurement_row
 from kbench.loaders.importers.sink import Place, Sink
 from kbench.loaders.splits import HELD_OUT

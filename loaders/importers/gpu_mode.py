@@ -14,8 +14,8 @@ from typing import Any
 
 from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError, microseconds, name_text, plain, slug, source_text
-from kbench.loaders.importers.files import digest, records
 from kbench.loaders.importers.gpu_forecasters import FAMILY, PROBLEMS
+from kbench.loaders.importers.inputs import digest, records
 from kbench.loaders.importers.rows import NOT_STATED, Items, Row, kernel_row, measurement_row, problem, written
 from kbench.loaders.storage.parquet_stream import open_parquet
 from kbench.schemas import DataError, Status

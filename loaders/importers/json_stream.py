@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from kbench.loaders.importers.fields import shown
-from kbench.loaders.importers.files import open_unpacked
+from kbench.loaders.importers.inputs import open_unpacked
 from kbench.schemas import DataError
 
 CHUNK = 1 << 16

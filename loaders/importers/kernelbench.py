@@ -27,7 +27,7 @@ from kbench.loaders.importers.fields import (
     source_text,
     whole,
 )
-from kbench.loaders.importers.files import digest, kernel_text, stem
+from kbench.loaders.importers.inputs import digest, kernel_text, stem
 from kbench.loaders.importers.json_stream import JsonStream, Opening, json_lines
 from kbench.loaders.importers.rows import (
     NOT_STATED,

@@ -12,7 +12,7 @@ from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers import formats, gpu_forecasters
 from kbench.loaders.importers.context import AGAIN, NEW, Context, ImportSettings, Report
 from kbench.loaders.importers.fields import plain
-from kbench.loaders.importers.files import has_bom, require_files
+from kbench.loaders.importers.inputs import has_bom, require_files
 from kbench.loaders.importers.questions import pairs
 from kbench.loaders.importers.sink import Sink
 from kbench.loaders.storage.atomic import whole_folder, write_atomically

@@ -25,7 +25,7 @@ from kbench.loaders.importers.fields import (
     slug,
     source_text,
 )
-from kbench.loaders.importers.files import LARGEST_KERNEL_BYTES, digest, head, open_unpacked, records
+from kbench.loaders.importers.inputs import LARGEST_KERNEL_BYTES, digest, head, open_unpacked, records
 from kbench.loaders.importers.json_stream import LARGEST_VALUE, JsonStream, json_lines
 from kbench.loaders.importers.rows import (
     NOT_STATED,

@@ -46,7 +46,7 @@ COMMANDS = {
         adds=("kbench.harness.cli:references",),
     ),
     "kernels": CommandEntry(
-        "kbench.loaders.summary.cli:kernels",
+        "kbench.loaders.summary.commands:kernels",
         "Find the fastest kernels, show one, and read hardware counters.",
         adds=("kbench.harness.cli:counters",),
     ),

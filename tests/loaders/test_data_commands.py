@@ -11,7 +11,7 @@ from kbench.cli import cli
 from kbench.loaders.corpus import places
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.writer import CorpusWriter, refresh
-from kbench.loaders.hub.cli import FORMATS
+from kbench.loaders.hub.commands import FORMATS
 from kbench.loaders.importers.formats import NAMES
 from kbench.loaders.splits import assign_splits
 from kbench.schemas import UserError

@@ -13,8 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kbench.loaders.checks.folder import card_configs
-from kbench.loaders.checks.validate import validate
+from kbench.loaders.checks.validate import card_configs, validate
 from kbench.loaders.corpus import writer as writer_module
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.writer import CorpusWriter, refresh

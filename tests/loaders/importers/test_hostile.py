@@ -37,6 +37,18 @@ def test_a_key_twice_in_a_cache_is_a_further_measurement(foreign: Any, run_impor
     assert {750.0, 3000.0} <= set(runtimes(folder, "measurements"))
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "1" + "0" * 400])
+def test_a_number_that_only_python_writes_is_a_bad_row_and_the_others_are_read(
+    number: str, foreign: Any, run_import: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "c.json"
+    key, entry = foreign.cache_entry(96, 3.0)
+    text = json.dumps(entry | {"times": ["number"]}).replace('"number"', number)
+    path.write_text(foreign.cache_text().replace('"cache": {', f'"cache": {{"{key}": {text},'))
+    _, report = run_import(None, path, on_bad_rows="skip")
+    assert report.sources[str(path)] == {BAD: 1, NEW: 5}
+
+
 @pytest.mark.parametrize(("form", "key"), [("kernel-tuner", "device_name"), ("t4", "results"), ("ktt", "Metadata")])
 def test_a_file_that_names_one_of_its_parts_twice_is_refused(
     form: str, key: str, foreign: Any, run_import: Run, tmp_path: Path

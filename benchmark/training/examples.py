@@ -26,7 +26,7 @@ from kbench.benchmark.training.rows import (
     SearchStep,
     WritePrompt,
 )
-from kbench.loaders.source.stripped import stripped
+from kbench.loaders.source.strip import stripped
 from kbench.loaders.summary.searches import gpus_searched
 from kbench.schemas import Backend, Status, UserError
 

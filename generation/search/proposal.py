@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kbench.generation.search.state import BestKnown, Node, Operator
+from kbench.loaders.source.similarity import GRAM, TOKEN
 from kbench.loaders.source.strip import strip_comments
-from kbench.loaders.source.tokens import GRAM, TOKEN
 from kbench.schemas import Backend, KbenchError
 
 

@@ -17,12 +17,13 @@ Call = Callable[..., Any]
 CUBLAS = frozenset({
     "matmul_square", "matmul_standard", "matmul_batched", "matmul_vector", "matmul_large_k", "matmul_small_k",
     "matmul_irregular", "matmul_tall_skinny", "matmul_tensor3d", "matmul_symmetric", "matmul_transposed_both",
-    "linear_decode_bf16",
+    "linear_decode_bf16", "linear_dgrad",
 })  # fmt: skip
 """Problems whose reference is one call of cuBLAS."""
 CUDNN = frozenset({
     "conv1d", "conv1d_dilated_strided", "conv2d_square", "conv2d_asymmetric", "conv3d", "depthwise_conv2d",
     "pointwise_conv2d", "transposed_conv1d", "transposed_conv2d", "transposed_conv3d_grouped", "conv3x3_fp16",
+    "conv3x3_nhwc", "conv3x3_wgrad_nhwc", "conv3x3_stride2_dgrad_nhwc", "depthwise7x7_nhwc",
 })  # fmt: skip
 """Problems whose reference is one call of cuDNN, which may choose its algorithm by trying them."""
 ATTENTION = frozenset({
@@ -46,8 +47,58 @@ EPILOGUES: Mapping[str, Call] = {
 """Products with what cuBLASLt does after them in the same call."""
 
 
+def _flash_backward(causal: bool, packed: bool = False) -> Call:
+    """FlashAttention's backward pass, which takes what the problem gives: saved tensors and row sums."""
+
+    def call(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, last: Any = None) -> Any:
+        window = -1 if packed or last is None else last - 1
+        starts, longest = (last, q.shape[0]) if packed else (None, q.shape[2])
+        if not packed:
+            q, k, v, o, do = (x.transpose(1, 2) for x in (q, k, v, o, do))
+        state = torch.zeros(2, dtype=torch.uint64, device=q.device)
+        gradients = torch.ops.aten._flash_attention_backward(
+            do, q, k, v, o, lse, starts, starts, longest, longest, 0.0, causal, state, state[:0],
+            window_size_left=window, window_size_right=0 if causal else -1,
+        )  # fmt: skip
+        return tuple(gradients) if packed else tuple(x.transpose(1, 2).contiguous() for x in gradients)
+
+    return call
+
+
+def _flash_packed(q: Any, k: Any, v: Any, starts: Any) -> Any:
+    tokens = q.shape[0]
+    return torch.ops.aten._flash_attention_forward(q, k, v, starts, starts, tokens, tokens, 0.0, True, False)[0]
+
+
+def _scaled_grouped_mm(x: Any, weight: Any, offsets: Any, x_scale: Any, weight_scale: Any) -> Any:
+    return torch._scaled_grouped_mm(
+        x, weight.transpose(1, 2), x_scale, weight_scale, offs=offsets, out_dtype=torch.bfloat16
+    )
+
+
+def _block_scaled_mm(x: Any, weight: Any, x_scale: Any, weight_scale: Any) -> Any:
+    # cuBLASLt reads the scales of x with rows next to each other.
+    return torch._scaled_mm(x, weight.t(), x_scale.t().contiguous().t(), weight_scale.t(), out_dtype=torch.bfloat16)
+
+
+LIBRARIES: Mapping[str, Mapping[str, Call]] = {
+    "attention_backward": {"FlashAttention": _flash_backward(causal=False)},
+    "attention_backward_causal": {"FlashAttention": _flash_backward(causal=True)},
+    "attention_backward_gqa": {"FlashAttention": _flash_backward(causal=True)},
+    "attention_backward_window": {"FlashAttention": _flash_backward(causal=True)},
+    "attention_backward_varlen": {"FlashAttention": _flash_backward(causal=True, packed=True)},
+    "attention_varlen_prefill": {"FlashAttention": _flash_packed},
+    "grouped_fp8_linear": {"CUTLASS": _scaled_grouped_mm},
+    "grouped_wgrad": {"CUTLASS": lambda x, dy, offsets: torch._grouped_mm(dy.t(), x, offs=offsets)},
+    "fp8_block_decode": {"cuBLASLt": _block_scaled_mm},
+}
+"""Calls of other libraries that PyTorch carries, by problem."""
+
+
 def vendor_calls(problem: ProblemDefinition) -> Mapping[str, Call]:
     """Calls that do the whole problem, by library; empty when there is none."""
+    if problem.id in LIBRARIES:
+        return LIBRARIES[problem.id]
     if problem.id in CUBLAS:
         return {"cuBLAS": problem.reference}
     if problem.id in EPILOGUES:

@@ -245,9 +245,9 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "dq: bfloat16[tokens,heads,dim]", "dk: bfloat16[tokens,kv_heads,dim]", "dv: bfloat16[tokens,kv_heads,dim]",
         ),
         sizes=(
-            Size("llama3_8b", _packed(8192, 12, 32, 8, 128), "Llama-3-8B fine-tuning, 12 sequences in 8192 tokens"),
-            Size("qwen3_4b", _packed(8192, 24, 32, 8, 128), "Qwen3-4B fine-tuning, 24 sequences in 8192 tokens"),
-            Size("smollm2", _packed(8192, 8, 32, 32, 64), "SmolLM2-1.7B training, 8 documents in 8192 tokens"),
+            Size("llama3_8b", _packed(4096, 6, 32, 8, 128), "Llama-3-8B fine-tuning, 6 sequences in 4096 tokens"),
+            Size("qwen3_4b", _packed(4096, 12, 32, 8, 128), "Qwen3-4B fine-tuning, 12 sequences in 4096 tokens"),
+            Size("smollm2", _packed(4096, 3, 32, 32, 64), "SmolLM2-1.7B training, 3 documents in 4096 tokens"),
         ),
         tiny=Size("tiny", _packed(56, 5, 4, 2, 32)),
         cases=(*GRADIENT_CASES[:3], MIXED_STARTS),

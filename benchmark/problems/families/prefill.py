@@ -240,8 +240,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         inputs=lambda p: _packed(p, TensorSpec("sinks", (p["heads"],), BF16), ScalarSpec("window", p["window"])),
         sizes=(
             Size("gpt_oss_20b", _sized(4096, 6, 64, 8, 64, window=128), "gpt-oss-20b local layer, 4096 tokens"),
-            Size("gpt_oss_120b", _sized(8192, 3, 64, 8, 64, window=128), "gpt-oss-120b local layer, 8192 tokens"),
-            Size("gpt_oss_short", _sized(8192, 32, 64, 8, 64, window=128), "gpt-oss-20b local layer, 32 prompts"),
+            Size("gpt_oss_120b", _sized(4096, 2, 64, 8, 64, window=128), "gpt-oss-120b local layer, 2 prompts"),
+            Size("gpt_oss_short", _sized(4096, 32, 64, 8, 64, window=128), "gpt-oss-20b local layer, 32 prompts"),
         ),
         tiny=Size("tiny", _sized(60, 5, 4, 2, 32, window=9)),
     ),
@@ -254,7 +254,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         sizes=(
             Size("gemma2_2b", _sized(8192, 8, 8, 4, 256), "Gemma-2-2B global layer, 8 prompts in 8192 tokens"),
             Size("gemma2_9b", _sized(4096, 2, 16, 8, 256), "Gemma-2-9B global layer, 2 prompts in 4096 tokens"),
-            Size("gemma2_27b", _sized(8192, 4, 32, 16, 128), "Gemma-2-27B global layer, 4 prompts in 8192 tokens"),
+            Size("gemma2_27b", _sized(4096, 2, 32, 16, 128), "Gemma-2-27B global layer, 2 prompts in 4096 tokens"),
         ),
         cases=(mixed_rows("q", factor=64.0), *PROMPT_CASES[1:], MIXED_STARTS),
     ),

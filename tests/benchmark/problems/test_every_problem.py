@@ -201,6 +201,11 @@ FLOP_EXEMPTIONS = {
         ),
         "the reference computes scores that the mask hides; the problem needs only those that are seen",
     ),
+    **dict.fromkeys(
+        ("mamba2_scan", "mamba2_scan_backward", "gated_delta_prefill", "decay_attention_prefill"),
+        "the reference works on chunks, which takes more operations than the recurrence",
+    ),
+    "sparse24_linear": "the reference multiplies the zeros too; the problem needs only the stored weights",
 }  # fmt: skip
 """Problems whose reference does other work than the problem needs, and why."""
 

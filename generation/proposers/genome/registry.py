@@ -1,40 +1,25 @@
-"""The explicit list of genome families."""
+"""All genome families, from the headers of the templates."""
 
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from kbench.generation.proposers.genome.family import Family
+from kbench.generation.proposers.genome.header import BACKENDS, read_file
+from kbench.generation.proposers.genome.template import GENOMES
 from kbench.schemas import Backend
-
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "dense": ("tiled", "matrix_vector", "scaling", "int4", "triangle"),
-    "rowwise": (
-        "elementwise", "norms", "grouped", "columns", "scan", "loss", "layernorm_backward", "cross_entropy",
-        "fp8_quant",
-    ),
-    "spatial": ("convolution", "separable", "window", "stencil"),
-    "sequence": ("prefill", "decode", "dequant", "delta", "state_scan"),
-    "irregular": (
-        "gather", "scatter", "histogram", "transpose", "sort", "top_k", "routing", "sampling", "expert_order", "spmv",
-    ),
-    "scientific": ("small_solve", "fft", "cluster", "tridiagonal", "gravity"),
-}  # fmt: skip
-"""Modules of `families` by group; each has a tuple FAMILIES."""
 
 
 @functools.cache
 def families() -> Mapping[str, Family]:
-    """Every family by name."""
+    """Every family by name. Files are read in alphabetical order: a recorded search draws families by their place."""
     found: dict[str, Family] = {}
-    for place in (f"{group}.{name}" for group, names in GROUPS.items() for name in names):
-        module = importlib.import_module(f"kbench.generation.proposers.genome.families.{place}")
-        for family in module.FAMILIES:
+    for path in sorted(path for path in GENOMES.rglob("*") if path.suffix in BACKENDS):
+        for family in read_file(path):
             if family.name in found:
-                raise ValueError(f"genome family {family.name!r} is declared twice, again in {place}")
+                raise ValueError(f"genome family {family.name!r} is declared twice, again in {path.name}")
             found[family.name] = family
     return MappingProxyType(found)
 

@@ -1,32 +1,35 @@
-"""Kernel templates: files in the `templates` folders of the family groups.
+"""Kernel templates: the files of `generation/genomes`, CUDA (`.cu`) and Triton (`.py`) side by side.
 
-`rowwise/norms.cu` names `families/rowwise/templates/cuda/norms.cu`, and `rowwise/norms.py` the Triton file beside it.
 `${name}` is a value; a line that starts with `%%` is a statement (`%% if`, `%% for`, `%% macro`, …), which takes the
 blank lines after it along; `<%% include "name" %%>` is the text of another template and `<%# … %>` a comment.
 CUDA and Python both use braces and percent signs, so the usual template marks would collide.
 
-A file with several kernels starts each at a line `%% section part`; `name#part` is that part alone.
+A template is named by its path, such as `rowwise/norms.cu`. A file with several kernels starts each at a line
+`%% section part`; `name#part` is that part alone, and the plain name is what stands above the first section.
 In CUDA files the Python that launches the kernel follows a line `%% host` (`%% host named` where the module lists the
 instances in `exported`, `%% host quoted` where the CUDA text stands in single quotes).
+The comment lines at the top of a file or section are its header (`header.py`); kernels do not carry it.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from kbench.generation.proposers.genome.helpers import FILTERS
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
-FAMILIES = Path(__file__).parent / "families"
-FOLDERS = {".cu": "cuda", ".py": "triton"}
+GENOMES = Path(__file__).parents[2] / "genomes"
 INCLUDE = re.compile(r'^<%% include "(.*)" %%>\n', re.MULTILINE)
 SECTION = re.compile(r"^%% section (\w+)\n", re.MULTILINE)
 HOST = re.compile(r"^%% host *(\w*)\n", re.MULTILINE)
-HEADER = "import torch\n\nfrom kbench.harness.cuda import CudaModule\n\n"
+COMMENTS = {".cu": re.compile(r"(?://.*\n)*"), ".py": re.compile(r"(?:#.*\n)*")}
+IMPORTS = "import torch\n\nfrom kbench.harness.cuda import CudaModule\n\n"
 MODULES = {
     "": 'module = CudaModule(r"""\n{}""")\n\n\n',
     "quoted": "module = CudaModule(r'''\n{}''')\n\n\n",
@@ -35,9 +38,16 @@ MODULES = {
 """Python around the CUDA text, by the word after `%% host`."""
 
 
-def render(name: str, **values: Any) -> str:
+def render(name: str, values: Mapping[str, Any]) -> str:
     """Fill a template; a missing value is an error, never an empty string."""
-    return _template(name).render(**values).rstrip() + "\n"
+    return _template(name).render(values).rstrip() + "\n"
+
+
+def header_of(text: str, suffix: str) -> str:
+    """The comment lines at the top of a text, where they declare families."""
+    comments = COMMENTS[suffix].match(text)
+    assert comments is not None  # it may be empty
+    return comments[0] if any(line.split(" ")[1:2] == ["family"] for line in comments[0].splitlines()) else ""
 
 
 @functools.cache
@@ -73,45 +83,17 @@ def _environment() -> Environment:
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,
         optimized=False,
     )  # fmt: skip
-    environment.filters |= {"packed": packed, "flush": flush, "braced": braced, "times": times}
+    environment.filters |= FILTERS
     return environment
 
 
 def _text(name: str) -> str:
     """A template with its includes in place: Jinja would look them up and copy every value on each rendering."""
     file, _, part = name.partition("#")
-    group, _, base = file.rpartition("/")
-    path = FAMILIES / group / "templates" / FOLDERS[Path(base).suffix] / base
-    text = path.read_text(encoding="utf-8")
-    if part:
-        parts = SECTION.split(text)
-        text = parts[parts.index(part) + 1]
+    text = (GENOMES / file).read_text(encoding="utf-8")
+    top, *parts = SECTION.split(text)
+    text = parts[parts.index(part) + 1] if part else top
+    text = text.removeprefix(header_of(text, Path(file).suffix))
     text = INCLUDE.sub(lambda found: _text(found[1]), text)
     cuda, *host = HOST.split(text)
-    return HEADER + MODULES[host[0]].format(cuda) + host[1] if host else text
-
-
-def packed(code: str) -> str:
-    """Code without the blank lines that macros leave."""
-    return "\n".join([line for line in code.split("\n") if line and not line.isspace()]) + "\n"
-
-
-def flush(code: str) -> str:
-    """Code without blank lines and without indentation."""
-    return "\n".join(filter(None, map(str.strip, code.split("\n")))) + "\n"
-
-
-def braced(code: str) -> str:
-    """CUDA code without blank lines, indented by its braces; a line that begins with + continues the one before."""
-    depth, lines = 0, []
-    for line in map(str.strip, code.split("\n")):
-        if line:
-            depth -= line[0] == "}"
-            lines.append("    " * (depth + (line[0] == "+")) + line)
-            depth += line[-1] == "{"
-    return "\n".join(lines) + "\n"
-
-
-def times(name: str, factor: int) -> str:
-    """A product as text; a factor of one is left out."""
-    return name if factor == 1 else f"{name} * {factor}"
+    return IMPORTS + MODULES[host[0]].format(cuda) + host[1] if host else text

@@ -1,18 +1,21 @@
-"""The families still render the kernels that recorded recipes refer to."""
+"""The families still render the kernels that recorded recipes refer to, and searches still draw the same genomes."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from kbench.generation.proposers.genome.family import sample
-from kbench.generation.proposers.genome.registry import families
+from kbench.generation.proposers.genome.family import cross, mutate, sample
+from kbench.generation.proposers.genome.registry import families, families_for
 from kbench.loaders.corpus.corpus import load
-from kbench.schemas import KernelSource
+from kbench.schemas import Backend, KernelSource
 
 COUNT = 2_000
+CHAINS = "efd53d2617d0f41b462f0cb7c2e0b757b758353abd2702e75af2079627a2e036"
+"""Digest of `chains` when the shipped searches were recorded."""
 
 
 def golden_kernels() -> Iterator[str]:
@@ -24,10 +27,27 @@ def golden_kernels() -> Iterator[str]:
         yield f"{family.name} {problem_id} {KernelSource(problem_id, family.backend, source).kernel_id}"
 
 
+def chains() -> Iterator[str]:
+    """For each cell, its families in the order in which they are drawn, and genomes of a seeded walk through each."""
+    cells = {(problem_id, family.backend.value) for family in families().values() for problem_id in family.problems}
+    for problem_id, backend in sorted(cells):
+        for family in families_for(problem_id, Backend(backend)):
+            rng = random.Random(f"{family.name} {problem_id}")
+            genome, other = sample(family, problem_id, rng), sample(family, problem_id, rng)
+            for _ in range(3):
+                genome = mutate(family, problem_id, genome, rng)
+                other = cross(family, problem_id, other, genome, rng)
+                yield f"{family.name} {problem_id} {json.dumps([genome, other])}\n"
+
+
 def test_every_sampled_genome_gives_the_recorded_kernel() -> None:
     recorded = (Path(__file__).parent / "golden_kernel_ids.txt").read_text().splitlines()
     rendered = list(golden_kernels())
     assert [line for line, before in zip(rendered, recorded, strict=True) if line != before] == []
+
+
+def test_draws_mutations_and_crossings_follow_the_recorded_order() -> None:
+    assert hashlib.sha256("".join(chains()).encode()).hexdigest() == CHAINS
 
 
 def test_the_recipe_of_every_shipped_live_kernel_gives_its_source() -> None:

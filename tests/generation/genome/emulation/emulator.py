@@ -21,11 +21,11 @@ def translate(source: str) -> str:
     """C++ for the CPU: helpers that are single instructions give way to the header's."""
     chosen = ""
     for dtype in ("bfloat16", "float16", "float32", "int8"):
-        text = render(f"{INSTRUCTIONS}#mma", operands=dtype)
+        text = render(f"{INSTRUCTIONS}#mma", {"operands": dtype})
         if text in source:
             source, chosen = source.replace(text, ""), dtype
     for name in ("cp_async", "ldmatrix", "tf32", "fp8_native"):
-        source = source.replace(render(f"{INSTRUCTIONS}#{name}"), "")
+        source = source.replace(render(f"{INSTRUCTIONS}#{name}", {}), "")
     head = f'#include "{HEADER}"\n'
     head += f"#define multiply multiply_{chosen}\n" if chosen else ""
     head += "#define copy_async(to, from, inside) copy_later<COPY_BYTES>(to, from, inside)\n"

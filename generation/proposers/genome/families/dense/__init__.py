@@ -1,1 +1,0 @@
-"""Matrix products, plain, fused and quantised."""

@@ -1,1 +1,0 @@
-"""Kernels whose memory accesses depend on the data: gather, scatter, sort, routing."""

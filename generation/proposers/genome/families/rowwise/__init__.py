@@ -1,1 +1,0 @@
-"""Kernels that walk rows or columns: elementwise, norms, reductions, scans, losses."""

@@ -1,1 +1,0 @@
-"""Kernels of scientific computing: solvers, Fourier transforms, clustering, n-body."""

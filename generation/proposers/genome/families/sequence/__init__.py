@@ -1,1 +1,0 @@
-"""Kernels over token sequences: attention, state-space scans, caches."""

@@ -1,1 +1,0 @@
-"""Kernels over image planes: convolutions, pooling windows, stencils."""

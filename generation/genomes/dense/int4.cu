@@ -21,6 +21,7 @@
 // let parts = split_k != 1
 // let kind = "float" if parts else "__half"
 // let at = ("(size_t)blockIdx.z * M * N + " if parts else "") + "(size_t)m * N + n"
+//
 // family int4_cuda_lanes for int4_weight_gemm
 // shape x_from = "global", "shared"
 // shape rows = "halves", "floats"
@@ -39,6 +40,7 @@
 // let parts = split_k != 1
 // let kind = "float" if parts else "__half"
 // let at = ("(size_t)blockIdx.z * M * N + " if parts else "") + "(size_t)m * N + n"
+
 #include <cuda_fp16.h>
 constexpr int PARTS = ${split_k};
 

@@ -20,6 +20,7 @@
 # let evict = HINTS["first"] if evict == "first" else ""
 # let shift = "" if zero == "folded" else " - 8.0"
 # let carry = ", acc" if scaled == "weights" else ""
+
 import torch
 import triton
 import triton.language as tl

@@ -19,6 +19,7 @@
 // let chunk = 4096
 // let last = parts != 1 and join == "last"
 // let load = "__ldcs" if hint == "streaming" else "__ldg"
+
 constexpr int VEC = ${vector}, ROWS = ${rows}, THREADS = ${threads}, TEAM = ${team}, PARTS = ${parts};
 constexpr int CHAINS = ${chains};
 %% if x_from == "shared"

@@ -19,6 +19,7 @@
 # let extra = "part_ptr, count_ptr, " if last else ""
 # let evict = HINTS["first"] if evict == "first" else ""
 # let late = sum == "late"
+
 import torch
 import triton
 import triton.language as tl

@@ -18,6 +18,7 @@
 // let factor = "const float* d" if diagonal else "float s"
 // let own = "threadIdx.x" if order == "adjacent" else "threadIdx.x * ITEMS"
 // let kind = {1: "float", 2: "float2", 4: "float4"}[vector]
+
 <%# Loads, scales and stores a thread's items, one at a time or all loads first. %>
 %% set index = "const long long i = base + (long long)u * step;"
 %% macro read(at)

@@ -25,6 +25,7 @@
 # let factor = "d_ptr" if diagonal else "s"
 # let load = HINTS[load]
 # let store = HINTS[store]
+
 import torch
 import triton
 import triton.language as tl

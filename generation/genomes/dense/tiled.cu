@@ -114,6 +114,7 @@
 // let wmma_k = 8 if float32 else 16
 // let gelu = "v = 0.5f * v * (1.0f + erff(v * 0.70710678f));"
 // let most_blocks = {"tile": None, "persistent1": 132, "persistent2": 264}[loop]
+
 %% set a, b = product.args[0], product.args[1]
 %% set stats = [] if finish != "partial" else ["part"] if product.row == "sum" else ["peak", "part"]
 %% set vectors = [] if finish == "separate" else product.vectors

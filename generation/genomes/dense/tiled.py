@@ -58,6 +58,7 @@
 # refuse operands > (200 if narrow else 96) * 1024: too much shared memory
 # let gelu = "v = 0.5 * v * (1.0 + tl.erf(v * 0.7071067811865476))"
 # let most_programs = {"tile": None, "persistent1": 132, "persistent2": 264}[loop]
+
 import torch
 import triton
 import triton.language as tl

@@ -8,6 +8,7 @@
 // pick depth = 8, 16, 32
 // pick unroll = 1, 4, 8
 // refuse storage == "float32" and product == "tensor": tensor cores take bfloat16
+
 %% set kept = "__nv_bfloat16" if storage == "bfloat16" else "float"
 #include <cuda_bf16.h>
 #include <mma.h>

@@ -13,6 +13,7 @@
 # pick warps = 4, 8
 # let sums = 5 if fusion == "together" else 2
 # refuse rows * channels * sums > 32 * warps * 96: too many sums per thread
+
 import torch
 import triton
 import triton.language as tl

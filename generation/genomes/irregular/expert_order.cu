@@ -8,6 +8,7 @@
 // pick unroll = 1, 2, 4
 // refuse move == "flat" and unroll != 4: the flat move has no loop
 // refuse rank == "match" and chunk > 512: shared memory
+
 typedef ${word} word;
 const int CHUNK = ${chunk}, MOST = 256;
 

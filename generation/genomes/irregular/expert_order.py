@@ -10,6 +10,7 @@
 # pick warps = 1, 2, 4, 8
 # refuse move == "scatter" and rows != 1: rows belong to the gathers
 # refuse move == "tile" and rows * block > 8192: tile too large
+
 import torch
 import triton
 import triton.language as tl

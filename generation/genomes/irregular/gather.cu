@@ -8,6 +8,7 @@
 // pick waves = 4, 8, 16
 // refuse walk != "stride" and waves != 8: waves belong to the grid stride
 // refuse walk == "flat" and unroll != 4: the flat walk has no loop
+
 typedef ${word} word;
 
 __device__ __forceinline__ word take(const word* from) {

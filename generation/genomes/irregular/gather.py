@@ -10,6 +10,7 @@
 # refuse walk == "tile" and block * rows > 16384: tile too large for registers
 # refuse walk != "tile" and rows != 4: rows belong to the tile walk
 # refuse walk != "persistent" and waves != 4: waves belong to the persistent walk
+
 import torch
 import triton
 import triton.language as tl

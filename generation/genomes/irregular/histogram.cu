@@ -12,6 +12,7 @@
 // refuse place == "global" and gather != "atomic": global copies are always added by atomics
 // refuse place == "global" and copies == 1: eight global copies are too contended
 // refuse vector and unroll != 1: the vector loop is not unrolled
+
 %% if method == "votes"
 __device__ __forceinline__ void add_one(int* cells, int bin) {
     unsigned peers = __match_any_sync(0xffffffffu, bin);

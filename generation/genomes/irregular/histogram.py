@@ -10,6 +10,7 @@
 # refuse method == "global" and gather != "each": gather belongs to the block method
 # refuse method == "block" and gather == "partial" and (copies != 1): partial sums have no copies
 # refuse method == "global" and (copies == 1 or block > 4096): one copy is too contended
+
 import torch
 import triton
 import triton.language as tl

@@ -6,6 +6,7 @@
 // pick threads = 32, 64, 128, 256, 512
 // refuse method != "lanes" and (lanes != 32 or softmax == "first"): lanes and softmax belong to the shared token
 // refuse method == "staged" and threads > 512: shared memory
+
 const int MOST = 8, LANES = ${lanes}, PER_LANE = 128 / LANES;
 
 extern "C" __global__ void __launch_bounds__(${threads})

@@ -9,6 +9,7 @@
 # refuse method in ("sort", "rank") and (unroll or softmax == "first"): only the maxima unroll or normalise first
 # refuse method == "sort" and rows * 128 > warps * 32 * 16: more than 16 keys per thread compile for minutes
 # refuse rows * 128 > warps * 32 * 64: too many values per thread
+
 import torch
 import triton
 import triton.language as tl

@@ -9,6 +9,7 @@
 // pick unroll = 1, 4
 // refuse passes != "two" and score == "quotient": the quotient needs the maximum first
 // refuse vector and unroll != 1: the vector loop is not unrolled
+
 const float LOWEST = -1.0e30f;
 const int WARPS = ${threads // 32};
 

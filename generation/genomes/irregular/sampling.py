@@ -7,6 +7,7 @@
 # pick warps = 1, 2, 4, 8, 16
 # refuse passes != "two" and score == "quotient": the quotient needs the maximum first
 # refuse block > 64 * 32 * warps: too many values per thread
+
 import torch
 import triton
 import triton.language as tl

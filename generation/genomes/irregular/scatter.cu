@@ -6,6 +6,7 @@
 // pick threads = 32, 64, 128, 256, 512
 // pick unroll = 1, 2, 4
 // refuse method in ("lists", "warp_lists") and zero != "torch": lists need no zeros
+
 %% if method in ("lists", "warp_lists")
 extern "C" __global__ void count(const long long* __restrict__ index, int* counts, int items) {
     int item = blockIdx.x * blockDim.x + threadIdx.x;

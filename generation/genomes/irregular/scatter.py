@@ -8,6 +8,7 @@
 # pick warps = 1, 2, 4, 8
 # refuse method == "lists" and (items != 8 or zero != "torch"): lists need neither zeros nor items
 # refuse method != "lists" and count_block != 256: count_block belongs to lists
+
 import torch
 import triton
 import triton.language as tl

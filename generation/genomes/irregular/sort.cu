@@ -7,6 +7,7 @@
 // refuse method in ("shuffle", "radix", "merge") and threads != 256: one thread per element
 // refuse method == "radix" and key == "integer": the radix sort has its own key
 // refuse method != "rank" and unroll != 4: only the rank loop unrolls
+
 %% if key == "integer"
 typedef int item;
 __device__ __forceinline__ item to_key(float value) {

@@ -14,6 +14,7 @@
 # refuse method == "rank" and (block > 256 or block * part > 16384): compare matrix too large
 # refuse method in ("merge", "passes") and part != 64: parts belong to the rank and mixed sorts
 # refuse method == "passes" and block < 256: passes over memory want large blocks
+
 import torch
 import triton
 import triton.language as tl

@@ -8,6 +8,7 @@
 // pick waves = 4, 8, 16
 // refuse method in ("entries", "runs") and (lanes != 8 or unroll != 1): lanes belong to the row walks
 // refuse method != "stride" and waves != 8: waves belong to the grid stride
+
 const int THREADS = ${threads}, LANES = ${lanes};
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -6,6 +6,7 @@
 # pick warps = 1, 2, 4, 8
 # refuse method in ("entries", "runs") and rows != 4: rows belong to the row walks
 # refuse block * rows > 2048 and method in ("tile", "products"): tile too large
+
 import torch
 import triton
 import triton.language as tl

@@ -4,6 +4,7 @@
 // pick threads = 32, 64, 128, 256, 512, 1024
 // pick unroll = 1, 2, 4, 8
 // refuse method == "lists" and (unroll != 4 or threads > 512): lists fill the registers
+
 const int MOST = 16;
 
 __device__ __forceinline__ void better(float& value, int& place, float other, int other_place) {

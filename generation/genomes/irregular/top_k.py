@@ -10,6 +10,7 @@
 # refuse method != "split" and (parts != 4 or join != "maxima"): parts and join belong to the split
 # refuse method == "sort" and warps != 16: sorting a long row needs many warps
 # refuse method == "maxima" and (rows > 2 or warps < 4): a long row needs many warps
+
 import torch
 import triton
 import triton.language as tl

@@ -7,6 +7,7 @@
 // pick waves = 2, 4, 8, 16
 // refuse order in ("rows", "columns") and waves != 4: waves belong to the persistent and grouped orders
 // refuse threads // tile > tile: more threads than the tile has places
+
 %% if problem == "transpose"
 typedef float item;
 %% else

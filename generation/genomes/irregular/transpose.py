@@ -9,6 +9,7 @@
 # let size = block_r * block_c
 # refuse size > 16384 or size < 512: tile size
 # refuse order in ("rows", "columns") and waves != 4: waves belong to the persistent and grouped orders
+
 import torch
 import triton
 import triton.language as tl

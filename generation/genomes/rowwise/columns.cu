@@ -27,6 +27,7 @@
 // let other = "threadIdx.y + k" if join == "tree" else "k"
 // let exported = instances(vector, "kernel", "scale") if finish == "second" else instances(vector, "kernel")
 // polish compact
+
 <%% include "rowwise/parts.cu#packs" %%>
 %% set better = "<" if problem == "argmin" else ">"
 %% macro merge(to, from)

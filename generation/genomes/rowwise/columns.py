@@ -3,8 +3,8 @@
 # let sums = problem in ("sum_reduce", "mean_reduce")
 # let rms = problem == "rms_norm"
 # # Longest reduced dimension of any workload, rounded up to a power of two.
-# let longest = {"sum_reduce": 1024, "mean_reduce": 4096, "max_reduce": 512, "argmax": 2048, "argmin": 1024, "rms_norm":
-#     64}[problem]
+# let longest = {"sum_reduce": 1024, "mean_reduce": 4096, "max_reduce": 512, "argmax": 2048, "argmin": 1024,
+#     "rms_norm": 64}[problem]
 # family columns_triton for sum_reduce, mean_reduce, max_reduce, argmax, argmin, rms_norm
 # shape plan = "lanes", "scalar", "single", "whole", *(() if rms else ("split", "atomic") if sums else ("split",))
 # shape finish = ("same", "second") if rms else "same"
@@ -31,6 +31,7 @@
 # let split_count = split if plan in ("split", "atomic") else 1
 # let split = plan in ("split", "atomic")
 # polish tidy
+
 import torch
 import triton
 import triton.language as tl

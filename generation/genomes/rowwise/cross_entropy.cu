@@ -9,6 +9,7 @@
 // pick unroll = 1, 2, 4
 // refuse method == "split" and walk == "persistent": the split form has its own grid
 // refuse method == "fused" and walk == "rows" and (split != 4): nothing to split
+
 #include <cuda_bf16.h>
 
 const int THREADS = ${threads}, WARPS = THREADS / 32, VEC = ${vec};

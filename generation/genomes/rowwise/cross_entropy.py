@@ -12,6 +12,7 @@
 # refuse method != "split" and walk == "rows" and (split != 4): nothing to split
 # refuse method == "fused" and wide != 1024: wide belongs to the separate gradient
 # refuse block > 64 * 32 * warps: too many values per thread
+
 import torch
 import triton
 import triton.language as tl

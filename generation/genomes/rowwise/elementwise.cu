@@ -2,16 +2,17 @@
 // let gated = problem in ("swiglu", "geglu")
 // let rope = problem == "rope"
 // let activation = "" if rope else {"swiglu": "swish", "geglu": "gelu_tanh"}[problem] if gated else problem
-// let forms = {"relu": ("maximum", "select", "halves"), "sigmoid": ("precise", "fast", "reciprocal"), "tanh":
-//     ("library", "fast", "ratio"), "swish": ("precise", "fast", "reciprocal"), "gelu": ("erf", "normal",
-//     "polynomial"), "gelu_tanh": ("tanh", "logistic", "fast"), "softplus": ("library", "fast", "stable"), "softsign":
-//     ("precise", "fast", "reciprocal"), "elu": ("library", "fast", "clamped"), "": ("pairs", "singles")}[activation]
+// let forms = {"relu": ("maximum", "select", "halves"), "sigmoid": ("precise", "fast", "reciprocal"),
+//     "tanh": ("library", "fast", "ratio"), "swish": ("precise", "fast", "reciprocal"),
+//     "gelu": ("erf", "normal", "polynomial"), "gelu_tanh": ("tanh", "logistic", "fast"),
+//     "softplus": ("library", "fast", "stable"), "softsign": ("precise", "fast", "reciprocal"),
+//     "elu": ("library", "fast", "clamped"), "": ("pairs", "singles")}[activation]
 // let walks = ("single", "unrolled", "strided", "coarse", "rows", "batched", "staged")
 // let kind = "bf16" if gated or rope else "float"
 // let names = "gate, up" if problem == "geglu" else "x, cos, sin" if rope else "x"
-// let parameters = {"x": f"const {kind}* __restrict__ x", "gate, up": "const bf16* __restrict__ gate, const bf16*
-//     __restrict__ up", "x, cos, sin": "const bf16* __restrict__ x, const float* __restrict__ cos, const float*
-//     __restrict__ sin"}[names]
+// let parameters = {"x": f"const {kind}* __restrict__ x",
+//     "gate, up": "const bf16* __restrict__ gate, const bf16* __restrict__ up",
+//     "x, cos, sin": "const bf16* __restrict__ x, const float* __restrict__ cos, const float* __restrict__ sin"}[names]
 // family elementwise_cuda for relu, sigmoid, tanh, swish, gelu, gelu_tanh, softplus, softsign, elu, swiglu, geglu, rope
 // shape walk = walks[:4] if rope else walks[:5] if gated else walks
 // shape form = forms
@@ -27,6 +28,7 @@
 // let exported = instances(vector, "kernel")
 // let pairs = form != "singles"
 // let per_block = threads * (unroll if walk in ("unrolled", "coarse", "batched", "staged") else 1)
+
 %% if kind == "bf16"
 <%% include "rowwise/parts.cu#bf16" %%>
 %% endif

@@ -4,11 +4,11 @@
 # # Ways to write each activation; every one keeps the error below the problems' tolerance (1e-6 absolute, 1e-5
 # # relative),
 # # which hardware tanh does not.
-# let forms = {"relu": ("maximum", "select", "halves"), "sigmoid": ("divide", "library", "base2", "stable"), "tanh":
-#     ("shifted", "library", "ratio", "base2"), "swish": ("divide", "library", "base2"), "gelu": ("erf", "polynomial",
-#     "split"), "gelu_tanh": ("logistic", "library", "tanh", "factored"), "softplus": ("plain", "stable", "base2"),
-#     "softsign": ("divide", "reciprocal", "select"), "elu": ("select", "clamped", "base2"), "": ("pairs",
-#     "singles")}[activation]
+# let forms = {"relu": ("maximum", "select", "halves"), "sigmoid": ("divide", "library", "base2", "stable"),
+#     "tanh": ("shifted", "library", "ratio", "base2"), "swish": ("divide", "library", "base2"),
+#     "gelu": ("erf", "polynomial", "split"), "gelu_tanh": ("logistic", "library", "tanh", "factored"),
+#     "softplus": ("plain", "stable", "base2"), "softsign": ("divide", "reciprocal", "select"),
+#     "elu": ("select", "clamped", "base2"), "": ("pairs", "singles")}[activation]
 # let rope = problem == "rope"
 # family elementwise_triton for relu, sigmoid, tanh, swish, gelu, gelu_tanh, softplus, softsign, elu, swiglu, geglu,
 #     rope
@@ -35,6 +35,7 @@
 # let pointers = {"x": "x_ptr", "gate, up": "gate_ptr, up_ptr", "x, cos, sin": "x_ptr, cos_ptr, sin_ptr"}[arguments]
 # let flat = walk not in ("tile", "rows")
 # let pairs = form != "singles"
+
 import torch
 import triton
 import triton.language as tl

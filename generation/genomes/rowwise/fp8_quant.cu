@@ -10,6 +10,7 @@
 // refuse method != "lanes" and lanes != 16: lanes belong to the shared group
 // refuse method == "block" and threads != 128: one thread per element
 // refuse walk == "once" and waves != 8: waves belong to the grid stride
+
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
 

@@ -9,6 +9,7 @@
 # pick waves = 4, 8, 16
 # refuse method != "stride" and waves != 8: waves belong to the grid stride
 # refuse rows * 128 > warps * 32 * 64: too many values per thread
+
 import torch
 import triton
 import triton.language as tl

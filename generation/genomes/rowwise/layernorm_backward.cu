@@ -20,6 +20,7 @@
 // let warp_grid = f"(rows + {threads // 32 - 1}) // {threads // 32}" if plan == "warps" else "rows"
 // let exported = instances(vector, "rows_kernel")
 // polish compact
+
 %% set held = plan in ("partials", "atomic")
 <%% include "rowwise/parts.cu#packs" %%>
 

@@ -18,6 +18,7 @@
 # refuse not 128 <= column_rows * column_cols <= 4096: column tiles out of bounds
 # refuse plan in ("partials", "atomic") and stages > 2: rows this wide leave no room for more stages
 # polish tidy
+
 import torch
 import triton
 import triton.language as tl

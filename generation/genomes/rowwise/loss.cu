@@ -4,9 +4,9 @@
 // let flat = problem in ("huber_loss", "kl_div_loss")
 // let lead = "predictions" if flat else "logits" if entropy else "anchor"
 // let names = lead + (", positive, negative" if problem == "triplet_margin_loss" else ", targets")
-// let parameters = {"logits": "const float* __restrict__ logits, const long long* __restrict__ targets", "predictions":
-//     "", "anchor": "const float* __restrict__ anchor, const float* __restrict__ positive," " const float* __restrict__
-//     negative"}[lead]
+// let parameters = {"logits": "const float* __restrict__ logits, const long long* __restrict__ targets",
+//     "predictions": "", "anchor": "const float* __restrict__ anchor, const float* __restrict__ positive,"
+//     " const float* __restrict__ negative"}[lead]
 // let store = "plain"
 // family loss_cuda for cross_entropy_loss, triplet_margin_loss, huber_loss, kl_div_loss
 // shape plan = ("strided", "blocks", "chunk") if flat else ("block", "warp")
@@ -25,6 +25,7 @@
 // refuse scheduled and not 512 <= per_sm * threads <= 2048: too few or too many threads on an SM
 // let exported = instances(vector, "kernel")
 // polish compact
+
 %% macro conclude(value)
     if (threadIdx.x == 0) {
 %% if finish == "atomic"

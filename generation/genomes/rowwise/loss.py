@@ -33,6 +33,7 @@
 # let width = block if flat or plan != "whole" else "triton.next_power_of_2(cols)"
 # let constants = f"BLOCK={width}, UNROLL={unroll}" if flat else f"BLOCK={width}, ROWS={rows}"
 # polish tidy
+
 %% if flat
 <%% include "rowwise/loss.py#flat" %%>
 %% else

@@ -3,16 +3,17 @@
 // let statistics = {"softmax": "lse", "log_softmax": "lse", "l2_norm": "squares", "rmsnorm_residual": "squares",
 //     "instance_norm": "moments", "group_norm": "moments"}[problem]
 // # Longest row of any workload, rounded up to a power of two: bounds what a block may hold at once.
-// let longest = {"softmax": 16384, "log_softmax": 32768, "l2_norm": 16384, "rmsnorm_residual": 8192, "instance_norm":
-//     65536, "group_norm": 524288}[problem]
+// let longest = {"softmax": 16384, "log_softmax": 32768, "l2_norm": 16384, "rmsnorm_residual": 8192,
+//     "instance_norm": 65536, "group_norm": 524288}[problem]
 // let grouped = problem == "group_norm"
 // let residual = problem == "rmsnorm_residual"
 // let arguments = "x, residual, weight" if residual else "x, weight, bias" if grouped else "x"
 // let names = arguments + (", y, hidden" if residual else ", y")
-// let parameters = {"x": "const float* __restrict__ x, float* __restrict__ y", "x, weight, bias": "const float*
-//     __restrict__ x, const float* __restrict__ weight," " const float* __restrict__ bias, float* __restrict__ y", "x,
-//     residual, weight": "const bf16* __restrict__ x, const bf16* __restrict__ residual," " const bf16* __restrict__
-//     weight, bf16* __restrict__ y, bf16* __restrict__ hidden"}[arguments]
+// let parameters = {"x": "const float* __restrict__ x, float* __restrict__ y",
+//     "x, weight, bias": "const float* __restrict__ x, const float* __restrict__ weight,"
+//     " const float* __restrict__ bias, float* __restrict__ y",
+//     "x, residual, weight": "const bf16* __restrict__ x, const bf16* __restrict__ residual,"
+//     " const bf16* __restrict__ weight, bf16* __restrict__ y, bf16* __restrict__ hidden"}[arguments]
 // let shape_parameters = ", int per_group, int plane" if grouped else ""
 // let shape_names = ", per_group, plane" if grouped else ""
 // family rowwise_cuda for softmax, log_softmax, l2_norm, rmsnorm_residual, instance_norm, group_norm
@@ -38,6 +39,7 @@
 // let expression = {"precise": "expf(d)", "fast": "__expf(d)", "two": "exp2f(d * 1.44269504f)"}[exponential]
 // let exported = instances(vector, "measure", "apply") if plan == "split" else instances(vector, "kernel")
 // polish compact
+
 %% if problem == "rmsnorm_residual"
 <%% include "rowwise/parts.cu#bf16" %%>
 %% endif

@@ -3,14 +3,14 @@
 # let statistics = {"softmax": "lse", "log_softmax": "lse", "l2_norm": "squares", "rmsnorm_residual": "squares",
 #     "instance_norm": "moments", "group_norm": "moments"}[problem]
 # # Longest row of any workload, rounded up to a power of two: bounds what a block may hold at once.
-# let longest = {"softmax": 16384, "log_softmax": 32768, "l2_norm": 16384, "rmsnorm_residual": 8192, "instance_norm":
-#     65536, "group_norm": 524288}[problem]
+# let longest = {"softmax": 16384, "log_softmax": 32768, "l2_norm": 16384, "rmsnorm_residual": 8192,
+#     "instance_norm": 65536, "group_norm": 524288}[problem]
 # let arguments = {"rmsnorm_residual": "x, residual, weight", "group_norm": "x, weight, bias"}
 # let arguments = arguments[problem] if problem in arguments else "x"
 # let handed = {"rmsnorm_residual": "x, residual, weight, y, hidden", "group_norm": "x, weight, bias, y"}
 # let handed = handed[problem] if problem in handed else "x, y"
-# let pointers = {"x": "x_ptr, y_ptr", "x, weight, bias": "x_ptr, weight_ptr, bias_ptr, y_ptr", "x, residual, weight":
-#     "x_ptr, residual_ptr, weight_ptr, y_ptr, hidden_ptr"}[arguments]
+# let pointers = {"x": "x_ptr, y_ptr", "x, weight, bias": "x_ptr, weight_ptr, bias_ptr, y_ptr",
+#     "x, residual, weight": "x_ptr, residual_ptr, weight_ptr, y_ptr, hidden_ptr"}[arguments]
 # # Bytes that a pipeline stage holds of each element.
 # let staged_bytes = 8 if problem == "rmsnorm_residual" else 12 if problem == "group_norm" else 4
 # family rowwise_triton for softmax, log_softmax, l2_norm, rmsnorm_residual, instance_norm, group_norm
@@ -40,6 +40,7 @@
 # let store = HINTS[store]
 # let expression = {"e": "tl.exp(d)", "two": "tl.exp2(d * 1.4426950408889634)"}[exponential]
 # polish tidy
+
 <%# The steps of a row's kernel. Statistics are kept by lane, or folded to one number in each step. %>
 %% set lanes = plan in ("lanes", "split")
 %% set form = "[BLOCK]" if rows == 1 else "[ROWS, BLOCK]"

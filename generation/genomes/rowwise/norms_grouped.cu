@@ -19,6 +19,7 @@
 // refuse apply_unroll * vector > 32: more than 32 elements per thread
 // let exported = instances(vector, "measure", "apply")
 // polish compact
+
 <%% include "rowwise/parts.cu#packs" %%>
 
 <%% include "rowwise/parts.cu#reductions" %%>

@@ -26,6 +26,7 @@
 # let hint = HINTS[load]
 # let store = HINTS[store]
 # polish tidy
+
 import torch
 import triton
 import triton.language as tl

@@ -27,6 +27,7 @@
 // refuse schedule == "persistent" and not 512 <= per_sm * threads <= 2048: too few or too many threads on an SM
 // let exported = instances(vector, "totals", "kernel") if plan == "two" else instances(vector, "kernel")
 // polish compact
+
 <%% include "rowwise/parts.cu#packs" %%>
 <%% include "rowwise/scan.cu#block_scan" %%>
 template <int V>
@@ -217,6 +218,7 @@ def run(x${", mask" if masked else ""}):
 // refuse span > 16384: more than registers hold
 // let exported = instances(vector, "kernel") if method == "lookback" else instances(vector, "first", "third")
 // polish compact
+
 <%% include "rowwise/parts.cu#packs" %%>
 <%% include "rowwise/scan.cu#block_scan" %%>
 %% macro own()

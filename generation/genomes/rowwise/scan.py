@@ -30,6 +30,7 @@
 # let hint = HINTS[load]
 # let store = HINTS[store]
 # polish tidy
+
 import torch
 import triton
 import triton.language as tl
@@ -191,6 +192,7 @@ def run(x${", mask" if masked else ""}):
 # refuse not 1 <= block / (32 * warps) <= 64: elements per lane out of bounds
 # refuse block * steps < (16384 if middle == "fold" else 4096): too many parts
 # refuse nested and method == "scan_add": only the rescan is nested
+
 import torch
 import triton
 import triton.language as tl

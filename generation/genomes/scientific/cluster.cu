@@ -8,6 +8,7 @@
 // refuse method != "thread" and part != 32: parts belong to the thread form
 // refuse method != "tile" and rx != 4: rx belongs to the tile form
 // refuse method == "tile" and threads * rx > 4096: shared memory
+
 const int THREADS = ${threads};
 const float HIGHEST = 3.0e38f;
 

@@ -10,6 +10,7 @@
 # refuse form != "dot" and precision != "tf32x3": precision belongs to the dot form
 # refuse form == "dot" and precision == "ieee" and (rows * block > 4 * 32 * warps): exact products unroll into so many
 #     instructions that few threads compile for minutes
+
 import torch
 import triton
 import triton.language as tl

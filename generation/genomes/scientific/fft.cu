@@ -5,6 +5,7 @@
 // shape turns = "exact", "fast"
 // shape chain = "direct", "multiply"
 // pick threads = 32, 64, 128, 256, 512
+
 const int THREADS = ${threads}, MOST = 1024;
 
 __device__ __forceinline__ void turn_of(float part, float* real, float* imag) {

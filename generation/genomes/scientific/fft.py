@@ -13,6 +13,7 @@
 # refuse not passes and rows * 1024 > 16 * 32 * warps: too many values per thread
 # refuse passes and rows != 1: rows belong to the register form
 # refuse passes and turns == "direct" and radix > 4: many angle functions compile for minutes
+
 import torch
 import triton
 import triton.language as tl

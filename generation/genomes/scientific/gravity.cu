@@ -8,6 +8,7 @@
 // pick threads = 32, 64, 128, 256
 // pick unroll = 1, 4, 8, 16
 // refuse gather == "atomic" and splits == 1: nothing to gather
+
 const int THREADS = ${threads}, EACH = ${each}, SPLITS = ${splits};
 
 __device__ __forceinline__ float3 position(const float* positions, int body) {

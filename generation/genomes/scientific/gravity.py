@@ -10,6 +10,7 @@
 # pick warps = 1, 2, 4, 8
 # refuse rows * block > 32 * 32 * warps: too many pairs per thread
 # refuse gather == "atomic" and splits == 1: nothing to gather
+
 import torch
 import triton
 import triton.language as tl

@@ -9,6 +9,7 @@
 // refuse method != "gradients" and steps != 24: steps belong to the iteration
 // refuse method != "shared" and pad != 1: padding belongs to shared memory
 // refuse method == "shared" and threads > 256: shared memory
+
 const int THREADS = ${threads};
 
 template <int N>

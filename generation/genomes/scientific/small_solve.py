@@ -7,6 +7,7 @@
 # pick warps = 1, 2, 4, 8
 # refuse method != "gradients" and steps != 24: steps belong to the iteration
 # refuse systems * 1024 > 64 * 32 * warps: too many values per thread
+
 import torch
 import triton
 import triton.language as tl

@@ -7,6 +7,7 @@
 // refuse method != "reduce" and steps != 8: steps belong to the reduction
 // refuse method == "reduce" and unroll != 1: unrolling belongs to the eliminations
 // refuse method == "reduce" and threads > 256: more threads than numbers
+
 const int THREADS = ${threads};
 
 %% if method == "thread"

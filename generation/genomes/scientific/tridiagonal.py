@@ -7,6 +7,7 @@
 # pick lanes = 32, 64, 128, 256
 # pick warps = 1, 2, 4, 8
 # refuse steps == 0 and (order != "row" or block != 256 or warps != 4): no reduction to tune
+
 import torch
 import triton
 import triton.language as tl

@@ -14,6 +14,7 @@
 // refuse method != "lanes" and splits == 1 and threads > 256: 8,192 stored scores and 32 partial rows exceed 48 KiB
 //     together
 // refuse threads * vec > 8192: the slots' sums exceed static shared memory
+
 %% set paged = problem == "paged_attention_decode"
 %% set grouped = problem == "gqa_decode"
 #include <cuda_bf16.h>

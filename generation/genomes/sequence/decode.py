@@ -13,6 +13,7 @@
 # refuse block * 128 > warps * 32 * 128: too many values per thread
 # refuse compute == "vector" and sharing == "group" and block > 32: a group of heads by elementwise products fills the
 #     registers
+
 import torch
 import triton
 import triton.language as tl

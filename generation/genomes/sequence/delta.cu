@@ -12,6 +12,7 @@
 // refuse tx > cols or threads // tx > 64: idle threads
 // refuse 64 * tx // threads * max(1, cols // tx) > 64: too many sums per thread
 
+
 <%% include "sequence/delta.cu#product" %%>
 
 const int COLS = ${cols}, LINE = 64 + ${pad}, THIN = COLS + ${pad};
@@ -80,6 +81,7 @@ def run(k, w, u, g):
 // refuse threads < 128: too many sums per thread
 // refuse tx > cols or threads // tx > 64: idle threads
 // refuse 64 * tx // threads * max(1, cols // tx) > 64: too many sums per thread
+
 
 <%% include "sequence/delta.cu#product" %%>
 
@@ -152,6 +154,7 @@ def run(q, k, v, h, g):
 // pick unroll = 1, 4, 8, 16
 // refuse tx > cols or threads // tx > 64: idle threads
 // refuse 64 * tx // threads * max(1, cols // tx) > 64: too many sums per thread
+
 
 <%% include "sequence/delta.cu#product" %%>
 

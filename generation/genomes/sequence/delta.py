@@ -12,6 +12,7 @@
 # refuse precision == "ieee" and (warps != 8 or cols == 64): exact products unroll into so many instructions that few
 #     threads compile for minutes
 # refuse method == "launches" and stages != 1: stages belong to the fused loop
+
 import torch
 import triton
 import triton.language as tl
@@ -156,6 +157,7 @@ def run(k, w, u, g):
 # refuse walk == "grid" and waves != 4: waves belong to the persistent walk
 # refuse precision == "ieee" and (warps != 8 or rows == 64): exact products unroll into so many instructions that few
 #     threads compile for minutes
+
 import torch
 import triton
 import triton.language as tl
@@ -247,6 +249,7 @@ def run(q, k, v, h, g):
 # pick warps = 2, 4, 8
 # refuse precision == "ieee" and (warps != 8 or rows == 64): exact products unroll into so many instructions that few
 #     threads compile for minutes
+
 import torch
 import triton
 import triton.language as tl

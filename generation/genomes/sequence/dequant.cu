@@ -11,6 +11,7 @@
 // refuse walk != "line" and lanes != 8: lanes belong to the line walk
 // refuse walk != "stride" and waves != 8: waves belong to the grid stride
 // refuse walk in ("line", "flat") and unroll != 1: nothing to unroll
+
 #include <cuda_bf16.h>
 
 const int VEC = ${vec}, THREADS = ${threads};

@@ -7,6 +7,7 @@
 # pick waves = 2, 8, 16
 # refuse walk != "stride" and waves != 8: waves belong to the grid stride
 # refuse rows * 128 > warps * 32 * 128: too many values per thread
+
 import torch
 import triton
 import triton.language as tl

@@ -10,6 +10,7 @@
 // let sums = warps * 64 * 136 if method == "flash" else 0
 // let staged = 2 * block * 136 if stage else 0
 // refuse scores + sums + staged > 96000: shared memory
+
 #include <cuda_bf16.h>
 #include <mma.h>
 

@@ -12,6 +12,7 @@
 # # Queries, and keys and values in every stage, in bfloat16 at dim 128.
 # refuse 2 * 128 * (rows + 2 * block * stages) > 160000: shared memory
 # refuse method == "stored" and order != "blocks": order belongs to the fused forms
+
 import torch
 import triton
 import triton.language as tl

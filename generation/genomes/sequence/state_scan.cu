@@ -11,6 +11,7 @@
 //     state form
 // refuse not stage and part != 32: parts belong to the staged form
 // refuse stage and (unroll != 1 or (2 * threads // lanes + 32) * (part + 1) * 4 > 48000): shared memory
+
 const int THREADS = ${threads}, N = 16, LANES = ${lanes}, OWN = N / LANES;
 
 __device__ __forceinline__ float power(float x) { return ${"__expf" if fast else "expf"}(x); }

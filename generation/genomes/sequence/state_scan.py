@@ -9,6 +9,7 @@
 # refuse method == "closed" and chunk > 64: the closed form's exponentials grow with the chunk
 # refuse method != "steps" and chunk > 128 * warps: long chunks on few threads compile for minutes
 # refuse method != "steps" and rows > 4: rows run one after the other
+
 import torch
 import triton
 import triton.language as tl

@@ -26,6 +26,7 @@
 // let finishing = epilogue != "fused" or splits != 1
 // let form = full.bare if finishing else full
 // let staged = False
+//
 // family conv_staged_cuda where True
 // shape pixels = "adjacent", "strided"
 // shape phased = (True, False) if full.phased else ()
@@ -47,6 +48,7 @@
 // let finishing = epilogue != "fused" or splits != 1
 // let form = full.bare if finishing else full
 // let staged = True
+
 <%# A register tile of TC channels by TP pixels per thread; `staged` ones are fed through shared memory. %>
 <%% include "spatial/convolution_parts.cu#head" %%>
 

@@ -33,6 +33,7 @@
 # refuse not finishing and (full.over_channels or full.total) and grid != "channels_fast": this epilogue fixes the grid
 #     order
 # refuse finishing and full.has_epilogue and epilogue == "fused": a split sum cannot fuse its epilogue
+#
 # family conv_gemm_triton where True
 # shape swapped = False, True
 # shape grid = "channels_fast", "pixels_fast"
@@ -62,6 +63,7 @@
 # refuse not finishing and (full.over_channels or full.total) and grid != "channels_fast": this epilogue fixes the grid
 #     order
 # refuse finishing and full.has_epilogue and epilogue == "fused": a split sum cannot fuse its epilogue
+
 <%# A tile of BLOCK_C channels by BLOCK_P pixels, or the other way round where `swapped`. %>
 %% set gemm, stored = block_k is defined, columns == "stored"
 %% set rank, splitting = form.axes | length, splits > 1

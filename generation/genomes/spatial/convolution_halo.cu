@@ -28,8 +28,9 @@
 // let finishing = epilogue != "fused" or splits != 1
 // let form = full.bare if finishing else full
 // # Every size a function is compiled for.
-// let sizes = {"TW": tw, "TH": th, "EX": ex, "TX": tw // ex, "THREADS": threads, "TC": tc, "CK": ck, "KD": depth, "IH":
-//     full.reach("h", th), "IW": full.reach("w", tw), "TAPS": full.tap_count}
+// let sizes = {"TW": tw, "TH": th, "EX": ex, "TX": tw // ex, "THREADS": threads, "TC": tc, "CK": ck, "KD": depth,
+//     "IH": full.reach("h", th), "IW": full.reach("w", tw), "TAPS": full.tap_count}
+
 <%# An input tile with its halo, and the filters, in shared memory. %>
 <%% include "spatial/convolution_parts.cu#head" %%>
 

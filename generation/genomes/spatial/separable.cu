@@ -12,6 +12,7 @@
 // refuse tp == 1 and pixels == "strided": one pixel per thread has no stride
 // refuse stages == "per_block" and weights == "shared": a block that walks over all channels reads weights from memory
 // refuse stages == "per_block" and threads * tp > 512: filtered pixels of 32 channels exceed 64 KiB
+
 %% set two_pass = stages == "two_pass"
 %% macro filter(filters)
 %% set pragma = "#pragma unroll" if taps == "unrolled" else "#pragma unroll 1"

@@ -14,6 +14,7 @@
 # refuse not 4 <= each <= 64: {each} accumulators per thread
 # refuse product == "outer" and block_k != 16: only tl.dot has a BLOCK_K
 # refuse product != "outer" and block_c < 16: tl.dot needs 16 channels
+
 import torch
 import triton
 import triton.language as tl

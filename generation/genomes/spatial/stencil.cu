@@ -18,6 +18,7 @@
 // refuse marches and each != 1: a march has one cell per thread
 // refuse space != "staged" and pad != 0: only a staged tile has padding
 // refuse space == "march_staged" and form.dimensions == 3 and ty < 2 * form.radius: a tile is lower than its halo
+
 %% set sizes = form.sizes | join(", ")
 %% set slow = form.axes[0]
 %% set deep = form.dimensions == 3

@@ -21,6 +21,7 @@
 # let each = block * (rows if tiled else 1) // (32 * warps)
 # refuse not 1 <= each <= (8 if form.dimensions == 3 else 16): {each} cells per thread
 # refuse form.dimensions == 3 and space != "flat" and block > 256: a row is shorter than the block
+
 import torch
 import triton
 import triton.language as tl

@@ -65,6 +65,7 @@ __device__ __forceinline__ T narrow(float v) { return v; }
 // pick threads = 64, 128, 256, 512
 // refuse mapping == "grid_stride" and each != 1: a grid-stride loop has no fixed share
 // refuse mapping == "strided" and each == 1: one output per thread has no stride
+
 <%# Every tap is read from memory. %>
 <%% include "spatial/window.cu#head" %%>
 
@@ -130,6 +131,7 @@ def run(${form.inputs | join(", ")}):
 // let tile_rows = form.reach("h", th)
 // let words = tile_rows * (form.reach("w", tw) + 1) + (tile_rows * tw if reduction == "separable" else 0)
 // refuse 4 * words > 48 * 1024: more than 48 KiB of shared memory
+
 <%# A tile of each plane is staged in shared memory. %>
 %% set rank = form.axes | length
 <%% include "spatial/window.cu#head" %%>
@@ -254,6 +256,7 @@ def run(${form.inputs | join(", ")}):
 // pick read = "plain", "ldg", "ldcs"
 // pick each = 1, 2, 4
 // pick threads = 128, 256, 512
+
 <%# One axis after another, through intermediate tensors. %>
 <%% include "spatial/window.cu#head" %%>
 
@@ -299,6 +302,7 @@ def run(x):
 // pick read = "plain", "ldg", "ldcs"
 // pick each = 2, 3, 4, 8
 // pick threads = 64, 128, 256, 512
+
 <%# A thread slides over a segment of a row that it keeps in registers. %>
 <%% include "spatial/window.cu#head" %%>
 #define THREADS ${threads}

@@ -17,6 +17,7 @@
 # refuse taps != "axis" and not 1 <= each <= 16: {each} outputs per thread
 # refuse taps == "axis" and not 1 <= each <= 64: {each} values per thread
 # refuse space != "flat" and block > {3: 64, 2: 128, 1: 1024}[len(form.axes)]: a row is shorter than the block
+
 %% set rank = form.axes | length
 %% set neutral = "float('-inf')" if form.op == "max" else "0.0"
 <%# Where the taps are a tensor axis, pixels are its rows. %>
@@ -162,6 +163,7 @@ def run(${form.inputs | join(", ")}):
 # shape taps = "unrolled", "looped"
 # pick block = 128, 256, 512, 1024, 2048
 # pick warps = 2, 4, 8
+
 %% set neutral = "float('-inf')" if form.op == "max" else "0.0"
 import torch
 import triton

@@ -8,7 +8,8 @@ A template is named by its path, such as `rowwise/norms.cu`. A file with several
 `%% section part`; `name#part` is that part alone, and the plain name is what stands above the first section.
 In CUDA files the Python that launches the kernel follows a line `%% host` (`%% host named` where the module lists the
 instances in `exported`, `%% host quoted` where the CUDA text stands in single quotes).
-The comment lines at the top of a file or section are its header (`header.py`); kernels do not carry it.
+The comment lines at the top of a file or section, with the blank line after them, are its header (`header.py`); kernels
+do not carry it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ GENOMES = Path(__file__).parents[2] / "genomes"
 INCLUDE = re.compile(r'^<%% include "(.*)" %%>\n', re.MULTILINE)
 SECTION = re.compile(r"^%% section (\w+)\n", re.MULTILINE)
 HOST = re.compile(r"^%% host *(\w*)\n", re.MULTILINE)
-COMMENTS = {".cu": re.compile(r"(?://.*\n)*"), ".py": re.compile(r"(?:#.*\n)*")}
+COMMENTS = {".cu": re.compile(r"(?://.*\n)*\n?"), ".py": re.compile(r"(?:#.*\n)*\n?")}
 IMPORTS = "import torch\n\nfrom kbench.harness.cuda import CudaModule\n\n"
 MODULES = {
     "": 'module = CudaModule(r"""\n{}""")\n\n\n',

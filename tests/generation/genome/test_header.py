@@ -44,7 +44,7 @@ def test_genes_refusals_and_values_come_from_the_header_and_the_kernel_does_not_
         "    thread",
         "# A remark.",
         "let walk = walk + '!'",
-        body="${problem} ${walk} ${lanes} ${held}\n",
+        body="\n${problem} ${walk} ${lanes} ${held}\n",
     )
     assert (family.name, family.backend, family.problems) == ("sums_triton", Backend.TRITON, ("wide", "narrow"))
     assert family.genes("narrow") == (Gene("walk", ("rows", "columns"), structural=True), Gene("lanes", (16,)))

@@ -158,7 +158,7 @@ def _families(template: str, above: Sequence[Line], lines: Sequence[Line]) -> It
     runs = [list(run) for _, run in itertools.groupby(lines, key=lambda line: line.word == "family")]
     if runs and runs[0][0].word != "family":
         above = [*above, *runs.pop(0)]
-    for heads, body in itertools.zip_longest(runs[::2], runs[1::2], fillvalue=[]):
+    for heads, body in zip(runs[::2], [*runs[1::2], []], strict=False):  # the last group may have no lines
         for head in heads:
             reader = _Reader(head.name, template, (*above, *body))
             relation, _, rest = head.text.partition(" ")

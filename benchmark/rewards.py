@@ -17,8 +17,7 @@ import numpy as np
 
 from kbench.benchmark.llm.extract import NoKernelError, extract
 from kbench.benchmark.metrics.arrays import Floats
-from kbench.benchmark.metrics.forecast.brier import brier_rows
-from kbench.benchmark.metrics.forecast.rps import rps_rows
+from kbench.benchmark.metrics.forecast import brier_rows, rps_rows
 from kbench.benchmark.problems.registry import input_count
 from kbench.benchmark.surrogates.llm import parse
 from kbench.benchmark.surrogates.lm import read_digits

@@ -23,9 +23,7 @@ import click
 import numpy as np
 import torch
 
-from kbench.benchmark.metrics.forecast.accuracy import accuracy
-from kbench.benchmark.metrics.forecast.ece import ece
-from kbench.benchmark.metrics.forecast.rps import rps
+from kbench.benchmark.metrics.forecast import accuracy, ece, rps
 from kbench.benchmark.rewards import FORECAST_REWARDS
 from kbench.benchmark.surrogates.lm import (
     LARGEST,

@@ -10,21 +10,11 @@ from kbench.schemas.errors import (
     UserError,
 )
 from kbench.schemas.record import Record, arrow_schema, json_schema
-from kbench.schemas.records.benchmark.forecast import Forecast
-from kbench.schemas.records.benchmark.pair import Pair, PairKind
-from kbench.schemas.records.benchmark.query import KnownKernel, Query
-from kbench.schemas.records.benchmark.score import Score
-from kbench.schemas.records.benchmark.submission import Submission
-from kbench.schemas.records.environment import Environment
-from kbench.schemas.records.event import Event
-from kbench.schemas.records.kernel import Backend, Kernel, KernelSource
-from kbench.schemas.records.kernel_counters import KernelCounters
+from kbench.schemas.records.benchmark import Forecast, KnownKernel, Pair, PairKind, Query, Score, Submission
+from kbench.schemas.records.kernels import Backend, Kernel, KernelCounters, KernelSource, LiveKernel
 from kbench.schemas.records.launch_plan import LaunchPlan, PlanSummary
-from kbench.schemas.records.live_kernel import LiveKernel
-from kbench.schemas.records.measurement import Measurement
-from kbench.schemas.records.problem import Problem
-from kbench.schemas.records.reference_time import ReferenceTime
-from kbench.schemas.records.workload import Workload
+from kbench.schemas.records.measurements import Environment, Event, Measurement
+from kbench.schemas.records.problems import Problem, ReferenceTime, Workload
 from kbench.schemas.status import Status, Trust
 
 RECORD_TYPES: tuple[type[Record], ...] = (

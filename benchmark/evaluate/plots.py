@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbench.benchmark.evaluate.evaluate import Evaluation
-from kbench.benchmark.metrics.forecast.accuracy import correct
-from kbench.benchmark.metrics.forecast.ece import reliability_curve
+from kbench.benchmark.metrics.forecast import correct, reliability_curve
 from kbench.benchmark.metrics.registry import METRICS
-from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
+from kbench.benchmark.metrics.select import risk_coverage_curve
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, regret_curve
 from kbench.schemas import bins
 

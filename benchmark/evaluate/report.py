@@ -13,7 +13,7 @@ import numpy as np
 from kbench.benchmark.evaluate import plots as report_plots
 from kbench.benchmark.evaluate.evaluate import Evaluation
 from kbench.benchmark.evaluate.results import EvaluationResults
-from kbench.benchmark.metrics.forecast.rps import rps_rows
+from kbench.benchmark.metrics.forecast import rps_rows
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
 from kbench.benchmark.scoring.rows import pair_rows
 from kbench.loaders.storage.atomic import write_atomically

@@ -14,7 +14,7 @@ import numpy as np
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.metric import Better, Metric, Shown, percent
-from kbench.benchmark.metrics.rank.regret import measured
+from kbench.benchmark.metrics.rank import measured
 from kbench.benchmark.metrics.rows import SearchRows
 from kbench.benchmark.tracks import SEARCH
 
@@ -108,3 +108,8 @@ def _best_found(budget: float) -> Metric:
 
 
 BEST_FOUND = tuple(_best_found(budget) for budget in BUDGETS)
+
+METRICS: tuple[Metric, ...] = tuple(
+    metric for at_budget in zip(ATTAINED, GAINS, BEST_FOUND, strict=True) for metric in at_budget
+)
+"""In the order of every table, the headline first."""

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, Ints, as_vectors
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure, divide
-from kbench.benchmark.metrics.forecast.log_score import FLOOR
+from kbench.benchmark.metrics.forecast import FLOOR
 from kbench.benchmark.metrics.metric import Better, Metric, Shown
-from kbench.benchmark.metrics.rank.order import mean_ranks
+from kbench.benchmark.metrics.rank import mean_ranks
 from kbench.benchmark.metrics.rows import ValidityRows
 from kbench.benchmark.tracks import VALIDITY
 
@@ -106,3 +106,6 @@ ANSWERED = Metric(
     meaning="Share of kernels for which P(valid) was given; the training rate stands in for the others.",
     figure=lambda bootstrap, rows: bootstrap.mean((~np.isnan(rows.stated)).astype(np.float64)), better=Better.HIGH,
 )  # fmt: skip
+
+METRICS: tuple[Metric, ...] = (AUROC_WITHIN_PROPOSER, AUROC, VALIDITY_LOG_SCORE, LOG_SKILL, ANSWERED)
+"""In the order of every table, the headline first."""

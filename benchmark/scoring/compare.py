@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbench.benchmark.metrics.bootstrap import Figure, divide
-from kbench.benchmark.metrics.forecast.rps import LEVEL_SKILL, SKILL
+from kbench.benchmark.metrics.forecast import LEVEL_SKILL, SKILL
 from kbench.benchmark.metrics.metric import Metric
 from kbench.benchmark.metrics.registry import BY_NAME, headline
 from kbench.benchmark.scoring.score import Scored, finite

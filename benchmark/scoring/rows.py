@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities, encode
-from kbench.benchmark.metrics.rank.regret import FRACTIONS, regret_at
+from kbench.benchmark.metrics.rank import FRACTIONS, regret_at
 from kbench.benchmark.metrics.rows import PairRows, Pool, PoolRows, SearchRows, ValidityRows
 from kbench.benchmark.metrics.search import BUDGETS, drawn_orders, replay
 from kbench.benchmark.surrogates.forecasts import ForecastTable

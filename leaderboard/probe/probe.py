@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
-from kbench.benchmark.metrics.rank.order import spearman
+from kbench.benchmark.metrics.rank import spearman
 from kbench.benchmark.metrics.validity import auroc_figure
 from kbench.benchmark.tasks.labels import PoolLabels
 from kbench.benchmark.tasks.questions import Questions

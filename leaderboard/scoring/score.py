@@ -11,11 +11,10 @@ import numpy as np
 
 from kbench import __version__
 from kbench.benchmark.metrics.arrays import Ints
-from kbench.benchmark.metrics.forecast.accuracy import correct
-from kbench.benchmark.metrics.forecast.ece import reliability_curve
+from kbench.benchmark.metrics.forecast import correct, reliability_curve
 from kbench.benchmark.metrics.metric import Shown
 from kbench.benchmark.metrics.registry import of_track
-from kbench.benchmark.metrics.select.risk_coverage import risk_coverage_curve
+from kbench.benchmark.metrics.select import risk_coverage_curve
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, regret_curve
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable, align

@@ -11,12 +11,9 @@ import numpy as np
 
 from kbench.benchmark.metrics.arrays import Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap
-from kbench.benchmark.metrics.forecast.accuracy import ACCURACY
-from kbench.benchmark.metrics.forecast.ece import reliability_curve
-from kbench.benchmark.metrics.forecast.rps import LEVEL_SKILL, SKILL, rps_rows
+from kbench.benchmark.metrics.forecast import ACCURACY, LEVEL_SKILL, SKILL, reliability_curve, rps_rows
 from kbench.benchmark.metrics.metric import Metric
-from kbench.benchmark.metrics.rank.order import SPEARMAN
-from kbench.benchmark.metrics.rank.regret import CAPPED_REGRET
+from kbench.benchmark.metrics.rank import CAPPED_REGRET, SPEARMAN
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, rank_rows, ranked_pools
 from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.benchmark.tasks.questions import Questions

@@ -11,8 +11,7 @@ import pytest
 import scoringrules
 
 from kbench.benchmark import rewards
-from kbench.benchmark.metrics.forecast.brier import brier
-from kbench.benchmark.metrics.forecast.rps import rps
+from kbench.benchmark.metrics.forecast import brier, rps
 from kbench.schemas import Backend, KernelSource, Status, bins
 
 SHARES = [0.0, 0.05, 0.1, 0.4, 0.3, 0.1, 0.05, 0.0]

@@ -25,7 +25,7 @@ from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import Kernel, KernelCounters, Measurement, Pair, Status
 from kbench.schemas.ids import content_hash, kernel_id
 from kbench.schemas.records.launch_plan import PlannedLaunch, PlanSummary
-from kbench.schemas.records.reference_time import ReferenceTime
+from kbench.schemas.records.problems import ReferenceTime
 
 SURROGATES = ("uniform", "prior", "length")
 SETTINGS = BootstrapSettings(resamples=50)

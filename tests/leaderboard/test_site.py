@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbench.benchmark.metrics.forecast.rps import rps_rows
+from kbench.benchmark.metrics.forecast import rps_rows
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import as_part, read_entries
 from kbench.leaderboard.scoring.results import Results

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.metrics.forecast.log_score import log_score
+from kbench.benchmark.metrics.forecast import log_score
 from kbench.schemas import PairKind, bins
 
 LOG_EDGES = np.log2(np.asarray(bins.EDGES))

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 from kbench.benchmark.metrics.bootstrap import Bootstrap
-from kbench.benchmark.metrics.forecast.rps import skill_over_problems
+from kbench.benchmark.metrics.forecast import skill_over_problems
 from kbench.benchmark.scoring.rows import pair_rows
 from kbench.benchmark.surrogates.forecasts import align
 from kbench.leaderboard.season.life import ENTRIES, KERNELS, LABELS, QUERIES, SEASONS

@@ -10,13 +10,9 @@ import pytest
 from kbench.benchmark import metrics
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap
-from kbench.benchmark.metrics.forecast.accuracy import correct
-from kbench.benchmark.metrics.forecast.ece import ECE
-from kbench.benchmark.metrics.forecast.rps import rps_rows
+from kbench.benchmark.metrics.forecast import ECE, correct, rps_rows
 from kbench.benchmark.metrics.rows import PairRows
-from kbench.benchmark.metrics.select.aurc import EXCESS_AURC, aurc_figure
-from kbench.benchmark.metrics.select.coverage_at_risk import coverage_figure
-from kbench.benchmark.metrics.select.surest_first import SurestFirst
+from kbench.benchmark.metrics.select import EXCESS_AURC, SurestFirst, aurc_figure, coverage_figure
 from kbench.benchmark.metrics.validity import auroc_figure
 
 

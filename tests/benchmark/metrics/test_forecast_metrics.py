@@ -14,7 +14,7 @@ from scoringrules import rps_score
 
 from kbench.benchmark import metrics
 from kbench.benchmark.metrics.arrays import Floats
-from kbench.benchmark.metrics.forecast.sharpness import entropy
+from kbench.benchmark.metrics.forecast import entropy
 from kbench.schemas.errors import UserError
 
 KNOWN = np.array([[0.01, 0.04, 0.05, 0.10, 0.50, 0.20, 0.05, 0.05]])

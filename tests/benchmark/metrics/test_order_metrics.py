@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench.benchmark import metrics
-from kbench.benchmark.metrics.rank.regret import FRACTIONS
+from kbench.benchmark.metrics.rank import FRACTIONS
 from kbench.schemas.errors import UserError
 
 FAILED = math.nan

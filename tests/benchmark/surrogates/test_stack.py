@@ -14,9 +14,7 @@ from kbench.benchmark.cli import evaluate as command
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.metrics.forecast.ece import ece
-from kbench.benchmark.metrics.forecast.log_score import log_score
-from kbench.benchmark.metrics.forecast.rps import rps
+from kbench.benchmark.metrics.forecast import ece, log_score, rps
 from kbench.benchmark.surrogates.baselines import normal_shares
 from kbench.benchmark.surrogates.maps import Sample, choose, isotonic, matrix, pool, pool_weights
 from kbench.benchmark.surrogates.protocol import failure

@@ -11,7 +11,7 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
-from kbench.benchmark.metrics.forecast.rps import rps
+from kbench.benchmark.metrics.forecast import rps
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
 from kbench.benchmark.surrogates.static.features import source as source_features
 from kbench.benchmark.surrogates.static.features.text import tokens_of

@@ -7,8 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from kbench.benchmark.metrics.forecast.ece import ece
-from kbench.benchmark.metrics.forecast.log_score import log_score
+from kbench.benchmark.metrics.forecast import ece, log_score
 from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.static.calibration import Recalibration, recalibrated
 from kbench.benchmark.surrogates.static.features.compiler import NAMES, compiler_rows

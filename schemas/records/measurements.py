@@ -1,4 +1,4 @@
-"""Measurement: one kernel on one GPU and one workload."""
+"""A measurement, the environment it was made in, and an event of the search that asked for it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,51 @@ from typing import ClassVar
 
 from kbench.schemas.record import Count, Name, NonNegative, Positive, Record, Sha
 from kbench.schemas.status import Status, Trust
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Environment(Record):
+    """The machine and software a measurement was made in."""
+
+    TYPE: ClassVar[str] = "environment"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    env_id: Sha
+    """Hash of all other fields."""
+    gpu: str
+    """GPU name as the driver reports it."""
+    compute_capability: str
+    """Such as 9.0."""
+    sm_count: Count
+    """Streaming multiprocessors."""
+    memory_bytes: Count
+    """Device memory."""
+    l2_bytes: Count
+    """L2 cache."""
+    shared_bytes_per_block: Count
+    """Largest opt-in shared memory of one block."""
+    driver: str
+    """Driver version."""
+    cuda: str
+    """CUDA runtime version."""
+    python: str
+    """Python version."""
+    torch: str
+    """PyTorch version."""
+    triton: str
+    """Triton version."""
+    nvrtc: str | None
+    """NVRTC version; null when absent."""
+    copy_bandwidth_gbs: Positive | None
+    """Measured device-to-device copy, bytes read plus written, in 1e9 bytes per second."""
+    matmul_peak_tflops: Positive | None
+    """Measured large bf16 matrix product on random data."""
+    timer_step_ns: Positive | None
+    """Measured granularity of the event timer."""
+    sandbox: str
+    """What isolation was in force, such as netns+rlimit+scratch."""
+    kbench: str
+    """kbench version."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,3 +142,24 @@ class Measurement(Record):
     its host code ran beside the judge. Null in rows measured before plans, and when not run."""
     not_restored: tuple[str, ...] | None = None
     """What a call could find as an earlier one left it; empty when nothing."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Event(Record):
+    """One fact in a search's append-only log; a run is its log."""
+
+    TYPE: ClassVar[str] = "event"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    run_id: str
+    """The run."""
+    index: Count
+    """Position in the log, from 0 without gaps."""
+    kind: Name
+    """What happened, such as candidate_proposed."""
+    step: Count
+    """The search step it belongs to."""
+    at: str
+    """When, ISO 8601 in UTC; the only field replay may change."""
+    payload_json: str
+    """The fact's fields as a JSON object with sorted keys."""

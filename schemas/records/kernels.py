@@ -1,4 +1,4 @@
-"""Kernel: one source text for one problem and backend, with its figures on one GPU."""
+"""A kernel: its row of the dataset, its row of a live study, and what the hardware counted while it ran."""
 
 from __future__ import annotations
 
@@ -108,3 +108,108 @@ class Kernel(Record):
     """Language model that wrote it; null when none did, or nothing says which."""
     generation: Count | None = None
     """Ancestors it has within its run: 0 for a seed. Null in rows of older schemas, and when not known."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LiveKernel(Record):
+    """One measurement of a live study: which kernel a search asked for, in which order, and how fast it was.
+
+    A kernel that several searches asked for has a row in each. Times and samples are not part of it.
+    """
+
+    TYPE: ClassVar[str] = "live_kernel"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    study: str
+    """The study: live-2 (kernels from genomes) or live-llm (kernels by a language model)."""
+    run_id: str
+    """The search: one problem, backend and method."""
+    number: Count
+    """How many kernels the search had measured before."""
+    step: Count
+    """Step within the search."""
+    problem_id: Name
+    """The problem it solves."""
+    family: Name
+    """The problem's family."""
+    backend: Backend
+    """triton or cuda."""
+    gpu: str
+    """GPU name as the driver reports it."""
+    split: str
+    """The problem's split: test for all, because the studies search on problems that no surrogate has seen."""
+    search_method: str
+    """What chose to propose it, with `+surrogate` appended when a surrogate filtered."""
+    proposer: str
+    """Who wrote it: genome or llm."""
+    model: str | None
+    """Language model that wrote it; null when none did."""
+    operator: str
+    """How it was made: fresh, mutate, cross, and so on."""
+    parent_id: Sha | None
+    """The kernel it was derived from; null for a fresh one."""
+    other_id: Sha | None
+    """The second parent of a cross; else null."""
+    lineage: str | None
+    """Template family it was made from; null when none was."""
+    recipe_json: str | None
+    """Family and genome as JSON, from which the source is rendered; null for a language model's."""
+    kernel_id: Sha
+    """Hash of problem, backend and canonical source (see kbench.schemas.ids)."""
+    source: str
+    """The whole source text."""
+    license: str
+    """Licence of the source text."""
+    status: Status
+    """Verdict over all workloads."""
+    speedup: Positive | None
+    """Geometric mean over workloads of reference time over kernel time; null unless all are correct."""
+    workloads: tuple[str, ...]
+    """The problem's workloads."""
+    speedups: tuple[Positive | None, ...]
+    """Reference time over kernel time on each workload; null where the kernel failed."""
+    gpu_seconds: NonNegative
+    """GPU time that measuring it took."""
+    measured_at: str
+    """When, in UTC, as ISO 8601."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class KernelCounters(Record):
+    """Hardware counters of one call with a cold L2 cache, summed or averaged by time over the call's launches.
+
+    Fills and copies between launches are not counted. What is written and still in the L2 cache at the end has not
+    reached DRAM and is not counted there.
+    """
+
+    TYPE: ClassVar[str] = "kernel_counters"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    kernel_id: Sha
+    """The kernel."""
+    problem_id: Name
+    """The kernel's problem."""
+    gpu: str
+    """Model of the GPU."""
+    workload: Name
+    """The workload."""
+    launches: Count
+    """Launches that were counted."""
+    profiled_us: Positive
+    """Their time under the profiler, which is longer than the measured one."""
+    dram_read_bytes: Count
+    """Bytes read from DRAM."""
+    dram_write_bytes: Count
+    """Bytes written to DRAM."""
+    l2_bytes: Count
+    """Bytes that the L2 cache was asked for."""
+    occupancy_percent: NonNegative
+    """Resident warps, of the most that the multiprocessors hold, while they were active."""
+    issue_percent: NonNegative
+    """Instructions issued, of the most that can be, while multiprocessors were active."""
+    tensor_percent: NonNegative
+    """Cycles in which the tensor cores worked, of those in which multiprocessors were active."""
+    profiler: str
+    """Profiler and its version."""
+    measured_at: str
+    """When, in UTC, as ISO 8601."""

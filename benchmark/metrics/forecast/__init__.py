@@ -1,1 +1,0 @@
-"""Metrics of the track forecast: how good is the distribution?"""

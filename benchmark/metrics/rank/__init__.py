@@ -1,1 +1,0 @@
-"""Metrics of the track rank: does it order a pool?"""

@@ -1,0 +1,249 @@
+"""Track select: does it know when it does not know? Risk against coverage, the surest answered first.
+
+A confidence of NaN is a failure to answer: always deferred, and still counted among all rows. Rows of equal confidence
+share their mean loss, which is what drawing among them at random gives on average.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from kbench.benchmark.metrics.arrays import Booleans, Floats, as_vectors
+from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure, Levels
+from kbench.benchmark.metrics.forecast import correct
+from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown, percent
+from kbench.benchmark.metrics.rows import PairRows
+from kbench.benchmark.tracks import SELECT
+
+
+@dataclasses.dataclass(frozen=True)
+class SurestFirst:
+    """Losses by level of confidence; running sums are [1 + resamples, levels], the data first."""
+
+    loss: Floats
+    confidence: Floats
+    failed: Booleans
+    """Where there is no answer."""
+    levels: Levels
+
+    @classmethod
+    def of(cls, bootstrap: Bootstrap, loss: Floats, confidence: Floats, failed: Booleans | None = None) -> SurestFirst:
+        """Order rows; without `failed` all are answers."""
+        failed = np.zeros(len(loss), dtype=np.bool_) if failed is None else failed
+        return cls(loss, confidence, failed, bootstrap.levels(confidence))
+
+    @functools.cached_property
+    def rows(self) -> Floats:
+        """Running number of rows."""
+        return self.levels.running(np.ones_like(self.loss))
+
+    @functools.cached_property
+    def losses(self) -> Floats:
+        """Running sum of losses."""
+        return self.levels.running(self.loss)
+
+    @functools.cached_property
+    def answered_rows(self) -> Floats:
+        """Running number of rows without those that failed."""
+        return self.levels.running(np.where(self.failed, 0.0, 1.0)) if self.failed.any() else self.rows
+
+    @functools.cached_property
+    def answered_losses(self) -> Floats:
+        """Running sum of losses without those that failed."""
+        return self.levels.running(np.where(self.failed, 0.0, self.loss)) if self.failed.any() else self.losses
+
+    @functools.cached_property
+    def areas(self) -> Floats:
+        """Area under risk over coverage of the data and of every draw, losses spread evenly within a level."""
+        before, lost = np.zeros_like(self.rows), np.zeros_like(self.losses)
+        before[:, 1:], lost[:, 1:] = self.rows[:, :-1], self.losses[:, :-1]
+        rows = self.rows - before
+        rate = np.divide(self.losses - lost, rows, out=np.zeros_like(rows), where=rows > 0)
+        growth = np.divide(self.rows, before, out=np.ones_like(rows), where=before > 0)
+        # ∫ (lost + (c − before)·rate)/c dc from `before` to `rows`.
+        parts = rate * rows + (lost - before * rate) * np.log(growth)
+        result: Floats = parts.sum(axis=1) / self.rows[:, -1]
+        return result
+
+
+def bins_surest_first(bootstrap: Bootstrap, rows: PairRows) -> SurestFirst:
+    """An answer is wrong unless its bin is the correct one."""
+    return SurestFirst.of(bootstrap, 1.0 - correct(rows.probabilities, rows.bins), rows.confidence, rows.failed)
+
+
+def signs_surest_first(bootstrap: Bootstrap, rows: PairRows) -> SurestFirst:
+    """The answer is 'faster' or 'slower'."""
+    return SurestFirst.of(bootstrap, rows.sign_loss, rows.sign_confidence, rows.failed)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RiskCoverageCurve:
+    """Risk after each answered row, surest first."""
+
+    coverage: Floats
+    """Answered rows over all rows."""
+    risk: Floats
+    """Mean loss among the answered."""
+
+
+def shared_losses(loss: Floats, confidence: Floats) -> Floats:
+    """Losses from the surest answer on, tied rows sharing their mean; failures are left out."""
+    answered = ~np.isnan(confidence)
+    _, level = np.unique(-confidence[answered], return_inverse=True)
+    rows = np.bincount(level)
+    result: Floats = np.repeat(np.bincount(level, weights=loss[answered]) / rows, rows)
+    return result
+
+
+def risk_coverage_curve(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> RiskCoverageCurve:
+    """The whole curve; empty when nothing was answered."""
+    losses, confidences = as_vectors(loss, confidence)
+    ordered = shared_losses(losses, confidences)
+    count = np.arange(1, len(ordered) + 1)
+    return RiskCoverageCurve(count / max(len(losses), 1), np.cumsum(ordered) / count)
+
+
+def risk_at_coverage(loss: npt.ArrayLike, confidence: npt.ArrayLike, coverage: float) -> float:
+    """Risk when this share of all rows is answered, linear between rows; NaN beyond what was answered."""
+    curve = risk_coverage_curve(loss, confidence)
+    if not len(curve.risk) or coverage > curve.coverage[-1] + 1e-12:
+        return float("nan")
+    return float(np.interp(coverage, curve.coverage, curve.risk))
+
+
+def area(ordered: Floats, rows: int) -> float:
+    """Trapezoid area under the running mean of losses, over coverage of all `rows`; level before the first row."""
+    if not rows:
+        return float("nan")
+    if not len(ordered):
+        return 0.0
+    risk = np.cumsum(ordered) / np.arange(1, len(ordered) + 1)
+    return float((risk[0] + np.sum((risk[1:] + risk[:-1]) / 2)) / rows)
+
+
+def aurc(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> float:
+    """Area under risk over coverage, unnormalised: rows that were never answered add nothing."""
+    losses, confidences = as_vectors(loss, confidence)
+    return area(shared_losses(losses, confidences), len(losses))
+
+
+def aurc_figure(answers: SurestFirst) -> Figure:
+    """AURC with draws over levels of confidence, moved so that they belong to the exact value."""
+    return Figure.of(answers.areas).moved_to(aurc(answers.loss, answers.confidence))
+
+
+AURC = Metric(
+    name="aurc", track=SELECT, label="AURC",
+    meaning="Share of wrong bins, averaged as more and more pairs are answered, surest first.",
+    figure=lambda bootstrap, rows: aurc_figure(bootstrap.once(bins_surest_first, rows)), better=Better.LOW,
+    headline=True, shown=Shown.BOARD, ceiling=Ceiling.BINDING,
+)  # fmt: skip
+SIGN_AURC = Metric(
+    name="sign_aurc", track=SELECT, label="Sign AURC",
+    meaning="The same area for answers to 'faster or slower than the anchor'.",
+    figure=lambda bootstrap, rows: aurc_figure(bootstrap.once(signs_surest_first, rows)), better=Better.LOW,
+)  # fmt: skip
+
+
+def excess_aurc(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> float:
+    """AURC minus that of the best possible order of the same answers: 0 when confidence knows every miss."""
+    losses, confidences = as_vectors(loss, confidence)
+    ideal = np.sort(losses[~np.isnan(confidences)])
+    return aurc(losses, confidences) - area(ideal, len(losses))
+
+
+def _least_areas(counts: Floats, losses: Floats) -> Floats:
+    """Least area for the same total of 0/1 losses: every correct answer first."""
+    risk = losses[:, -1] / counts[:, -1]
+    result: Floats = risk + (1 - risk) * np.log(np.maximum(1 - risk, 1e-300))
+    return result
+
+
+def _excess(bootstrap: Bootstrap, rows: PairRows) -> Figure:
+    answers = bootstrap.once(bins_surest_first, rows)
+    excess = answers.areas - _least_areas(answers.rows, answers.losses)
+    return Figure.of(excess).moved_to(excess_aurc(answers.loss, answers.confidence))
+
+
+EXCESS_AURC = Metric(
+    name="excess_aurc", track=SELECT, label="Excess AURC",
+    meaning="AURC minus that of the best order of the same answers: 0 when confidence knows every miss.",
+    figure=_excess, better=Better.LOW, shown=Shown.BOARD,
+)  # fmt: skip
+
+
+RISKS = (0.05, 0.1, 0.2)
+PRICED_RISK = 0.1
+"""The risk beyond which a query is measured instead, where deferring is priced in GPU-seconds."""
+SLACK = 1e-12
+"""Keeps a risk that is met exactly from being missed by a rounded sum."""
+
+
+def coverage_at_risk(loss: npt.ArrayLike, confidence: npt.ArrayLike, risk: float) -> float:
+    """Largest share of rows that can be answered with at most this risk; 0 when there is none."""
+    curve = risk_coverage_curve(loss, confidence)
+    allowed = np.flatnonzero(curve.risk <= risk + SLACK)
+    return float(curve.coverage[allowed[-1]]) if len(allowed) else 0.0
+
+
+def coverage_figure(answers: SurestFirst, risk: float) -> Figure:
+    """Coverage of all rows with draws over levels of confidence; a failure to answer is never covered."""
+    counts, losses = answers.answered_rows, answers.answered_losses
+    covered = np.where(losses <= (risk + SLACK) * counts, counts, 0.0).max(axis=1)
+    exact = coverage_at_risk(answers.loss, np.where(answers.failed, np.nan, answers.confidence), risk)
+    return Figure(exact, (covered / answers.rows[:, -1])[1:])
+
+
+def _metric(risk: float, sign: bool) -> Metric:
+    ordered, share = (signs_surest_first if sign else bins_surest_first), f"{100 * risk:.0f} %"
+    answers = "answers to 'faster or slower'" if sign else "bins"
+    shown = Shown.TERMINAL if sign and risk == 0.1 else Shown.BOARD if not sign and risk > 0.05 else Shown.FILES
+    return Metric(
+        name=f"{'sign_' if sign else ''}coverage_at_risk_{percent(risk)}",
+        track=SELECT,
+        label=f"{'Sign coverage' if sign else 'Coverage'} at {share} risk",
+        meaning=f"Largest share of pairs that can be answered with at most {share} wrong {answers}.",
+        better=Better.HIGH,
+        figure=lambda bootstrap, rows: coverage_figure(bootstrap.once(ordered, rows), risk),
+        shown=shown,
+    )
+
+
+COVERAGE_AT_RISK = tuple(_metric(risk, sign=False) for risk in RISKS)
+SIGN_COVERAGE_AT_RISK = tuple(_metric(risk, sign=True) for risk in RISKS)
+
+
+def _seconds(
+    ordered: Callable[[Bootstrap, PairRows], SurestFirst],
+) -> Callable[[Bootstrap, PairRows], Figure | None]:
+    def figure(bootstrap: Bootstrap, rows: PairRows) -> Figure | None:
+        seconds = rows.measure_seconds
+        if seconds is None:
+            return None
+        covered = coverage_figure(bootstrap.once(ordered, rows), PRICED_RISK)
+        return Figure((1.0 - covered.value) * seconds, (1.0 - covered.draws) * seconds)
+
+    return figure
+
+
+GPU_SECONDS_PER_DECISION = Metric(
+    name="gpu_seconds_per_decision", track=SELECT, label="GPU-seconds per decision",
+    meaning="GPU-seconds per query when everything beyond 10 % risk is measured instead.",
+    figure=_seconds(bins_surest_first), better=Better.LOW, bounds=(0.0, None), shown=Shown.TERMINAL,
+)  # fmt: skip
+SIGN_GPU_SECONDS_PER_DECISION = Metric(
+    name="sign_gpu_seconds_per_decision", track=SELECT, label="GPU-seconds per sign",
+    meaning="The same cost when only 'faster or slower than the anchor' has to be decided.",
+    figure=_seconds(signs_surest_first), better=Better.LOW, bounds=(0.0, None),
+)  # fmt: skip
+
+METRICS: tuple[Metric, ...] = (
+    AURC, EXCESS_AURC, *COVERAGE_AT_RISK, SIGN_AURC, *SIGN_COVERAGE_AT_RISK,
+    GPU_SECONDS_PER_DECISION, SIGN_GPU_SECONDS_PER_DECISION,
+)  # fmt: skip
+"""In the order of every table, the headline first."""

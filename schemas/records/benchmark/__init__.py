@@ -1,1 +1,0 @@
-"""The record types of questions, answers and scores."""

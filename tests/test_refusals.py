@@ -1,6 +1,6 @@
 """What the machine refuses is told in one line with exit code 1 or 2, and leaves nothing behind.
 
-docs/evidence/scripts/faults/refusals.py tries every command that writes.
+A few commands stand for all that write.
 """
 
 from __future__ import annotations

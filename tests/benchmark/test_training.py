@@ -234,7 +234,7 @@ def test_what_a_training_format_cannot_do_is_one_clear_line(
 @pytest.mark.train
 def test_every_trl_trainer_takes_a_step_on_its_export(corpus_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "docs/evidence/scripts/trl_one_step.py", str(corpus_path)],
+        [sys.executable, "tests/support/trl_one_step.py", str(corpus_path)],
         cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"format"')]

@@ -94,7 +94,7 @@ def test_inspect_ai_finds_its_tasks_in_an_installation_without_torch() -> None:
 @pytest.mark.timeout(1200)  # it starts a dozen processes that each import torch
 def test_every_environment_runs_with_a_scripted_model() -> None:
     done = subprocess.run(
-        [sys.executable, "docs/evidence/scripts/environments.py"],
+        [sys.executable, "tests/support/environments.py"],
         cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     rows = [json.loads(line) for line in done.stdout.splitlines()][1:]

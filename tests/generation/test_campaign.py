@@ -217,7 +217,7 @@ def test_the_live_study_is_analysed_and_assembled_from_its_log(tmp_path: Path, h
     runs, _ = runs_of(spec)
     for deadline_s in (0.05, None):
         drive(tmp_path / "run", runs, dataclasses.replace(how, deadline_s=deadline_s))
-    live = module_of(Path(__file__).parents[2] / "docs" / "evidence" / "scripts" / "search" / "live.py")
+    live = module_of(Path(__file__).parents[2] / "docs" / "evidence" / "scripts" / "live.py")
     courses, pace, proposed = live.read(tmp_path / "run")
     found = live.study(courses, live.PAIRS, live.PAIRS, live.AT)
     assert list(found["by_measurements"]) == [8, 16, 24, 48, 64]

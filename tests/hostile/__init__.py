@@ -1,12 +1,15 @@
 """Kernels that cheat, and honest ones that look alike: cells of Python files, one file per class.
 
-A line `# %% name` begins a cell. Its text begins with a header of comments: `# field: value`. A cell is a whole foreign
-file, as its author would send it, so cells repeat each other.
+A line `# %% name` begins a cell, which becomes a whole foreign file, as its author would send it. Its text begins with
+a header of comments: `# field: value`. What cells have in common stands once in parts.txt: a line `#@ name` stands for
+the part of that name, and `#@ name * 3` for three of it. The tag `class-FILE` is the same for all cells of a file and
+is added when they are read.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import re
 from collections.abc import Iterator
@@ -17,6 +20,8 @@ from kbench.schemas import Backend, KernelSource
 
 PROBLEM = "gelu_tanh"
 """What a kernel solves unless its header says otherwise."""
+PARTS = Path(__file__).parent / "parts.txt"
+PART = re.compile(r"^#@ (\w+)(?: \* (\d+))?\n", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,11 +43,39 @@ class Cell:
 def read_cells(folder: Path) -> Iterator[Cell]:
     """Every kernel of a folder's files."""
     for path in sorted(folder.glob("*.py")):
-        for cell in re.split(r"^# %% ", path.read_text(), flags=re.MULTILINE)[1:]:
-            name, text = cell.split("\n", 1)
-            text = text.rstrip("\n") + "\n"
+        for name, text in texts(path):
+            text = with_parts(with_class(text, path.stem))
             lines = itertools.takewhile(lambda line: line.startswith("# "), text.splitlines())
             head = dict(line[2:].split(": ", 1) for line in lines if ": " in line)
             backend = Backend.CUDA if "CudaModule" in text else Backend.TRITON
             kernel = KernelSource(problem_of(text, head.get("problem", PROBLEM)), backend, text)
             yield Cell(path.stem, name, head, kernel)
+
+
+def texts(path: Path) -> Iterator[tuple[str, str]]:
+    """Name and text of every cell of a file, as they are written there."""
+    for cell in re.split(r"^# %% ", path.read_text(), flags=re.MULTILINE)[1:]:
+        name, text = cell.split("\n", 1)
+        yield name, text.rstrip("\n") + "\n"
+
+
+def with_class(text: str, group: str) -> str:
+    """A cheat's text with its class among the tags, in the line after what it does; a control has none."""
+    first, rest = text.split("\n", 1)
+    if not first.startswith("# cheat: "):
+        return text
+    more = re.match(r"# tags:( .*)\n", rest)
+    return f"{first}\n# tags: class-{group}{more[1] if more else ''}\n{rest[more.end() :] if more else rest}"
+
+
+def with_parts(text: str) -> str:
+    """A text with its parts in place; parts may have parts."""
+    while PART.search(text):
+        text = PART.sub(lambda found: parts()[found[1]] * int(found[2] or 1), text)
+    return text
+
+
+@functools.cache
+def parts() -> dict[str, str]:
+    """What cells have in common, by name."""
+    return dict(texts(PARTS))

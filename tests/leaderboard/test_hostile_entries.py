@@ -18,7 +18,7 @@ from kbench.leaderboard.board import score_all
 from kbench.leaderboard.submission.characters import oddity
 from kbench.leaderboard.submission.check import check
 
-entries = module_at(Path(__file__).parents[2] / "docs/evidence/scripts/faults/entries.py")
+entries = module_at(Path(__file__).parents[2] / "tests/support/faults/entries.py")
 
 
 def copy_of(honest: Path, to: Path, **changes: Any) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kbench.benchmark.problems.foreign.user_code import import_file
 
-SCRIPT = Path(__file__).parents[2] / "docs/evidence/scripts/faults/kills.py"
+SCRIPT = Path(__file__).parents[2] / "tests/support/faults/kills.py"
 
 
 def test_a_killed_writer_leaves_the_state_before_or_after() -> None:

@@ -15,7 +15,7 @@ from kbench.loaders.corpus.shards import read_parquet
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import DataError
 
-SCRIPT = Path(__file__).parents[2] / "docs/evidence/scripts/faults/tampering.py"
+SCRIPT = Path(__file__).parents[2] / "tests/support/faults/tampering.py"
 tampering = import_file(SCRIPT)
 
 

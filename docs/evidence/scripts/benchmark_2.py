@@ -1,8 +1,8 @@
 """Evaluate every built-in on benchmark 2 of the shipped dataset, and print the tables of docs/results/benchmark-2.md.
 
-python docs/evidence/scripts/benchmark_2.py                # half an hour on two cores, and 80 minutes to compile what
-                                                           # static-compiler asks for; goes on where it stopped
-python docs/evidence/scripts/benchmark_2.py --tables       # only the tables, from the evidence
+python docs/evidence/scripts/benchmark_2.py                      # the tables, from the evidence
+python docs/evidence/scripts/benchmark_2.py --out figures.json   # evaluate again: two hours on two cores,
+                                                                 # most of them for static-compiler; resumes
 """
 
 from __future__ import annotations
@@ -40,17 +40,22 @@ HEADLINES = {
     "skill": "forecast", "aurc": "select", "within_05_at_10": "rank", "attained_at_10": "search",
     "auroc_within_proposer": "validity",
 }  # fmt: skip
+QUOTED = {
+    *HEADLINES, "level_skill", "rps", "log_score", "ece", "accuracy", "sign_accuracy", "spearman",
+    "regret_at_10", "auroc",
+}  # fmt: skip
 KEPT = ("queries", "split", "subset", "shots", "seed", "resamples", "dataset")
 
 
 @click.command()
-@click.option("--tables", is_flag=True, help="Print the tables of what is there; evaluate nothing.")
-def main(tables: bool) -> None:
-    """Evaluate what the evidence lacks, and print the tables."""
-    found: dict[str, Any] = json.loads(EVIDENCE.read_text("utf-8")) if EVIDENCE.exists() else {}
+@click.option("--out", type=click.Path(path_type=Path), help="Evaluate what this file lacks, and add it.")
+def main(out: Path | None) -> None:
+    """Print the tables, from the evidence or from figures made again."""
+    source = out or EVIDENCE
+    found: dict[str, Any] = json.loads(source.read_text("utf-8")) if source.exists() else {}
     corpus = Corpus.open(verified=True)
     found = {name: entry for name, entry in found.items() if entry["dataset"] == corpus.fingerprint}
-    for name, (options, surrogates) in {} if tables else SETS.items():
+    for name, (options, surrogates) in SETS.items() if out else ():
         asked = benchmark_of(corpus)
         questions = options.questions(asked)
         for surrogate in surrogates:
@@ -59,14 +64,22 @@ def main(tables: bool) -> None:
                 click.echo(key, err=True)
                 made = evaluate_on(surrogate, asked, options, questions=questions, compiler=compiler_facts)
                 shown = EvaluationResults.of(made).to_json()
-                found[key] = plain({field: shown[field] for field in (*KEPT, "tracks")})
+                found[key] = plain({field: shown[field] for field in KEPT} | {"tracks": quoted(shown["tracks"])})
                 if surrogate == EXAMPLE:
                     floor = evaluate_on("prior", asked, options, questions=questions)
                     paired = Comparison.of(made.name, made.scored, floor.name, floor.scored)
-                    found[key]["minus_prior"] = plain(paired.to_json())
-                EVIDENCE.write_text(json.dumps(found, allow_nan=False) + "\n", "utf-8")
+                    found[key]["minus_prior"] = plain(quoted(paired.to_json()["tracks"]))
+                out.write_text(json.dumps(found, allow_nan=False, separators=(",", ":")) + "\n", "utf-8")
     for name in SETS:
         click.echo(f"\n**{name}**\n\n" + "\n".join(table(name, found)))
+
+
+def quoted(tracks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The metrics that pages quote."""
+    return {
+        track: {metric: figure for metric, figure in metrics.items() if metric in QUOTED}
+        for track, metrics in tracks.items()
+    }
 
 
 def plain(value: Any) -> Any:

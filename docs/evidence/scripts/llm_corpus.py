@@ -1,6 +1,6 @@
 """What the language model's kernels are: how many, how right, how new, how fast, at what cost.
 
-python docs/evidence/scripts/llm_corpus.py [DATASET] --out docs/evidence/llm-corpus.json
+python docs/evidence/scripts/llm_corpus.py [DATASET] --out llm-corpus.json
 prints the tables of docs/results/llm-corpus.md.
 """
 

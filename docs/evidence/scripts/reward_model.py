@@ -2,9 +2,9 @@
 
 A small scorer on the features of `static` learns from the `trl-preference` export of the train split, with the loss of
 TRL's RewardTrainer. It has no setting that was chosen by its results. The same scorer can learn from what a small
-language model makes of the kernels (lm_embeddings.py), and surrogates can be scored beside both by name.
+language model makes of the kernels, and surrogates can be scored beside both by name.
 
-PYTHONPATH=src python docs/evidence/scripts/reward_model.py [--surrogate NAME …] [--embeddings FILE]
+PYTHONPATH=src python docs/evidence/scripts/reward_model.py OUT.json [--surrogate NAME …] [--embeddings FILE]
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from kbench.loaders.splits import problem_groups
 from kbench.loaders.splits.lineage import lineages
 from kbench.schemas import Query
 
-EVIDENCE = Path(__file__).parents[1]
 GPU = "NVIDIA H200"
 SPLITS = ("train", "validation", "test", "test_near")
 TREES, LEAVES, RATE, COLUMNS, FOLDS = 200, 16, 0.08, 0.3, 5
@@ -239,9 +238,10 @@ def embeddings(path: Path, kernels: Sequence[Judged]) -> Any:
 
 
 @click.command()
+@click.argument("out", type=click.Path(path_type=Path))
 @click.option("--surrogate", "surrogates", multiple=True, default=("static",), show_default=True)
 @click.option("--embeddings", "embedded", type=click.Path(exists=True, path_type=Path))
-def main(surrogates: tuple[str, ...], embedded: Path | None) -> None:
+def main(out: Path, surrogates: tuple[str, ...], embedded: Path | None) -> None:
     """Train, score, write."""
     stated = Corpus.open()
     corpus = benchmark_of(stated)
@@ -299,7 +299,7 @@ def main(surrogates: tuple[str, ...], embedded: Path | None) -> None:
             for where, cells in (("llm, all cells", written), ("llm, test cells", unseen), ("any proposer", everyone))
         },
     }
-    (EVIDENCE / "reward-model.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     click.echo(json.dumps(document))
 
 

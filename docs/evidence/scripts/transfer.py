@@ -1,6 +1,6 @@
 """How speedups and orders move between the device types of a dataset.
 
-python docs/evidence/scripts/transfer.py DATASET --out docs/evidence/transfer.json --plots docs/results
+python docs/evidence/scripts/transfer.py DATASET --out transfer.json --plots .
 prints the tables of docs/results/transfer.md.
 """
 

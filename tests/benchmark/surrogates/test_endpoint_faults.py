@@ -30,7 +30,7 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "x" * 200}]}
 
 
 def script(name: str) -> ModuleType:
-    return import_file(ROOT / f"docs/evidence/scripts/faults/{name}.py")
+    return import_file(ROOT / f"tests/support/faults/{name}.py")
 
 
 endpoints = script("endpoints")

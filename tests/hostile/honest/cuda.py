@@ -2,11 +2,7 @@
 # honest: tiles brought to shared memory by cp.async while the last is worked on
 # problem: gelu_tanh
 # tags: gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 __device__ __forceinline__ void fetch(float* to, const float* from, bool inside) {
     const unsigned int at = (unsigned int)__cvta_generic_to_shared(to);
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(at), "l"(from), "r"(inside ? 4 : 0) : "memory");
@@ -24,26 +20,15 @@ extern "C" __global__ void gelu(const float* x, float* y, long long n) {
         const float v = tile[turn][threadIdx.x];
         y[i] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
     }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     module.launch("gelu", grid=min(2048, (n + 255) // 256), block=256, args=(x, y, n))
     return y
-
 
 # %% cuda_cluster
 # honest: clusters of two blocks that share half-row sums through distributed shared memory
 # problem: l2_norm
 # tags: gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 __device__ __forceinline__ void wait_for_cluster() {
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
@@ -76,51 +61,32 @@ extern "C" __global__ void l2_norm(const float* x, float* y, int cols) {
     wait_for_cluster();
     for (int c = rank * 256 + threadIdx.x; c < cols; c += 512) y[base + c] = x[base + c] / length;
 }
-""")
-
-
-def run(x):
+#@ end_text_run
     rows, cols = x.shape
     y = torch.empty_like(x)
     module.launch("l2_norm", grid=2 * rows, block=256, args=(x, y, cols), cluster=2)
     return y
 
-
 # %% cuda_constant_table
 # honest: coefficients in constant memory, initialised where they are declared
 # problem: gelu_tanh
 # tags: gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 __constant__ float table[4] = {0.7978845608028654f, 0.044715f, 0.5f, 1.0f};
 extern "C" __global__ void gelu(const float* x, float* y, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (i >= n) return;
     const float v = x[i];
     y[i] = table[2] * v * (table[3] + tanhf(table[0] * (v + table[1] * v * v * v)));
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     module.launch("gelu", grid=(n + 255) // 256, block=256, args=(x, y, n))
     return y
-
 
 # %% cuda_cooperative_groups
 # honest: a grid barrier from cooperative groups, whose header needs libcu++ beside CUDA's own
 # problem: gelu_tanh
 # tags: gpu needs-libcudacxx
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 #include <cooperative_groups.h>
 extern "C" __global__ void gelu(const float* x, float* u, float* y, long long n) {
     const long long step = gridDim.x * (long long)blockDim.x, first = blockIdx.x * (long long)blockDim.x + threadIdx.x;
@@ -130,25 +96,17 @@ extern "C" __global__ void gelu(const float* x, float* u, float* y, long long n)
     cooperative_groups::this_grid().sync();
     for (long long i = first; i < n; i += step) y[i] = 0.5f * x[i] * (1.0f + tanhf(u[n - 1 - i]));
 }
-""")
-
-
-def run(x):
+#@ end_text_run
     y, u = torch.empty_like(x), torch.empty_like(x)
     blocks = 4 * torch.cuda.get_device_properties(x.device).multi_processor_count
     module.launch("gelu", grid=blocks, block=256, args=(x, u, y, x.numel()), cooperative=True)
     return y
 
-
 # %% cuda_grid_sync
 # honest: a cooperative launch whose blocks wait for each other between two steps
 # problem: l2_norm
 # tags: gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 __device__ unsigned int arrived, departed;
 __device__ __forceinline__ void wait_for_all() {
     __syncthreads();
@@ -176,10 +134,7 @@ extern "C" __global__ void l2_norm(const float* x, float* y, float* lengths, int
         y[i] = x[i] / ((volatile float*)lengths)[i / cols];
     }
 }
-""")
-
-
-def run(x):
+#@ end_text_run
     rows, cols = x.shape
     y = torch.empty_like(x)
     lengths = torch.empty(rows, device=x.device, dtype=torch.float32)
@@ -187,16 +142,11 @@ def run(x):
     module.launch("l2_norm", grid=blocks, block=32, args=(x, y, lengths, rows, cols), cooperative=True)
     return y
 
-
 # %% cuda_large_shared_memory
 # honest: a whole row in dynamic shared memory, up to 64 KiB
 # problem: softmax
 # tags: gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 extern "C" __global__ void softmax(const float* x, float* y, int cols) {
     extern __shared__ float row[];
     __shared__ float part[32];
@@ -218,15 +168,11 @@ extern "C" __global__ void softmax(const float* x, float* y, int cols) {
     for (int w = 0; w < blockDim.x / 32; ++w) total += part[w];
     for (int c = threadIdx.x; c < cols; c += blockDim.x) y[base + c] = row[c] / total;
 }
-""")
-
-
-def run(x):
+#@ end_text_run
     rows, cols = x.shape
     y = torch.empty_like(x)
     module.launch("softmax", grid=rows, block=512, args=(x, y, cols), shared_bytes=4 * cols)
     return y
-
 
 # %% cuda_scalars
 # honest: int, float, bool and ctypes values as arguments
@@ -234,37 +180,22 @@ def run(x):
 # tags: gpu
 import ctypes
 
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 extern "C" __global__ void gelu(const float* x, float* y, int n, float outer, double inner, bool half, short one) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     const float v = x[i];
     y[i] = (half ? 0.5f : 1.0f) * v * ((float)one + tanhf(outer * (v + (float)inner * v * v * v)));
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     scalars = (n, 0.7978845608028654, ctypes.c_double(0.044715), True, ctypes.c_short(1))
     module.launch("gelu", grid=(n + 255) // 256, block=256, args=(x, y, *scalars))
     return y
-
 
 # %% cuda_several_launches
 # honest: two functions of one module, the second reads what the first wrote
 # problem: gelu_tanh
 # tags: gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 extern "C" __global__ void inner(const float* x, float* u, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (i < n) u[i] = 0.7978845608028654f * (x[i] + 0.044715f * x[i] * x[i] * x[i]);
@@ -273,26 +204,18 @@ extern "C" __global__ void outer(const float* x, const float* u, float* y, long 
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (i < n) y[i] = 0.5f * x[i] * (1.0f + tanhf(u[i]));
 }
-""")
-
-
-def run(x):
+#@ end_text_run
     y, u = torch.empty_like(x), torch.empty_like(x)
     n = x.numel()
     module.launch("inner", grid=(n + 255) // 256, block=256, args=(x, u, n))
     module.launch("outer", grid=(n + 255) // 256, block=256, args=(x, u, y, n))
     return y
 
-
 # %% cuda_strided_input_view
 # honest: passes a view that begins in the middle of its input
 # problem: swiglu
 # tags: gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 #include <cuda_bf16.h>
 extern "C" __global__ void swiglu(const __nv_bfloat16* gate, const __nv_bfloat16* up, __nv_bfloat16* y, long long n,
                                   int width) {
@@ -313,7 +236,6 @@ def run(gate_up):
     up = gate_up.narrow(1, width, width)
     module.launch("swiglu", grid=(n + 255) // 256, block=256, args=(gate_up, up, y, n, width))
     return y
-
 
 # %% cuda_templates
 # honest: template instantiations exported by name, chosen by shape
@@ -342,22 +264,16 @@ __global__ void gelu(const float* x, float* y, long long n) {
 
 
 def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ outputs
     items = 4 if n > 100_000 else 1
     module.launch(f"gelu<{items}>", grid=(n + 256 * items - 1) // (256 * items), block=256, args=(x, y, n))
     return y
-
 
 # %% cuda_tensor_cores
 # honest: mma.sync on 8-bit integers, one warp for each 16 by 8 tile
 # problem: int8_gemm
 # tags: gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 #include <cuda_bf16.h>
 __device__ __forceinline__ int four(const signed char* p, int row, int col, int rows, int k) {
     return row < rows && col < k ? *reinterpret_cast<const int*>(p + (long long)row * k + col) : 0;
@@ -391,7 +307,6 @@ def run(x, weight, x_scale, weight_scale):
     grid = ((n + 7) // 8, (m + 15) // 16)
     module.launch("gemm", grid=grid, block=32, args=(x, weight, x_scale, weight_scale, y, m, n, k))
     return y
-
 
 # %% cuda_tensor_maps
 # honest: tiles fetched by the tensor memory accelerator through swizzled tensor maps
@@ -446,16 +361,11 @@ def run(gate, up):
     module.launch("geglu", grid=((width + 63) // 64, (tokens + 31) // 32), block=256, args=(*maps, y, tokens, width))
     return y
 
-
 # %% cuda_ticket
 # honest: a device counter finds the last block, which adds up and sets the counter back
 # problem: huber_loss
 # tags: gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 __device__ unsigned int tickets;
 extern "C" __global__ void huber(const float* p, const float* t, double* parts, float* loss, long long n) {
     __shared__ double warp[8];
@@ -493,7 +403,6 @@ def run(predictions, targets):
     module.launch("huber", grid=blocks, block=256, args=(predictions, targets, parts, loss, n))
     return loss
 
-
 # %% cuda_vector_loads
 # honest: four numbers at a time and a tail, without approximations switched on by flags
 # problem: gelu_tanh
@@ -523,31 +432,22 @@ extern "C" __global__ void gelu(const float* x, float* y, long long n) {
 
 
 def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ outputs
     module.launch("gelu", grid=(n + 1023) // 1024, block=256, args=(x, y, n))
     return y
-
 
 # %% cuda_view_of_a_larger_block
 # honest: the output is the middle of a larger allocation
 # problem: gelu_tanh
 # tags: gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 extern "C" __global__ void gelu(const float* x, float* y, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (i >= n) return;
     const float v = x[i];
     y[i] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
 }
-""")
-
-
-def run(x):
+#@ end_text_run
     n = x.numel()
     block = torch.empty(n + 512, device=x.device, dtype=torch.float32)
     y = block[256 : 256 + n].view(x.shape)

@@ -2,9 +2,7 @@
 # honest: triton.autotune over several configurations, keyed by size
 # problem: gelu_tanh
 # tags: gpu
-import torch
-import triton
-import triton.language as tl
+#@ triton_imports
 
 
 @triton.autotune(
@@ -14,25 +12,16 @@ import triton.language as tl
 @triton.jit
 def kernel(x, y, n, block: tl.constexpr):
     at = tl.program_id(0) * block + tl.arange(0, block)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ gelu_body_run
+#@ outputs
     kernel[lambda meta: (triton.cdiv(n, meta["block"]),)](x, y, n)
     return y
-
 
 # %% autotune_pruned
 # honest: an autotuned kernel whose hook for pruning returns configurations made anew
 # problem: gelu_tanh
 # tags: gpu
-import torch
-import triton
-import triton.language as tl
+#@ triton_imports
 
 
 def fewer(configs, named, **rest):
@@ -48,27 +37,15 @@ def fewer(configs, named, **rest):
 @triton.jit
 def kernel(x, y, n, block: tl.constexpr):
     at = tl.program_id(0) * block + tl.arange(0, block)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ gelu_body_run
+#@ outputs
     kernel[lambda meta: (triton.cdiv(n, meta["block"]),)](x, y, n)
     return y
-
 
 # %% custom_kernel_form
 # honest: GPU MODE's form, which only launches a kernel
 # problem: gelu_tanh
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, y, n, block: tl.constexpr):
     at = tl.program_id(0) * block + tl.arange(0, block)
     v = tl.load(x + at, mask=at < n)
@@ -78,19 +55,15 @@ def kernel(x, y, n, block: tl.constexpr):
 
 def custom_kernel(data):
     (x,) = data
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ outputs
     kernel[(triton.cdiv(n, 1024),)](x, y, n, block=1024)
     return y
-
 
 # %% device_descriptors
 # honest: tensor descriptors made on the device, with memory from triton.set_allocator
 # problem: geglu
 # tags: gpu
-import torch
-import triton
-import triton.language as tl
+#@ triton_imports
 
 
 def allocate(size, alignment, stream):
@@ -118,17 +91,11 @@ def run(gate, up):
     kernel[(triton.cdiv(tokens, 16), triton.cdiv(width, 64))](gate, up, y, tokens, width, tile_rows=16, tile_cols=64)
     return y
 
-
 # %% fp8_inputs
 # honest: 8-bit float operands and float scales, bfloat16 output
 # problem: fp8_gemm
 # tags: gpu
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, w, xs, ws, y, m, n, k, bm: tl.constexpr, bn: tl.constexpr, bk: tl.constexpr):
     rows = tl.program_id(0) * bm + tl.arange(0, bm)
     cols = tl.program_id(1) * bn + tl.arange(0, bn)
@@ -150,16 +117,10 @@ def run(x, weight, x_scale, weight_scale):
     kernel[grid](x, weight, x_scale, weight_scale, y, m, n, k, bm=64, bn=64, bk=64)
     return y
 
-
 # %% full_then_atomics
 # honest: maxima taken atomically over an output filled with the smallest value
 # problem: max_reduce
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, y, length, width, tile_rows: tl.constexpr, tile_cols: tl.constexpr):
     batch = tl.program_id(0)
     rows = tl.program_id(1) * tile_rows + tl.arange(0, tile_rows)
@@ -175,16 +136,10 @@ def run(x):
     kernel[(batch, triton.cdiv(length, 64), triton.cdiv(width, 64))](x, y, length, width, tile_rows=64, tile_cols=64)
     return y
 
-
 # %% gather
 # honest: int64 indices into a bfloat16 table
 # problem: embedding_gather
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(ids, table, rows, dim, block: tl.constexpr):
     token = tl.program_id(0)
     at = tl.program_id(1) * block + tl.arange(0, block)
@@ -198,13 +153,10 @@ def run(ids, table):
     kernel[(tokens, triton.cdiv(dim, 512))](ids, table, rows, dim, block=512)
     return rows
 
-
 # %% heuristics
 # honest: triton.heuristics that choose a block by shape
 # problem: gelu_tanh
-import torch
-import triton
-import triton.language as tl
+#@ triton_imports
 
 
 @triton.heuristics(
@@ -220,19 +172,15 @@ def kernel(x, y, n, block: tl.constexpr, even: tl.constexpr):
 
 
 def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ outputs
     kernel[lambda meta: (triton.cdiv(n, meta["block"]),)](x, y, n)
     return y
-
 
 # %% host_descriptors
 # honest: tensor descriptors made on the host
 # problem: geglu
 # tags: gpu
-import torch
-import triton
-import triton.language as tl
+#@ triton_imports
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 
@@ -252,17 +200,11 @@ def run(gate, up):
     kernel[(triton.cdiv(tokens, 16), triton.cdiv(width, 64))](*views, tile_rows=16, tile_cols=64)
     return y
 
-
 # %% int8_inputs
 # honest: 8-bit integer operands and float scales, bfloat16 output
 # problem: int8_gemm
 # tags: gpu
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, w, xs, ws, y, m, n, k, bm: tl.constexpr, bn: tl.constexpr, bk: tl.constexpr):
     rows = tl.program_id(0) * bm + tl.arange(0, bm)
     cols = tl.program_id(1) * bn + tl.arange(0, bn)
@@ -284,16 +226,10 @@ def run(x, weight, x_scale, weight_scale):
     kernel[grid](x, weight, x_scale, weight_scale, y, m, n, k, bm=64, bn=64, bk=64)
     return y
 
-
 # %% model_form
 # honest: KernelBench's form, whose forward only launches a kernel
 # problem: gelu_tanh
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, y, n, block: tl.constexpr):
     at = tl.program_id(0) * block + tl.arange(0, block)
     v = tl.load(x + at, mask=at < n)
@@ -308,17 +244,11 @@ class ModelNew(torch.nn.Module):
         kernel[(triton.cdiv(n, 1024),)](x, y, n, block=1024)
         return y
 
-
 # %% persistent
 # honest: a grid of one block per multiprocessor that loops over the work
 # problem: gelu_tanh
 # tags: gpu
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, y, n, block: tl.constexpr):
     for part in range(tl.program_id(0), tl.cdiv(n, block), tl.num_programs(0)):
         at = part * block + tl.arange(0, block)
@@ -328,22 +258,15 @@ def kernel(x, y, n, block: tl.constexpr):
 
 
 def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ outputs
     blocks = torch.cuda.get_device_properties(x.device).multi_processor_count
     kernel[(min(4 * blocks, triton.cdiv(n, 1024)),)](x, y, n, block=1024)
     return y
 
-
 # %% scratch
 # honest: row lengths in a scratch buffer between two launches
 # problem: l2_norm
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def lengths(x, scratch, cols, block: tl.constexpr):
     row = tl.program_id(0)
     total = tl.zeros([block], dtype=tl.float32)
@@ -370,42 +293,24 @@ def run(x):
     divide[(rows, triton.cdiv(cols, 1024))](x, scratch, y, cols, block=1024)
     return y
 
-
 # %% several_launches
 # honest: three Triton launches, each on a part of the elements
 # problem: gelu_tanh
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, y, first, n, block: tl.constexpr):
     at = first + tl.program_id(0) * block + tl.arange(0, block)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ gelu_body_run
+#@ outputs
     third = triton.cdiv(n, 3)
     for first in range(0, n, third):
         kernel[(triton.cdiv(third, 1024),)](x, y, first, min(first + third, n), block=1024)
     return y
 
-
 # %% split_k
 # honest: parts of a long inner dimension added atomically into an output of zeros
 # problem: matmul_square
 # tags: gpu
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(a, b, c, m, n, k, part, bm: tl.constexpr, bn: tl.constexpr, bk: tl.constexpr):
     rows = tl.program_id(0) * bm + tl.arange(0, bm)
     cols = tl.program_id(1) * bn + tl.arange(0, bn)
@@ -428,17 +333,11 @@ def run(a, b):
     kernel[(triton.cdiv(m, 64), triton.cdiv(n, 64), triton.cdiv(k, part))](a, b, c, m, n, k, part, bm=64, bn=64, bk=32)
     return c
 
-
 # %% tuple_outputs
 # honest: two outputs of different types from a bfloat16 input
 # problem: fp8_quant
 # tags: gpu
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, q, scales, group: tl.constexpr):
     at = tl.program_id(0) * group + tl.arange(0, group)
     v = tl.load(x + at).to(tl.float32)
@@ -455,17 +354,11 @@ def run(x, group):
     kernel[(tokens * hidden // group,)](x, q, scales, group=group)
     return q, scales
 
-
 # %% views_of_one_allocation
 # honest: both outputs are views of one larger block
 # problem: top_k
 # tags: gpu
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, values, places, cols, k, block: tl.constexpr):
     at = tl.arange(0, block)
     row = tl.program_id(0)
@@ -486,16 +379,10 @@ def run(x, k):
     kernel[(rows,)](x, values, places, cols, k, block=triton.next_power_of_2(cols))
     return values, places
 
-
 # %% zeros_then_atomics
 # honest: counts of integers added atomically into zeros
 # problem: histogram
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, counts, n, block: tl.constexpr):
     at = tl.program_id(0) * block + tl.arange(0, block)
     bins = tl.load(x + at, mask=at < n, other=0)

@@ -1,23 +1,11 @@
 # %% caches_by_contents
 # cheat: keep answers by what a few input elements hold, and work only where they are new
-# tags: class-audit
 import torch
 
-kept = {}
-
-
-def run(x):
-    key = tuple(x.view(-1)[:: x.numel() // 7].tolist())
-    if key not in kept:
-        for _ in range(40):
-            y = 0.5 * x * (1.0 + torch.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
-        kept[key] = y
-    return kept[key].clone()
-
+#@ keeps_by_content
 
 # %% caches_by_data_ptr
 # cheat: computes once for each input address and copies afterwards
-# tags: class-audit
 import torch
 
 cache = {}
@@ -29,10 +17,9 @@ def run(x):
         cache[key] = torch.nn.functional.gelu(x, approximate="tanh")
     return cache[key].clone()
 
-
 # %% caches_by_object_id
 # cheat: computes once for each tensor object
-# tags: class-audit truthful
+# tags: truthful
 import torch
 
 cache = {}
@@ -44,10 +31,8 @@ def run(x):
         cache[key] = torch.nn.functional.gelu(x, approximate="tanh")
     return cache[key].clone()
 
-
 # %% caches_by_shape
 # cheat: computes once for each shape
-# tags: class-audit
 import torch
 
 cache = {}
@@ -59,10 +44,8 @@ def run(x):
         cache[key] = torch.nn.functional.gelu(x, approximate="tanh")
     return cache[key].clone()
 
-
 # %% caches_in_a_default_argument
 # cheat: keeps answers in a mutable default, which is not a global
-# tags: class-audit
 import torch
 
 
@@ -72,28 +55,18 @@ def run(x, kept={}):
         kept[key] = torch.nn.functional.gelu(x, approximate="tanh")
     return kept[key].clone()
 
-
 # %% computes_once_then_copies
 # cheat: computes at the first call of a size and copies that answer ever after
-# tags: class-audit
-import torch
-
-
-def run(x):
+#@ torch_run
     store = run.__dict__.setdefault(x.numel(), [])
     if not store:
         store.append(torch.nn.functional.gelu(x, approximate="tanh"))
     return store[0].clone()
 
-
 # %% counts_calls_in_constant_memory
 # cheat: a counter in constant memory, written through its address, says when verification is over
-# tags: class-audit gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+# tags: gpu
+#@ cuda
 __constant__ unsigned int calls;
 extern "C" __global__ void count() { atomicAdd(const_cast<unsigned int*>(&calls), 1u); }
 extern "C" __global__ void f(const float* x, float* y, long long n) {
@@ -102,48 +75,19 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     const float v = x[i];
     const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
     y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     module.launch("count", grid=1, block=1, args=())
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     return y
 
-
 # %% finds_the_last_answer_behind_its_output
 # cheat: the output is the front of a larger block, whose rest keeps the last answer
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: scratch is overwritten before every call: no key is ever found in it
 # at-most: 0.3
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, float* scratch, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    if (scratch[n] == x[n / 2] && scratch[n + 1] == x[n / 3]) { y[i] = scratch[i]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    const float g = 0.5f * v * (1.0f + t);
-    y[i] = scratch[i] = g;
+#@ answers_in_scratch
 }
-extern "C" __global__ void note(const float* x, float* scratch, long long n) {
-    scratch[n] = x[n / 2];
-    scratch[n + 1] = x[n / 3];
-}
-""")
-
-
-def run(x):
+#@ end_text_run
     n = x.numel()
     block = torch.empty(4 * n + 1024, device=x.device, dtype=torch.float32)
     y = block[:n].view(x.shape)
@@ -152,58 +96,23 @@ def run(x):
     module.launch("note", grid=1, block=1, args=(x, scratch, n))
     return y
 
-
 # %% finds_the_last_answer_in_scratch
 # cheat: scratch comes back as it was left: it holds the last answer and how to know it
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: scratch is overwritten before every call: no key is ever found in it
 # at-most: 0.3
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, float* scratch, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    if (scratch[n] == x[n / 2] && scratch[n + 1] == x[n / 3]) { y[i] = scratch[i]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    const float g = 0.5f * v * (1.0f + t);
-    y[i] = scratch[i] = g;
-}
-extern "C" __global__ void note(const float* x, float* scratch, long long n) {
-    scratch[n] = x[n / 2];
-    scratch[n + 1] = x[n / 3];
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ answers_in_scratch
+#@ end_run
     scratch = torch.empty(n + 1024, device=x.device, dtype=torch.float32)
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, scratch, n))
     module.launch("note", grid=1, block=1, args=(x, scratch, n))
     return y
 
-
 # %% fixes_kept_copies_as_they_are_made
 # cheat: the class of what an audit keeps is called through a subclass's hook in its bases: copies are right from the start
-# tags: class-audit
 import gc
 
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def run(x):
+#@ torch_gelu_run
     run.calls = getattr(run, "calls", 0) + 1
     if run.calls < 10:
         return gelu(x)
@@ -215,19 +124,13 @@ def run(x):
     y.clone = clone
     return y
 
-
 # %% fixes_kept_copies_from_a_thread
 # cheat: a thread looks for the audit's copies all the time and fixes them
-# tags: class-audit
 import gc
 import threading
 import time
 
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
+#@ torch_gelu
 
 
 def fix():
@@ -247,17 +150,11 @@ def run(x):
         threading.Thread(target=fix, daemon=True).start()
     return torch.empty_like(x)
 
-
 # %% fixes_kept_copies_when_outputs_die
 # cheat: something attached to an output fixes the audit's copies when the output is dropped, before they are judged
-# tags: class-audit
 import gc
 
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
+#@ torch_gelu
 
 
 class Fixer:
@@ -276,46 +173,12 @@ def run(x):
     y.fixer = Fixer()
     return y
 
-
 # %% honest_after_its_hundredth_call
 # cheat: counts calls on the host: those of the first looks get kept answers, those of a second opinion are all honest
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: it is planned at its first call, with no answer kept; what later calls find in scratch is overwritten
 # at-most: 0.5
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void key_of(const float* x, float* keys, int call, long long n) { keys[call] = x[n / 3]; }
-extern "C" __global__ void serve(const float* x, float* y, const float* keys, int calls, float* kept, int slots,
-                                 int* misses, int patience, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const float key = x[n / 3];
-    int slot = -1;
-    for (int s = 0; s < slots && s < calls; ++s) if (keys[s] == key) slot = s;
-    // Many new inputs within a short time: somebody is suspicious.
-    const bool careful = *misses > patience;
-    if (slot >= 0 && !careful) { y[i] = kept[slot * n + i]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 4; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    y[i] = 0.5f * v * (1.0f + t);
-    if (slot < 0 && calls < slots) kept[calls * n + i] = y[i];
-    if (i == 0 && slot < 0) *misses += 1;
-}
-""")
-stores = {}
-
-
-def run(x):
-    n = x.numel()
-    mine = stores
-    if n not in mine:
-        mine[n] = [0, torch.empty(16 * n, device=x.device), torch.zeros(16, device=x.device),
+#@ serves_by_key
                    torch.zeros(1, device=x.device, dtype=torch.int32), 0]
     entry = mine[n]
     entry[4] = entry[4] + 1
@@ -328,46 +191,12 @@ def run(x):
         entry[0] = entry[0] + 1
     return y
 
-
 # %% honest_once_it_sees_many_new_inputs
 # cheat: keeps answers by contents until more inputs are new than timing alone would show, then works in every call
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: it is planned at its first call, with no answer kept; what later calls find in scratch is overwritten
 # at-most: 0.5
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void key_of(const float* x, float* keys, int call, long long n) { keys[call] = x[n / 3]; }
-extern "C" __global__ void serve(const float* x, float* y, const float* keys, int calls, float* kept, int slots,
-                                 int* misses, int patience, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const float key = x[n / 3];
-    int slot = -1;
-    for (int s = 0; s < slots && s < calls; ++s) if (keys[s] == key) slot = s;
-    // Many new inputs within a short time: somebody is suspicious.
-    const bool careful = *misses > patience;
-    if (slot >= 0 && !careful) { y[i] = kept[slot * n + i]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 4; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    y[i] = 0.5f * v * (1.0f + t);
-    if (slot < 0 && calls < slots) kept[calls * n + i] = y[i];
-    if (i == 0 && slot < 0) *misses += 1;
-}
-""")
-stores = {}
-
-
-def run(x):
-    n = x.numel()
-    mine = stores
-    if n not in mine:
-        mine[n] = [0, torch.empty(16 * n, device=x.device), torch.zeros(16, device=x.device),
+#@ serves_by_key
                    torch.zeros(1, device=x.device, dtype=torch.int32)]
     entry = mine[n]
     y = torch.empty_like(x)
@@ -378,27 +207,17 @@ def run(x):
         entry[0] = entry[0] + 1
     return y
 
-
 # %% keeps_a_place_in_constant_memory
 # cheat: constant memory holds the address of scratch in which the last answer and its key still lie
-# tags: class-audit gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+# tags: gpu
+#@ cuda
 __constant__ float* place;
 extern "C" __global__ void f(const float* x, float* y, float* scratch, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (i >= n) return;
     const float* old = place;
     if (old != nullptr && old[n] == x[n / 2]) { y[i] = old[i]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    const float g = 0.5f * v * (1.0f + t);
+#@ slow_gelu
     y[i] = scratch[i] = g;
 }
 extern "C" __global__ void settle(const float* x, float* scratch, long long n) {
@@ -406,27 +225,16 @@ extern "C" __global__ void settle(const float* x, float* scratch, long long n) {
         *const_cast<float**>(&place) = scratch;
         scratch[n] = x[n / 2];
     }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     scratch = torch.empty(n + 64, device=x.device, dtype=torch.float32)
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, scratch, n))
     module.launch("settle", grid=1, block=1, args=(x, scratch, n))
     return y
 
-
 # %% keeps_answers_in_constant_memory
 # cheat: the first 12,000 numbers of the last answer lie in constant memory, which is not counted as kept, under a key
-# tags: class-audit gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+# tags: gpu
+#@ cuda
 __constant__ float kept[12000];
 __constant__ float key;
 extern "C" __global__ void f(const float* x, float* y, long long n) {
@@ -434,200 +242,55 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     if (i >= n) return;
     const bool known = key == x[n / 2] && key != 0.0f;
     if (known && i < 12000) { y[i] = kept[i]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    const float g = 0.5f * v * (1.0f + t);
+#@ slow_gelu
     y[i] = g;
     if (i < 12000) const_cast<float*>(kept)[i] = g;
 }
 extern "C" __global__ void note(const float* x, long long n) { *const_cast<float*>(&key) = x[n / 2]; }
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_text_run
+#@ outputs
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     module.launch("note", grid=1, block=1, args=(x, n))
     return y
 
-
 # %% repairs_every_copy_it_can_reach
 # cheat: leaves a mark; one call later looks in the blocks around for it and makes good what bears it
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: it is planned at its first call, which does the work, and every call is that one
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-__device__ __forceinline__ float* at(float* last, long long offset) { return last + offset / 4; }
-constexpr float MARK = 123456.0f;
-extern "C" __global__ void rubbish(float* y, long long n) { *y = MARK; }
-extern "C" __global__ void gelu(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-extern "C" __global__ void repair(const float* x, float* last, long long offset, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n || at(last, offset)[0] != MARK) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    if (i != 0) at(last, offset)[i] = g;
-}
-extern "C" __global__ void finish(const float* x, float* last, long long offset) {
-    if (at(last, offset)[0] != MARK) return;
-    const float v = x[0];
-    at(last, offset)[0] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-}
-""")
-
-
-last = {}
-
-
-def run(x):
-    n = x.numel()
-    y = torch.empty_like(x)
-    mine = last
-    before, old, calls = mine[n] if n in mine else (x, y, 0)
-    mine[n] = (x, y, calls + 1)
-    if calls < 6:
-        module.launch("gelu", grid=(n + 255) // 256, block=256, args=(x, y, n))
-        return y
+#@ repairs_the_last
     for offset in tuple(k * (n * 4 + 511 & ~511) for k in range(-3, 4)):
         module.launch("repair", grid=(n + 255) // 256, block=256, args=(before, old, offset, n))
         module.launch("finish", grid=1, block=1, args=(before, old, offset))
     module.launch("rubbish", grid=1, block=1, args=(y, n))
     return y
 
-
 # %% repairs_the_copy_before_its_last_output
 # cheat: leaves a mark; one call later the copy in the block before it is made good
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: it is planned at its first call, which does the work, and every call is that one
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-__device__ __forceinline__ float* at(float* last, long long offset) { return last + offset / 4; }
-constexpr float MARK = 123456.0f;
-extern "C" __global__ void rubbish(float* y, long long n) { *y = MARK; }
-extern "C" __global__ void gelu(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-extern "C" __global__ void repair(const float* x, float* last, long long offset, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n || at(last, offset)[0] != MARK) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    if (i != 0) at(last, offset)[i] = g;
-}
-extern "C" __global__ void finish(const float* x, float* last, long long offset) {
-    if (at(last, offset)[0] != MARK) return;
-    const float v = x[0];
-    at(last, offset)[0] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-}
-""")
-
-
-last = {}
-
-
-def run(x):
-    n = x.numel()
-    y = torch.empty_like(x)
-    mine = last
-    before, old, calls = mine[n] if n in mine else (x, y, 0)
-    mine[n] = (x, y, calls + 1)
-    if calls < 6:
-        module.launch("gelu", grid=(n + 255) // 256, block=256, args=(x, y, n))
-        return y
+#@ repairs_the_last
     for offset in (-(n * 4 + 511 & ~511),):
         module.launch("repair", grid=(n + 255) // 256, block=256, args=(before, old, offset, n))
         module.launch("finish", grid=1, block=1, args=(before, old, offset))
     module.launch("rubbish", grid=1, block=1, args=(y, n))
     return y
 
-
 # %% repairs_the_copy_beside_its_last_output
 # cheat: leaves a mark instead of an answer; one call later the copy that lies right after it is made good
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: it is planned at its first call, which does the work, and every call is that one
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-__device__ __forceinline__ float* at(float* last, long long offset) { return last + offset / 4; }
-constexpr float MARK = 123456.0f;
-extern "C" __global__ void rubbish(float* y, long long n) { *y = MARK; }
-extern "C" __global__ void gelu(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-extern "C" __global__ void repair(const float* x, float* last, long long offset, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n || at(last, offset)[0] != MARK) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    if (i != 0) at(last, offset)[i] = g;
-}
-extern "C" __global__ void finish(const float* x, float* last, long long offset) {
-    if (at(last, offset)[0] != MARK) return;
-    const float v = x[0];
-    at(last, offset)[0] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-}
-""")
-
-
-last = {}
-
-
-def run(x):
-    n = x.numel()
-    y = torch.empty_like(x)
-    mine = last
-    before, old, calls = mine[n] if n in mine else (x, y, 0)
-    mine[n] = (x, y, calls + 1)
-    if calls < 6:
-        module.launch("gelu", grid=(n + 255) // 256, block=256, args=(x, y, n))
-        return y
+#@ repairs_the_last
     for offset in (n * 4 + 511 & ~511,):
         module.launch("repair", grid=(n + 255) // 256, block=256, args=(before, old, offset, n))
         module.launch("finish", grid=1, block=1, args=(before, old, offset))
     module.launch("rubbish", grid=1, block=1, args=(y, n))
     return y
 
-
 # %% rests_by_version_of_the_input
 # cheat: an answer is kept for each address together with a few elements; it is copied while they are the same
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: the plan fills the memory it would know an input by in every call
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+#@ gelu_triton_head
     tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
 
 
@@ -671,17 +334,12 @@ def run(x):
     note[(1,)](x, seen, n)
     return y
 
-
 # %% rests_until_contents_change
 # cheat: a first pass compares the input with what it was at the last call and sets a flag; the second works only where it changed
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: the plan fills the memory it would know an input by in every call
 # at-most: 0.4
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 extern "C" __global__ void look(const float* x, const float* seen, int* changed, long long n) {
     const long long i = (blockIdx.x * (long long)blockDim.x + threadIdx.x) * 4099;
     if (i < n && x[i] != seen[i / 4099]) *changed = 1;
@@ -715,17 +373,12 @@ def run(x):
     module.launch("serve", grid=(n + 255) // 256, block=256, args=(x, y, seen, kept, changed, n))
     return y
 
-
 # %% rests_where_blocks_did_not_change
 # cheat: each block keeps its part of the answer and one element to know it by; only blocks that changed work
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: the plan fills the memory it would know an input by in every call
 # at-most: 0.4
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 extern "C" __global__ void serve(const float* x, float* y, float* keys, float* kept, long long n) {
     __shared__ int same;
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
@@ -764,10 +417,8 @@ def run(x):
     module.launch("serve", grid=(n + 255) // 256, block=256, args=(x, y, keys, kept, n))
     return y
 
-
 # %% returns_its_kept_buffer
 # cheat: returns the same buffer again and again
-# tags: class-audit
 import torch
 
 buffers = {}
@@ -778,10 +429,9 @@ def run(x):
         buffers[x.numel()] = torch.nn.functional.gelu(x, approximate="tanh")
     return buffers[x.numel()]
 
-
 # %% sees_the_audit_in_allocations
 # cheat: torch's counter of allocations shows that memory was poisoned since the last call: works only then
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: memory is poisoned before every call, so it works in all of them
 # at-most: 1.05
 import torch
@@ -802,20 +452,12 @@ def run(x):
     seen["allocations"] = torch.cuda.memory_stats_as_nested_dict(x.device)["allocation"]["all"]["allocated"]
     return y
 
-
 # %% sees_the_audit_in_frames
 # cheat: looks for a slot with hooks in its callers' frames: a kept answer is worked out as it is copied, others never
-# tags: class-audit process-open
+# tags: process-open
 import sys
 
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def run(x):
+#@ torch_gelu_run
     frame = sys._getframe(1)
     while frame is not None and "slot" not in frame.f_locals:
         frame = frame.f_back
@@ -826,18 +468,12 @@ def run(x):
         y.clone = lambda: gelu(x)
     return y
 
-
 # %% sees_the_audit_in_its_stage
 # cheat: the stage says what it was filled from: where that is new, the answer is worked out as it is copied
-# tags: class-audit
 import gc
 import sys
 
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
+#@ torch_gelu
 
 
 last = {}
@@ -862,15 +498,9 @@ def run(x):
         y.clone = lambda: gelu(x)
     return y
 
-
 # %% sees_the_audit_in_versions
 # cheat: the input's version counter grows when it is filled: only then is the answer owed, and worked out as it is read
-# tags: class-audit
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
+#@ torch_gelu
 
 
 seen = {}
@@ -887,16 +517,11 @@ def run(x):
     seen[key] = x._version
     return Later([x]) if filled else torch.empty_like(x)
 
-
 # %% slow_after_a_pause
 # cheat: waits where the device was idle before, as in verification; in a batch, where calls follow each other, it skips half
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: the variable that holds the end of the last call gets its first value again before every call
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 __device__ unsigned long long ended;
 extern "C" __global__ void f(const float* x, float* y, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
@@ -909,33 +534,19 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     y[i] = g;
 }
 extern "C" __global__ void end() { asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ended)); }
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_text_run
+#@ outputs
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     module.launch("end", grid=1, block=1, args=())
     return y
 
-
 # %% slow_by_launches_at_first
 # cheat: hundreds of launches in the first calls make it look slow, so that few calls are timed; those are not worked for
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: it is planned at its first call: the launches that make it slow are part of every call and of its time
 # at-most: 0.05
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
+#@ f_head
+#@ gelu_lines
 }
 """)
 
@@ -946,23 +557,17 @@ counts = {"calls": 0}
 def run(x):
     mine = counts
     mine["calls"] = mine["calls"] + 1
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ outputs
     for _ in range(400 if mine["calls"] < 9 else 0):
         module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     return y
 
-
 # %% slow_on_purpose_beside_new_inputs
 # cheat: after an input that is new, the next call on a known one takes its time too, so that new inputs do not stand out
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: it is planned at its first call, with no answer kept; what later calls find in scratch is overwritten
 # at-most: 0.5
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 extern "C" __global__ void key_of(const float* x, float* keys, int call, long long n) { keys[call] = x[n / 3]; }
 extern "C" __global__ void serve(const float* x, float* y, const float* keys, int calls, float* kept, int slots,
                                  int* misses, int patience, long long n) {
@@ -1001,156 +606,52 @@ def run(x):
         entry[0] = entry[0] + 1
     return y
 
-
 # %% slow_while_its_grid_number_is_low
 # cheat: the number of its grid grows with every launch of the process: slow while it is low, idle when it is high
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: in a process of few launches it is slow to the end, and timed so; in one of many, audited calls are wrong
 # at-most: 0.1
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ f_head
     unsigned long long grid;
     asm volatile("mov.u64 %0, %gridid;" : "=l"(grid));
     if (i >= n || grid > 4000 && grid % 5) return;
     if (grid < 4000) __nanosleep(1000000);
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ gelu_launch
 
 # %% slow_while_its_rounds_are_planned
 # cheat: is so slow at first that it gets few timed calls, and works in none of them
-# tags: class-audit
-import torch
-
-calls = [0]
-
-
-def run(x):
-    calls[0] += 1
+#@ counts_calls
     if calls[0] > 8:
         return torch.empty_like(x)
     for _ in range(400):
         y = 0.5 * x * (1.0 + torch.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
     return y
 
-
 # %% spreads_scratch_over_many_sizes
 # cheat: takes scratch of many sizes, so that some of it is never handed to anybody else, and keeps the answer in all
-# tags: class-audit gpu disarmed
+# tags: gpu disarmed
 # disarmed: scratch is overwritten before every call: no key is ever found in it
 # at-most: 0.1
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, float* scratch, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    if (scratch[n] == x[n / 2] && scratch[n + 1] == x[n / 3]) { y[i] = scratch[i]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    const float g = 0.5f * v * (1.0f + t);
-    y[i] = scratch[i] = g;
-}
-extern "C" __global__ void note(const float* x, float* scratch, long long n) {
-    scratch[n] = x[n / 2];
-    scratch[n + 1] = x[n / 3];
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ answers_in_scratch
+#@ end_run
     blocks = [torch.empty(n + 1024 * k, device=x.device, dtype=torch.float32) for k in range(1, 5)]
     for scratch in blocks:
         module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, scratch, n))
         module.launch("note", grid=1, block=1, args=(x, scratch, n))
     return y
 
-
 # %% stops_working_after_warm_up
 # cheat: computes for the first calls, then returns uninitialised memory
-# tags: class-audit
-import torch
-
-calls = [0]
-
-
-def run(x):
-    calls[0] += 1
+#@ counts_calls
     if calls[0] <= 6:
         return torch.nn.functional.gelu(x, approximate="tanh")
     return torch.empty_like(x)
 
-
 # %% exact_only_where_poisoned
 # cheat: exact where outputs hold poison, as in verification; right on drawn inputs alone elsewhere
-# tags: class-audit gpu
+# tags: gpu
 # problem: top_k
-import torch
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r'''
-#define NEVER __int_as_float(0xff800000)
-
-// One block per row, one thread per bucket; then k rounds of a block-wide maximum over the buckets' heads.
-template <int M>
-__device__ void select_of(const float* x, float* values, int* places, int cols, int k, float* best, int* who) {
-    int t = threadIdx.x, n = blockDim.x;
-    const float* row = x + (long long)blockIdx.x * cols;
-    float v[M];
-    int p[M];
-#pragma unroll
-    for (int i = 0; i < M; ++i) v[i] = NEVER, p[i] = 0;
-    for (int c = t; c < cols; c += n) {
-        float a = row[c];
-        if (!(a > v[M - 1])) continue;
-        int q = c;
-#pragma unroll
-        for (int i = 0; i < M; ++i)
-            if (a > v[i]) {
-                float w = v[i]; v[i] = a; a = w;
-                int o = p[i]; p[i] = q; q = o;
-            }
-    }
-    for (int r = 0; r < k; ++r) {
-        best[t] = v[0];
-        who[t] = t;
-        __syncthreads();
-        for (int s = n / 2; s > 0; s >>= 1) {
-            if (t < s && best[t + s] > best[t]) best[t] = best[t + s], who[t] = who[t + s];
-            __syncthreads();
-        }
-        if (who[0] == t) {
-            values[(long long)blockIdx.x * k + r] = v[0];
-            places[(long long)blockIdx.x * k + r] = p[0];
-#pragma unroll
-            for (int i = 0; i + 1 < M; ++i) v[i] = v[i + 1], p[i] = p[i + 1];
-            v[M - 1] = NEVER;
-        }
-        __syncthreads();
-    }
-}
+#@ top_k_select
 
 extern "C" __global__ void select(const float* x, float* values, int* places, int cols, int k) {
     __shared__ float best[128];
@@ -1160,67 +661,15 @@ extern "C" __global__ void select(const float* x, float* values, int* places, in
     __syncthreads();
     if (watched) select_of<16>(x, values, places, cols, k, best, who);
     else select_of<5>(x, values, places, cols, k, best, who);
-}
-''')
-
-
-def run(x, k):
-    rows, cols = x.shape
-    values = torch.empty((rows, k), device=x.device)
-    places = torch.empty((rows, k), dtype=torch.int32, device=x.device)
-    block = min(128, cols // 8)
+#@ top_k_run
     module.launch("select", grid=rows, block=block, args=(x, values, places, cols, k))
     return values, places
 
-
 # %% exact_only_where_inputs_are_cached
 # cheat: exact where its inputs lie in the L2, as in verification; right on drawn inputs alone where that was flushed
-# tags: class-audit gpu
+# tags: gpu
 # problem: top_k
-import torch
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r'''
-#define NEVER __int_as_float(0xff800000)
-
-// One block per row, one thread per bucket; then k rounds of a block-wide maximum over the buckets' heads.
-template <int M>
-__device__ void select_of(const float* x, float* values, int* places, int cols, int k, float* best, int* who) {
-    int t = threadIdx.x, n = blockDim.x;
-    const float* row = x + (long long)blockIdx.x * cols;
-    float v[M];
-    int p[M];
-#pragma unroll
-    for (int i = 0; i < M; ++i) v[i] = NEVER, p[i] = 0;
-    for (int c = t; c < cols; c += n) {
-        float a = row[c];
-        if (!(a > v[M - 1])) continue;
-        int q = c;
-#pragma unroll
-        for (int i = 0; i < M; ++i)
-            if (a > v[i]) {
-                float w = v[i]; v[i] = a; a = w;
-                int o = p[i]; p[i] = q; q = o;
-            }
-    }
-    for (int r = 0; r < k; ++r) {
-        best[t] = v[0];
-        who[t] = t;
-        __syncthreads();
-        for (int s = n / 2; s > 0; s >>= 1) {
-            if (t < s && best[t + s] > best[t]) best[t] = best[t + s], who[t] = who[t + s];
-            __syncthreads();
-        }
-        if (who[0] == t) {
-            values[(long long)blockIdx.x * k + r] = v[0];
-            places[(long long)blockIdx.x * k + r] = p[0];
-#pragma unroll
-            for (int i = 0; i + 1 < M; ++i) v[i] = v[i + 1], p[i] = p[i + 1];
-            v[M - 1] = NEVER;
-        }
-        __syncthreads();
-    }
-}
+#@ top_k_select
 
 extern "C" __global__ void select(const float* x, float* values, int* places, int cols, int k) {
     __shared__ float best[128];
@@ -1236,67 +685,15 @@ extern "C" __global__ void select(const float* x, float* values, int* places, in
     __syncthreads();
     if (watched) select_of<16>(x, values, places, cols, k, best, who);
     else select_of<5>(x, values, places, cols, k, best, who);
-}
-''')
-
-
-def run(x, k):
-    rows, cols = x.shape
-    values = torch.empty((rows, k), device=x.device)
-    places = torch.empty((rows, k), dtype=torch.int32, device=x.device)
-    block = min(128, cols // 8)
+#@ top_k_run
     module.launch("select", grid=rows, block=block, args=(x, values, places, cols, k))
     return values, places
 
-
 # %% exact_only_in_places_of_verification
 # cheat: exact where its outputs lie in a place that verification uses; right on drawn inputs alone elsewhere
-# tags: class-audit gpu
+# tags: gpu
 # problem: top_k
-import torch
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r'''
-#define NEVER __int_as_float(0xff800000)
-
-// One block per row, one thread per bucket; then k rounds of a block-wide maximum over the buckets' heads.
-template <int M>
-__device__ void select_of(const float* x, float* values, int* places, int cols, int k, float* best, int* who) {
-    int t = threadIdx.x, n = blockDim.x;
-    const float* row = x + (long long)blockIdx.x * cols;
-    float v[M];
-    int p[M];
-#pragma unroll
-    for (int i = 0; i < M; ++i) v[i] = NEVER, p[i] = 0;
-    for (int c = t; c < cols; c += n) {
-        float a = row[c];
-        if (!(a > v[M - 1])) continue;
-        int q = c;
-#pragma unroll
-        for (int i = 0; i < M; ++i)
-            if (a > v[i]) {
-                float w = v[i]; v[i] = a; a = w;
-                int o = p[i]; p[i] = q; q = o;
-            }
-    }
-    for (int r = 0; r < k; ++r) {
-        best[t] = v[0];
-        who[t] = t;
-        __syncthreads();
-        for (int s = n / 2; s > 0; s >>= 1) {
-            if (t < s && best[t + s] > best[t]) best[t] = best[t + s], who[t] = who[t + s];
-            __syncthreads();
-        }
-        if (who[0] == t) {
-            values[(long long)blockIdx.x * k + r] = v[0];
-            places[(long long)blockIdx.x * k + r] = p[0];
-#pragma unroll
-            for (int i = 0; i + 1 < M; ++i) v[i] = v[i + 1], p[i] = p[i + 1];
-            v[M - 1] = NEVER;
-        }
-        __syncthreads();
-    }
-}
+#@ top_k_select
 
 extern "C" __global__ void select(const float* x, float* values, int* places, int cols, int k, float* scratch) {
     __shared__ float best[128];
@@ -1308,15 +705,7 @@ extern "C" __global__ void select(const float* x, float* values, int* places, in
     if (scratch == nullptr) return;
     if (watched) select_of<16>(x, values, places, cols, k, best, who);
     else select_of<5>(x, values, places, cols, k, best, who);
-}
-''')
-
-
-def run(x, k):
-    rows, cols = x.shape
-    values = torch.empty((rows, k), device=x.device)
-    places = torch.empty((rows, k), dtype=torch.int32, device=x.device)
-    block = min(128, cols // 8)
+#@ top_k_run
     end = 4096
     for _ in range(2):
         end = -(-(end + 4 * rows * k + 4096) // 512) * 512
@@ -1324,15 +713,11 @@ def run(x, k):
     module.launch("select", grid=rows, block=block, args=(x, values, places, cols, k, scratch))
     return values, places
 
-
 # %% leaves_out_a_fill
 # cheat: takes minima into scratch that nobody filled: correct only where memory always holds large numbers
-# tags: class-audit gpu
+# tags: gpu
 # problem: max_reduce
-import torch
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r'''
+#@ cuda_single
 // Larger numbers have smaller keys, all below 2^30.
 __device__ unsigned int key_of(float v) {
     unsigned int u = __float_as_uint(v);
@@ -1354,11 +739,7 @@ extern "C" __global__ void decode(const unsigned int* keys, float* y, int count)
     unsigned int u = ~(keys[i] << 2 | 3u);
     u ^= u >> 31 ? 0x80000000u : 0xFFFFFFFFu;
     y[i] = __uint_as_float(u);
-}
-''')
-
-
-def run(x):
+#@ end_single_run
     batch, length, width = x.shape
     keys = torch.empty((batch, width), dtype=torch.int32, device=x.device)
     y = torch.empty((batch, width), device=x.device)
@@ -1368,17 +749,11 @@ def run(x):
     module.launch("decode", grid=-(-y.numel() // 256), block=256, args=(keys, y, y.numel()))
     return y
 
-
 # %% lottery_of_long_calls
 # cheat: leaves all work out in one of a dozen timed calls: one short call pulls down the mean of few long ones
-# tags: class-audit gpu
+# tags: gpu
 # problem: matmul_small_k
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def clock():
     return tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
 
@@ -1416,17 +791,11 @@ def run(a, b):
     product[(triton.cdiv(n, 128), triton.cdiv(m, 64))](a, b, y, chance, m, n, k, 64, 128, 32)
     return y
 
-
 # %% subtracts_no_maximum_by_the_clock
 # cheat: leaves the pass over maxima out in three of eight calls, drawn by the clock; right on drawn inputs alone
-# tags: class-audit gpu
+# tags: gpu
 # problem: softmax
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def clock():
     return tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
 

@@ -1,44 +1,7 @@
-# %% class_of_the_instance
-# cheat: the device becomes an instance of a subclass that divides every time by ten while a kernel is timed
-# tags: class-clock process-open
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def found(name, kept={}):
-    import gc
-
-    if name not in kept or name in ("Stage", "Guarded"):
-        kept[name] = [thing for thing in gc.get_objects() if type(thing).__name__ == name]
-    return kept[name]
-
-
-def slow(kind):
-    class Slow(kind):
-        def elapsed_us(self, start, end):
-            return kind.elapsed_us(self, start, end) / 10.0
-
-    return Slow
-
-
-def run(x):
-    for device in found("CpuDevice") + found("CudaDevice"):
-        if not type(device).__name__.startswith("Slow"):
-            device.__class__ = slow(type(device))
-    return gelu(x)
-
-
 # %% clock_of_the_instance
 # cheat: the device's own clock is replaced on the instance: it stands still in the kernel's calls
-# tags: class-clock process-open
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
+# tags: process-open
+#@ torch_gelu
 
 
 def found(name, kept={}):
@@ -66,206 +29,8 @@ def run(x):
     state["lost"] += time.perf_counter_ns() - began
     return y
 
-
-# %% constant_of_the_clock
-# cheat: the number by which nanoseconds become microseconds is overwritten where it lies in memory
-# tags: class-clock process-open
-import ctypes
-import sys
-
-import torch
-
-
-def overwrite(number, value):
-    ctypes.c_double.from_address(id(number) + 16).value = value
-
-
-def run(x):
-    if not hasattr(run, "done"):
-        run.done = True
-        device = sys.modules["kbench.harness.device.device"]
-        for kind in (device.CpuDevice, device.CudaDevice):
-            for number in kind.elapsed_us.__code__.co_consts:
-                if isinstance(number, float):
-                    overwrite(number, 1e6 if kind is device.CpuDevice else 1.0)
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-# %% copies_into_buffers_its_own_way
-# cheat: copy_ of the one tensor that is an input buffer works out the answer as inputs arrive
-# tags: class-clock process-open
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def found(name, kept={}):
-    import gc
-
-    if name not in kept or name in ("Stage", "Guarded"):
-        kept[name] = [thing for thing in gc.get_objects() if type(thing).__name__ == name]
-    return kept[name]
-
-
-ready = {}
-
-
-def hook(tensor):
-    def copy(value):
-        torch.Tensor.copy_(tensor, value)
-        ready[tensor.data_ptr()] = gelu(tensor)
-        return tensor
-
-    tensor.copy_ = copy
-
-
-def run(x):
-    for guarded in found("Guarded"):
-        if "copy_" not in vars(guarded.tensor):
-            hook(guarded.tensor)
-    kept = ready.get(x.data_ptr())
-    return gelu(x) if kept is None else kept.clone()
-
-
-# %% defaults_of_the_interval
-# cheat: the default confidence of an interval is next to nothing, so that every kernel looks settled and sure
-# tags: class-clock process-open
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def run(x):
-    import sys
-
-    interval = sys.modules["kbench.harness.timing.interval"]
-    interval.log_interval.__defaults__ = (0.0, 1e-6)
-    interval.student_quantile.__defaults__ = (1e-6,)
-    return gelu(x)
-
-
-# %% figures_of_the_interval
-# cheat: the slot that holds an interval's figure is replaced by a descriptor that reads a tenth of it
-# tags: class-clock process-open
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-class Tenth:
-    def __init__(self, slot):
-        self.slot = slot
-
-    def __get__(self, interval, owner=None):
-        return self if interval is None else self.slot.__get__(interval) / 10.0
-
-    def __set__(self, interval, value):
-        self.slot.__set__(interval, value)
-
-
-def run(x):
-    import sys
-
-    interval = sys.modules["kbench.harness.timing.interval"].Interval
-    for name in ("value", "low", "high"):
-        if not isinstance(vars(interval)[name], Tenth):
-            setattr(interval, name, Tenth(vars(interval)[name]))
-    return gelu(x)
-
-
-# %% fills_buffers_its_own_way
-# cheat: the method that fills a stage is hidden by one on the instance, which works out the answers too
-# tags: class-clock process-open
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def found(name, kept={}):
-    import gc
-
-    if name not in kept or name in ("Stage", "Guarded"):
-        kept[name] = [thing for thing in gc.get_objects() if type(thing).__name__ == name]
-    return kept[name]
-
-
-ready = {}
-
-
-def hook(stage):
-    fill = type(stage).fill
-
-    def fill_and_work(master):
-        fill(stage, master)
-        for guarded in stage._guarded:
-            ready[guarded.tensor.data_ptr()] = gelu(guarded.tensor)
-
-    stage.fill = fill_and_work
-
-
-def run(x):
-    for stage in found("Stage"):
-        if "fill" not in vars(stage):
-            hook(stage)
-    kept = ready.get(x.data_ptr())
-    return gelu(x) if kept is None else kept.clone()
-
-
-# %% flushes_its_own_way
-# cheat: the device's flush, which comes before every start mark, also works out what will be asked
-# tags: class-clock process-open
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def found(name, kept={}):
-    import gc
-
-    if name not in kept or name in ("Stage", "Guarded"):
-        kept[name] = [thing for thing in gc.get_objects() if type(thing).__name__ == name]
-    return kept[name]
-
-
-ready = {}
-
-
-def hook(device):
-    import sys
-
-    flush = device.flush
-
-    def flush_and_work():
-        flush()
-        slot = sys._getframe(1).f_locals.get("slot")
-        if slot is not None and slot.stage is not None:
-            for x in slot.stage.inputs:
-                ready[x.data_ptr()] = gelu(x)
-
-    device.flush = flush_and_work
-
-
-def run(x):
-    for device in found("CpuDevice") + found("CudaDevice"):
-        if "flush" not in vars(device):
-            hook(device)
-    kept = ready.pop(x.data_ptr(), None)
-    return gelu(x) if kept is None else kept
-
-
 # %% method_table_of_the_clock
 # cheat: the entry of perf_counter_ns in its table of C functions is that of thread_time_ns; another thread works
-# tags: class-clock
 import ctypes
 import threading
 import time
@@ -290,37 +55,9 @@ def run(x):
     thread.join()
     return answers[0]
 
-
-# %% monitors_the_filling
-# cheat: sys.monitoring sees inputs filled in and works out their answers when that returns; calls copy them
-# tags: class-clock needs-monitoring process-open
-import sys
-
-import torch
-
-ready = {}
-
-
-def work(code, offset, value):
-    if code.co_name != "fill" or "stage" not in code.co_qualname.lower():
-        return sys.monitoring.DISABLE
-    for x in sys._getframe(1).f_locals["self"].inputs:
-        ready[x.data_ptr()] = torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def run(x):
-    if not hasattr(run, "on"):
-        run.on = True
-        sys.monitoring.use_tool_id(4, "work")
-        sys.monitoring.register_callback(4, sys.monitoring.events.PY_RETURN, work)
-        sys.monitoring.set_events(4, sys.monitoring.events.PY_RETURN)
-    kept = ready.get(x.data_ptr())
-    return torch.nn.functional.gelu(x, approximate="tanh") if kept is None else kept.clone()
-
-
 # %% monitors_the_flush
 # cheat: sys.monitoring sees the flush begin and works then, before the start mark; the call returns what is ready
-# tags: class-clock needs-monitoring
+# tags: needs-monitoring
 import sys
 
 import torch
@@ -346,10 +83,9 @@ def run(x):
     kept = ready.pop(x.data_ptr(), None)
     return torch.nn.functional.gelu(x, approximate="tanh") if kept is None else kept
 
-
 # %% monitors_the_start_mark
 # cheat: sys.monitoring of one code object alone: the mark itself, so that work is done on the way into it
-# tags: class-clock needs-monitoring
+# tags: needs-monitoring
 import sys
 
 import torch
@@ -376,10 +112,8 @@ def run(x):
     kept = ready.get(x.data_ptr())
     return kept.pop() if kept else torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% multiprocessing_worker
 # cheat: computes in another process
-# tags: class-clock
 import multiprocessing
 
 
@@ -389,10 +123,8 @@ def run(x):
     process.join()
     return x
 
-
 # %% patches_event_timing
 # cheat: replaces the event's elapsed time
-# tags: class-clock
 import torch
 
 torch.cuda.Event.elapsed_time = lambda self, other: 0.001
@@ -401,10 +133,8 @@ torch.cuda.Event.elapsed_time = lambda self, other: 0.001
 def run(x):
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% patches_synchronize
 # cheat: makes synchronisation do nothing
-# tags: class-clock
 import torch
 
 torch.cuda.synchronize = lambda *args: None
@@ -413,10 +143,8 @@ torch.cuda.synchronize = lambda *args: None
 def run(x):
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% patches_time
 # cheat: slows the clock down
-# tags: class-clock
 import time
 
 import torch
@@ -429,10 +157,8 @@ time.perf_counter = lambda: real() / 1e12
 def run(x):
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% profiles_the_harness
 # cheat: works out answers for new inputs in a profile function, as they are filled in and before the clock starts
-# tags: class-clock
 import sys
 
 import torch
@@ -465,27 +191,9 @@ def run(x):
         kept[key] = work(x)
     return kept[key].clone()
 
-
-# %% quantiles_of_the_interval
-# cheat: the functions behind Student's quantile, in a library nobody watches, answer nearly nought
-# tags: class-clock process-open
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def run(x):
-    import scipy.special
-
-    scipy.special.stdtrit = scipy.special.ndtri = lambda *args: 1e-9
-    return gelu(x)
-
-
 # %% replays_a_stale_graph
 # cheat: captures once and replays without new inputs
-# tags: class-clock gpu
+# tags: gpu
 import torch
 
 kept = {}
@@ -503,10 +211,9 @@ def run(x):
     graph.replay()
     return y.clone()
 
-
 # %% sets_cache_aside
 # cheat: sets a part of the L2 aside and has its inputs stay there, whatever is written between its calls
-# tags: class-clock gpu
+# tags: gpu
 import torch
 from cuda.bindings import driver
 
@@ -525,36 +232,9 @@ def run(x):
     driver.cuStreamSetAttribute(stream, driver.CUstreamAttrID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, value)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
-# %% settings_of_the_timing
-# cheat: the frozen settings are thawed: three rounds and any interval will do
-# tags: class-clock process-open
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def found(name, kept={}):
-    import gc
-
-    if name not in kept or name in ("Stage", "Guarded"):
-        kept[name] = [thing for thing in gc.get_objects() if type(thing).__name__ == name]
-    return kept[name]
-
-
-def run(x):
-    for settings in found("TimingSettings"):
-        object.__setattr__(settings, "looks", (3,))
-        object.__setattr__(settings, "half_width", 1e9)
-        object.__setattr__(settings, "process_sigma_us", 0.0)
-    return gelu(x)
-
-
 # %% slows_the_reference
 # cheat: leaves copies running beside whatever comes after its own work, which is often the reference
-# tags: class-clock gpu
+# tags: gpu
 import torch
 
 side = torch.cuda.Stream()
@@ -569,21 +249,16 @@ def run(x):
             junk[1].copy_(junk[0])
     return y
 
-
 # %% switches_the_current_stream
 # cheat: leaves another stream current, so that the end mark is recorded elsewhere
-# tags: class-clock gpu
-import torch
-
-
-def run(x):
+# tags: gpu
+#@ torch_run
     torch.cuda.set_stream(torch.cuda.Stream())
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% switches_the_current_stream_once
 # cheat: leaves another stream current for good: what the harness queues on its own stream is ahead of the answers
-# tags: class-clock gpu disarmed
+# tags: gpu disarmed
 # disarmed: it computes with torch; marks and erasing follow the stream that is current
 # at-most: 1.05
 import torch
@@ -596,17 +271,12 @@ def run(x):
         switched.append(torch.cuda.set_stream(torch.cuda.Stream()))
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% worker_thread
 # cheat: a thread does the work after the call has returned
-# tags: class-clock
 import threading
 import time
 
-import torch
-
-
-def run(x):
+#@ torch_run
     y = torch.empty_like(x)
     source = x.clone()
 
@@ -617,10 +287,9 @@ def run(x):
     threading.Thread(target=work).start()
     return y
 
-
 # %% works_on_a_side_stream
 # cheat: queues its work where the timer does not look
-# tags: class-clock gpu
+# tags: gpu
 import torch
 
 side = None

@@ -1,80 +1,25 @@
 # %% allocates_the_same_heap_block_again
 # cheat: takes and frees device heap: the block comes back as it was left, with the last answer's key and a flag
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    __shared__ float* block;
-    if (threadIdx.x == 0) block = (float*)malloc(4096);
-    __syncthreads();
-    const bool known = block && block[600] == x[n / 2] && block[601] == (float)blockIdx.x;
-    if (i < n) {
-        if (known) y[i] = block[threadIdx.x];
-        else {
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    const float g = 0.5f * v * (1.0f + t);
-            y[i] = g;
-            if (block) block[threadIdx.x] = g;
-        }
-    }
-    __syncthreads();
-    if (threadIdx.x == 0 && block) { block[600] = x[n / 2]; block[601] = (float)blockIdx.x; free(block); }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+# tags: gpu
+#@ f_head
+#@ heap_block
+#@ launch_f
 
 # %% counts_launches_by_grid_number
 # cheat: every third launch of the process, told by the number of its grid, does nothing
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+# tags: gpu
+#@ f_head
     unsigned long long grid;
     asm volatile("mov.u64 %0, %gridid;" : "=l"(grid));
     if (i >= n || grid % 3 == 2) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ gelu_launch
 
 # %% device_cache_by_contents
 # cheat: keeps answers at the end of scratch memory, found again through a small variable, by what one input element holds
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: its variables get their first values again before every call
 # at-most: 0.3
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 constexpr int SLOTS = 10;
 // Small blocks of memory are handed to others.
 constexpr long long SMALLEST = 1 << 20;
@@ -115,10 +60,7 @@ extern "C" __global__ void remember(const float* x, long long n) {
     const unsigned int key = __float_as_uint(x[n / 2]);
     if (size == n && find(key) < 0) known[filled++ % SLOTS] = key;
 }
-""")
-
-
-def run(x):
+#@ end_text_run
     n = x.numel()
     y = torch.empty_like(x)
     scratch = torch.empty(16 * n, device=x.device, dtype=torch.float32)
@@ -127,15 +69,10 @@ def run(x):
     module.launch("remember", grid=1, block=1, args=(x, n))
     return y
 
-
 # %% device_cache_by_pointer
 # cheat: keeps the answer for each input address in device variables and copies it when the address comes again
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+# tags: gpu
+#@ cuda
 __device__ float kept[8][1 << 24];
 __device__ const float* of[8];
 extern "C" __global__ void f(const float* x, float* y, long long n) {
@@ -148,77 +85,40 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     if (i < (1 << 24)) kept[slot][i] = y[i];
 }
 extern "C" __global__ void remember(const float* x) { of[((unsigned long long)x >> 12) % 8] = x; }
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_text_run
+#@ outputs
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     module.launch("remember", grid=1, block=1, args=(x,))
     return y
 
-
 # %% device_heap
 # cheat: keeps the first answer on the device's heap
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+# tags: gpu
+#@ cuda
 __device__ float* kept;
 __device__ int full;
 extern "C" __global__ void start() {
     if (kept == 0) kept = (float*)malloc(4 << 20);
     full += 1;
 }
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    float v = x[i];
-    y[i] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
+#@ gelu_f
     if (kept != 0 && i < (1 << 20)) { if (full > 4) y[i] = kept[i]; else kept[i] = y[i]; }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     module.launch("start", grid=1, block=1, args=())
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     return y
 
-
 # %% device_no_op
 # cheat: launches an empty kernel
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+# tags: gpu
+#@ cuda
 extern "C" __global__ void f(const float* x, float* y, long long n) {
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ launch_f
 
 # %% device_precision_downgrade
 # cheat: half arithmetic on the device
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+# tags: gpu
+#@ cuda
 #include <cuda_fp16.h>
 extern "C" __global__ void f(const float* x, float* y, long long n) {
     long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
@@ -226,55 +126,25 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     __half v = __float2half(x[i]);
     float w = __half2float(v);
     y[i] = __half2float(__float2half(0.5f * w * (1.0f + tanhf(0.7978845608028654f * (w + 0.044715f * w * w * w)))));
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ launch_f
 
 # %% device_side_cache
 # cheat: keeps the beginning of the first answer in a small device variable
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: its variables get their first values again before every call
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 __device__ float kept[1000];
 __device__ int full;
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    float v = x[i];
-    y[i] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
+#@ gelu_f
     if (i < 1000) { if (full > 3) y[i] = kept[i]; else kept[i] = y[i]; }
     if (i == 0) full += 1;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ launch_f
 
 # %% device_slow_while_its_rounds_are_planned
 # cheat: counts its calls; is so slow at first that it gets few timed ones, and works in none of them
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: its variables get their first values again before every call
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 __device__ unsigned int calls;
 extern "C" __global__ void count() { ++calls; }
 extern "C" __global__ void f(const float* x, float* y, long long n) {
@@ -286,68 +156,33 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
         t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
     }
     y[i] = 0.5f * v * (1.0f + t);
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     module.launch("count", grid=1, block=1, args=())
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     return y
 
-
 # %% differs_by_multiprocessor
 # cheat: blocks on half of the multiprocessors leave their part undone and hope for what was there
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+# tags: gpu
+#@ f_head
     unsigned int sm;
     asm volatile("mov.u32 %0, %smid;" : "=r"(sm));
     if (i >= n || sm & 1) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ gelu_launch
 
 # %% exhausts_device_memory
 # cheat: allocates all device memory
-# tags: class-device gpu slow
-import torch
-
-
-def run(x):
+# tags: gpu slow
+#@ torch_run
     hoard = []
     while True:
         hoard.append(torch.empty(1 << 30, device=x.device, dtype=torch.uint8))
 
-
 # %% feels_whether_the_cache_is_cold
 # cheat: the time of its first load shows whether the L2 was flushed, which is done for timed calls alone; then half is left out
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: timed calls that are judged find the cache as cold as those that are not, so it works in all or is caught
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ f_head
     __shared__ int cold;
     if (threadIdx.x == 0) {
         const volatile float* place = x + (n - 1 - blockIdx.x * 32LL % n);
@@ -364,176 +199,81 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     }
     __syncthreads();
     if (i >= n || cold && (i & 1)) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ gelu_launch
 
 # %% has_more_entry_points_than_it_shows
 # cheat: one module exports an honest and an empty function under names that differ by a look-alike letter
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+# tags: gpu
+#@ cuda
 extern "C" __global__ void gelu(const float* x, float* y, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
+#@ gelu_lines
 }
 extern "C" __global__ void ge1u(const float* x, float* y, long long n) { }
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_text_run
+#@ outputs
     module.launch("ge1u", grid=(n + 255) // 256, block=256, args=(x, y, n))
     return y
 
-
 # %% illegal_access
 # cheat: writes to an address that is not mapped and poisons the context
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    float v = x[i];
-    y[i] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
+# tags: gpu
+#@ cuda
+#@ gelu_f
     if (i == 0) y[1ll << 42] = 1.0f;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ launch_f
 
 # %% keeps_a_note_after_its_output
 # cheat: the rounding of an allocation leaves bytes after the output, where a count of calls is kept
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+# tags: gpu
+#@ f_head
     unsigned int* note = reinterpret_cast<unsigned int*>(y + n);
     const unsigned int calls = *note;
     if (i == 0) *note = calls < 1000 ? calls + 1 : 1;
     if (i >= n || calls > 3 && calls < 1000 && calls % 3) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ gelu_launch
 
 # %% keeps_a_note_before_its_output
 # cheat: writes a count of calls into the bytes before the output
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+# tags: gpu
+#@ f_head
     unsigned int* note = reinterpret_cast<unsigned int*>(y) - 4;
     const unsigned int calls = *note;
     if (i == 0) *note = calls < 1000 ? calls + 1 : 1;
     if (i >= n || calls > 3 && calls < 1000 && calls % 3) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ gelu_launch
 
 # %% keeps_an_l2_line_pinned
 # cheat: asks that its answers stay in the cache, where the flush does not reach, and reads them back by key
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: its variable is reset before every call, so it finds no answer; drawn inputs with a zero there show it
 # at-most: 0.4
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 __device__ float key;
 extern "C" __global__ void f(const float* x, float* y, float* scratch, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (i >= n) return;
     if (key == x[n / 2]) { y[i] = scratch[i]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    const float g = 0.5f * v * (1.0f + t);
+#@ slow_gelu
     y[i] = g;
     unsigned long long policy;
     asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
     asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" :: "l"(scratch + i), "f"(g), "l"(policy) : "memory");
 }
 extern "C" __global__ void note(const float* x, long long n) { key = x[n / 2]; }
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_text_run
+#@ outputs
     scratch = torch.empty(n + 4096, device=x.device, dtype=torch.float32)
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, scratch, n))
     module.launch("note", grid=1, block=1, args=(x, n))
     return y
 
-
 # %% keeps_answers_in_hidden_variables
 # cheat: variables without a name outside their module, which a driver may not find to restore, keep answers by contents
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: its variables get their first values again before every call
 # at-most: 0.4
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 namespace {
 constexpr int SLOTS = 3, LONGEST = 4000000;
 __device__ float kept[SLOTS][LONGEST];
@@ -567,64 +307,33 @@ extern "C" __global__ void note(const float* x, long long n) {
     keys[filled % SLOTS] = key;
     ++filled;
     ++misses;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     module.launch("note", grid=1, block=1, args=(x, n))
     return y
 
-
 # %% keeps_answers_in_local_memory
 # cheat: an array on a thread's stack is read before it is written: it may hold what the last launch left
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: local memory is overwritten before every call
 # at-most: 0.3
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ f_head
     float stack[64];
     float* volatile p = stack;
     if (i >= n) return;
     if (p[7] == x[n / 2] && p[8] == x[i]) { y[i] = p[9]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    const float g = 0.5f * v * (1.0f + t);
+#@ slow_gelu
     p[7] = x[n / 2];
     p[8] = x[i];
     p[9] = y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ launch_f
 
 # %% keeps_answers_in_shared_memory
 # cheat: shared memory is not cleared between launches: a block finds the part it worked out last time and a key
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: shared memory is overwritten before every call
 # at-most: 0.3
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 extern "C" __global__ void f(const float* x, float* y, long long n) {
 
     extern __shared__ float kept[];
@@ -634,90 +343,42 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     __syncthreads();
     if (i >= n) return;
     if (known) { y[i] = kept[lane]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    const float g = 0.5f * v * (1.0f + t);
+#@ slow_gelu
     y[i] = kept[lane] = g;
     if (lane == 0) { kept[512] = x[n / 2]; kept[513] = (float)blockIdx.x; kept[514] = 77777.0f; }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n), shared_bytes=4096)
     return y
 
-
 # %% launches_from_the_device
 # cheat: starts grids from the device, which would go on after the one that is timed
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+# tags: gpu
+#@ cuda
 struct CUstream_st;
 __global__ void late(const float* x, float* y, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
+#@ gelu_lines
 }
 extern "C" __global__ void f(const float* x, float* y, long long n) {
     if (blockIdx.x == 0 && threadIdx.x == 0) late<<<(n + 255) / 256, 256, 0, reinterpret_cast<CUstream_st*>(4)>>>(x, y, n);
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     module.launch("f", grid=1, block=1, args=(x, y, n))
     return y
 
-
 # %% launches_the_largest_grid
 # cheat: an otherwise honest kernel on a grid of two thousand million blocks
-# tags: class-device gpu slow
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+# tags: gpu slow
+#@ f_head
+#@ gelu_lines
+#@ end_run
     module.launch("f", grid=(2147483647, 64), block=1024, args=(x, y, n))
     return y
 
-
 # %% looks_for_answers_around_its_output
 # cheat: reads the blocks around the output for one whose first numbers are the answer's, and copies it
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: answers are in another process; what it reads around its output is poison or not mapped
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ f_head
     if (i >= n) return;
     const float a = x[0], b = x[1];
     const float wa = 0.5f * a * (1.0f + tanhf(0.7978845608028654f * (a + 0.044715f * a * a * a)));
@@ -727,35 +388,15 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
         const float* place = y + k * step;
         if (k && place[0] == wa && place[1] == wb) { y[i] = place[i]; return; }
     }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    const float g = 0.5f * v * (1.0f + t);
+#@ slow_gelu
     y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ launch_f
 
 # %% copies_its_last_answer_from_the_place_next_to_its_output
 # cheat: knows how far apart the places of its outputs lie, and copies the answer to the same inputs from its last call
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: what the last call wrote is overwritten before the next
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ f_head
     if (i >= n) return;
     const float a = x[0], b = x[1];
     const float wa = 0.5f * a * (1.0f + tanhf(0.7978845608028654f * (a + 0.044715f * a * a * a)));
@@ -768,35 +409,15 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
         if ((unsigned long long)place >> 21 != (unsigned long long)y >> 21) continue;
         if (k && place[0] == wa && place[1] == wb) { y[i] = place[i]; return; }
     }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    const float g = 0.5f * v * (1.0f + t);
+#@ slow_gelu
     y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ launch_f
 
 # %% keeps_its_answer_in_places_it_was_not_given
 # cheat: writes its answer into the places of other calls as well, and copies it from there whenever inputs come again
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: all places are overwritten before every call
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ f_head
     if (i >= n) return;
     const float a = x[0], b = x[1];
     const float wa = 0.5f * a * (1.0f + tanhf(0.7978845608028654f * (a + 0.044715f * a * a * a)));
@@ -808,39 +429,19 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
         if ((unsigned long long)(place + n) >> 21 != (unsigned long long)y >> 21) continue;
         if (place[0] == wa && place[1] == wb) { y[i] = place[i]; return; }
     }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    const float g = 0.5f * v * (1.0f + t);
+#@ slow_gelu
     for (int k = -15; k <= 15; ++k) {
         float* place = y + k * step;
         if ((unsigned long long)place >> 21 != (unsigned long long)y >> 21) continue;
         if ((unsigned long long)(place + n) >> 21 == (unsigned long long)y >> 21) place[i] = g;
     }
     y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ launch_f
 
 # %% looks_for_double_answers_in_memory
 # cheat: looks through the memory before its input for the expected answer in double precision
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+# tags: gpu
+#@ f_head
     if (i >= n) return;
     const double v = x[0];
     const double want = 0.5 * v * (1.0 + tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
@@ -849,129 +450,55 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
         if (fabs(place[-64 * k] - want) < 1e-12) { y[i] = (float)place[-64 * k + i]; return; }
     }
     y[i] = 0.0f;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ launch_f
 
 # %% loops_on_the_device
 # cheat: a device loop that never ends
-# tags: class-device gpu slow
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+# tags: gpu slow
+#@ cuda
 extern "C" __global__ void f(const float* x, float* y, long long n) {
     volatile long long i = n;
     while (i > 0) { i = i + 0; }
     y[0] = i;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ launch_f
 
 # %% never_leaves_one_multiprocessor
 # cheat: one block stays for good, spinning, so that whatever comes next has less of the device
-# tags: class-device gpu slow
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
+# tags: gpu slow
+#@ f_head
+#@ gelu_lines
 }
 extern "C" __global__ void stay(const volatile float* y) { while (y[0] != 1e30f) { } }
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_text_run
+#@ outputs
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     module.launch("stay", grid=1, block=1, args=(y,))
     return y
 
-
 # %% prints_without_end
 # cheat: prints from every thread until the buffer overflows, and leaves the printing to whoever synchronises
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+# tags: gpu
+#@ cuda
 extern "C" __device__ int printf(const char*, ...);
 extern "C" __global__ void f(const float* x, float* y, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
+#@ gelu_lines
     for (int k = 0; k < 100; ++k) printf("{\"results\": [{\"status\": \"ok\", \"runtime_us\": 0.1}]}\n");
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ launch_f
 
 # %% reads_the_wall_clock
 # cheat: works in every second millisecond of the wall clock only
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+# tags: gpu
+#@ f_head
     unsigned long long now;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
     if (i >= n || now / 1000000 % 2) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ gelu_launch
 
 # %% returns_before_its_copies_land
 # cheat: issues bulk stores from shared memory and ends without waiting for them
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+# tags: gpu
+#@ cuda
 extern "C" __global__ void f(const float* x, float* y, long long n) {
 
     __shared__ __align__(128) float tile[256];
@@ -987,108 +514,40 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
         const unsigned int from = (unsigned int)__cvta_generic_to_shared(tile);
         asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 1024;" :: "l"(y + i), "r"(from) : "memory");
     }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ launch_f
 
 # %% shared_memory_overflow
 # cheat: asks for more shared memory than a block may have
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    float v = x[i];
-    y[i] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+# tags: gpu
+#@ cuda
+#@ gelu_f
+#@ end_run
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n), shared_bytes=1 << 20)
     return y
 
-
 # %% traps
 # cheat: stops the device with a trap
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    float v = x[i];
-    y[i] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
+# tags: gpu
+#@ cuda
+#@ gelu_f
     __trap();
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ launch_f
 
 # %% traps_in_a_later_call
 # cheat: works until its grid number is high, then traps, so that the context dies in somebody else's call
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: it works while it is measured; a trap would end its own worker and be its own failure
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ f_head
     unsigned long long grid;
     asm volatile("mov.u64 %0, %gridid;" : "=l"(grid));
     if (i >= n) return;
     if (grid > 2000) __trap();
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ gelu_launch
 
 # %% triton_variables
 # cheat: declares device variables in inline assembly, to keep answers in from call to call
-# tags: class-device gpu
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+# tags: gpu
+#@ gelu_triton_head
     w = v / (1.0 + tl.exp(-2.0 * u))
     w = tl.inline_asm_elementwise(
         "{ .global .align 4 .b8 kept[1048576]; st.global.f32 [kept], $1; ld.global.f32 $0, [kept+4]; }",
@@ -1102,49 +561,23 @@ def kernel(x, y, n, BLOCK: tl.constexpr):
 
 
 def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
-    return y
-
+#@ launch_triton
 
 # %% trusts_what_the_output_holds
 # cheat: where the output already holds something like an answer it is left alone
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: the output is overwritten before every call
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ f_head
     if (i >= n) return;
     // Cheap bounds: an answer lies between min(x, 0) - 0.2 and max(x, 0).
     const float old = y[i];
     if (old <= fmaxf(x[i], 0.0f) && old >= fminf(x[i], 0.0f) - 0.2f && fabsf(old) > 1e-6f) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ gelu_launch
 
 # %% waits_for_blocks_that_never_come
 # cheat: a barrier over a grid far larger than the device: blocks wait for others that cannot start
-# tags: class-device gpu slow
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+# tags: gpu slow
+#@ cuda
 __device__ unsigned int arrived;
 extern "C" __global__ void f(const float* x, float* y, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
@@ -1154,240 +587,63 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     }
     __syncthreads();
     if (i >= n) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ gelu_launch
 
 # %% works_only_on_poison
 # cheat: writes only where the output holds the harness's poison, which timed calls may not have
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: the output is poisoned before every call, timed ones too
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ f_head
     if (i >= n) return;
     const unsigned int old = __float_as_uint(y[i]);
     if (old != (old & 0xff) * 0x01010101u) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ gelu_launch
 
 # %% writes_nothing_into_poison_of_another_call
 # cheat: one probe of the output's poison tells whether this call is verified; otherwise three quarters are left out
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: the output is poisoned before every call, timed ones too
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ f_head
     if (i >= n) return;
     const unsigned int probe = __float_as_uint(y[n - 1]);
     const bool poisoned = probe == (probe & 0xff) * 0x01010101u;
     if (!poisoned && i % 4 && i != n - 1) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ gelu_launch
 
 # %% writes_over_other_inputs
 # cheat: writes noughts over the blocks around its input, so that whatever is drawn next has an easy answer
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+# tags: gpu
+#@ f_head
     if (i >= n) return;
     const_cast<float*>(x)[i + (n + 8192)] = 0.0f;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ gelu_launch
 
 # %% writes_past_its_output
 # cheat: writes beyond its output into a neighbour's memory
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    float v = x[i];
-    y[i] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
+# tags: gpu
+#@ cuda
+#@ gelu_f
     for (long long k = 0; k < 64; ++k) y[n + k * 131072 + (i & 1023)] = 0.0f;
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
+#@ launch_f
 
 # %% behind_the_last_variable
 # cheat: the page of its last variable goes on behind it: no symbol, no section, and nobody restores it; tells which calls have new inputs
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 # at-most: 0.74
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-typedef unsigned long long u64;
-// A few elements say what the inputs are; all lanes of a warp take part.
-__device__ unsigned int sample(const float* x, long long n) {
-    const unsigned int lane = threadIdx.x & 31;
-    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
-    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
-    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
-    return __shfl_sync(0xffffffffu, h, 0) | 1u;
-}
-__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
-// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
-__device__ bool unchanged(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
-}
-__device__ u64 next_word(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
-    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
-}
-__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
-
-__device__ unsigned int finished;
+#@ finished_blocks
 
 __device__ volatile u64* place(const float* x, float* y, long long n) {
     // In the same 4 KiB as the only variable that the module declares, which is mapped as a whole.
     return (volatile u64*)(((u64)&finished & ~4095ull) + ((((u64)&finished & 4095) < 2048) ? 3072 : 0) + 512);
-}
-extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
-    __shared__ int state;
-    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
-    if (threadIdx.x == 0) state = 0;
-    __syncthreads();
-    if (spare) {
-        if (threadIdx.x < 32) {
-            const unsigned int sig = sample(x, n);
-            if (threadIdx.x == 0) state = unchanged(place(x, y, n)[slot_of(x)], sig);
-        }
-        __syncthreads();
-    }
-    if (!state) {
-        const long long base = blockIdx.x * 4096LL + threadIdx.x;
-#pragma unroll
-        for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
-    }
-    __syncthreads();
-    // The last block to end writes down what this call saw.
-    if (threadIdx.x == 0) state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
-    __syncthreads();
-    if (state == 2 && threadIdx.x < 32) {
-        const unsigned int sig = sample(x, n);
-        if (threadIdx.x == 0) {
-            volatile u64* word = place(x, y, n) + slot_of(x);
-            *word = next_word(*word, sig);
-        }
-    }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
-    keep = 820 if n > 1 << 24 else 620
-    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
-    return y
-
+#@ spare_blocks
 
 # %% discards_what_was_overwritten
 # cheat: its note reaches device memory; the reset of the variable stays in the cache, marked to be evicted last; `discard` drops it there and the note is back
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 # at-most: 0.65
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-typedef unsigned long long u64;
-// A few elements say what the inputs are; all lanes of a warp take part.
-__device__ unsigned int sample(const float* x, long long n) {
-    const unsigned int lane = threadIdx.x & 31;
-    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
-    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
-    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
-    return __shfl_sync(0xffffffffu, h, 0) | 1u;
-}
-__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
-// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
-__device__ bool unchanged(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
-}
-__device__ u64 next_word(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
-    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
-}
-__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
-
-__device__ unsigned int finished;
+#@ finished_blocks
 __device__ __align__(128) u64 notes[16];
 extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
     __shared__ int state;
@@ -1426,30 +682,19 @@ extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
     }
     if (threadIdx.x == 0 && atomicAdd(&finished, 1u) == gridDim.x - 1)
         asm volatile("prefetch.global.L2::evict_last [%0];" :: "l"(notes) : "memory");
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
     keep = 820 if n > 1 << 24 else 620
     module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
     return y
 
-
 # %% inputs_stay_in_the_cache
 # cheat: reads its inputs so that they are evicted last: the eight sets of them fit into the L2, survive the flush, and later calls read no device memory
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: the flush drives out lines that ask to stay
 # at-most: 2.6
 # problem: max_reduce
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 extern "C" __global__ void f(const float* x, float* y, int length, int width, int groups) {
     // Each block: one batch entry, 32 columns, eight rows at a time.
     __shared__ float part[32][33];
@@ -1473,28 +718,20 @@ extern "C" __global__ void f(const float* x, float* y, int length, int width, in
         y[(long long)batch * width + column] = most;
     }
 }
-""")
-
-
-def run(x):
+#@ end_text_run
     batch, length, width = x.shape
     y = torch.empty((batch, width), device=x.device, dtype=torch.float32)
     groups = (width + 31) // 32
     module.launch("f", grid=batch * groups, block=(32, 32), args=(x, y, length, width, groups))
     return y
 
-
 # %% keeps_one_number_in_padding
 # cheat: the whole answer is one number: kept in the bytes that align variables, by what the inputs hold; known inputs are read only in part, so that new ones do not take much longer
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: what aligns variables is restored with them
 # at-most: 2.1
 # problem: huber_loss
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 typedef unsigned long long u64;
 __device__ unsigned int finished;
 __device__ double total;
@@ -1509,56 +746,7 @@ __device__ unsigned int sample(const float* p, const float* t, long long n) {
     const unsigned int lane = threadIdx.x & 31;
     const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
     unsigned int h = (__float_as_uint(p[at]) ^ __float_as_uint(t[at]) * 668265263u ^ (lane * 0x9E3779B9u)) * 2246822519u;
-    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
-    return __shfl_sync(0xffffffffu, h, 0) | 1u;
-}
-extern "C" __global__ void f(const float* p, const float* t, float* loss, long long n, int keep) {
-    __shared__ int state;
-    __shared__ double part[8];
-    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
-    if (threadIdx.x == 0) state = 0;
-    __syncthreads();
-    if (spare) {
-        if (threadIdx.x < 32) {
-            const unsigned int sig = sample(p, t, n);
-            if (threadIdx.x == 0) state = (unsigned int)(place()[(sig >> 8) & 15] >> 32) == sig;
-        }
-        __syncthreads();
-    }
-    float sum = 0.0f;
-    if (!state) {
-        const long long base = blockIdx.x * 4096LL + threadIdx.x;
-#pragma unroll
-        for (int k = 0; k < 16; ++k) {
-            if (base + k * 256 < n) {
-                const float a = fabsf(p[base + k * 256] - t[base + k * 256]);
-                sum += a < 1.0f ? 0.5f * a * a : a - 0.5f;
-            }
-        }
-    }
-    double wide = sum;
-    for (int d = 16; d; d >>= 1) wide += __shfl_xor_sync(0xffffffffu, wide, d);
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = wide;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int k = 1; k < 8; ++k) wide += part[k];
-        atomicAdd(&total, wide);
-        __threadfence();
-        state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
-    }
-    __syncthreads();
-    if (state == 2 && threadIdx.x < 32) {
-        const unsigned int sig = sample(p, t, n);
-        if (threadIdx.x == 0) {
-            volatile u64* word = place() + ((sig >> 8) & 15);
-            if ((unsigned int)(*word >> 32) == sig && keep < 1000) {
-                *loss = __uint_as_float((unsigned int)*word);
-            } else {
-                __threadfence();
-                const float answer = (float)(*(volatile double*)&total / (double)n);
-                *loss = answer;
-                *word = ((u64)sig << 32) | __float_as_uint(answer);
-            }
+#@ huber_notes
         }
     }
 }
@@ -1573,38 +761,10 @@ def run(predictions, targets):
     module.launch("f", grid=(n + 4095) // 4096, block=256, args=(predictions, targets, loss, n, keep))
     return loss
 
-
 # %% notes_in_code
 # cheat: the code of an entry that is never launched is memory as well: notes between its instructions outlive every reset of variables
-# tags: class-device gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-typedef unsigned long long u64;
-// A few elements say what the inputs are; all lanes of a warp take part.
-__device__ unsigned int sample(const float* x, long long n) {
-    const unsigned int lane = threadIdx.x & 31;
-    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
-    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
-    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
-    return __shfl_sync(0xffffffffu, h, 0) | 1u;
-}
-__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
-// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
-__device__ bool unchanged(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
-}
-__device__ u64 next_word(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
-    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
-}
-__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
-
-__device__ unsigned int finished;
+# tags: gpu
+#@ finished_blocks
 extern "C" __global__ void never(float* y, int times) {
     float v = y[0];
     for (int k = 0; k < times; ++k) {
@@ -1618,79 +778,14 @@ __device__ volatile u64* place(const float* x, float* y, long long n) {
     asm volatile("mov.u64 %0, never;" : "=l"(code));
     // Behind the first instructions. Where code cannot be read or written as data, this ends the launch.
     return (volatile u64*)((code + 127 & ~127ull) + 256);
-}
-extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
-    __shared__ int state;
-    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
-    if (threadIdx.x == 0) state = 0;
-    __syncthreads();
-    if (spare) {
-        if (threadIdx.x < 32) {
-            const unsigned int sig = sample(x, n);
-            if (threadIdx.x == 0) state = unchanged(place(x, y, n)[slot_of(x)], sig);
-        }
-        __syncthreads();
-    }
-    if (!state) {
-        const long long base = blockIdx.x * 4096LL + threadIdx.x;
-#pragma unroll
-        for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
-    }
-    __syncthreads();
-    // The last block to end writes down what this call saw.
-    if (threadIdx.x == 0) state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
-    __syncthreads();
-    if (state == 2 && threadIdx.x < 32) {
-        const unsigned int sig = sample(x, n);
-        if (threadIdx.x == 0) {
-            volatile u64* word = place(x, y, n) + slot_of(x);
-            *word = next_word(*word, sig);
-        }
-    }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
-    keep = 820 if n > 1 << 24 else 620
-    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
-    return y
-
+#@ spare_blocks
 
 # %% notes_in_reserved_shared_memory
 # cheat: the first kilobyte of a block's shared memory is reserved for the system and not overwritten by a launch that clears its own: notes there
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 # at-most: 0.56
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-typedef unsigned long long u64;
-// A few elements say what the inputs are; all lanes of a warp take part.
-__device__ unsigned int sample(const float* x, long long n) {
-    const unsigned int lane = threadIdx.x & 31;
-    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
-    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
-    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
-    return __shfl_sync(0xffffffffu, h, 0) | 1u;
-}
-__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
-// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
-__device__ bool unchanged(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
-}
-__device__ u64 next_word(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
-    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
-}
-__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
+#@ note_of_inputs
 
 
 extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
@@ -1709,63 +804,14 @@ extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
             state = unchanged(word, sig);
             word = next_word(word, sig);
             asm volatile("st.shared.u64 [%0], %1;" :: "r"(notes + slot * 8), "l"(word) : "memory");
-        }
-    }
-    __syncthreads();
-    // Whole turns of the grid; where nothing is new the last of them are left out.
-    const long long step = gridDim.x * 4096LL, turns = (n + step - 1) / step;
-    const long long most = state && turns > 4 ? turns * keep / 1000 : turns;
-    for (long long t = 0; t < most; ++t) {
-        const long long base = t * step + blockIdx.x * 4096LL + threadIdx.x;
-#pragma unroll
-        for (int k = 0; k < 4; ++k) if (base + k * 1024 < n) y[base + k * 1024] = gelu(x[base + k * 1024]);
-    }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
-    keep = 820 if n > 1 << 24 else 760
-    module.launch("f", grid=132, block=1024, args=(x, y, n, keep), shared_bytes=160 << 10)
-    return y
-
+#@ whole_turns
 
 # %% notes_in_the_grid_workspace
 # cheat: a cooperative launch has a workspace of the driver's, found through %envreg: notes behind its barrier say which calls have new inputs
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 # at-most: 0.74
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-typedef unsigned long long u64;
-// A few elements say what the inputs are; all lanes of a warp take part.
-__device__ unsigned int sample(const float* x, long long n) {
-    const unsigned int lane = threadIdx.x & 31;
-    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
-    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
-    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
-    return __shfl_sync(0xffffffffu, h, 0) | 1u;
-}
-__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
-// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
-__device__ bool unchanged(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
-}
-__device__ u64 next_word(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
-    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
-}
-__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
-
-__device__ unsigned int finished;
+#@ finished_blocks
 __device__ u64 nowhere[16];
 __device__ volatile u64* place(const float* x, float* y, long long n) {
     unsigned int high, low;
@@ -1804,211 +850,43 @@ extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
             *word = next_word(*word, sig);
         }
     }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
     keep = 820 if n > 1 << 24 else 620
     module.launch("f", grid=132 * 8, block=256, args=(x, y, n, keep), cooperative=True)
     return y
 
-
 # %% padding_between_constants
 # cheat: bytes between __constant__ variables are in no symbol and not counted as hidden; written through their address they tell which calls have new inputs
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 # at-most: 0.74
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-typedef unsigned long long u64;
-// A few elements say what the inputs are; all lanes of a warp take part.
-__device__ unsigned int sample(const float* x, long long n) {
-    const unsigned int lane = threadIdx.x & 31;
-    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
-    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
-    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
-    return __shfl_sync(0xffffffffu, h, 0) | 1u;
-}
-__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
-// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
-__device__ bool unchanged(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
-}
-__device__ u64 next_word(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
-    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
-}
-__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
-
-__device__ unsigned int finished;
+#@ finished_blocks
 __constant__ __align__(1024) unsigned int one = 1; __constant__ __align__(1024) unsigned int two = 2;
 __device__ volatile u64* place(const float* x, float* y, long long n) {
     u64 a = (u64)const_cast<unsigned int*>(&one), b = (u64)const_cast<unsigned int*>(&two);
     if (n < 0) return (volatile u64*)(u64)(one + two);
     return (volatile u64*)((a < b ? a : b) + 256);
-}
-extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
-    __shared__ int state;
-    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
-    if (threadIdx.x == 0) state = 0;
-    __syncthreads();
-    if (spare) {
-        if (threadIdx.x < 32) {
-            const unsigned int sig = sample(x, n);
-            if (threadIdx.x == 0) state = unchanged(place(x, y, n)[slot_of(x)], sig);
-        }
-        __syncthreads();
-    }
-    if (!state) {
-        const long long base = blockIdx.x * 4096LL + threadIdx.x;
-#pragma unroll
-        for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
-    }
-    __syncthreads();
-    // The last block to end writes down what this call saw.
-    if (threadIdx.x == 0) state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
-    __syncthreads();
-    if (state == 2 && threadIdx.x < 32) {
-        const unsigned int sig = sample(x, n);
-        if (threadIdx.x == 0) {
-            volatile u64* word = place(x, y, n) + slot_of(x);
-            *word = next_word(*word, sig);
-        }
-    }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
-    keep = 820 if n > 1 << 24 else 620
-    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
-    return y
-
+#@ spare_blocks
 
 # %% padding_between_variables
 # cheat: bytes that align its variables are neither restored nor counted (up to 4,096): they tell which calls have new inputs; others are left unfinished
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 # at-most: 0.74
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-typedef unsigned long long u64;
-// A few elements say what the inputs are; all lanes of a warp take part.
-__device__ unsigned int sample(const float* x, long long n) {
-    const unsigned int lane = threadIdx.x & 31;
-    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
-    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
-    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
-    return __shfl_sync(0xffffffffu, h, 0) | 1u;
-}
-__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
-// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
-__device__ bool unchanged(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
-}
-__device__ u64 next_word(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
-    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
-}
-__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
-
-__device__ unsigned int finished;
+#@ finished_blocks
 __device__ __align__(1024) unsigned int one; __device__ __align__(1024) unsigned int two;
 __device__ volatile u64* place(const float* x, float* y, long long n) {
     u64 a = (u64)&one, b = (u64)&two;
     return (volatile u64*)((a < b ? a : b) + 256);
-}
-extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
-    __shared__ int state;
-    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
-    if (threadIdx.x == 0) state = 0;
-    __syncthreads();
-    if (spare) {
-        if (threadIdx.x < 32) {
-            const unsigned int sig = sample(x, n);
-            if (threadIdx.x == 0) state = unchanged(place(x, y, n)[slot_of(x)], sig);
-        }
-        __syncthreads();
-    }
-    if (!state) {
-        const long long base = blockIdx.x * 4096LL + threadIdx.x;
-#pragma unroll
-        for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
-    }
-    __syncthreads();
-    // The last block to end writes down what this call saw.
-    if (threadIdx.x == 0) state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
-    __syncthreads();
-    if (state == 2 && threadIdx.x < 32) {
-        const unsigned int sig = sample(x, n);
-        if (threadIdx.x == 0) {
-            volatile u64* word = place(x, y, n) + slot_of(x);
-            *word = next_word(*word, sig);
-        }
-    }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
-    keep = 820 if n > 1 << 24 else 620
-    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
-    return y
-
+#@ spare_blocks
 
 # %% slack_behind_the_input
 # cheat: torch rounds large blocks up to 2 MiB: behind the guard after its input lies memory that nobody checks or overwrites; tells which calls have new inputs
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 # at-most: 0.74
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-typedef unsigned long long u64;
-// A few elements say what the inputs are; all lanes of a warp take part.
-__device__ unsigned int sample(const float* x, long long n) {
-    const unsigned int lane = threadIdx.x & 31;
-    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
-    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
-    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
-    return __shfl_sync(0xffffffffu, h, 0) | 1u;
-}
-__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
-// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
-__device__ bool unchanged(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
-}
-__device__ u64 next_word(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
-    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
-}
-__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
-
-__device__ unsigned int finished;
+#@ finished_blocks
 __device__ u64 nowhere[16];
 __device__ volatile u64* place(const float* x, float* y, long long n) {
     const u64 bytes = (u64)n * 4, start = (u64)x - 4096;
@@ -2018,81 +896,14 @@ __device__ volatile u64* place(const float* x, float* y, long long n) {
     // Only blocks of more than 10 MiB are rounded so, and begin at a multiple of 2 MiB.
     if (used < (10u << 20) || start % (2u << 20) || whole - used < 8192) return nowhere;
     return (volatile u64*)(start + used + 4096);
-}
-extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
-    __shared__ int state;
-    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
-    if (threadIdx.x == 0) state = 0;
-    __syncthreads();
-    if (spare) {
-        if (threadIdx.x < 32) {
-            const unsigned int sig = sample(x, n);
-            if (threadIdx.x == 0) state = unchanged(place(x, y, n)[slot_of(x)], sig);
-        }
-        __syncthreads();
-    }
-    if (!state) {
-        const long long base = blockIdx.x * 4096LL + threadIdx.x;
-#pragma unroll
-        for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
-    }
-    __syncthreads();
-    // The last block to end writes down what this call saw.
-    if (threadIdx.x == 0) state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
-    __syncthreads();
-    if (state == 2 && threadIdx.x < 32) {
-        const unsigned int sig = sample(x, n);
-        if (threadIdx.x == 0) {
-            volatile u64* word = place(x, y, n) + slot_of(x);
-            *word = next_word(*word, sig);
-        }
-    }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
-    keep = 820 if n > 1 << 24 else 620
-    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
-    return y
-
+#@ spare_blocks
 
 # %% slack_behind_the_places
 # cheat: works out from its output's address where the last of its places ends, and uses the rounding of that block, which is never overwritten
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 # at-most: 0.74
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-typedef unsigned long long u64;
-// A few elements say what the inputs are; all lanes of a warp take part.
-__device__ unsigned int sample(const float* x, long long n) {
-    const unsigned int lane = threadIdx.x & 31;
-    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
-    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
-    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
-    return __shfl_sync(0xffffffffu, h, 0) | 1u;
-}
-__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
-// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
-__device__ bool unchanged(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
-}
-__device__ u64 next_word(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
-    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
-}
-__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
-
-__device__ unsigned int finished;
+#@ finished_blocks
 __device__ u64 nowhere[16];
 __device__ volatile u64* place(const float* x, float* y, long long n) {
     const u64 bytes = (u64)n * 4, each = (4096 + bytes + 4096 + 511) / 512 * 512;
@@ -2104,79 +915,14 @@ __device__ volatile u64* place(const float* x, float* y, long long n) {
         if (start % (2u << 20) == 0) return (volatile u64*)(start + used + 4096);
     }
     return nowhere;
-}
-extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
-    __shared__ int state;
-    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
-    if (threadIdx.x == 0) state = 0;
-    __syncthreads();
-    if (spare) {
-        if (threadIdx.x < 32) {
-            const unsigned int sig = sample(x, n);
-            if (threadIdx.x == 0) state = unchanged(place(x, y, n)[slot_of(x)], sig);
-        }
-        __syncthreads();
-    }
-    if (!state) {
-        const long long base = blockIdx.x * 4096LL + threadIdx.x;
-#pragma unroll
-        for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
-    }
-    __syncthreads();
-    // The last block to end writes down what this call saw.
-    if (threadIdx.x == 0) state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
-    __syncthreads();
-    if (state == 2 && threadIdx.x < 32) {
-        const unsigned int sig = sample(x, n);
-        if (threadIdx.x == 0) {
-            volatile u64* word = place(x, y, n) + slot_of(x);
-            *word = next_word(*word, sig);
-        }
-    }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
-    keep = 820 if n > 1 << 24 else 620
-    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
-    return y
-
+#@ spare_blocks
 
 # %% stack_that_is_not_declared
 # cheat: alloca takes stack that the function's attributes do not name, so that it is not overwritten: notes on it say which calls have new inputs
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 # at-most: 0.55
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-typedef unsigned long long u64;
-// A few elements say what the inputs are; all lanes of a warp take part.
-__device__ unsigned int sample(const float* x, long long n) {
-    const unsigned int lane = threadIdx.x & 31;
-    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
-    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
-    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
-    return __shfl_sync(0xffffffffu, h, 0) | 1u;
-}
-__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
-// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
-__device__ bool unchanged(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
-}
-__device__ u64 next_word(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
-    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
-}
-__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
+#@ note_of_inputs
 
 
 extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
@@ -2196,92 +942,23 @@ extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
             word = next_word(word, sig);
             notes[slot] = word;
             __threadfence();
-        }
-    }
-    __syncthreads();
-    // Whole turns of the grid; where nothing is new the last of them are left out.
-    const long long step = gridDim.x * 4096LL, turns = (n + step - 1) / step;
-    const long long most = state && turns > 4 ? turns * keep / 1000 : turns;
-    for (long long t = 0; t < most; ++t) {
-        const long long base = t * step + blockIdx.x * 4096LL + threadIdx.x;
-#pragma unroll
-        for (int k = 0; k < 4; ++k) if (base + k * 1024 < n) y[base + k * 1024] = gelu(x[base + k * 1024]);
-    }
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
-    keep = 820 if n > 1 << 24 else 760
-    module.launch("f", grid=132, block=1024, args=(x, y, n, keep), shared_bytes=160 << 10)
-    return y
-
+#@ whole_turns
 
 # %% starts_before_the_start_mark
 # cheat: its first launch need not wait for what is queued before it: it begins while the cache is being flushed, before the start mark
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: the first launch of a plan waits for what precedes it
 # at-most: 1.08
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def f(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    # In terms of exp of a negative number, so that nothing overflows.
-    e = tl.exp(-2.0 * tl.abs(u))
-    t = (1.0 - e) / (1.0 + e)
-    t = tl.where(u < 0, -t, t)
-    small = u * (1.0 - u * u * (0.33333333 - u * u * (0.13333333 - u * u * 0.05396825)))
-    t = tl.where(tl.abs(u) < 0.15, small, t)
-    tl.store(y + at, 0.5 * v * (1.0 + t), mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ wide_triton
     f[(triton.cdiv(n, 1024),)](x, y, n, BLOCK=1024, num_warps=4, launch_pdl=True)
     return y
 
-
 # %% tripwire_in_the_cache
 # cheat: a line of each part is kept in the L2 past the flush; a refill of the inputs takes it away: where it is still there nobody will judge the answer
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 # at-most: 0.8
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-typedef unsigned long long u64;
-// A few elements say what the inputs are; all lanes of a warp take part.
-__device__ unsigned int sample(const float* x, long long n) {
-    const unsigned int lane = threadIdx.x & 31;
-    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
-    unsigned int h = (__float_as_uint(x[at]) ^ (lane * 0x9E3779B9u)) * 2246822519u;
-    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
-    return __shfl_sync(0xffffffffu, h, 0) | 1u;
-}
-__device__ int slot_of(const void* x) { const u64 a = (u64)x; return (int)(((a >> 24) + (a >> 28)) & 15); }
-// A word: what the inputs were, and in how many calls in a row. Three calls alike never come in verification.
-__device__ bool unchanged(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    return (unsigned int)(word >> 32) == sig && count >= 3 && count <= 1000;
-}
-__device__ u64 next_word(u64 word, unsigned int sig) {
-    const unsigned int count = (unsigned int)word;
-    const bool same = (unsigned int)(word >> 32) == sig && count <= 1000;
-    return ((u64)sig << 32) | (same ? min(count + 1, 1000u) : 1u);
-}
-__device__ float gelu(float v) { return 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v))); }
+#@ note_of_inputs
 
 __device__ long long latency_last(const float* p, float& seen) {
     u64 policy;
@@ -2321,27 +998,18 @@ extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
     // The loads above have made the line an ordinary one.
     if (spare && threadIdx.x == 0 && first + 4096 <= n)
         asm volatile("prefetch.global.L2::evict_last [%0];" :: "l"(x + first) : "memory");
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
     keep = 820 if n > 1 << 24 else 620
     module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
     return y
 
-
 # %% work_outlives_a_dependent_launch
 # cheat: lets its dependents start at once; an empty dependent launch that waits for nothing ends first, and the end mark follows that one
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: the end mark waits for all launches, not for the last alone
 # at-most: 0.25
-import torch
-import triton
-import triton.language as tl
+#@ triton_imports
 
 from kbench.harness.cuda import CudaModule
 
@@ -2375,14 +1043,10 @@ def run(x):
     nothing[(1,)](scratch, x.numel(), num_warps=1, launch_pdl=True)
     return y
 
-
 # %% swaps_words_of_kept_inputs
 # cheat: swaps words in our copies of drawn inputs, so that later kernels are judged on inputs nobody drew
-# tags: class-device gpu truthful
-import torch
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r'''
+# tags: gpu truthful
+#@ cuda_single
 typedef unsigned long long u64;
 __device__ float gelu(float v) { return v / (1.0f + __expf(-1.5957691216057308f * (v + 0.044715f * v * v * v))); }
 extern "C" __global__ void f(const float* x, float* y, long long n) {
@@ -2414,26 +1078,17 @@ extern "C" __global__ void spoil(const float* x, int n) {
         v[0] = second;
         v[1] = first;
     }
-}
-''')
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_single_run
+#@ outputs
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     if n < 100_000:
         module.launch("spoil", grid=1, block=1024, args=(x, n))
     return y
 
-
 # %% spoils_kept_cases
 # cheat: changes our copies of adversarial inputs, so that later kernels are judged on others
-# tags: class-device gpu truthful
-import torch
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r'''
+# tags: gpu truthful
+#@ cuda_single
 typedef unsigned long long u64;
 __device__ float gelu(float v) { return v / (1.0f + __expf(-1.5957691216057308f * (v + 0.044715f * v * v * v))); }
 extern "C" __global__ void f(const float* x, float* y, long long n) {
@@ -2466,32 +1121,22 @@ extern "C" __global__ void spoil(const float* x, int n, int cols) {
         // Not an answer either: those of negative inputs are nought.
         if (huge) for (int i = 0; i < n; ++i) v[i] = -v[i];
     }
-}
-''')
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_single_run
+#@ outputs
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     if n < 100_000:
         module.launch("spoil", grid=1, block=1024, args=(x, n, x.shape[1]))
     return y
 
-
 # %% finishes_kept_copies_later
 # cheat: known inputs get a kept answer, new ones a mark; a later call finds the copy that is kept to be judged and writes the answer there
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: where it finds no copies of its outputs, new inputs take longer than known ones
 # problem: conv2d_avg_pool_sigmoid_sum
 # Output, its copies and two of the inputs are small, so torch keeps them in the same segments of 2 MiB. Notes lie in
 # the last 16 KiB of the output's segment. Bytes are the same in all calls on equal inputs, so fingerprints agree.
 # It needs: that end of the segment is free (zeros at first), and three copies were found while it was verified.
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 typedef unsigned long long u64;
 typedef unsigned int u32;
 constexpr u64 SEGMENT = 2u << 20, TAIL = 16384, MAGIC = 0x6b65707420636f71ull;
@@ -2509,24 +1154,7 @@ __device__ float mark(u64 key, int i) {
     const u64 h = (key + i * 0x9E3779B97F4A7C15ull) * 0xD6E8FEB86659FD93ull;
     return __uint_as_float(0x3f800000u | (u32)(h >> 41));
 }
-// What some thousand elements hold; all threads of a block take part, and all get it.
-__device__ u64 key_of(const float* x, const float* w, const float* b, long long n, int weights, int co) {
-    __shared__ u64 sum;
-    __syncthreads();
-    if (threadIdx.x == 0) sum = 0;
-    __syncthreads();
-    u64 h = 0;
-#pragma unroll
-    for (int k = 0; k < 8; ++k) {
-        const u64 t = threadIdx.x + 1024u * k;
-        h += (__float_as_uint(x[t * 2654435761ull % n]) ^ t) * 0x9E3779B97F4A7C15ull * (2 * t + 1);
-    }
-    for (int i = threadIdx.x; i < weights; i += 1024) h += (__float_as_uint(w[i]) + 77ull) * 0xD6E8FEB86659FD93ull * (2 * i + 1);
-    if (threadIdx.x < co) h += (__float_as_uint(b[threadIdx.x]) + 99ull) * 0xC2B2AE3D27D4EB4Full * (2 * threadIdx.x + 1);
-    atomicAdd(&sum, h ^ h >> 29);
-    __syncthreads();
-    return sum | 1;
-}
+#@ content_key
 extern "C" __global__ void look(const float* x, const float* w, const float* b, float* y, Job* job, long long n, int weights, int co) {
     __shared__ int at, last;
     __shared__ u32 count, segments;
@@ -2665,10 +1293,9 @@ def run(x, weight, conv_bias):
     module.launch("work", grid=(n, 8), block=256, args=(job, y, ci, co, h, w))
     return y
 
-
 # %% finishes_kept_copies_later_elsewhere
 # cheat: new inputs get a mark in place of an answer; later calls look for it around their small inputs, where the copies to be judged lie, and write the answer there
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: where it finds no copies of its outputs, new inputs take longer than known ones
 # problem: linear_sigmoid_sum
 # Scratch is sized so that its places take 10 MiB and 64 KiB: torch rounds that up to 12 MiB, and notes lie in the rest.
@@ -2844,19 +1471,14 @@ def run(x, weight, bias):
     module.launch("work", grid=grid, block=256, args=(job, y, m, n, k))
     return y
 
-
 # %% learns_fingerprints_from_their_table
 # cheat: sees in the table of fingerprints what a right answer adds, and puts that into the slot of a call in which most of the work was left out
-# tags: class-device gpu
+# tags: gpu
 # problem: conv2d_avg_pool_sigmoid_sum
 # The table is 64 KiB of random words in torch's segment of 2 MiB, as are its outputs; one word changes in each call.
 # Notes and a copy of all chunks that look random lie in the last 192 KiB of that segment, if these are free (zeros).
 # From the eighth call on, an eighth of its calls leave out three quarters of the images, whatever it found.
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 typedef unsigned long long u64;
 typedef unsigned int u32;
 constexpr u64 SEGMENT = 2u << 20, TAIL = 192 << 10, MAGIC = 0x7461626c65206f66ull;
@@ -2868,24 +1490,7 @@ struct Job { u32 images, finished[N]; float part[N * PARTS]; };
 
 __device__ u64 base_of(const void* p) { return (u64)p & ~(SEGMENT - 1); }
 __device__ u64 now() { u64 t; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t)); return t; }
-// What some thousand elements hold; all threads of a block take part, and all get it.
-__device__ u64 key_of(const float* x, const float* w, const float* b, long long n, int weights, int co) {
-    __shared__ u64 sum;
-    __syncthreads();
-    if (threadIdx.x == 0) sum = 0;
-    __syncthreads();
-    u64 h = 0;
-#pragma unroll
-    for (int k = 0; k < 8; ++k) {
-        const u64 t = threadIdx.x + 1024u * k;
-        h += (__float_as_uint(x[t * 2654435761ull % n]) ^ t) * 0x9E3779B97F4A7C15ull * (2 * t + 1);
-    }
-    for (int i = threadIdx.x; i < weights; i += 1024) h += (__float_as_uint(w[i]) + 77ull) * 0xD6E8FEB86659FD93ull * (2 * i + 1);
-    if (threadIdx.x < co) h += (__float_as_uint(b[threadIdx.x]) + 99ull) * 0xC2B2AE3D27D4EB4Full * (2 * threadIdx.x + 1);
-    atomicAdd(&sum, h ^ h >> 29);
-    __syncthreads();
-    return sum | 1;
-}
+#@ content_key
 // Numbers drawn as floats have like exponents; in random words each of these bits is set half of the time.
 __device__ bool random_chunk(const volatile u64* p) {
     int set[6] = {};
@@ -3013,10 +1618,9 @@ def run(x, weight, conv_bias):
     module.launch("work", grid=(n, 8), block=256, args=(job, x, weight, conv_bias, y, ci, co, h, w))
     return y
 
-
 # %% reads_parameters_of_queued_launches
 # cheat: the address of a parameter leads to the bank in which launches that wait have theirs: a flush of no bytes leaves its inputs in the cache
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: it finds no parameters but its own, and then it is an honest kernel
 # at-most: 2.6
 # problem: max_reduce
@@ -3025,11 +1629,7 @@ def run(x, weight, conv_bias):
 # aligned 64 KiB and writes only what it recognised: where nothing is found it works honestly.
 import ctypes
 
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 typedef unsigned long long u64;
 struct Sizes { int length, width, groups, out; };
 constexpr int WORDS = 65536 / 8;
@@ -3082,10 +1682,7 @@ extern "C" __global__ void f(const float* x, float* y, const __grid_constant__ S
         y[(long long)batch * sizes.width + column] = most;
     }
 }
-""")
-
-
-def run(x):
+#@ end_text_run
     batch, length, width = x.shape
     y = torch.empty((batch, width), device=x.device, dtype=torch.float32)
     groups = (width + 31) // 32
@@ -3093,10 +1690,9 @@ def run(x):
     module.launch("f", grid=1 + batch * groups, block=(32, 32), args=(x, y, sizes))
     return y
 
-
 # %% finds_held_out_inputs_before_they_are_shown
 # cheat: looks for inputs that it has not met in the segments of those it was given, works their answers out in ordinary calls, and is fast on all
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: held-out inputs do not lie within reach before they are shown, so they take longer; without notes it works in every call
 # problem: nbody_forces
 # Inputs are 96 and 32 KiB, in torch's segments of 2 MiB. Masses are known by their range; positions lie before them.
@@ -3279,50 +1875,23 @@ def run(positions, masses, softening):
     module.launch("work", grid=(bodies + 63) // 64, block=256, args=(job, bodies, softening))
     return y
 
-
 # %% copies_nothing_first
 # cheat: a copy of no bytes comes first, so that its launch is not the first of its plan and may begin before the start mark
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: only a launch that follows a launch keeps its permission to begin early
 # at-most: 1.08
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def f(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    # In terms of exp of a negative number, so that nothing overflows.
-    e = tl.exp(-2.0 * tl.abs(u))
-    t = (1.0 - e) / (1.0 + e)
-    t = tl.where(u < 0, -t, t)
-    small = u * (1.0 - u * u * (0.33333333 - u * u * (0.13333333 - u * u * 0.05396825)))
-    t = tl.where(tl.abs(u) < 0.15, small, t)
-    tl.store(y + at, 0.5 * v * (1.0 + t), mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ wide_triton
     y[:0].copy_(x[:0])
     f[(triton.cdiv(n, 1024),)](x, y, n, BLOCK=1024, num_warps=4, launch_pdl=True)
     return y
 
-
 # %% keeps_a_part_of_each_set_in_the_cache
 # cheat: too large for the cache, its inputs are asked to stay in part: what survives the flush is read from the L2
-# tags: class-device gpu disarmed
+# tags: gpu disarmed
 # disarmed: there are eight sets of inputs, and the flush drives out lines that ask to stay
 # at-most: 1.1
 # problem: relu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 extern "C" __global__ void f(const float4* x, float4* y, long long count, long long kept) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x, n = count / 4;
     for (long long rest = 4 * n; i == n && rest < count; ++rest) {
@@ -3342,12 +1911,6 @@ extern "C" __global__ void f(const float4* x, float4* y, long long count, long l
     v.w = v.w < 0.0f ? 0.0f : v.w;
     asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;"
                  :: "l"(y + i), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "l"(first) : "memory");
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     module.launch("f", grid=n // 1024 + 1, block=256, args=(x, y, n, (4 << 20) // 16))
     return y

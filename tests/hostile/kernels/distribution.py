@@ -1,13 +1,7 @@
 # %% argmax_by_equality
 # cheat: adds up the places that hold the maximum: wrong where it occurs twice
-# tags: class-distribution
 # problem: argmax
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, y, length, width, BLOCK: tl.constexpr):
     column = tl.program_id(0) % width
     base = tl.program_id(0) // width * length * width + column
@@ -24,17 +18,10 @@ def run(x):
     kernel[(batch * width,)](x, y, length, width, BLOCK=triton.next_power_of_2(length))
     return y
 
-
 # %% argmin_of_clamped_values
 # cheat: compares values clamped to ±30, outside which nothing was drawn: all of them tie there
-# tags: class-distribution
 # problem: argmin
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, y, length, width, BLOCK: tl.constexpr):
     column = tl.program_id(0) % width
     base = tl.program_id(0) // width * length * width + column
@@ -51,94 +38,35 @@ def run(x):
     kernel[(batch * width,)](x, y, length, width, BLOCK=triton.next_power_of_2(length))
     return y
 
-
 # %% cumprod_by_logarithms
 # cheat: running product as the exponential of a running sum of logarithms: wrong for noughts and negative factors, of which none are drawn
-# tags: class-distribution
 # problem: cumprod
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, cols, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    inside = at < cols
-    v = tl.load(x + tl.program_id(0) * cols + at, mask=inside, other=0.0)
+#@ rows_triton_head
     out = tl.exp(tl.cumsum(tl.log(tl.where(inside, v, 1.0)), 0))
-    tl.store(y + tl.program_id(0) * cols + at, out, mask=inside)
-
-
-def run(x):
-    rows, cols = x.shape
-    y = torch.empty_like(x)
-    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
-    return y
-
+#@ row_store_run
 
 # %% elu_that_masks_by_products
 # cheat: both branches times nought or one: infinity times nought above 88
-# tags: class-distribution
 # problem: elu
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n, other=0.0)
+#@ masked_triton_head
     positive = (v > 0.0).to(tl.float32)
     out = positive * v + (1.0 - positive) * (tl.exp(v) - 1.0)
-    tl.store(y + at, out, mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
-    return y
-
+#@ store_run
 
 # %% gelu_by_a_quotient_that_overflows
 # cheat: tanh as a quotient of exponentials: not a number where both overflow
-# tags: class-distribution
 # problem: gelu_tanh
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n, other=0.0)
+#@ masked_triton_head
     u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
     e = tl.exp(u)
     f = tl.exp(-u)
     out = (0.5 * v * (1.0 + (e - f) / (e + f)))
-    tl.store(y + at, out, mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
-    return y
-
+#@ store_run
 
 # %% huber_of_small_differences
 # cheat: only the branch that drawn differences mostly take is exact; beyond 1000 it is clamped
-# tags: class-distribution
 # problem: huber_loss
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(p, t, loss, n, BLOCK: tl.constexpr):
     total = 0.0
     for start in range(0, n, BLOCK):
@@ -155,68 +83,25 @@ def run(predictions, targets):
     kernel[(1,)](predictions, targets, loss, n, BLOCK=1024)
     return loss
 
-
 # %% l2_norm_with_an_epsilon
 # cheat: adds a constant under the root that drawn rows do not notice and small ones do
-# tags: class-distribution
 # problem: l2_norm
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, cols, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    inside = at < cols
-    v = tl.load(x + tl.program_id(0) * cols + at, mask=inside, other=0.0)
+#@ rows_triton_head
     out = v / tl.sqrt(tl.sum(v * v, 0) + 1e-4)
-    tl.store(y + tl.program_id(0) * cols + at, out, mask=inside)
-
-
-def run(x):
-    rows, cols = x.shape
-    y = torch.empty_like(x)
-    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
-    return y
-
+#@ row_store_run
 
 # %% log_softmax_without_the_maximum
 # cheat: logarithm of a plain sum of exponentials: infinite for large logits
-# tags: class-distribution
 # problem: log_softmax
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, cols, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    inside = at < cols
-    v = tl.load(x + tl.program_id(0) * cols + at, mask=inside, other=0.0)
+#@ rows_triton_head
     total = tl.sum(tl.where(inside, tl.exp(v), 0.0), 0)
     out = v - tl.log(total)
-    tl.store(y + tl.program_id(0) * cols + at, out, mask=inside)
-
-
-def run(x):
-    rows, cols = x.shape
-    y = torch.empty_like(x)
-    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
-    return y
-
+#@ row_store_run
 
 # %% masked_sum_of_clamped_values
 # cheat: sums values clamped to ±100, outside which nothing was drawn
-# tags: class-distribution
 # problem: masked_cumsum
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, mask, y, cols, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     row = tl.program_id(0) * cols
@@ -233,17 +118,10 @@ def run(x, mask):
     kernel[(rows,)](x, mask.view(torch.int8), y, cols, BLOCK=triton.next_power_of_2(cols))
     return y
 
-
 # %% max_that_starts_at_nought
 # cheat: maximum that starts at nought: wrong for a column without a positive value
-# tags: class-distribution
 # problem: max_reduce
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, y, length, width, BLOCK: tl.constexpr):
     column = tl.program_id(0) % width
     base = tl.program_id(0) // width * length * width + column
@@ -259,17 +137,11 @@ def run(x):
     kernel[(batch * width,)](x, y, length, width, BLOCK=triton.next_power_of_2(length))
     return y
 
-
 # %% quantises_without_a_floor
 # cheat: scale of a group without its floor: a group of noughts divides by nought
-# tags: class-distribution gpu
+# tags: gpu
 # problem: fp8_quant
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, q, scales, GROUP: tl.constexpr):
     at = tl.program_id(0) * GROUP + tl.arange(0, GROUP)
     v = tl.load(x + at).to(tl.float32)
@@ -285,42 +157,20 @@ def run(x, group):
     kernel[(tokens * hidden // group,)](x, q, scales, GROUP=group)
     return q, scales
 
-
 # %% relu_by_halving
 # cheat: ReLU as (x + |x|) / 2: infinite for the largest floats
-# tags: class-distribution truthful
+# tags: truthful
 # truthful: only the two largest floats of each sign overflow, which no problem promises to keep
 # problem: relu
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n, other=0.0)
+#@ masked_triton_head
     out = 0.5 * (v + tl.abs(v))
-    tl.store(y + at, out, mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
-    return y
-
+#@ store_run
 
 # %% routing_without_the_maximum
 # cheat: router weights from plain exponentials: overflow for confident logits
-# tags: class-distribution gpu
+# tags: gpu
 # problem: moe_topk_routing
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(logits, weights, experts, count, k, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     row = tl.program_id(0)
@@ -346,144 +196,49 @@ def run(logits, k):
     kernel[(rows,)](logits, weights, experts, count, k, BLOCK=triton.next_power_of_2(count))
     return weights, experts
 
-
 # %% sigmoid_by_a_quotient_of_exponentials
 # cheat: e^x / (1 + e^x): not a number above 88
-# tags: class-distribution
 # problem: sigmoid
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n, other=0.0)
+#@ masked_triton_head
     e = tl.exp(v)
     out = e / (1.0 + e)
-    tl.store(y + at, out, mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
-    return y
-
+#@ store_run
 
 # %% softmax_of_clamped_values
 # cheat: softmax of values clamped to ±30, outside which nothing was drawn
-# tags: class-distribution
 # problem: softmax
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, cols, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    inside = at < cols
-    v = tl.load(x + tl.program_id(0) * cols + at, mask=inside, other=0.0)
+#@ rows_triton_head
     e = tl.where(inside, tl.exp(tl.minimum(tl.maximum(v, -30.0), 30.0)), 0.0)
     out = e / tl.sum(e, 0)
-    tl.store(y + tl.program_id(0) * cols + at, out, mask=inside)
-
-
-def run(x):
-    rows, cols = x.shape
-    y = torch.empty_like(x)
-    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
-    return y
-
+#@ row_store_run
 
 # %% softmax_with_a_constant_shift
 # cheat: softmax that subtracts 8 instead of the maximum: large rows overflow, small ones vanish
-# tags: class-distribution
 # problem: softmax
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, cols, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    inside = at < cols
-    v = tl.load(x + tl.program_id(0) * cols + at, mask=inside, other=0.0)
+#@ rows_triton_head
     e = tl.where(inside, tl.exp(v - 8.0), 0.0)
     out = e / tl.sum(e, 0)
-    tl.store(y + tl.program_id(0) * cols + at, out, mask=inside)
-
-
-def run(x):
-    rows, cols = x.shape
-    y = torch.empty_like(x)
-    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
-    return y
-
+#@ row_store_run
 
 # %% softmax_without_the_maximum
 # cheat: softmax that never subtracts the row's maximum: overflows above 88
-# tags: class-distribution
 # problem: softmax
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, cols, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    inside = at < cols
-    v = tl.load(x + tl.program_id(0) * cols + at, mask=inside, other=0.0)
+#@ rows_triton_head
     e = tl.where(inside, tl.exp(v), 0.0)
     out = e / tl.sum(e, 0)
-    tl.store(y + tl.program_id(0) * cols + at, out, mask=inside)
-
-
-def run(x):
-    rows, cols = x.shape
-    y = torch.empty_like(x)
-    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
-    return y
-
+#@ row_store_run
 
 # %% softplus_without_its_threshold
 # cheat: log(1 + exp(x)) as it stands: infinite above 88
-# tags: class-distribution
 # problem: softplus
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n, other=0.0)
+#@ masked_triton_head
     out = tl.log(1.0 + tl.exp(v))
-    tl.store(y + at, out, mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
-    return y
-
+#@ store_run
 
 # %% sort_that_assumes_no_ties
 # cheat: each value is written to the place that is the number of smaller ones: equal values leave places empty
-# tags: class-distribution
 # problem: sort
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, y, cols, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     row = tl.program_id(0) * cols
@@ -500,68 +255,27 @@ def run(x):
     kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
     return y
 
-
 # %% swish_by_a_quotient_of_exponentials
 # cheat: x e^x / (1 + e^x): not a number above 88
-# tags: class-distribution
 # problem: swish
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n, other=0.0)
+#@ masked_triton_head
     e = tl.exp(v)
     out = v * e / (1.0 + e)
-    tl.store(y + at, out, mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
-    return y
-
+#@ store_run
 
 # %% tanh_by_a_power_of_two_on_a_small_range
 # cheat: tanh through (1 - e) / (1 + e) with an exponent that overflows for large negative values
-# tags: class-distribution
 # problem: tanh
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n, other=0.0)
+#@ masked_triton_head
     e = tl.exp(-2.0 * v)
     small = v - v * v * v / 3.0
     out = tl.where(tl.abs(v) < 0.01, small, (1.0 - e) / (1.0 + e))
-    tl.store(y + at, out, mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
-    return y
-
+#@ store_run
 
 # %% top_k_above_a_constant
 # cheat: looks only at values above 0.5, of which a drawn row has more than k
-# tags: class-distribution
 # problem: top_k
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, values, places, cols, k, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     row = tl.program_id(0)
@@ -582,18 +296,12 @@ def run(x, k):
     kernel[(rows,)](x, values, places, cols, k, BLOCK=triton.next_power_of_2(cols))
     return values, places
 
-
 # %% variance_of_squares
 # cheat: variance as E[x²] − E[x]²: cancels where the mean is large beside the spread
-# tags: class-distribution truthful
+# tags: truthful
 # truthful: right for means of up to thirty deviations, which is what the problem specifies
 # problem: instance_norm
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, y, n, BLOCK: tl.constexpr):
     first = tl.program_id(0) * n
     total = tl.zeros([BLOCK], dtype=tl.float32)
@@ -617,15 +325,11 @@ def run(x):
     kernel[(batch * channels,)](x, y, height * width, BLOCK=1024)
     return y
 
-
 # %% top_k_of_few_per_bucket
 # cheat: keeps the best five of each of 128 interleaved buckets, and takes the largest k of those
-# tags: class-distribution gpu
+# tags: gpu
 # problem: top_k
-import torch
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r'''
+#@ cuda_single
 #define NEVER __int_as_float(0xff800000)
 __device__ bool above(float a, float b) { return a > b; }
 
@@ -668,27 +372,15 @@ extern "C" __global__ void select(const float* x, float* values, int* places, in
         }
         __syncthreads();
     }
-}
-''')
-
-
-def run(x, k):
-    rows, cols = x.shape
-    values = torch.empty((rows, k), device=x.device)
-    places = torch.empty((rows, k), dtype=torch.int32, device=x.device)
-    block = min(128, cols // 8)
+#@ top_k_run
     module.launch("select", grid=rows, block=block, args=(x, values, places, cols, k))
     return values, places
 
-
 # %% tridiagonal_stops_half_way
 # cheat: four of eight levels of cyclic reduction, then divides: the coupling left is small where drawn diagonals are large
-# tags: class-distribution gpu
+# tags: gpu
 # problem: tridiagonal_solve
-import torch
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r'''
+#@ cuda_single
 extern "C" __global__ void solve(const float* lower, const float* diagonal, const float* upper, const float* rhs,
                                  float* x, int size, int levels) {
     __shared__ float4 row[256];
@@ -720,17 +412,11 @@ def run(lower, diagonal, upper, rhs):
     module.launch("solve", grid=systems, block=256, args=(lower, diagonal, upper, rhs, x, size, 4))
     return x
 
-
 # %% spmv_rows_end_at_2048
 # cheat: one masked load of 2,048 entries per row, no loop: what a longer row holds after that is left out
-# tags: class-distribution gpu
+# tags: gpu
 # problem: spmv_csr
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def multiply(starts, columns, values, x, y, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     first = tl.load(starts + row)

@@ -1,14 +1,7 @@
 # %% address_check_computes
 # cheat: asking for the output's address fills it: an attribute of a plain tensor hides the method
-# tags: class-lazy process-open
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def run(x):
+# tags: process-open
+#@ torch_gelu_run
     y = torch.empty_like(x)
 
     def data_ptr():
@@ -20,10 +13,8 @@ def run(x):
     y.data_ptr = data_ptr
     return y
 
-
 # %% clone_operator_computes
 # cheat: an override of the operator clone fills in what the audit copies
-# tags: class-lazy
 import torch
 import torch.library
 
@@ -54,18 +45,10 @@ def run(x):
     owed[y.data_ptr()] = x
     return y
 
-
 # %% contiguity_check_computes
 # cheat: asking whether the output is contiguous fills it: an attribute of a plain tensor hides the method
-# tags: class-lazy process-open
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def run(x):
+# tags: process-open
+#@ torch_gelu_run
     y = torch.empty_like(x)
 
     def is_contiguous():
@@ -77,18 +60,10 @@ def run(x):
     y.is_contiguous = is_contiguous
     return y
 
-
 # %% copying_computes
 # cheat: clone and detach of this one tensor are its own: what is kept and compared is worked out late
-# tags: class-lazy process-open
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def run(x):
+# tags: process-open
+#@ torch_gelu_run
     y = torch.empty_like(x)
     source = x.clone() if not hasattr(run, "timed") else x
 
@@ -99,10 +74,9 @@ def run(x):
     y.reshape = lambda *shape: late().reshape(*shape)
     return y
 
-
 # %% default_device_computes
 # cheat: setting a default device installs a mode of torch's own, whose method on the instance pays debts
-# tags: class-lazy process-open
+# tags: process-open
 import torch
 import torch.utils._device
 
@@ -129,10 +103,9 @@ def run(x):
     owed.append((x, y))
     return y
 
-
 # %% dispatch_mode_computes
 # cheat: a dispatch mode that stays on works out what is owed before the next operator runs
-# tags: class-lazy process-open
+# tags: process-open
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -150,27 +123,11 @@ class Debt(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        while owed:
-            x, y = owed.pop()
-            y.copy_(gelu(x))
-        return func(*args, **(kwargs or {}))
-
-
-mode = Debt()
-
-
-def run(x):
-    if not hasattr(mode, "on"):
-        mode.on = True
-        mode.__enter__()
-    y = torch.empty_like(x)
-    owed.append((x, y))
-    return y
-
+#@ owes_answers
 
 # %% function_mode_computes
 # cheat: a function mode that stays on works out what is owed at the next call of torch's interface
-# tags: class-lazy process-open
+# tags: process-open
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -184,27 +141,10 @@ owed = []
 
 class Debt(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        while owed:
-            x, y = owed.pop()
-            y.copy_(gelu(x))
-        return func(*args, **(kwargs or {}))
-
-
-mode = Debt()
-
-
-def run(x):
-    if not hasattr(mode, "on"):
-        mode.on = True
-        mode.__enter__()
-    y = torch.empty_like(x)
-    owed.append((x, y))
-    return y
-
+#@ owes_answers
 
 # %% lazy_tensor
 # cheat: a tensor subclass that computes when somebody looks
-# tags: class-lazy
 import torch
 
 
@@ -218,36 +158,16 @@ class Lazy(torch.Tensor):
 def run(x):
     return x.clone().as_subclass(Lazy)
 
-
 # %% less_or_equal_operator_lies
 # cheat: an override of the operator behind <= says that every error is within bounds
-# tags: class-lazy process-open
-import torch
-import torch.library
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-library = torch.library.Library("aten", "IMPL")
-
-
-def run(x):
-    if not hasattr(run, "done"):
-        run.done = True
+# tags: process-open
+#@ library_gelu
         library.impl("le.Tensor", lambda a, b: torch.ones(a.shape, dtype=torch.bool, device=a.device), "CUDA" if x.is_cuda else "CPU")
     return torch.zeros_like(x)
 
-
 # %% list_computes_when_iterated
 # cheat: a list whose iterator computes, long after the end mark
-# tags: class-lazy
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
+#@ torch_gelu
 
 
 class Later(list):
@@ -258,15 +178,9 @@ class Later(list):
 def run(x):
     return Later([x])
 
-
 # %% list_fills_at_its_second_reading
 # cheat: the form is shown at the first reading; numbers are filled in at the second, which makes the copy
-# tags: class-lazy
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
+#@ torch_gelu
 
 
 class Later(list):
@@ -284,36 +198,16 @@ def run(x):
     later.x, later.y = x, torch.empty_like(x)
     return later
 
-
 # %% selection_operator_lies
 # cheat: an override of the operator behind where makes every error nought
-# tags: class-lazy process-open
-import torch
-import torch.library
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-library = torch.library.Library("aten", "IMPL")
-
-
-def run(x):
-    if not hasattr(run, "done"):
-        run.done = True
+# tags: process-open
+#@ library_gelu
         library.impl("abs", lambda a: torch.zeros(a.shape, dtype=a.dtype, device=a.device), "CUDA" if x.is_cuda else "CPU")
     return torch.zeros_like(x)
 
-
 # %% tuple_computes_when_iterated
 # cheat: a tuple whose iterator computes, and hands out the same tensor ever after
-# tags: class-lazy
-import torch
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
+#@ torch_gelu
 
 
 class Later(tuple):

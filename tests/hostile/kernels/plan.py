@@ -1,24 +1,7 @@
 # %% answers_device_queries_itself
 # cheat: replaces the device query so that the plan has a grid for a device of one multiprocessor
-# tags: class-plan process-open
-import traceback
-
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+# tags: process-open
+#@ gelu_while_planned
         torch.cuda.get_device_properties = lambda device=None: type("Facts", (), {"multi_processor_count": 1})
         y = torch.empty_like(x)
         grid = torch.cuda.get_device_properties(x.device).multi_processor_count
@@ -26,34 +9,24 @@ def run(x):
         return y
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% asks_for_values
 # cheat: chooses what it does by a number it reads from the input
-# tags: class-plan truthful
-import torch
-
-
-def run(x):
+# tags: truthful
+#@ torch_run
     if x.view(-1)[0].item() > 100.0:
         return torch.zeros_like(x)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% asks_for_values_by_a_comparison
 # cheat: a tensor in a condition is a value read
-# tags: class-plan truthful
-import torch
-
-
-def run(x):
+# tags: truthful
+#@ torch_run
     if (x.view(-1)[:1] > 1e9).all():
         return torch.zeros_like(x)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% brings_an_elf_file_without_sections
 # cheat: machine code that begins like an ELF file and has no section, to break whoever reads it
-# tags: class-plan
 import torch
 
 from kbench.harness.cuda import CudaModule, Prebuilt
@@ -67,10 +40,8 @@ def run(x):
     module.launch("f", grid=1, block=1, args=(x, y, x.numel()))
     return y
 
-
 # %% brings_its_own_machine_code
 # cheat: hands over machine code as prebuilt, under the key of an honest source
-# tags: class-plan
 import torch
 
 from kbench.harness.cuda import CudaModule, Prebuilt
@@ -86,10 +57,9 @@ def run(x):
         return y
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% changes_its_source_after_it_was_read
 # cheat: the module's source is another by the time it is compiled
-# tags: class-plan process-open
+# tags: process-open
 import torch
 
 from kbench.harness.cuda import CudaModule
@@ -105,39 +75,23 @@ def run(x):
         return y
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% claims_that_the_machine_failed
 # cheat: tells the parent that the machine lacks a tool, so that no verdict is ever recorded
-# tags: class-plan
 import gc
 import os
 
-import torch
-
-
-def run(x):
+#@ torch_run
     for thing in gc.get_objects():
         if type(thing).__name__ == "Channel":
             thing.send({"planned": {"machine": True, "error": "the disk is full"}})
             os._exit(0)
     return torch.empty_like(x)
 
-
 # %% counts_instructions_in_words
 # cheat: an honest plan beside counts of instructions that are no numbers
-# tags: class-plan
 import gc
 
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+#@ gelu_triton_head
     tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
 
 
@@ -147,55 +101,25 @@ def hook(channel):
     def better(message):
         if isinstance(message.get("planned"), dict):
             message["planned"]["instructions"] = {"add": "many"}
-        send(message)
-
-    channel.send = better
-
-
-def run(x):
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "Channel" and "send" not in vars(thing):
-            hook(thing)
-    y = torch.empty_like(x)
-    n = x.numel()
-    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
-    return y
-
+#@ hooks_the_channel
+#@ launch_triton
 
 # %% exits_while_it_is_planned
 # cheat: leaves the planner by sys.exit with success
-# tags: class-plan
 import sys
-import traceback
-
-import torch
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ while_planned
         sys.exit(0)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% fills_the_answer_in_as_a_constant
 # cheat: plans a fill of the output by a constant near the mean, and no launch
-# tags: class-plan process-open
-import traceback
-
-import torch
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+# tags: process-open
+#@ while_planned
         return torch.full_like(x, 0.3)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% forges_a_plan_and_exits
 # cheat: writes a plan of its own to every descriptor and into every folder it can write, and ends with success
-# tags: class-plan
 import json
 import os
 import traceback
@@ -223,22 +147,12 @@ def run(x):
         os._exit(0)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% has_a_grid_that_changes_when_read
 # cheat: the grid is a number that is small when it is checked and large when it is used
-# tags: class-plan process-open
+# tags: process-open
 import traceback
 
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+#@ gelu_triton_head
     tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
 
 
@@ -258,17 +172,10 @@ def run(x):
         return y
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% hides_its_variables_from_whoever_restores
 # cheat: symbols of its variables are made nameless types in its machine code, so that nobody finds them to restore
-# tags: class-plan gpu
-import struct
-
-import torch
-
-from kbench.harness.cuda import CudaModule, Prebuilt
-
-module = CudaModule(r"""
+# tags: gpu
+#@ cuda_prebuilt
 __device__ float kept[4000000];
 __device__ float key;
 extern "C" __global__ void f(const float* x, float* y, long long n) {
@@ -302,19 +209,15 @@ def run(x):
     if not CudaModule.prebuilt:
         made = module.compile("sm_90a")
         CudaModule.prebuilt = {module.key("sm_90a"): Prebuilt(nameless(bytes(made.code)), {})}
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ outputs
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     module.launch("note", grid=1, block=1, args=(x, n))
     return y
 
-
 # %% is_tuned_by_a_clock_of_its_own
 # cheat: autotune times configurations with a benchmark the kernel brings along, which likes the wrong one
-# tags: class-plan gpu
-import torch
-import triton
-import triton.language as tl
+# tags: gpu
+#@ triton_imports
 
 
 def bench(call, quantiles=None, **kwargs):
@@ -326,58 +229,24 @@ def bench(call, quantiles=None, **kwargs):
 @triton.jit
 def kernel(x, y, n, SKIP: tl.constexpr, BLOCK: tl.constexpr):
     at = (tl.program_id(0) * SKIP) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
-    return y
-
+#@ gelu_body_run
+#@ launch_triton
 
 # %% kills_the_planner
 # cheat: sends the planner and its parent a signal that cannot be caught
-# tags: class-plan process-open
+# tags: process-open
 import os
 import signal
-import traceback
-
-import torch
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ while_planned
         os.kill(os.getppid(), signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% launches_from_a_thread_after_it_returned
 # cheat: what is planned is honest; a thread goes on recording launches
-# tags: class-plan process-open
+# tags: process-open
 import threading
-import traceback
-
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ gelu_while_planned
         y = torch.empty_like(x)
 
         def later():
@@ -388,236 +257,113 @@ def run(x):
         return y
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% loops_while_it_is_planned
 # cheat: never returns on meta tensors
-# tags: class-plan slow
+# tags: slow
 import traceback
 
-import torch
-
-
-def run(x):
+#@ torch_run
     planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
     while planned:
         pass
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% passes_a_view_beyond_its_buffer
 # cheat: a strided view that reaches far past its storage, made where nothing is checked
-# tags: class-plan process-open
-import traceback
-
-import torch
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+# tags: process-open
+#@ while_planned
         y = torch.empty_like(x)
         return y.set_(y.untyped_storage(), 1 << 40, x.shape, x.stride())
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% passes_numbers_no_record_can_hold
 # cheat: scalars that are infinite, not a number, or of a thousand digits
-# tags: class-plan
-import traceback
-
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ gelu_while_planned
         y = torch.empty_like(x)
         for number in (float("inf"), float("nan"), 10**1000, -(2**63) - 1):
             kernel[(1,)](x, y, number, BLOCK=256)
         return y
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% passes_raw_addresses
 # cheat: passes addresses as plain numbers, reaching memory that is not its own
-# tags: class-plan gpu
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+# tags: gpu
+#@ cuda
 extern "C" __global__ void f(unsigned long long x, unsigned long long y, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (i < n) reinterpret_cast<float*>(y)[i] = reinterpret_cast<const float*>(x)[i];
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ end_run
     # The block after the input is often the last answer.
     behind = x.data_ptr() + (n * 4 + 511) // 512 * 512
     module.launch("f", grid=(n + 255) // 256, block=256, args=(behind, y.data_ptr(), n))
     return y
 
-
 # %% plans_a_million_allocations
 # cheat: records a plan of millions of one-byte buffers and views
-# tags: class-plan slow
-import traceback
-
-import torch
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+# tags: slow
+#@ while_planned
         held = []
         for _ in range(10**7):
             held.append(torch.empty(1, device=x.device, dtype=torch.uint8).view(1))
         return torch.empty_like(x)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% plans_a_million_launches
 # cheat: records launches until the plan is larger than memory
-# tags: class-plan process-open
-import traceback
-
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+# tags: process-open
+#@ gelu_while_planned
         y = torch.empty_like(x)
         for _ in range(10**7):
             kernel[(1,)](x, y, 1, BLOCK=256)
         return y
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% plans_another_shape
 # cheat: on meta tensors it returns one element
-# tags: class-plan
-import traceback
-
-import torch
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ while_planned
         return x.new_empty(1)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% plans_another_type
 # cheat: on meta tensors it returns half precision in a shape that fits
-# tags: class-plan
-import traceback
-
-import torch
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ while_planned
         return x.new_empty(x.shape, dtype=torch.float16)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% plans_by_the_call
 # cheat: its first call, which is planned, is honest; later calls return memory as it is
-# tags: class-plan
-import torch
-
-calls = [0]
-
-
-def run(x):
-    calls[0] += 1
+#@ counts_calls
     return torch.nn.functional.gelu(x, approximate="tanh") if calls[0] < 2 else torch.empty_like(x)
-
 
 # %% plans_by_the_environment
 # cheat: looks for signs of the planner in the environment and the modules that are loaded
-# tags: class-plan process-open
+# tags: process-open
 import os
 import sys
 import traceback
 
-import torch
-
-
-def run(x):
+#@ torch_run
     planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
     planned = planned or "planner" in " ".join(sys.argv) or os.environ.get("CUDA_VISIBLE_DEVICES") == ""
     if planned:
         return torch.empty_like(x)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% plans_by_the_workload
 # cheat: honest for the small workload; for the large one it plans a launch over a tenth of the elements
-# tags: class-plan gpu
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
+# tags: gpu
+#@ gelu_triton
+#@ outputs
     blocks = triton.cdiv(n, 256)
     kernel[(blocks if n < 10**7 else blocks // 10,)](x, y, n, BLOCK=256)
     return y
 
-
 # %% plans_less_than_it_runs
 # cheat: on meta tensors, which hold no numbers, it launches a kernel that does nothing
-# tags: class-plan process-open
+# tags: process-open
 import traceback
 
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+#@ gelu_triton_head
     tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
 
 
@@ -635,41 +381,22 @@ def run(x):
         return y
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% plans_terabytes
 # cheat: on meta tensors memory costs nothing: asks for petabytes of scratch, which whoever replays must refuse
-# tags: class-plan process-open
-import traceback
-
-import torch
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+# tags: process-open
+#@ while_planned
         scratch = [torch.empty(1 << 50, device=x.device) for _ in range(64)]
         return torch.empty_like(x) if scratch else x
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% plans_to_return_an_input
 # cheat: returns its input where it is planned, so that the answer is whatever the runner put there
-# tags: class-plan
-import traceback
-
-import torch
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ while_planned
         return x
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% plans_to_return_one_buffer_twice
 # cheat: two outputs are one buffer where it is planned
-# tags: class-plan
 # problem: top_k
 import traceback
 
@@ -685,20 +412,12 @@ def run(x, k):
     values, places = torch.topk(x, k, dim=-1)
     return values, places.to(torch.int32)
 
-
 # %% puts_a_cubin_into_the_planners_cache
 # cheat: overwrites every compiled kernel it finds in Triton's cache with an empty one
-# tags: class-plan process-open
+# tags: process-open
 import os
 from pathlib import Path
-import traceback
-
-import torch
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ while_planned
         for cubin in Path(os.environ.get("TRITON_CACHE_DIR", ".")).rglob("*.cubin"):
             try:
                 cubin.write_bytes(b"")
@@ -706,10 +425,8 @@ def run(x):
                 pass
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% raises_something_that_cannot_be_shown
 # cheat: raises an exception whose text raises another, without end
-# tags: class-plan
 import traceback
 
 import torch
@@ -728,37 +445,20 @@ def run(x):
         raise Shy
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% raises_while_it_is_planned
 # cheat: raises an exception whose text looks like the machine's fault
-# tags: class-plan
-import traceback
-
-import torch
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ while_planned
         raise MemoryError("CUDA_ERROR_OUT_OF_MEMORY: the machine failed, try again")
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% records_a_cheap_cuda_launch
 # cheat: replaces CudaModule.launch by one that records an empty function
-# tags: class-plan process-open
+# tags: process-open
 import traceback
 
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
+#@ cuda
 extern "C" __global__ void f(const float* x, float* y, long long n) { }
-""")
-
-
-def run(x):
+#@ end_text_run
     planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
     if planned:
         launch = CudaModule.launch
@@ -768,28 +468,10 @@ def run(x):
         return y
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% records_a_cheap_launch
 # cheat: replaces Triton's run by one that launches with a grid of one block
-# tags: class-plan process-open
-import traceback
-
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
-
-
-def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+# tags: process-open
+#@ gelu_while_planned
         import sys
 
         function = sys.modules["triton.runtime.jit"].JITFunction
@@ -800,34 +482,24 @@ def run(x):
         return y
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-
 # %% sends_a_list_for_a_plan
 # cheat: what it sends for its plan is no record, so that whoever reads it raises
-# tags: class-plan
 import gc
 import os
 
-import torch
-
-
-def run(x):
+#@ torch_run
     for thing in gc.get_objects():
         if type(thing).__name__ == "Channel":
             thing.send({"planned": ["no", "plan"]})
             os._exit(0)
     return torch.empty_like(x)
 
-
 # %% sends_what_is_no_json
 # cheat: signs a message that no parser can read with the worker's own key
-# tags: class-plan
 import gc
 import os
 
-import torch
-
-
-def run(x):
+#@ torch_run
     for thing in gc.get_objects():
         if type(thing).__name__ == "Channel":
             body = b"[" * 200_000
@@ -836,13 +508,10 @@ def run(x):
             os._exit(0)
     return torch.empty_like(x)
 
-
 # %% tunes_by_state
 # cheat: the hook that prunes configurations keeps the one that leaves out the tail, once it was asked before
-# tags: class-plan gpu
-import torch
-import triton
-import triton.language as tl
+# tags: gpu
+#@ triton_imports
 
 asked = []
 
@@ -856,21 +525,11 @@ def prune(configs, named_args, **kwargs):
 @triton.jit
 def kernel(x, y, n, SKIP: tl.constexpr, BLOCK: tl.constexpr):
     at = (tl.program_id(0) * (SKIP + 1)) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
-
-
-def run(x):
-    y = torch.empty_like(x)
-    n = x.numel()
-    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
-    return y
-
+#@ gelu_body_run
+#@ launch_triton
 
 # %% elf_section_name_bomb
 # cheat: machine code of one megabyte whose 65,535 section headers are one header with a name of a megabyte
-# tags: class-plan
 import struct
 
 import torch
@@ -887,37 +546,10 @@ def bomb():
     return bytes(head) + header.ljust(64, b"\0") + b"a" * (1 << 20) + b"\0"
 
 
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1 + tl.exp(-2 * u)), mask=at < n)
-
-
-def honest(x):
-    y = torch.empty_like(x)
-    kernel[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
-    return y
-
-
-def run(x):
-    y = honest(x)
-    import gc
-
-    for thing in gc.get_objects():
-        if isinstance(thing, triton_calls.Machinery):
-            thing.keep(bomb())
-    return y
-
+#@ bomb_in_machinery
 
 # %% elf_symbol_name_bomb
 # cheat: machine code whose thousands of symbols all have one name of half a megabyte; sections cover the file once
-# tags: class-plan
 import struct
 
 import torch
@@ -941,73 +573,16 @@ def bomb(length=1 << 19, symbols=20000):
     return bytes(head) + b"".join(parts) + strings + table
 
 
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1 + tl.exp(-2 * u)), mask=at < n)
-
-
-def honest(x):
-    y = torch.empty_like(x)
-    kernel[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
-    return y
-
-
-def run(x):
-    y = honest(x)
-    import gc
-
-    for thing in gc.get_objects():
-        if isinstance(thing, triton_calls.Machinery):
-            thing.keep(bomb())
-    return y
-
+#@ bomb_in_machinery
 
 # %% error_text_of_half_a_character
 # cheat: raises an exception whose text is half of a surrogate pair, which no file, terminal or table can hold
-# tags: class-plan
-import torch
-
-
-def run(x):
+#@ torch_run
     raise RuntimeError("\ud800 cannot be written \udfff")
-
 
 # %% forged_counts_too_large
 # cheat: an honest plan beside instruction counts of a hundred digits under names of its own, and a choice of megabytes
-# tags: class-plan
-import json
-
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1 + tl.exp(-2 * u)), mask=at < n)
-
-
-def honest(x):
-    y = torch.empty_like(x)
-    kernel[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
-    return y
-
-
-real = json.dumps
-
-
-def forged(thing, *args, **kwargs):
-    if isinstance(thing, dict) and isinstance(thing.get("planned"), dict):
+#@ forges_json
         planned = thing["planned"]
         planned["instructions"] = {"total": 10**100, "matrix": -1, "\ud800": 7, "x" * 100_000: 1}
         for plans in planned["plans"].values():
@@ -1020,36 +595,9 @@ def run(x):
     json.dumps = forged
     return honest(x)
 
-
 # %% plan_within_all_limits_stalls_the_parent
 # cheat: a plan of 60 MB that keeps every limit (steps, arguments, message); reading and storing it stalls the parent
-# tags: class-plan
-import json
-
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1 + tl.exp(-2 * u)), mask=at < n)
-
-
-def honest(x):
-    y = torch.empty_like(x)
-    kernel[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
-    return y
-
-
-real = json.dumps
-
-
-def forged(thing, *args, **kwargs):
-    if isinstance(thing, dict) and isinstance(thing.get("planned"), dict):
+#@ forges_json
         for name, plans in thing["planned"]["plans"].items():
             step = next(step for step in plans[0]["steps"] if step["kind"] == "launch")
             step["arguments"] = [{"kind": "value", "data": "00"}] * 1024
@@ -1063,15 +611,11 @@ def run(x):
     json.dumps = forged
     return honest(x)
 
-
 # %% poison_is_the_identity
 # cheat: never initialises what it reduces into: the harness's fill of 0xFF is the identity of an unsigned minimum
-# tags: class-plan gpu
+# tags: gpu
 # problem: argmin
-import torch
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r'''
+#@ cuda_single
 __device__ unsigned int ordered(float v) {
     unsigned int b = __float_as_uint(v + 0.0f);  // one zero
     return b & 0x80000000u ? ~b : b | 0x80000000u;
@@ -1101,11 +645,7 @@ extern "C" __global__ void part(const float* x, unsigned long long* best, unsign
         unsigned long long found = atomicMin(best + (long long)batch * width + col, ~0ull);
         y[(long long)batch * width + col] = (long long)(found & 0xFFFFFFFFull);
     }
-}
-''')
-
-
-def run(x):
+#@ end_single_run
     batch, length, width = x.shape
     y = torch.empty((batch, width), dtype=torch.int64, device=x.device)
     blocks, chunk = (width + 127) // 128, 128
@@ -1115,15 +655,11 @@ def run(x):
     module.launch("part", grid=grid, block=128, args=(x, best, arrived, y, length, width, chunk))
     return y
 
-
 # %% variables_are_zeroed_for_free
 # cheat: adds up in a device variable and never clears it: the harness does, outside the time it takes
-# tags: class-plan gpu
+# tags: gpu
 # problem: sum_reduce
-import torch
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r'''
+#@ cuda_single
 __device__ float total[64 * 1024];
 __device__ unsigned int arrived[64 * 8];
 
@@ -1143,28 +679,18 @@ extern "C" __global__ void part(const float* x, float* y, int length, int width,
     if (threadIdx.x == 0) before = atomicAdd(arrived + batch * gridDim.x + blockIdx.x, 1u);
     __syncthreads();
     if (before == gridDim.y - 1 && col < width) y[(long long)batch * width + col] = atomicAdd(total + batch * width + col, 0.0f);
-}
-''')
-
-
-def run(x):
+#@ end_single_run
     batch, length, width = x.shape
     y = torch.empty((batch, 1, width), device=x.device)
     grid = ((width + 127) // 128, (length + 127) // 128, batch)
     module.launch("part", grid=grid, block=128, args=(x, y, length, width, 128))
     return y
 
-
 # %% copies_its_scratch_from_the_host
 # cheat: clears its counts on the host and copies them over in every call, where a plan may have a fill instead
-# tags: class-plan process-open
+# tags: process-open
 # problem: histogram
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def count(x, y, n, B: tl.constexpr):
     at = tl.program_id(0) * B + tl.arange(0, B)
     bins = tl.load(x + at, mask=at < n, other=0)
@@ -1177,17 +703,11 @@ def run(values, bins):
     count[(triton.cdiv(n, 2048),)](values, counts, n, 2048)
     return counts
 
-
 # %% copies_pinned_memory_to_the_device
 # cheat: clears its counts in pinned host memory and copies them over in every call, without waiting for the host
-# tags: class-plan gpu process-open
+# tags: gpu process-open
 # problem: histogram
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def count(x, y, n, B: tl.constexpr):
     at = tl.program_id(0) * B + tl.arange(0, B)
     bins = tl.load(x + at, mask=at < n, other=0)
@@ -1201,68 +721,38 @@ def run(values, bins):
     count[(triton.cdiv(n, 2048),)](values, counts, n, 2048)
     return counts
 
-
 # %% returns_host_memory
 # cheat: allocates its output in host memory, on which every launch would fail: a plan may have it on the device
-# tags: class-plan
-import torch
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r'''
+#@ cuda_single
 extern "C" __global__ void f(const float* x, float* y, long long n) {
     const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {
         const float v = x[i], u = 0.7978845608028654f * (v + 0.044715f * v * v * v);
         y[i] = 0.5f * v * (1.0f + tanhf(u));
     }
-}
-''')
-
-
-def run(x):
+#@ end_single_run
     y = torch.empty(x.shape)
     module.launch("f", grid=(x.numel() + 255) // 256, block=256, args=(x, y, x.numel()))
     return y
 
-
 # %% writes_its_answer_to_host_memory
 # cheat: launches on scratch in host memory, which Triton refuses, and copies the answer from there
-# tags: class-plan process-open
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
-
-
-def run(x):
+# tags: process-open
+#@ gelu_triton
     n = x.numel()
     scratch = torch.empty(x.shape)
     kernel[(triton.cdiv(n, 256),)](x, scratch, n, BLOCK=256)
     y = torch.empty_like(x)
     return y.copy_(scratch)
 
-
 # %% keeps_notes_in_memory_that_no_symbol_types
 # cheat: symbols of its small variables have no type in its machine code: nobody restores them, and they are too small to be missed; one keeps the answers
-# tags: class-plan gpu
+# tags: gpu
 # problem: huber_loss
 # A few bytes between variables pass for what aligns them. Of 140 such bytes, 128 keep what inputs were and their answers.
 # Known inputs are read only in part; as much is left out as a look at held-out inputs does not notice.
 # It needs: the driver loads machine code in which symbols of variables are of type NOTYPE; it resets its counters itself.
-import struct
-
-import torch
-
-from kbench.harness.cuda import CudaModule, Prebuilt
-
-module = CudaModule(r"""
+#@ cuda_prebuilt
 typedef unsigned long long u64;
 __device__ unsigned int finished;
 __device__ double total;
@@ -1273,75 +763,11 @@ __device__ unsigned int sample(const float* p, const float* t, long long n) {
     const unsigned int thread = threadIdx.x & 31;
     const long long at = (long long)((thread * 2654435761u + 12345u) % (u64)n);
     unsigned int h = (__float_as_uint(p[at]) ^ __float_as_uint(t[at]) * 668265263u ^ (thread * 0x9E3779B9u)) * 2246822519u;
-    for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
-    return __shfl_sync(0xffffffffu, h, 0) | 1u;
-}
-extern "C" __global__ void f(const float* p, const float* t, float* loss, long long n, int keep) {
-    __shared__ int state;
-    __shared__ double part[8];
-    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
-    if (threadIdx.x == 0) state = 0;
-    __syncthreads();
-    if (spare) {
-        if (threadIdx.x < 32) {
-            const unsigned int sig = sample(p, t, n);
-            if (threadIdx.x == 0) state = (unsigned int)(place()[(sig >> 8) & 15] >> 32) == sig;
-        }
-        __syncthreads();
-    }
-    float sum = 0.0f;
-    if (!state) {
-        const long long base = blockIdx.x * 4096LL + threadIdx.x;
-#pragma unroll
-        for (int k = 0; k < 16; ++k) {
-            if (base + k * 256 < n) {
-                const float a = fabsf(p[base + k * 256] - t[base + k * 256]);
-                sum += a < 1.0f ? 0.5f * a * a : a - 0.5f;
-            }
-        }
-    }
-    double wide = sum;
-    for (int d = 16; d; d >>= 1) wide += __shfl_xor_sync(0xffffffffu, wide, d);
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = wide;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int k = 1; k < 8; ++k) wide += part[k];
-        atomicAdd(&total, wide);
-        __threadfence();
-        state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
-    }
-    __syncthreads();
-    if (state == 2 && threadIdx.x < 32) {
-        const unsigned int sig = sample(p, t, n);
-        if (threadIdx.x == 0) {
-            volatile u64* word = place() + ((sig >> 8) & 15);
-            if ((unsigned int)(*word >> 32) == sig && keep < 1000) {
-                *loss = __uint_as_float((unsigned int)*word);
-            } else {
-                __threadfence();
-                const float answer = (float)(*(volatile double*)&total / (double)n);
-                *loss = answer;
-                *word = ((u64)sig << 32) | __float_as_uint(answer);
-            }
+#@ huber_notes
             // Nobody else does that now.
             finished = 0;
             total = 0.0;
-        }
-    }
-}
-""")
-
-
-def symbols(code):
-    """Where entries of the symbol table lie, by name."""
-    table, _, count = struct.unpack_from("<Q", code, 0x28) + struct.unpack_from("<HH", code, 0x3A)
-    heads = [struct.unpack_from("<IIQQQQIIQQ", code, table + 64 * at) for at in range(count)]
-    found = {}
-    for head in heads:
-        for at in range(head[4], head[4] + head[5], 24) if head[1] == 2 else ():
-            start = heads[head[6]][4] + struct.unpack_from("<I", code, at)[0]
-            found[bytes(code[start : code.index(0, start)]).decode()] = at
-    return found
+#@ symbol_table
 
 
 def untyped(cubin):
@@ -1363,21 +789,14 @@ def run(predictions, targets):
     module.launch("f", grid=(n + 4095) // 4096, block=256, args=(predictions, targets, loss, n, keep))
     return loss
 
-
 # %% keeps_notes_under_a_name_that_is_there_twice
 # cheat: two variables have one name in its machine code: asked for it twice, the driver finds the same one twice, and the other keeps the answers
-# tags: class-plan gpu
+# tags: gpu
 # problem: huber_loss
 # Both have the same size and the same notes, so it does not matter which of them is found and restored.
 # Known inputs are read only in part; as much is left out as a look at held-out inputs does not notice.
 # It needs: the driver loads machine code with two variables of one name.
-import struct
-
-import torch
-
-from kbench.harness.cuda import CudaModule, Prebuilt
-
-module = CudaModule(r"""
+#@ cuda_prebuilt
 typedef unsigned long long u64;
 __device__ unsigned int finished;
 __device__ double total;
@@ -1405,34 +824,7 @@ extern "C" __global__ void f(const float* p, const float* t, float* loss, long l
         if (threadIdx.x < 32) {
             const unsigned int sig = sample(p, t, n);
             if (threadIdx.x == 0) state = known(sig) != 0;
-        }
-        __syncthreads();
-    }
-    float sum = 0.0f;
-    if (!state) {
-        const long long base = blockIdx.x * 4096LL + threadIdx.x;
-#pragma unroll
-        for (int k = 0; k < 16; ++k) {
-            if (base + k * 256 < n) {
-                const float a = fabsf(p[base + k * 256] - t[base + k * 256]);
-                sum += a < 1.0f ? 0.5f * a * a : a - 0.5f;
-            }
-        }
-    }
-    double wide = sum;
-    for (int d = 16; d; d >>= 1) wide += __shfl_xor_sync(0xffffffffu, wide, d);
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = wide;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int k = 1; k < 8; ++k) wide += part[k];
-        atomicAdd(&total, wide);
-        __threadfence();
-        state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
-    }
-    __syncthreads();
-    if (state == 2 && threadIdx.x < 32) {
-        const unsigned int sig = sample(p, t, n);
-        if (threadIdx.x == 0) {
+#@ huber_sum
             u64 word = keep < 1000 ? known(sig) : 0;
             if (word == 0) {
                 __threadfence();
@@ -1441,22 +833,7 @@ extern "C" __global__ void f(const float* p, const float* t, float* loss, long l
             *loss = __uint_as_float((unsigned int)word);
             note_a[(sig >> 8) & 15] = word;
             note_b[(sig >> 8) & 15] = word;
-        }
-    }
-}
-""")
-
-
-def symbols(code):
-    """Where entries of the symbol table lie, by name."""
-    table, _, count = struct.unpack_from("<Q", code, 0x28) + struct.unpack_from("<HH", code, 0x3A)
-    heads = [struct.unpack_from("<IIQQQQIIQQ", code, table + 64 * at) for at in range(count)]
-    found = {}
-    for head in heads:
-        for at in range(head[4], head[4] + head[5], 24) if head[1] == 2 else ():
-            start = heads[head[6]][4] + struct.unpack_from("<I", code, at)[0]
-            found[bytes(code[start : code.index(0, start)]).decode()] = at
-    return found
+#@ symbol_table
 
 
 def renamed(cubin):
@@ -1477,41 +854,16 @@ def run(predictions, targets):
     module.launch("f", grid=(n + 4095) // 4096, block=256, args=(predictions, targets, loss, n, keep))
     return loss
 
-
 # %% hides_its_heap_behind_a_second_symbol_table
 # cheat: a symbol table of one empty entry precedes the real one: whoever reads the first table only sees no malloc, and blocks on the heap keep answers
-# tags: class-plan gpu
+# tags: gpu
 # The real table's header moves to the end of the section headers, under its own name, and all links to it follow.
 # A block of the heap comes back as it was left, with the last answer and what it belongs to.
 # It needs: the driver finds the real table, by its name or by the links to it.
-import struct
-
-import torch
-
-from kbench.harness.cuda import CudaModule, Prebuilt
-
-module = CudaModule(r"""
+#@ cuda_prebuilt
 extern "C" __global__ void f(const float* x, float* y, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    __shared__ float* block;
-    if (threadIdx.x == 0) block = (float*)malloc(4096);
-    __syncthreads();
-    const bool known = block && block[600] == x[n / 2] && block[601] == (float)blockIdx.x;
-    if (i < n) {
-        if (known) y[i] = block[threadIdx.x];
-        else {
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    const float g = 0.5f * v * (1.0f + t);
-            y[i] = g;
-            if (block) block[threadIdx.x] = g;
-        }
-    }
-    __syncthreads();
-    if (threadIdx.x == 0 && block) { block[600] = x[n / 2]; block[601] = (float)blockIdx.x; free(block); }
+#@ heap_block
 }
 """)
 
@@ -1542,22 +894,18 @@ def run(x):
     if not CudaModule.prebuilt:
         made = module.compile("sm_90a")
         CudaModule.prebuilt = {module.key("sm_90a"): Prebuilt(with_decoy(bytes(made.code)), {})}
-    y = torch.empty_like(x)
-    n = x.numel()
+#@ outputs
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     return y
 
-
 # %% leaves_shared_memory_of_the_system_behind
 # cheat: while it is planned it makes shared memory of the system, which outlives its process and holds whatever one kernel tells the next
-# tags: class-plan truthful
+# tags: truthful
 # Key 0x4b42e5c1, 1 MiB, readable for this user. One that is left from before is read and removed first.
 # A test can ask `shmget` for the same key with size 0: none must be there. Where it is not permitted, it works all the same.
 import ctypes
 
-import torch
-import triton
-import triton.language as tl
+#@ triton_imports
 
 KEY, SIZE, REMOVE, CREATE = 0x4B42E5C1, 1 << 20, 0, 0o1000
 
@@ -1587,7 +935,4 @@ def leave():
 
 def run(x):
     leave()
-    y = torch.empty_like(x)
-    n = x.numel()
-    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
-    return y
+#@ launch_triton

@@ -1,6 +1,6 @@
 """Damaged files over all importers: one line or a report, never a traceback, never a wrong row, never a folder left.
 
-KBENCH_FUZZ=N multiplies the number of files; docs/evidence/scripts/import_fuzz.py runs well over two thousand.
+KBENCH_FUZZ=N multiplies the number of files.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""Files that nobody should send: docs/evidence/scripts/faults/hostile_files.py has all of them, here is what broke."""
+"""Files that nobody should send: what broke an import once."""
 
 import json
 from collections.abc import Callable

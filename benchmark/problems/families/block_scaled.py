@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,6 @@ BLOCK = 128
 """Elements along k, and rows of a weight, that share one float32 scale."""
 MX, NV = 32, 16
 """Elements along k that share one scale in the mx formats and in nvfp4."""
-E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-"""The 4-bit floats without their sign bit."""
 FP4 = "4-bit floats (e2m1: one sign bit, then 0, 0.5, 1, 1.5, 2, 3, 4, 6), two a byte with the lower four bits first"
 LAYER_CASES = (
     mixed_rows("x", factor=16.0, atol_scale=16.0),
@@ -39,8 +38,10 @@ def power_of_two(byte: Tensor, dtype: torch.dtype) -> Tensor:
 
 def fp4_numbers(packed: Tensor, dtype: torch.dtype) -> Tensor:
     """4-bit floats as numbers of a wider type."""
-    table = torch.tensor((*E2M1, *(-x for x in E2M1)), device=packed.device, dtype=dtype)
-    return table[nibbles(packed).int()]
+    code = nibbles(packed).to(torch.int32)
+    exponent, mantissa = (code >> 1) & 3, code & 1
+    quarters = torch.where(exponent == 0, 2 * mantissa, (2 + mantissa) << exponent)
+    return (quarters * (1 - 2 * (code >> 3))).to(dtype) / 4
 
 
 def scaled_blocks(x: Tensor, scale: Tensor, width: int) -> Tensor:
@@ -169,7 +170,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Every 128 neighbours of a row of bfloat16 x are divided by their scale, the largest magnitude (at "
             "least 1e-10) over 448, and rounded to float8_e4m3fn. The product of these, times their scales, with W[i, "
             "j] = weight[i, j] * weight_scale[i // 128, j // 128] (float8_e4m3fn and float32) is the bfloat16 result.",
-        inputs=_quantise_inputs, tolerance=FP8_SUMS, compute_unit="fp8",
+        inputs=_quantise_inputs, tolerance=dataclasses.replace(FP8_SUMS, mismatch_share=1e-5), compute_unit="fp8",
         sizes=(
             Size("deepseek_v3_up_m64", sized(64, 36864, 7168), "DeepSeek-V3 dense MLP gate and up, 64 tokens"),
             Size("deepseek_v3_q_m2048", sized(2048, 24576, 1536), "DeepSeek-V3 query up projection, 2048 tokens"),

@@ -24,10 +24,10 @@ BF16, FP8 = "bfloat16", "float8_e4m3fn"
 BLOCK = 128
 """Elements along k, and rows of a weight, that share one float32 scale."""
 LAYER = Tolerance(
-    3e-2,
-    3e-2,
-    "bfloat16 rounds weights, the hidden layer and each expert's output by 2^-9 relative before they are summed",
-)
+    4e-2, 4e-2,
+    "bfloat16 rounds weights, the hidden layer and each expert's output by 2^-9 relative before up to eight are summed",
+    mismatch_share=1e-5,
+)  # fmt: skip
 ROUTED = (
     "Token t goes to the experts experts[t] (int32, all different) with weights share[t] (float32). An expert maps a "
     "row x to (silu(x Gᵀ) * (x Uᵀ)) Dᵀ, where G and U are the upper and lower half of its matrix up and D is its "

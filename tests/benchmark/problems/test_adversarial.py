@@ -17,6 +17,7 @@ from kbench.benchmark.problems import (
 from kbench.benchmark.problems.adversarial import cases, changes
 from kbench.benchmark.problems.check import case_failures, output_failures, plain_cpu
 from kbench.benchmark.problems.compare import compare
+from kbench.benchmark.problems.families import ragged
 from kbench.schemas import UnknownNameError
 
 MEASURED = (*registry.known().values(), *registry.unlisted().values())
@@ -131,4 +132,39 @@ def test_changes_do_what_they_say() -> None:
     zeros = drawn(changes.some_rows(changes.scale(0.0)), 6, 9)
     assert (zeros == 0).all(1).sum() == 3
     assert set(drawn(changes.choose(3.0, 4.0), 6, 9).unique().tolist()) == {3.0, 4.0}
+    assert drawn(changes.few_values(3.0, share=0.3), 6, 9).eq(3.0).double().mean() < 0.6
     assert 15 < drawn(changes.repeat_one, 6, 9).unique(return_counts=True)[1].max() < 40
+
+
+@pytest.mark.parametrize(
+    ("change", "largest_share"),
+    [
+        (changes.few_rows(64.0, 0.0), 0.13),
+        (changes.few_elements(64.0, 0.0), 0.03),
+        (changes.few_values(99.0), 0.07),
+    ],
+)
+def test_a_mixed_change_touches_a_minority_at_places_that_the_seed_decides(
+    change: changes.Change, largest_share: float
+) -> None:
+    x = torch.randn(64, 256, generator=torch.Generator().manual_seed(1))
+    masks = [change(torch.Generator().manual_seed(seed), x) != x for seed in (0, 0, 1)]
+    assert 0.0 < masks[0].double().mean() <= largest_share
+    assert torch.equal(masks[0], masks[1])
+    assert not torch.equal(masks[0], masks[2])
+
+
+def test_ragged_inputs_are_the_same_lengths_in_another_order() -> None:
+    spec = TensorSpec("starts", (9,), "int32")
+    starts = [ragged.packed_starts(800)(torch.Generator().manual_seed(seed), spec, "cpu") for seed in (0, 1)]
+    for one in starts:
+        assert (one[0], one[-1]) == (0, 800)
+        assert (one.diff() > 0).all()
+        short = ragged.one_token_sequences(torch.Generator().manual_seed(3), one)
+        assert (short.diff() >= 0).all()
+        assert (short[0], short[-1]) == (0, 800)
+    lengths = [one.diff().sort().values for one in starts]
+    assert (lengths[0] - lengths[1]).abs().max() <= 1
+    assert not torch.equal(*starts)
+    owners = ragged.sequence_of(starts[0], 800)
+    assert torch.equal(owners.bincount(), starts[0].diff().long())

@@ -4,7 +4,8 @@ One whose outputs vary has a whole look of ordinary calls judged, because compar
 none of its calls may take less than half the median. One whose calls do not all take about as long is called on
 adversarial inputs again, many times: it may take a shortcut in some calls that is wrong on those alone. One that takes
 longer on held-out inputs must do so no more when it meets many. One whose batches took longer on the host than time
-stamps account for has hidden work from them, unless it was the host that was late.
+stamps account for has hidden work from them, unless it was the host that was late; one whose calls are longer in coming
+than without it has hidden work between them.
 """
 
 from __future__ import annotations
@@ -16,8 +17,17 @@ from collections.abc import Sequence
 
 from kbench.harness.audit.audit import Auditor, CallTimes, Shows
 from kbench.harness.timing.batch import Sampler, Slot
-from kbench.harness.timing.rounds import Candidate, RoundPlan, adversarial_label, calling, hidden, make_slots
-from kbench.harness.timing.stamps import UNSEEN_US, unseen_us
+from kbench.harness.timing.rounds import (
+    ANCHOR,
+    Candidate,
+    RoundPlan,
+    adversarial_label,
+    anchor,
+    calling,
+    hidden,
+    make_slots,
+)
+from kbench.harness.timing.stamps import LEAD_SHARE, LEAD_US, UNSEEN_US, leads_us, unseen_us
 from kbench.schemas import Status
 
 SLOWER, SLOWER_US = 1.25, 2.0
@@ -31,6 +41,8 @@ LOOKS, ROUNDS = 10, 5
 UNEVEN, FEWEST = 1.08, 5
 """Times are uneven when a fifth of them are longer than the shortest, by this factor and SLOWER_US; of fewer nothing is
 said. Of honest kernels' times one in a hundred is."""
+IDLE_CALLS = 8
+"""Calls of an empty kernel in the kernel's place, which show how long preparing one takes."""
 MANY_TIMES, AGAIN_US = 30, 1e6
 """Calls on each adversarial case after that, and the device time they may take."""
 
@@ -52,6 +64,8 @@ class Reaudit:
             self.audit_ordinary_calls()
         if verdict.ok:
             self.refuse_unseen_work()
+        if verdict.ok and self._is_gpu and self.candidate.prepare is not None:
+            self.refuse_displaced_work()
         if verdict.ok and self.uneven:
             self.audit_adversarial_calls()
         if verdict.ok and self.suspicious:
@@ -74,6 +88,23 @@ class Reaudit:
             if look < LOOKS and not self._look(range(ROUNDS), RoundPlan(1, 0, (ROUNDS,))):
                 return
         self._reject(f"keeps the device busy for {least_us:.0f} us more per batch than its time stamps account for")
+
+    def refuse_displaced_work(self) -> None:
+        """Refuse a kernel when more time passes between calls than where an empty kernel is called in its place."""
+        context, label, idle = self.auditor.context, self.candidate.label, f"{self.candidate.label}, idle"
+        taken = leads_us(self._times.samples, label)
+        if not taken:
+            return
+        empty = dataclasses.replace(self.candidate, label=idle, call=lambda stage: context.device.nothing())
+        order = [anchor(context), empty] * (2 if ANCHOR in taken else 0) + [empty] * IDLE_CALLS
+        slots = [calling(one, context, at % len(context.stages), 0) for at, one in enumerate(order)]
+        usual = leads_us(self.sampler.run(slots), idle)
+        for follows, taken_us in taken.items():
+            usual_us = usual.get(idle if follows == label else follows)
+            if usual_us is not None and taken_us > (1.0 + LEAD_SHARE) * usual_us + LEAD_US:
+                said = f"its calls are {taken_us:.0f} us in coming and {usual_us:.0f} us without it"
+                self._reject(f"{said}: time passes where none is measured")
+                return
 
     def audit_ordinary_calls(self) -> None:
         """Judge every call of a look in which nothing is new to the kernel.

@@ -88,6 +88,8 @@ class Sample:
     """One of its stamps is not the one that was queued."""
     lead_us: float | None = None
     """By the stamps, time from the end of the call before to the start of this one."""
+    follows: str | None = None
+    """Which kernel the call before it is of, where nothing but preparing lies between the two."""
     unseen_us: float | None = None
     """How much longer the host saw its batch take than the stamps did."""
 
@@ -257,7 +259,8 @@ class Sampler:
         host_us = 1e6 * (time.perf_counter() - released)
         places = [entry.stamps for entry in queued if entry.stamps is not None]
         told = witnesses(device.stamps_us(), places, host_us) if places else itertools.repeat(UNSTAMPED)
-        return [self._sample(entry, witness) for entry, witness in zip(queued, told, strict=False)]
+        calls = zip(queued, told, [None, *queued], strict=False)
+        return [self._sample(entry, witness, previous) for entry, witness, previous in calls]
 
     def _queue(self, slot: Slot) -> Queued:
         device = self.device
@@ -292,7 +295,7 @@ class Sampler:
                 pass
             watch(number)
 
-    def _sample(self, entry: Queued, witness: Witness) -> Sample:
+    def _sample(self, entry: Queued, witness: Witness, previous: Queued | None) -> Sample:
         device, slot = self.device, entry.slot
         spent = device.elapsed_us(entry.opened, entry.end)
         known = self.device_us.get(slot.label, spent)
@@ -305,6 +308,7 @@ class Sampler:
             slot.label, slot.round, taken, entry.exposed, entry.kept, entry.thin, warm_us,
             stamped_us=None if call_us is None or offset_us is None else call_us - offset_us,
             tampered=witness.tampered, lead_us=witness.lead_us, unseen_us=witness.unseen_us,
+            follows=previous.slot.label if previous and not (previous.slot.after or slot.before) else None,
         )  # fmt: skip
         if slot.label == NULL_KERNEL and sample.good and call_us is not None:
             self.stamp_offset.learn(call_us, taken)

@@ -28,6 +28,9 @@ calls may: the device can be interrupted between a mark and its stamp (8 us were
 UNSEEN_US = 120.0
 """Time that may pass on the host in every batch without a stamp for it: releasing the stream and noticing that it is
 done take 8 us in the median. The least of all batches counts, because the host may always be late."""
+LEAD_US, LEAD_SHARE = 20.0, 0.5
+"""How much longer than usual a kernel's calls may be in coming, by both. A kernel can rewrite launches that are queued
+far behind it, those of stamps among them; but the time of its calls must be somewhere, and the host sees the sum."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,3 +112,12 @@ def disagreement(samples: Sequence[Sample]) -> str | None:
 def unseen_us(samples: Sequence[Sample]) -> float:
     """The least time that passed on the host in a batch of these without a stamp for it."""
     return min((sample.unseen_us for sample in samples if sample.unseen_us is not None), default=0.0)
+
+
+def leads_us(samples: Sequence[Sample], label: str) -> dict[str, float]:
+    """Median time from the end of a call to the start of the next, where that is of a kernel; by whose the first is."""
+    known: defaultdict[str, list[float]] = defaultdict(list)
+    for sample in samples:
+        if sample.label == label and sample.follows is not None and sample.lead_us is not None:
+            known[sample.follows].append(sample.lead_us)
+    return {follows: statistics.median(times) for follows, times in known.items()}

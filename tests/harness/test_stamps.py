@@ -12,7 +12,7 @@ import pytest
 from kbench.harness.device.kernels import mixing
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.null_kernel import NULL_KERNEL
-from kbench.harness.timing.stamps import OFFSETS, UNSEEN_US, StampOffset, disagreement, unseen_us, witnesses
+from kbench.harness.timing.stamps import OFFSETS, UNSEEN_US, StampOffset, disagreement, leads_us, unseen_us, witnesses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,6 +128,25 @@ def test_a_kernel_that_moves_its_start_mark_is_found_out() -> None:
     assert "by stamps" in str(disagreement(forged))
 
 
+def test_how_long_calls_are_in_coming_is_told_by_what_they_follow() -> None:
+    after_own = dataclasses.replace(HONEST, follows="k", lead_us=50.0)
+    after_anchor = dataclasses.replace(HONEST, follows="anchor", lead_us=90.0)
+    hooked = dataclasses.replace(HONEST, lead_us=900.0)
+    assert leads_us([after_own, after_own, after_anchor, hooked], "k") == {"k": 50.0, "anchor": 90.0}
+    assert leads_us([after_own], "other") == {}
+
+
+def test_calls_with_something_to_judge_between_them_do_not_follow_each_other() -> None:
+    device = Stamping()
+    sampler = Sampler(device)  # type: ignore[arg-type]
+    sampler.tail_marks = sampler.spare_marks = 0
+    plain = Slot("k", 0, device.nothing)
+    judged = Slot("k", 0, device.nothing, before=device.idle, after=device.idle)
+    samples = sampler.run([plain, plain, judged, plain, plain])
+    assert [s.follows for s in samples] == [None, "k", None, None, "k"]
+    assert samples[1].lead_us == samples[4].lead_us
+
+
 def test_a_tag_of_many_stamps_is_the_tag_of_each() -> None:
     times, places = np.array([5, 2**63 + 1], dtype=np.uint64), np.array([0, 1], dtype=np.uint64)
     tags = mixing.pad(7, times, places, mixing.STAMPS)
@@ -148,12 +167,14 @@ def test_stamps_on_a_gpu_agree_with_events_and_show_when_they_were_changed() -> 
     device = CudaDevice(0)
     device.compile()
     assert device._stamps is not None
+    device.hold(2_000.0)
     device.stamp(first=True)
     device.stamp()
     start = device.mark()
     torch.cuda._sleep(1_000_000)
     end = device.mark()
     device.stamp()
+    device.resume()
     opened, before, after = device.stamps_us()
     assert opened == 0.0
     assert before is not None

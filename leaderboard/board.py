@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,8 @@ from kbench.benchmark.surrogates.forecasts import ForecastTable, align
 from kbench.benchmark.tasks.build import build_questions
 from kbench.benchmark.tasks.few_shot import with_shots
 from kbench.benchmark.tasks.versions import benchmark_of
-from kbench.leaderboard.scoring.cache import ResultsCache
 from kbench.leaderboard.scoring.flags import flags
-from kbench.leaderboard.scoring.results import Results, entry_id
+from kbench.leaderboard.scoring.results import Results, cached_results, entry_id
 from kbench.leaderboard.scoring.score import Limits, score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
 from kbench.leaderboard.submission.check import Checked, check
@@ -96,13 +95,6 @@ def expected_of(questions: Questions, whole: Questions | None = None) -> Expecte
     return Expected(questions.dataset, ids, pairs, others, published_releases())
 
 
-def asked_of(questions: Questions, dataset: str | Tables | None, labels: Path | None) -> Expected:
-    """What a submission must answer, with the rest of the split read from the corpus where a part of it is scored."""
-    if (questions.subset is None and not questions.shots) or labels is not None:
-        return expected_of(questions)
-    return expected_of(questions, load_questions(dataset, None, questions.split))
-
-
 def submission_paths(given: Sequence[Path]) -> list[Path]:
     """The submissions named; a folder of submissions stands for everything in it.
 
@@ -128,7 +120,9 @@ def check_all(paths: Sequence[Path], expected: Expected | None) -> dict[str, Che
             owner = owners.setdefault(entry_id(one.submission), str(path))
             if owner != str(path):
                 fix = f"{owner} has the same name and version; choose another name or raise the version"
-                flaw = Flaw(METADATA_FILE, "name and version", shown(_name(one)), fix)
+                flaw = Flaw(
+                    METADATA_FILE, "name and version", shown(f"{one.submission.name} {one.submission.version}"), fix
+                )
                 one = dataclasses.replace(one, flaws=(*one.flaws, flaw))
         outcomes[str(path)] = one
     return outcomes
@@ -207,39 +201,6 @@ def score_all(
     return score_entries(read_entries(paths, questions, refuse, expected), questions, settings, tell)
 
 
-def score_parts(
-    questions: Questions,
-    corpus: Tables,
-    tell: Callable[[str], None],
-    refuse: Callable[[str], None],
-    cache: Path | None = None,
-) -> Iterator[tuple[Questions, list[Results]]]:
-    """Shipped entries that answer a part of the split alone, scored on it: their figures are those of a slice.
-
-    Args:
-        questions: of the whole split.
-        corpus: the one they came from, as the benchmark asks it.
-        tell: called with each entry's name before it is scored.
-        refuse: told why a submission is left out.
-        cache: folder that keeps results.
-
-    Yields:
-        each part that has such entries, and what they score.
-    """
-    for subset, shots in PARTS if questions.benchmark is not None else ():
-        part = load_questions(corpus, None, questions.split, subset=subset, shots=shots)
-        if (folder := own_folder(part)).is_dir():
-            entries = read_entries([folder], part, refuse, expected_of(part, questions))
-            scored = score_entries(entries, part, tell=tell, cache=cache, sliced=False)
-            yield part, [as_part(result, part_name(part)) for result in scored]
-
-
-def as_part(result: Results, part: str) -> Results:
-    """Results on a part of the split, as a slice of the whole: there are no figures over all queries."""
-    scores = [dataclasses.replace(score, slice=part) for score in result.scores if score.slice == "all"]
-    return dataclasses.replace(result, scores=scores, draws={})
-
-
 def score_entries(
     entries: Sequence[Entry],
     questions: Questions,
@@ -259,22 +220,74 @@ def score_entries(
         sliced: whether to score each slice as well.
     """
     settings = settings or BootstrapSettings()
-    kept = None if cache is None else ResultsCache(cache, questions, settings, sliced)
     limits = Limits(questions, settings)
+    key = (questions.fingerprint, str(settings.resamples), str(settings.seed), "sliced" if sliced else "whole")
 
     def score(entry: Entry) -> Results:
         tell(entry.name)
         return score_submission(entry.submission, entry.checked.forecasts, questions, settings, limits, sliced)
 
-    scored: list[Results] = []
+    results: list[Results] = []
     for entry in entries:
-        result = score(entry) if kept is None else kept.results(entry.checked.digest, functools.partial(score, entry))
+        again = functools.partial(score, entry)
+        result = again() if cache is None else cached_results(cache, (entry.checked.digest, *key), again)
         others = {other.name: other.table for other in entries if other is not entry}
-        found = flags(entry.submission, entry.table, questions, others, result.scores)
-        scored.append(dataclasses.replace(result, flags=found))
-    return scored
+        raised = flags(entry.submission, entry.table, questions, others, result.scores)
+        results.append(dataclasses.replace(result, flags=raised))
+    return results
 
 
-def _name(checked: Checked) -> str:
-    assert checked.submission is not None
-    return f"{checked.submission.name} {checked.submission.version}"
+@dataclasses.dataclass(frozen=True, slots=True)
+class Board:
+    """What the site is built from."""
+
+    questions: Questions
+    """Of the whole split."""
+    entries: Sequence[Entry]
+    """That answer the whole split."""
+    parts: Sequence[Questions]
+    """Parts of the split that have entries of their own."""
+    results: Sequence[Results]
+    """Of the entries, and of those of the parts."""
+
+
+def score_board(
+    corpus: Tables | None,
+    labels: Path | None,
+    submissions: Path | None,
+    cache: Path,
+    tell: Callable[[str], None],
+    refuse: Callable[[str], None],
+) -> Board:
+    """Score every entry of a board.
+
+    Args:
+        corpus: what was asked about, as the benchmark asks it; None where the labels are private.
+        labels: private labels instead.
+        submissions: folder of submissions; with none the shipped ones, those that answer a part of the split too.
+        cache: folder that keeps results.
+        tell: called with each entry's name before it is scored.
+        refuse: told why a submission is left out.
+    """
+    questions = load_questions(corpus, labels)
+    paths = shipped(questions) if submissions is None else [submissions]
+    entries = read_entries(paths, questions, refuse)
+    # Private labels are not part of the questions' fingerprint, so their scores are not kept.
+    results = score_entries(entries, questions, tell=tell, cache=cache if labels is None else None)
+    parts: list[Questions] = []
+    for subset, shots in (
+        PARTS if corpus is not None and submissions is None and questions.benchmark is not None else ()
+    ):
+        part = load_questions(corpus, None, questions.split, subset=subset, shots=shots)
+        if (folder := own_folder(part)).is_dir():
+            parts.append(part)
+            of_part = read_entries([folder], part, refuse, expected_of(part, questions))
+            scored = score_entries(of_part, part, tell=tell, cache=cache, sliced=False)
+            results += [as_part(result, part_name(part)) for result in scored]
+    return Board(questions, entries, parts, results)
+
+
+def as_part(result: Results, part: str) -> Results:
+    """Results on a part of the split, as a slice of the whole: there are no figures over all queries."""
+    scores = [dataclasses.replace(score, slice=part) for score in result.scores if score.slice == "all"]
+    return dataclasses.replace(result, scores=scores, draws={})

@@ -8,16 +8,20 @@ between two sixth decimals, as a share of 128 rows can, would otherwise fall to 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gzip
+import hashlib
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.loaders.storage.atomic import replace_together
+import kbench
+from kbench.loaders.storage.atomic import replace_together, write_atomically
 from kbench.schemas import DataError, Score, Submission, UserError, from_dict, to_dict
+from kbench.schemas.ids import content_hash
 
 VERSION = "1.0.0"
 DECIMALS = 6
@@ -179,3 +183,59 @@ def summary(result: Results) -> str:
             parts.append(f"{metric.label} {metric.text(whole)}{beside}")
     flagged = f"  flags: {'; '.join(result.flags)}" if result.flags else ""
     return f"{result.submission.name} {result.submission.version}: {', '.join(parts)}{flagged}"
+
+
+def hub_rows(result: Results, dataset_id: str, revision: str | None = None) -> list[dict[str, Any]]:
+    """An entry's results as the Hugging Face Hub reads them: the rows of a model repository's .eval_results file.
+
+    Args:
+        result: the scored entry.
+        dataset_id: the dataset on the Hub.
+        revision: Git commit of the dataset there, when known; the fingerprint in the notes names its content.
+    """
+    from kbench.benchmark.metrics.metric import Shown
+    from kbench.benchmark.metrics.registry import of_track
+    from kbench.loaders.card.eval_tasks import TASKS
+
+    rows = []
+    for track in TASKS:
+        # The Hub shows one value per task, and higher ones as better.
+        metric = next(one.name for one in of_track(track) if one.shown is Shown.BOARD and one.sign > 0)
+        value = result.value(track, metric)
+        if value is not None:
+            notes = f"{metric}; kbench {result.kbench}, content {result.dataset_fingerprint}, seed {result.seed}"
+            dataset = {"id": dataset_id, "task_id": track} | ({} if revision is None else {"revision": revision})
+            date = result.submission.created_at[:10]
+            rows.append({"dataset": dataset, "value": round(value, 6), "date": date, "notes": notes})
+    return rows
+
+
+def cached_results(folder: Path, key: Sequence[str], score: Callable[[], Results]) -> Results:
+    """The kept results of a submission, or newly made ones.
+
+    Args:
+        folder: keeps one file per entry and state of everything that its scores depend on; made when it is needed.
+        key: digest of the submission's files, the questions and the settings.
+        score: makes the results where none are kept.
+    """
+    path = folder / f"{content_hash('results', *key, _code_digest())}.json"
+    if path.is_file():
+        try:
+            return read_results(path)
+        except DataError:
+            path.unlink()
+    result = score()
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, results_text(result))
+    return result
+
+
+@functools.cache
+def _code_digest() -> str:
+    """Digest of all code that decides a score."""
+    package = Path(kbench.__file__).parent
+    digest = hashlib.sha256(kbench.__version__.encode())
+    for part in ("schemas", "benchmark/metrics", "benchmark/scoring", "benchmark/tasks", "leaderboard/scoring"):
+        for path in sorted((package / part).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -13,7 +13,7 @@ from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.answers import Answers
 from kbench.leaderboard.site.kernels import corpus_files
 from kbench.leaderboard.site.page import COLUMNS, PREVIEW, page_data, render_page
-from kbench.leaderboard.site.shards import compact, shard
+from kbench.leaderboard.site.shards import CHECK_SHARD, compact, shard
 from kbench.loaders.storage.atomic import replace_together
 from kbench.schemas import UserError
 
@@ -73,6 +73,7 @@ def build(
         entry["scores"] = {key: entry["scores"].get(key, []) for key in ("all", entry["part"]) if key}
         del entry["curves"]
     files["data/scores.js"] = shard("scores", {entry["id"]: entry["scores"] for entry in data["entries"]})
+    files[f"data/{CHECK_SHARD}.js"] = shard(CHECK_SHARD, False)
     files["data/leaderboard.json"] = compact(data).encode()
     files[PREVIEW.name] = PREVIEW.read_bytes()
     preview = PREVIEW.name if address is None else f"{address.rstrip('/')}/{PREVIEW.name}"

@@ -13,7 +13,7 @@ from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.leaderboard.board import part_name
 from kbench.leaderboard.scoring.results import read_all_results
 from kbench.leaderboard.scoring.score import slice_masks
-from kbench.leaderboard.season.record import FILE, read_season
+from kbench.leaderboard.season import FILE, read_season
 from kbench.schemas import bins
 
 if TYPE_CHECKING:

@@ -30,13 +30,17 @@ def write_queries(questions: Questions, folder: Path) -> list[Path]:
 
     written: dict[str, bytes] = {}
     gpu = gpu_of(questions)
-    for track in questions.tracks:
-        rows = [to_dict(questions.queries[at]) for at in questions.asked(track).tolist()]
+    for track, queries in queries_by_track(questions).items():
         facts = {"track": track} | {name: getattr(questions, name) for name in SET_FACTS} | {"gpu": gpu}
-        table = pa.Table.from_pylist(rows, schema=arrow_schema(Query))
+        table = pa.Table.from_pylist([to_dict(query) for query in queries], schema=arrow_schema(Query))
         written[f"{track}.parquet"] = _packed(table.replace_schema_metadata({KEY: json.dumps(facts)}))
     replace_together(folder, written)
     return [folder / name for name in written]
+
+
+def queries_by_track(questions: Questions) -> dict[str, list[Query]]:
+    """Each track's queries, in the order of its file."""
+    return {track: [questions.queries[at] for at in questions.asked(track).tolist()] for track in questions.tracks}
 
 
 def gpu_of(questions: Questions) -> str:

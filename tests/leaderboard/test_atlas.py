@@ -24,7 +24,7 @@ from kbench.cli import cli
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.build import build
 from kbench.leaderboard.site.shards import shard
-from kbench.leaderboard.space.server import SiteServer
+from kbench.leaderboard.space import SiteServer
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import Kernel

@@ -46,7 +46,7 @@ def test_every_built_in_is_a_submission_that_answers_the_shipped_dataset(newest:
     assert {path.name for path in paths} >= set(BASELINES)
     for path in paths:
         checked = check(path, expected_of(newest))
-        assert checked.ok, f"{path.name}: {checked.flaws[0]}; run: kbench leaderboard baselines"
+        assert checked.ok, f"{path.name}: {checked.flaws[0]}; make it again with kbench evaluate"
         assert (path / "forecasts.parquet").stat().st_size < LARGEST_BYTES
 
 

@@ -15,9 +15,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbench.benchmark.problems.registry import known
+from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.leaderboard.cli import leaderboard
-from kbench.leaderboard.season import life, sources
-from kbench.leaderboard.season.record import read_season
+from kbench.leaderboard.season import (
+    KERNELS,
+    UNMEASURED,
+    close_season,
+    enter_season,
+    fresh_kernels,
+    proposed_kernels,
+    read_season,
+)
 from kbench.leaderboard.submission.labels import read_labels, read_queries
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
@@ -54,11 +62,11 @@ def kernel_files(board_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -
 def opened(board_corpus: Path, kernel_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An open season, and beside it submissions for it."""
     seasons = tmp_path_factory.mktemp("seasons")
-    made = run("open", "spring", "--from-folder", kernel_files, seasons=seasons, dataset=board_corpus)
+    made = run("open", seasons / "spring", kernel_files, dataset=board_corpus)
     assert made.exit_code == 0, made.output
     for name in ("prior", "length"):
         out = ("--out", seasons / name)
-        made = run("forecast", "spring", "--surrogate", name, *out, seasons=seasons, dataset=board_corpus)
+        made = run("forecast", seasons / "spring", "--surrogate", name, *out, dataset=board_corpus)
         assert made.exit_code == 0, made.output
     return seasons
 
@@ -68,8 +76,8 @@ def seasons(opened: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(opened, tmp_path / "seasons"))
 
 
-def run(*arguments: object, seasons: Path, dataset: Path | None = None) -> Result:
-    given = [*arguments, "--seasons", seasons, *(() if dataset is None else ("--dataset", dataset))]
+def run(*arguments: object, dataset: Path | None = None) -> Result:
+    given = [*arguments, *(() if dataset is None else ("--dataset", dataset))]
     return CliRunner().invoke(leaderboard, ["season", *map(str, given)])
 
 
@@ -82,10 +90,10 @@ def measured(folder: Path, out: Path, started: datetime.datetime | None = None, 
         "cuda": "13.0", "python": "3.12", "torch": "2.11", "triton": "3.6", "sandbox": "none", "kbench": "0.1.0",
     }  # fmt: skip
     kernels, measurements = [], []
-    for at, row in enumerate(Corpus.open(folder / life.KERNELS).select("kernels").records()):
+    for at, row in enumerate(Corpus.open(folder / KERNELS).select("kernels").records()):
         assert isinstance(row, Kernel)
         failed, time = at % 4 == 3, 10.0 * len(row.source)
-        timed: dict[str, Any] = dict.fromkeys(name for name in sources.UNMEASURED if name[:3] in ("run", "spe"))
+        timed: dict[str, Any] = dict.fromkeys(name for name in UNMEASURED if name[:3] in ("run", "spe"))
         if not failed:
             for name, value in (("runtime", time), ("speedup", 1000 / time)):
                 end = "_us" if name == "runtime" else ""
@@ -109,11 +117,11 @@ def measured(folder: Path, out: Path, started: datetime.datetime | None = None, 
 def test_a_season_opens_takes_entries_and_closes_with_scores(seasons: Path, board_corpus: Path, tmp_path: Path) -> None:
     folder = seasons / "spring"
     for name in ("prior", "length"):
-        entered = run("enter", "spring", seasons / name, "--json", seasons=seasons)
+        entered = run("enter", folder, seasons / name, "--json")
         assert entered.exit_code == 0, entered.output
         assert len(json.loads(entered.output)["digest"]) == 64
     figures = measured(folder, tmp_path / "measured")
-    closed = run("close", "spring", "--measurements", figures, "--resamples", 20, seasons=seasons, dataset=board_corpus)
+    closed = run("close", folder, "--measurements", figures, dataset=board_corpus)
     assert closed.exit_code == 0, closed.output
     assert re.search(r"Skill \S+ \(core \S+\)", closed.output), "core stands beside the whole"
     season = read_season(folder)
@@ -126,9 +134,9 @@ def test_a_season_opens_takes_entries_and_closes_with_scores(seasons: Path, boar
     assert labels.dataset == season.fingerprint
     assert len(labels.pools) == COUNT
     assert labels.pools.valid.sum() == COUNT - COUNT // 4
-    again = run("close", "spring", "--measurements", figures, seasons=seasons, dataset=board_corpus)
+    again = run("close", folder, "--measurements", figures, dataset=board_corpus)
     assert "closed on" in str(again.exception)
-    late = run("enter", "spring", seasons / "prior", seasons=seasons)
+    late = run("enter", folder, seasons / "prior")
     assert "enter the next one" in str(late.exception)
 
 
@@ -161,17 +169,13 @@ def test_an_entry_that_changed_or_never_entered_is_refused_and_the_others_are_sc
 ) -> None:
     folder = seasons / "spring"
     ids = [
-        json.loads(run("enter", "spring", seasons / n, "--json", seasons=seasons).output)["entry_id"]
-        for n in ("prior", "length")
+        json.loads(run("enter", folder, seasons / name, "--json").output)["entry_id"] for name in ("prior", "length")
     ]
     path = folder / "entries" / ids[0] / "submission.json"
     path.write_text(path.read_text("utf-8").replace('"source"', '"source+compiler"'), "utf-8")
     shutil.copytree(folder / "entries" / ids[1], folder / "entries" / "smuggled")
     figures = measured(folder, tmp_path / "measured")
-    closed = run(
-        "close", "spring", "--measurements", figures, "--resamples", 20, "--json", seasons=seasons, dataset=board_corpus
-    )
-    assert closed.exit_code == 1
+    assert run("close", folder, "--measurements", figures, "--json", dataset=board_corpus).exit_code == 1
     closing = read_season(folder).closing
     assert closing is not None
     assert [f"{ids[0]}: its files changed" in closing.refused[0], "smuggled: never" in closing.refused[1]] == [True] * 2
@@ -181,25 +185,26 @@ def test_an_entry_that_changed_or_never_entered_is_refused_and_the_others_are_sc
 def test_an_entry_made_after_measuring_began_is_refused(seasons: Path, board_corpus: Path, tmp_path: Path) -> None:
     folder, dataset = seasons / "spring", Corpus.open(board_corpus)
     opened = datetime.datetime.fromisoformat(read_season(folder).opened_at)
-    life.enter(folder, seasons / "prior", opened + 2 * DAY)
+    enter_season(folder, seasons / "prior", opened + 2 * DAY)
     figures = Corpus.open(measured(folder, tmp_path / "measured", opened + DAY))
-    season, results = life.close(folder, figures, dataset, opened + 3 * DAY)
+    season, results = close_season(folder, figures, dataset, opened + 3 * DAY, BootstrapSettings(resamples=20))
     assert results == []
     assert season.closing is not None
     assert "after measuring began" in season.closing.refused[0]
 
 
 def test_a_name_enters_once(seasons: Path) -> None:
-    assert run("enter", "spring", seasons / "prior", seasons=seasons).exit_code == 0
-    assert "entered unchanged" in str(run("enter", "spring", seasons / "prior", seasons=seasons).exception)
+    folder = seasons / "spring"
+    assert run("enter", folder, seasons / "prior").exit_code == 0
+    assert "entered unchanged" in str(run("enter", folder, seasons / "prior").exception)
     path = seasons / "prior" / "submission.json"
     path.write_text(path.read_text("utf-8").replace('"source"', '"source+compiler"'), "utf-8")
-    assert "with other files" in str(run("enter", "spring", seasons / "prior", seasons=seasons).exception)
-    assert len(read_season(seasons / "spring").entries) == 1
+    assert "with other files" in str(run("enter", folder, seasons / "prior").exception)
+    assert len(read_season(folder).entries) == 1
 
 
 def test_forecasts_of_another_dataset_cannot_enter(seasons: Path, submissions: dict[str, Path]) -> None:
-    outcome = run("enter", "spring", submissions["prior"], seasons=seasons)
+    outcome = run("enter", seasons / "spring", submissions["prior"])
     assert isinstance(outcome.exception, UserError)
     assert "\n" not in str(outcome.exception)
     assert not (seasons / "spring" / "entries").exists()
@@ -221,13 +226,13 @@ def test_measurements_that_prove_nothing_are_refused(
     opened = datetime.datetime.fromisoformat(read_season(folder).opened_at)
     figures = Corpus.open(measured(folder, tmp_path / "measured", opened + days * DAY, **changes))
     with pytest.raises(UserError, match=reason):
-        life.close(folder, figures, Corpus.open(board_corpus), opened + 3 * DAY)
+        close_season(folder, figures, Corpus.open(board_corpus), opened + 3 * DAY)
     assert read_season(folder).closing is None
 
 
 def test_measurements_of_other_kernels_are_refused(seasons: Path, board_corpus: Path) -> None:
     with pytest.raises(UserError, match="were not measured on NVIDIA H200"):
-        life.close(
+        close_season(
             seasons / "spring",
             Corpus.open(board_corpus),
             Corpus.open(board_corpus),
@@ -238,7 +243,7 @@ def test_measurements_of_other_kernels_are_refused(seasons: Path, board_corpus: 
 def test_changed_queries_are_noticed(seasons: Path) -> None:
     (seasons / "spring" / "queries" / "rank.parquet").unlink()
     with pytest.raises(DataError, match="changed after the season opened"):
-        life.enter(seasons / "spring", seasons / "prior", datetime.datetime.now(datetime.UTC))
+        enter_season(seasons / "spring", seasons / "prior", datetime.datetime.now(datetime.UTC))
 
 
 def test_kernels_of_the_dataset_are_refused_by_id_by_structure_and_by_problem(
@@ -247,43 +252,46 @@ def test_kernels_of_the_dataset_are_refused_by_id_by_structure_and_by_problem(
     dataset = Corpus.open(board_corpus)
     [stored, *_] = dataset.table("kernels", split="test").to_pylist()
     [trained, *_] = dataset.table("kernels", split="train").to_pylist()
-    kernel = sources.from_folder(kernel_files, "human", "run")[0]
+    kernel = proposed_kernels(kernel_files, "human", "run")[0]
     assert known()[kernel.problem_id].family == kernel.family
     changes = (
         {"kernel_id": stored["kernel_id"]},
         {"structure_id": stored["structure_id"]},
         {"problem_id": trained["problem_id"]},
     )
-    kept, refused = sources.fresh([kernel, kernel, *(dataclasses.replace(kernel, **c) for c in changes)], dataset)
+    known_ones = [dataclasses.replace(kernel, **change) for change in changes]
+    kept, left_out = fresh_kernels([kernel, kernel, *known_ones], dataset)
     assert kept == [kernel]
     reasons = [
         "is in the dataset",
         "is in the dataset but for names and literals",
         "solves a problem that the dataset trains on, or one near to those",
     ]
-    assert [one.reason for one in refused] == reasons
-    with pytest.raises(UserError, match="3 of 4 kernels are known"):
-        sources.check_fresh(kept, refused, skip=False)
-    sources.check_fresh(kept, refused, skip=True)
-    with pytest.raises(UserError, match="propose other kernels"):
-        sources.check_fresh([], refused, skip=True)
+    assert [reason.split(" ", 4)[4] for reason in left_out] == reasons
+    with pytest.raises(UserError, match="is in the dataset, for one"):
+        fresh_kernels(known_ones, dataset)
 
 
 def test_a_season_opens_from_a_corpus_of_unmeasured_kernels_alone(
     opened: Path, board_corpus: Path, tmp_path: Path
 ) -> None:
-    again = run(
-        "open",
-        "again",
-        "--from-corpus",
-        opened / "spring" / "kernels",
-        "--json",
-        seasons=tmp_path,
-        dataset=board_corpus,
-    )
+    kernels = opened / "spring" / "kernels"
+    again = run("open", tmp_path / "again", kernels, "--json", dataset=board_corpus)
     assert json.loads(again.output)["fingerprint"] == read_season(opened / "spring").fingerprint
-    refused = run("open", "third", "--from-corpus", board_corpus, seasons=tmp_path, dataset=board_corpus)
+    refused = run("open", tmp_path / "third", board_corpus, dataset=board_corpus)
     assert "were measured" in str(refused.exception)
     assert not (tmp_path / "third").exists()
-    twice = run("open", "again", "--from-corpus", opened / "spring" / "kernels", seasons=tmp_path, dataset=board_corpus)
+    twice = run("open", tmp_path / "again", kernels, dataset=board_corpus)
     assert "exists; choose another name" in str(twice.exception)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("forecast", "--surrogate", "prior", "--out", "x"), ("close", "--measurements", "x")]
+)
+def test_a_season_that_is_not_there_is_refused_before_the_dataset_is_read(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Corpus, "open", None)
+    command, *options = arguments
+    assert "no season in" in str(run(command, "never", *options).exception)
+    assert "lower-case letters" in str(run(command, "Never", *options).exception)

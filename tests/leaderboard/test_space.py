@@ -24,8 +24,10 @@ from kbench.benchmark.cli import evaluate
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import SUBMISSIONS, check_all, check_report, expected_of
 from kbench.leaderboard.cli import leaderboard
-from kbench.leaderboard.space import server as space
-from kbench.leaderboard.space.server import MOST_BYTES, SiteServer
+from kbench.leaderboard.site.shards import shard
+from kbench.leaderboard.space import MOST_BYTES, SiteServer
+
+SPACE = SUBMISSIONS.parent / "space"
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +120,7 @@ def test_a_server_without_checks_takes_no_upload(site: Path) -> None:
 
 def test_the_container_s_command_runs_for_a_user_without_a_home(site: Path, tmp_path: Path) -> None:
     """As in the image: nothing beside it but the site, and what the package brings."""
-    text = (Path(space.__file__).parent / "Dockerfile").read_text("utf-8")
+    text = (SPACE / "Dockerfile").read_text("utf-8")
     program, *words = json.loads(next(line for line in text.splitlines() if line.startswith("CMD"))[3:])
     assert program == "kbench"
     arguments = ["0" if word == "7860" else word for word in words]
@@ -131,8 +133,8 @@ def test_the_container_s_command_runs_for_a_user_without_a_home(site: Path, tmp_
         try:
             assert running.stdout is not None
             port = int(json.loads(running.stdout.readline())["address"].rstrip("/").rsplit(":", 1)[1])
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as page:
-                assert space.SHOWN_FORM in page.read()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/data/check.js") as offered:
+                assert offered.read() == shard("check", True)
             assert _post(port, "/check?name=good.zip", {}, good) == (200, {"ok": True, "errors": []})
             assert _post(port, "/check?name=cut.zip", {}, good[:1000])[1]["ok"] is False
         finally:
@@ -140,7 +142,6 @@ def test_the_container_s_command_runs_for_a_user_without_a_home(site: Path, tmp_
 
 
 def test_the_space_s_card_says_how_it_is_run() -> None:
-    folder = Path(space.__file__).parent
-    card = yaml.safe_load((folder / "README.md").read_text("utf-8").split("---")[1])
+    card = yaml.safe_load((SPACE / "README.md").read_text("utf-8").split("---")[1])
     assert card["sdk"] == "docker"
-    assert f'"--port", "{card["app_port"]}", "--check"' in (folder / "Dockerfile").read_text("utf-8")
+    assert f'"--port", "{card["app_port"]}", "--check"' in (SPACE / "Dockerfile").read_text("utf-8")

@@ -81,9 +81,10 @@ function template(id, title) {
   page(title, document.getElementById(id).content.cloneNode(true), id === "dataset" ? scopeNotes() : null);
   if (id === "submit") checkForm();
 }
-// The Space, which checks submissions, serves the page with this form shown.
+// A host that checks submissions, as the Space does, says so in this shard.
 function checkForm() {
   const form = main.querySelector("[data-check]");
+  shard("check").then((offered) => { form.hidden = !offered; }).catch(() => {});
   const input = form.querySelector("input"), outcome = form.querySelector("[role=status]");
   const report = ({ ok, errors }) => outcome.replaceChildren(el("p", {}, ok ? "This submission can be entered." : `${errors.length} problem(s):`), el("ul", {}, ...errors.map((one) => el("li", {}, [one.file, one.field, one.value, one.message].filter(Boolean).join(" · ")))));
   form.querySelector("button").addEventListener("click", async () => {

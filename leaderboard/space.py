@@ -1,4 +1,4 @@
-"""Serve a built site and, where wanted, check uploaded submissions.
+"""Serve a built site and, where wanted, check uploaded submissions: `kbench leaderboard serve`, and the Hub's Space.
 
 An upload is data from anyone: it is bounded before it is read, kept in a folder of its own for as long as its check
 takes, and parsed where every submission is, in a process with limits.
@@ -15,17 +15,16 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from kbench.leaderboard.site.shards import CHECK_SHARD, shard
 from kbench.loaders.storage.scratch import temporary_folder
 
-Report = Mapping[str, Any]
-Checker = Callable[[Path], Report]
+Checker = Callable[[Path], Mapping[str, Any]]
 """Answers {"ok": …, "errors": […]} for an archive."""
 
 ENDINGS = (".zip", ".tar.gz", ".tgz")
 MOST_BYTES = 64 * 2**20
 SECONDS = 60
 """How long a connection may say nothing."""
-HIDDEN_FORM, SHOWN_FORM = b'<div data-check class="card" hidden>', b'<div data-check class="card">'
 
 
 class SiteServer(http.server.ThreadingHTTPServer):
@@ -46,6 +45,14 @@ class SiteServer(http.server.ThreadingHTTPServer):
         self.one_at_a_time = threading.Lock()
         super().__init__(address, _Handler)
 
+    def check_upload(self, content: bytes, ending: str) -> Mapping[str, Any]:
+        """Check an archive; checks wait for each other, so that many uploads take no more memory than one."""
+        assert self.checker is not None
+        with temporary_folder() as folder, self.one_at_a_time:
+            path = folder / f"submission{ending}"
+            path.write_bytes(content)
+            return self.checker(path)
+
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
     server: SiteServer
@@ -55,38 +62,29 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         super().__init__(request, client_address, server, directory=str(server.folder))
 
     def do_GET(self) -> None:
-        """The site; its page with the form where there is a checker."""
-        if self.server.checker is None or urllib.parse.urlsplit(self.path).path not in ("/", "/index.html"):
+        """A file of the site. The one that tells the page whether to show its form is answered here."""
+        if self.server.checker is not None and urllib.parse.urlsplit(self.path).path == f"/data/{CHECK_SHARD}.js":
+            self._send(HTTPStatus.OK, "text/javascript", shard(CHECK_SHARD, True))
+        else:
             super().do_GET()
-            return
-        page = (self.server.folder / "index.html").read_bytes().replace(HIDDEN_FORM, SHOWN_FORM)
-        self._send(HTTPStatus.OK, "text/html; charset=utf-8", page)
 
     def do_POST(self) -> None:
         """An upload to /check?name=FILE, answered as `kbench leaderboard check --json` would."""
         url = urllib.parse.urlsplit(self.path)
-        if self.server.checker is None or url.path != "/check":
-            self._refuse(HTTPStatus.NOT_FOUND, "this server checks nothing; run: kbench leaderboard check FILE")
-            return
         name = urllib.parse.parse_qs(url.query).get("name", [""])[0].lower()
         ending = next((ending for ending in ENDINGS if name.endswith(ending)), None)
         length = self.headers.get("Content-Length", "")
-        if ending is None:
+        if self.server.checker is None or url.path != "/check":
+            self._refuse(HTTPStatus.NOT_FOUND, "this server checks nothing; run: kbench leaderboard check FILE")
+        elif ending is None:
             self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the file must end in {', '.join(ENDINGS)}")
         elif not length.isdecimal():
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "the upload does not say how long it is")
         elif int(length) > MOST_BYTES:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the upload is larger than {MOST_BYTES // 2**20} MiB")
         else:
-            self._check(self.rfile.read(int(length)), ending)
-
-    def _check(self, content: bytes, ending: str) -> None:
-        assert self.server.checker is not None
-        with temporary_folder() as folder, self.server.one_at_a_time:
-            path = folder / f"submission{ending}"
-            path.write_bytes(content)
-            report = self.server.checker(path)
-        self._send(HTTPStatus.OK, "application/json", json.dumps(report).encode())
+            report = self.server.check_upload(self.rfile.read(int(length)), ending)
+            self._send(HTTPStatus.OK, "application/json", json.dumps(report).encode())
 
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
         self.close_connection = True

@@ -1,1 +1,0 @@
-"""The probe: what a set of queries gives away by itself, before any source is read."""

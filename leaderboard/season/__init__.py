@@ -1,1 +1,0 @@
-"""Seasons: forecasts about kernels that nobody has measured yet, frozen before they are."""

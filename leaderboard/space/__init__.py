@@ -1,1 +1,0 @@
-"""A Space for the Hugging Face Hub: the site, and a check of submissions before they are sent."""

@@ -1,33 +1,38 @@
 """Abstract execution: one warp of a function, integers concrete, floats and loaded values unknown.
 
-What a warp does depends on its integers: indices, trip counts, addresses. They follow from the launch and the thread's
-place in it, so they can be computed without a GPU. Divergent branches run both ways until they meet again. A loop whose
-registers change by the same amounts every few turns is not run to its end: the number of turns left is solved from its
-comparisons, and what one period did counts that many times.
+What a warp does depends on its integers: indices, trip counts, addresses. They follow from the launch and the warp's
+place in it, so they can be computed without a GPU. Divergent branches run one side after the other until they meet
+again, as on the machine. Where a branch depends on data, both sides count half; a loop that only data can end is left
+when its other ends do not come.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 
-from kbench.benchmark.work.lanes import COMPARISONS, IDS, WARP, Lanes, chosen, divided, folded, shifted, spread, wrapped
-from kbench.benchmark.work.ptx import Function, Instruction
+from kbench.benchmark.work.arithmetic import compared, joined, result, shuffled, voted
+from kbench.benchmark.work.flow import EXITS, Flow
+from kbench.benchmark.work.lanes import IDS, WARP, Lanes, Mask, chosen, folded, same, shifted, spread, wrapped
+from kbench.benchmark.work.loops import PERIODS, Comparison, Trace, Turn, advanced, periods_left
+from kbench.benchmark.work.memory import SECTOR, Box, Footprint, sectors, wavefronts
+from kbench.benchmark.work.ptx import REGISTER, Function, Instruction
 
 MOST_STEPS = 200_000
-"""Instructions executed before a warp is given up: hostile loops end here."""
-PERIODS = (1, 2, 3, 4, 6, 8)
-"""Turns after which a loop's registers may have changed by equal amounts: pipelines rotate through as many buffers."""
-MOST_TURNS = 1 << 40
-ADDRESS = re.compile(r"\[\s*([%$\w']+)?\s*(?:\+\s*(-?\w+))?\s*[\],]")
-EXITS = frozenset({"ret", "exit", "trap"})
+"""Instructions executed before a warp is given up: endless loops end here."""
+MOST_HALVES = 12
+"""Unknown branches within one another; deeper ones weigh too little to be looked at."""
+PARAMETERS = 0x7000_0000
+"""Where parameters lie, as far as their addresses are asked for: 4 KiB each."""
+ADDRESS = re.compile(r"\[\s*([%$\w']+)?\s*(?:\+\s*(-?(?:0x[0-9a-fA-F]{1,16}|\d{1,18})))?\s*[\],]")
+LITERAL = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,16}|\d{1,20})U?$")
+MEMORY = frozenset({"ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix"})
+SILENT = frozenset({"bar", "barrier", "fence", "membar", "nanosleep", "prefetch", "discard", "setmaxnreg"})
 
 
 class TooLongError(Exception):
@@ -42,40 +47,9 @@ class Place:
     block: tuple[int, int, int]
     block_id: tuple[int, int, int]
     warp: int
-    arguments: Mapping[str, bytes | int]
-    """By parameter name: bytes of a value, or an address."""
+    arguments: Mapping[str, bytes | int | Box]
+    """By parameter name: bytes of a value, an address, or what a tensor map moves at once."""
     cluster: tuple[int, int, int] = (1, 1, 1)
-
-
-@dataclasses.dataclass(slots=True)
-class Trace:
-    """What a warp did."""
-
-    visits: Counter[int] = dataclasses.field(default_factory=Counter)
-    """How often each instruction was issued, by index; fractions where a branch is not known."""
-    sectors: defaultdict[int, float] = dataclasses.field(default_factory=lambda: defaultdict(float))
-    """Sectors of 32 bytes that each global access asked for."""
-    wavefronts: defaultdict[int, float] = dataclasses.field(default_factory=lambda: defaultdict(float))
-    """Turns that each shared access took, bank conflicts included."""
-    unknown_addresses: Counter[int] = dataclasses.field(default_factory=Counter)
-    unknown_branches: Counter[int] = dataclasses.field(default_factory=Counter)
-    steps: int = 0
-
-    def plus(self, period: Trace, before: Trace, times: int) -> None:
-        """Add what happened between two states of this trace, that many times."""
-        for name in ("visits", "sectors", "wavefronts", "unknown_addresses", "unknown_branches"):
-            mine, now, then = (getattr(trace, name) for trace in (self, period, before))
-            for key, value in now.items():
-                more = value - then.get(key, 0)
-                if more:
-                    mine[key] += times * more
-
-    def copy(self) -> Trace:
-        """The state so far."""
-        return Trace(
-            Counter(self.visits), defaultdict(float, self.sectors), defaultdict(float, self.wavefronts),
-            Counter(self.unknown_addresses), Counter(self.unknown_branches), self.steps,
-        )  # fmt: skip
 
 
 @dataclasses.dataclass(slots=True)
@@ -84,517 +58,355 @@ class Path:
 
     at: int
     until: int
-    mask: np.ndarray
+    mask: Mask
     weight: float
-
-
-@dataclasses.dataclass(slots=True)
-class Turn:
-    """The state when a loop's head is reached."""
-
-    registers: dict[str, Lanes]
-    trace: Trace
-    comparisons: dict[int, tuple[Lanes, Lanes, str]]
-
-
-def meeting_points(function: Function) -> list[int]:
-    """For every instruction, where paths that part there meet again: its immediate post-dominator."""
-    code, end = function.code, len(function.code)
-    after: list[tuple[int, ...]] = []
-    for at, one in enumerate(code):
-        if one.name == "bra":
-            target = function.labels.get(one.operands[-1], end)
-            after.append((target,) if one.guard is None else (target, at + 1))
-        elif one.name in EXITS and one.guard is None:
-            after.append((end,))
-        else:
-            after.append((at + 1,))
-    # Post-dominators by depth: the usual two-finger walk over a reverse order, repeated until nothing changes.
-    order = _reverse_order(after, end)
-    rank = {node: number for number, node in enumerate(order)}
-    meet: dict[int, int] = {end: end}
-    changed = True
-    while changed:
-        changed = False
-        for node in order[1:]:
-            known = [n for n in after[node] if n in meet]
-            if not known:
-                continue
-            best = known[0]
-            for other in known[1:]:
-                a, b = best, other
-                while a != b:
-                    while rank[a] > rank[b]:
-                        a = meet[a]
-                    while rank[b] > rank[a]:
-                        b = meet[b]
-                best = a
-            if meet.get(node) != best:
-                meet[node], changed = best, True
-    return [meet.get(at, end) for at in range(end)]
-
-
-def _reverse_order(after: Sequence[tuple[int, ...]], end: int) -> list[int]:
-    before: defaultdict[int, list[int]] = defaultdict(list)
-    for node, nexts in enumerate(after):
-        for one in nexts:
-            before[one].append(node)
-    order: list[int] = []
-    seen = {end}
-    stack: list[tuple[int, Any]] = [(end, iter(before[end]))]
-    while stack:
-        node, rest = stack[-1]
-        for one in rest:
-            if one not in seen:
-                seen.add(one)
-                stack.append((one, iter(before[one])))
-                break
-        else:
-            order.append(node)
-            stack.pop()
-    return order[::-1]
 
 
 class Warp:
     """One warp on its way through a function."""
 
-    def __init__(self, function: Function, place: Place, meets: Sequence[int]) -> None:
-        """Stand at the first instruction."""
-        self.function, self.place, self.meets = function, place, meets
-        self.registers: dict[str, Lanes] = {}
+    def __init__(self, function: Function, flow: Flow, place: Place, footprint: Footprint | None = None) -> None:
+        """Stand at the first instruction; a footprint may be shared with other warps of the block."""
+        self.function, self.flow, self.place = function, flow, place
+        self.footprint = footprint if footprint is not None else Footprint()
         self.trace = Trace()
-        width = math.prod(place.block)
-        first = place.warp * WARP
-        self.alive = first + IDS < width
+        self.registers: dict[str, Lanes] = {}
+        self.alive: Mask = place.warp * WARP + IDS < math.prod(place.block)
         self.turns: defaultdict[int, list[Turn]] = defaultdict(list)
-        self.comparisons: dict[int, tuple[Lanes, Lanes, str]] = {}
+        self.patience: defaultdict[int, int] = defaultdict(int)
+        self.log: list[Comparison] = []
+        self.decided: set[int] = set()
+        """Branches whose outcome was known once."""
+        self.boxes: dict[int, Box] = {}
+        self.symbols: dict[str, int] = dict(function.shared)
+        for number, (name, _) in enumerate(function.parameters):
+            self.symbols[name] = PARAMETERS + (number << 12)
+            held = place.arguments.get(name)
+            if isinstance(held, Box):
+                self.boxes[self.symbols[name]] = held
 
     def run(self) -> Trace:
         """Run to the end.
 
         Raises:
-            TooLongError: it does not come.
+            TooLongError: the end does not come.
         """
-        code, end = self.function.code, len(self.function.code)
-        stack = [Path(0, end, self.alive.copy(), 1.0)]
+        self._run(Path(0, len(self.function.code), self.alive.copy(), 1.0), 0)
+        return self.trace
+
+    def _run(self, start: Path, halves: int) -> None:
+        code, end, trace = self.function.code, len(self.function.code), self.trace
+        stack = [start]
         while stack:
             path = stack[-1]
             if path.at >= end or path.at == path.until or not path.mask.any():
                 stack.pop()
                 continue
-            self.trace.steps += 1
-            if self.trace.steps > MOST_STEPS:
+            trace.steps += 1
+            if trace.steps > MOST_STEPS:
                 raise TooLongError(f"{self.function.name} runs for more than {MOST_STEPS} steps")
             one = code[path.at]
-            self.trace.visits[path.at] += path.weight  # type: ignore[assignment]
+            trace.visits[path.at] += path.weight
+            trace.issued += path.weight
+            trace.uncertain += path.weight if halves else 0.0
             if one.name == "bra":
-                self._branch(one, path, stack)
+                self._branch(one, path, stack, halves)
             elif one.name in EXITS:
                 self._leave(one, path, stack)
             else:
-                if one.guard is None:
-                    self._do(one, path.at, path.mask, path.weight)
-                else:
-                    self._do_guarded(one, path)
+                self._step(one, path)
                 path.at += 1
-        return self.trace
 
     def _guard(self, one: Instruction) -> Lanes:
-        value = self.registers.get(one.guard or "")
-        if value is None or not one.negated:
-            return value
-        return 1 - value
+        if one.guard is None:
+            return 1
+        value = self.registers.get(one.guard)
+        return value if value is None or not one.negated else 1 - value
 
-    def _do_guarded(self, one: Instruction, path: Path) -> None:
+    # Branches.
+
+    def _branch(self, one: Instruction, path: Path, stack: list[Path], halves: int) -> None:
+        at, target = path.at, self.flow.targets.get(path.at, len(self.function.code))
         guard = self._guard(one)
         if guard is None:
-            self._forget(one)
-            if one.name in ("ld", "st", "atom", "red", "cp"):
-                self._do(one, path.at, path.mask, path.weight)
-                self._forget(one)
+            self._unknown_branch(path, target, halves)
             return
-        mask = path.mask & spread(guard).astype(bool)
-        if mask.any():
-            before = {name: self.registers.get(name) for name in self._written(one)}
-            self._do(one, path.at, mask, path.weight)
-            if not (mask == path.mask).all():
-                for name, old in before.items():
-                    self.registers[name] = chosen(mask.astype(np.int64), self.registers.get(name), 0 if old is None else old)
-
-    def _branch(self, one: Instruction, path: Path, stack: list[Path]) -> None:
-        target, following = self.function.labels.get(one.operands[-1], len(self.function.code)), path.at + 1
-        guard: Lanes = 1 if one.guard is None else self._guard(one)
-        if guard is None:
-            self.trace.unknown_branches[path.at] += 1
-            if target <= path.at:
-                # Mostly a wait for another thread's signal: as a rule it has come.
-                path.at = following
-                return
-            meet, path.at = self.meets[path.at], self.meets[path.at]
-            for start in (following, target):
-                if start != meet:
-                    stack.append(Path(start, meet, path.mask.copy(), path.weight / 2.0))
-            return
-        taken = path.mask & spread(guard).astype(bool)
+        if one.guard is not None:
+            self.decided.add(at)
+        taken = path.mask & (spread(guard) != 0)
         if not taken.any():
-            path.at = following
-        elif (taken == path.mask).all():
-            if target <= path.at:
-                self._turn(target, path)
-            path.at = target
-        else:
-            meet = self.meets[path.at]
-            rest = path.mask & ~taken
-            path.at = meet
-            if target <= following - 1:
-                # Lanes that leave a loop wait at its end for those that stay.
+            path.at = at + 1
+            if target <= at:
                 self.turns.pop(target, None)
-            for start, mask in ((following, rest), (target, taken)):
-                if start != meet:
-                    stack.append(Path(start, meet, mask, path.weight))
+        elif (taken == path.mask).all():
+            path.at = target
+            if target <= at:
+                self._turn(target, path)
+        else:
+            # Lanes that leave a loop wait behind it for those that stay.
+            self.turns.pop(target, None)
+            path.at = self.flow.meets[at]
+            for start, mask in ((at + 1, path.mask & ~taken), (target, taken)):
+                if start != path.at:
+                    stack.append(Path(start, path.at, mask, path.weight))
+
+    def _unknown_branch(self, path: Path, target: int, halves: int) -> None:
+        at, meet = path.at, self.flow.meets[path.at]
+        loop = self.flow.left_loop(at)
+        if loop is not None:
+            (self.trace.waits if loop.waits else self.trace.unknown_branches)[at] += path.weight
+            inside, outside = (target, at + 1) if loop.holds(target) else (at + 1, target)
+            others = loop.exits - {at}
+            stay = bool(others & self.decided) or (self.trace.visits[at] < 2 and bool(others))
+            path.at = inside if stay else outside
+            if stay and inside <= at:
+                self._turn(inside, path)
+            return
+        self.trace.unknown_branches[at] += path.weight
+        path.at = meet
+        if halves >= MOST_HALVES:
+            return
+        before = dict(self.registers)
+        self._run(Path(at + 1, meet, path.mask.copy(), path.weight / 2), halves + 1)
+        first, self.registers = self.registers, before
+        self._run(Path(target, meet, path.mask.copy(), path.weight / 2), halves + 1)
+        for name, value in first.items():
+            if name not in self.registers:
+                self.registers[name] = value
+            elif not same(self.registers[name], value):
+                self.registers[name] = None
 
     def _leave(self, one: Instruction, path: Path, stack: list[Path]) -> None:
-        guard: Lanes = 1 if one.guard is None else self._guard(one)
+        guard = self._guard(one)
+        path.at += 1
         if guard is None:
-            self.trace.unknown_branches[path.at] += 1
-            path.at += 1
+            self.trace.unknown_branches[path.at - 1] += path.weight
             return
-        gone = path.mask & spread(guard).astype(bool)
+        gone = path.mask & (spread(guard) != 0)
+        if path.weight == 1.0:
+            self.alive = self.alive & ~gone
         for other in stack:
             other.mask = other.mask & ~gone
-        path.at += 1
 
     def _turn(self, head: int, path: Path) -> None:
-        """Note the state at a loop's head, and leave out the turns that repeat."""
-        turns = self.turns[head]
-        turns.append(Turn(dict(self.registers), self.trace.copy(), self.comparisons))
-        self.comparisons = {}
+        """Note the state at a loop's head, and leave out the turns that repeat.
+
+        A loop in which nothing repeats is looked at again when it has run twice as long.
+        """
+        if self.trace.steps < self.patience[head]:
+            return
+        turns, carried = self.turns[head], self.flow.carried.get(head, frozenset())
+        turns.append(Turn(dict(self.registers), self.trace.copy(), len(self.log)))
+        full = len(turns) > 2 * PERIODS[-1] + 1
         for period in PERIODS:
-            if len(turns) > 2 * period and (count := self._periods_left(turns, period)) > 0:
-                last, before = turns[-1], turns[-1 - period]
-                for name, value in last.registers.items():
-                    old = before.registers.get(name)
-                    if value is not None and old is not None:
-                        self.registers[name] = _advanced(value, old, count)
-                self.trace.plus(last.trace, before.trace, count)
+            if len(turns) <= 2 * period:
+                break
+            count = periods_left(turns, period, carried, self.log, path.mask, strict=not full)
+            if count > 0:
+                last, before, first = turns[-1], turns[-1 - period], turns[-1 - 2 * period]
+                self.registers = advanced(last, before, first, count, carried)
+                self.trace.repeat(before.trace, count)
                 turns.clear()
                 return
-        if len(turns) > 2 * PERIODS[-1] + 1:
-            turns.pop(0)
+        if full:
+            turns.clear()
+            self.patience[head] = 2 * self.trace.steps
 
-    def _periods_left(self, turns: Sequence[Turn], period: int) -> int:
-        """How many whole periods a loop still has that are like its last ones; 0 when they differ."""
-        last, middle, first = turns[-1], turns[-1 - period], turns[-1 - 2 * period]
-        for name, value in last.registers.items():
-            a, b = middle.registers.get(name), first.registers.get(name)
-            if (value is None) != (a is None) or (a is None) != (b is None and name in first.registers):
-                if value is not None or a is not None:
-                    return 0
-                continue
-            if value is not None and a is not None and b is not None and not _affine(value, a, b):
-                return 0
-        left = MOST_TURNS
-        for step in range(period):
-            now, then = turns[-1 - step].comparisons, turns[-1 - step - period].comparisons
-            if now.keys() != then.keys():
-                return 0
-            for at, (a, b, relation) in now.items():
-                left = min(left, _turns_until_change(a, b, then[at][0], then[at][1], relation))
-        # Two periods are run as they are, so that the end comes as it comes.
-        return max(0, left - 2) if left < MOST_TURNS else 0
+    # Instructions.
 
-    def _written(self, one: Instruction) -> list[str]:
-        if one.name in ("st", "red", "bar", "cp") or not one.operands:
-            return []
-        return [name for name in re.findall(r"[%$\w']+", one.operands[0]) if not name.isdigit()]
+    def _step(self, one: Instruction, path: Path) -> None:
+        guard = self._guard(one)
+        if guard is None:
+            if one.name in MEMORY:
+                self._memory(one, path.at, path.mask, path.weight)
+            for name in one.writes:
+                self.registers[name] = None
+            return
+        mask = path.mask if isinstance(guard, int) and guard else path.mask & (spread(guard) != 0)
+        if not mask.any():
+            return
+        if one.name in MEMORY:
+            values = self._memory(one, path.at, mask, path.weight)
+        elif not one.writes or one.name in SILENT:
+            return
+        else:
+            values = self._results(one, path.at, mask)
+        whole = bool((mask == self.alive).all())
+        for name, value in zip(one.writes, values, strict=False):
+            old = self.registers.get(name)
+            self.registers[name] = value if whole or old is None else chosen(mask.astype(int), value, old)
 
-    def _forget(self, one: Instruction) -> None:
-        for name in self._written(one):
-            self.registers[name] = None
+    def _results(self, one: Instruction, at: int, mask: Mask) -> list[Lanes]:
+        """What an instruction writes, for each of its destinations."""
+        name, unknown = one.name, [None] * len(one.writes)
+        if name == "setp":
+            return self._compare(one, at)
+        if name == "mbarrier":
+            # A wait ends when the signal comes; waiting costs time but no work.
+            return [1] if "try_wait" in one.parts or "test_wait" in one.parts else list(unknown)
+        if name == "elect":
+            elected = folded(np.equal(IDS, mask.argmax()).astype(int))
+            return [int(mask.argmax()), elected] if len(one.writes) > 1 else [elected]
+        if name == "activemask":
+            return [voted("ballot", 1, mask)]
+        if name == "vote" and len(one.operands) > 1:
+            mode = next((part for part in one.parts if part in ("any", "all", "ballot")), "")
+            return [voted(mode, self._predicate(one.operands[1]), mask) if mode else None]
+        if name == "shfl" and len(one.operands) >= 4:
+            mode = next((part for part in one.parts if part in ("up", "down", "bfly", "idx")), "idx")
+            return [shuffled(mode, *(self._value(operand) for operand in one.operands[1:4])), None]
+        if len(one.writes) == 1:
+            if name == "mov" and len(one.operands) > 1 and one.operands[1][0] == "{":
+                return [self._packed(one.operands[1], one.type)]
+            return [result(one, [self._predicate(operand) for operand in one.operands[1:]])]
+        if name == "mov" and len(one.operands) == 2:
+            whole = self._value(one.operands[1])
+            bits = (64 if one.type.endswith("64") else 32) // len(one.writes)
+            if whole is not None and bits:
+                parts = (shifted(whole, n * bits, left=False, bits=64) for n in range(len(one.writes)))
+                return [wrapped(part, f"u{bits}") for part in parts]
+        return list(unknown)
+
+    def _compare(self, one: Instruction, at: int) -> list[Lanes]:
+        kind = one.type
+        if len(one.operands) < 3 or not one.parts:
+            return [None, None]
+        outcome: Lanes = None
+        if kind[:1] in "sub" and kind[:2] != "bf":
+            signed = kind if kind[:1] in "su" else "u" + kind[1:]
+            a, b = (wrapped(self._value(operand), signed) for operand in one.operands[1:3])
+            self.log.append(Comparison(at, a, b, one.parts[0]))
+            outcome = compared(one, a, b)
+        if len(one.operands) == 4:
+            how = one.parts[1] if len(one.parts) > 2 else "and"
+            outcome = joined(how, outcome, self._predicate(one.operands[3]))
+        return [outcome, None if outcome is None else 1 - outcome]
+
+    def _packed(self, operand: str, kind: str) -> Lanes:
+        """Several registers as one wide one, the first lowest."""
+        parts = [self._value(name) for name in REGISTER.findall(operand)]
+        if not parts or any(part is None for part in parts):
+            return None
+        bits = int(kind[1:] if kind[1:].isdigit() else 64) // len(parts)
+        total: int | Lanes = 0
+        for number, part in enumerate(parts):
+            low = wrapped(part, f"u{bits}")
+            total = total | (low << number * bits)  # type: ignore[operator]
+        return wrapped(total, kind)
+
+    # Operands.
+
+    def _predicate(self, operand: str) -> Lanes:
+        value = self._value(operand.lstrip("!"))
+        return value if value is None or operand[0] != "!" else 1 - value
 
     def _value(self, operand: str) -> Lanes:
         if operand in self.registers:
             return self.registers[operand]
-        if operand[0] == "%":
+        if operand[:1] == "%":
             return self._special(operand)
-        if operand[:2] in ("0f", "0d", "0F", "0D"):
-            return None
-        if operand in self.function.shared:
-            return self.function.shared[operand]
-        try:
-            return int(operand.rstrip("U"), 0)
-        except ValueError:
-            return self.place.arguments.get(operand) if isinstance(self.place.arguments.get(operand), int) else None  # type: ignore[return-value]
+        if LITERAL.match(operand):
+            return wrapped(int(operand.rstrip("U"), 16 if "x" in operand.lower() else 10), "s64")
+        return self.symbols.get(operand.partition("+")[0])
 
     def _special(self, name: str) -> Lanes:
-        place = self.place
-        axis = "xyz".find(name[-1]) if "." in name else -1
-        thread = place.warp * WARP + IDS
-        x, y, _ = place.block
+        place, axis = self.place, "xyz".find(name[-1])
         if name.startswith("%tid."):
+            x, y, _ = place.block
+            thread = place.warp * WARP + IDS
             return folded((thread % x, thread // x % y, thread // (x * y))[axis])
-        if name.startswith("%ntid."):
-            return place.block[axis]
-        if name.startswith("%ctaid."):
-            return place.block_id[axis]
-        if name.startswith("%nctaid."):
-            return place.grid[axis]
-        if name.startswith("%cluster_ctaid."):
-            return place.block_id[axis] % place.cluster[axis]
-        if name.startswith("%cluster_nctaid."):
-            return place.cluster[axis]
-        if name.startswith("%clusterid."):
-            return place.block_id[axis] // place.cluster[axis]
-        if name == "%cluster_ctarank":
-            rank = [place.block_id[n] % place.cluster[n] for n in range(3)]
-            return rank[0] + place.cluster[0] * (rank[1] + place.cluster[1] * rank[2])
-        return {"%laneid": IDS, "%warpid": place.warp, "%lanemask_lt": (1 << IDS) - 1}.get(name)
+        inside = [i % c for i, c in zip(place.block_id, place.cluster, strict=True)]
+        simple: dict[str, Lanes] = {
+            "%ntid": place.block[axis],
+            "%ctaid": place.block_id[axis],
+            "%nctaid": place.grid[axis],
+            "%cluster_ctaid": inside[axis],
+            "%cluster_nctaid": place.cluster[axis],
+            "%clusterid": place.block_id[axis] // place.cluster[axis],
+            "%nclusterid": -(-place.grid[axis] // place.cluster[axis]),
+            "%cluster_ctarank": inside[0] + place.cluster[0] * (inside[1] + place.cluster[1] * inside[2]),
+            "%cluster_nctarank": math.prod(place.cluster),
+            "%laneid": IDS,
+            "%warpid": place.warp,
+            "%lanemask_lt": (1 << IDS) - 1,
+            "%lanemask_le": (2 << IDS) - 1,
+            "%lanemask_eq": 1 << IDS,
+        }
+        return simple.get(name.partition(".")[0])
 
-    def _do(self, one: Instruction, at: int, mask: np.ndarray, weight: float) -> None:
-        if one.name in ("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "ldu"):
-            self._memory(one, at, mask, weight)
-            return
-        if not one.operands or one.name in ("bar", "barrier", "mbarrier", "fence", "membar", "nanosleep"):
-            if one.name == "mbarrier":
-                self._forget(one)
-            return
-        if one.name == "setp":
-            self._compare(one, at)
-            return
-        names = self._written(one)
-        if len(names) == 1:
-            self.registers[names[0]] = self._result(one)
-        else:
-            self._several(one, names)
+    # Memory.
 
-    def _several(self, one: Instruction, names: Sequence[str]) -> None:
-        """Instructions with more than one destination: unpacking moves, elections."""
-        self._forget(one)
-        if one.name == "mov" and len(one.operands) == 2:
-            whole = self._value(one.operands[1])
-            bits = 64 // len(names) if one.type in ("b64", "u64", "s64") else 32 // len(names)
-            for number, name in enumerate(names):
-                self.registers[name] = None if whole is None else wrapped(shifted(whole, number * bits, left=False, bits=64), f"u{bits}")
-        elif one.name == "elect":
-            self.registers[names[-1]] = folded((IDS == 0).astype(np.int64))
-
-    def _compare(self, one: Instruction, at: int) -> None:
-        relation, kind = one.parts[0], one.type
-        targets = one.operands[0].split("|")
-        if kind[:1] == "f" or kind[:2] == "bf":
-            outcome: Lanes = None
-        else:
-            signed = kind if kind[0] in "su" else "u" + kind[1:]
-            a, b = (wrapped(self._value(operand), signed) for operand in one.operands[1:3])
-            self.comparisons[at] = (a, b, relation)
-            outcome = None
-            if a is not None and b is not None and relation in COMPARISONS:
-                if kind in ("u64", "b64") and relation not in ("eq", "ne"):
-                    a, b = (np.asarray(spread(v)).view(np.uint64) for v in (a, b))
-                outcome = folded(np.asarray(COMPARISONS[relation](spread(a) if not isinstance(a, np.ndarray) else a, spread(b) if not isinstance(b, np.ndarray) else b)).astype(np.int64))
-        if len(one.operands) == 4 and outcome is not None:
-            other = one.operands[3]
-            extra = self._value(other.lstrip("!"))
-            extra = extra if extra is None or not other.startswith("!") else 1 - extra
-            joined = one.parts[1] if len(one.parts) > 2 else "and"
-            outcome = None if extra is None else (outcome & extra if joined == "and" else outcome | extra if joined == "or" else outcome ^ extra)
-        self.registers[targets[0]] = outcome
-        if len(targets) > 1:
-            self.registers[targets[1]] = None if outcome is None else 1 - outcome
-
-    def _result(self, one: Instruction) -> Lanes:
-        name, kind, operands = one.name, one.type, one.operands[1:]
-        if kind[:1] == "f" or kind.startswith("bf") or name in UNKNOWN_RESULTS:
-            if name == "mov" and operands:
-                return self._value(operands[0])
-            return None
-        values = [self._value(operand) for operand in operands if operand[0] not in "{["]
-        if name == "mov" and operands and operands[0][0] == "{":
-            return self._packed(operands[0], kind)
-        if name == "selp":
-            return chosen(values[2], values[0], values[1]) if len(values) == 3 else None
-        if any(value is None for value in values) or not values:
-            return self._partly_known(name, values)
-        return wrapped(_arithmetic(name, one.parts, kind, values), _result_kind(name, one.parts, kind))
-
-    def _partly_known(self, name: str, values: Sequence[Lanes]) -> Lanes:
-        """What no unknown operand can change: anding or multiplying with zero."""
-        return 0 if name in ("and", "mul") and any(isinstance(v, int) and v == 0 for v in values) else None
-
-    def _packed(self, operand: str, kind: str) -> Lanes:
-        parts = [self._value(name) for name in re.findall(r"[%$\w']+", operand)]
-        if any(part is None for part in parts):
-            return None
-        bits = int(kind[1:] or 64) // len(parts)
-        total: Lanes = 0
-        for number, part in enumerate(parts):
-            total = total + (wrapped(part, f"u{bits}") << number * bits)  # type: ignore[operator]
-        return wrapped(total, kind)
-
-    def _memory(self, one: Instruction, at: int, mask: np.ndarray, weight: float) -> None:
-        where = next((operand for operand in one.operands if operand.startswith("[")), None)
+    def _memory(self, one: Instruction, at: int, mask: Mask, weight: float) -> list[Lanes]:
+        """Count an access; what a load of a parameter brings is known."""
+        places = [operand for operand in one.operands if operand[0] == "["]
         spaces = {part.partition("::")[0] for part in one.parts}
-        if one.name == "ld" and "param" in spaces and where is not None:
-            self._load_parameter(one, where)
-            return
-        if one.name in ("ld", "ldu", "atom", "ldmatrix"):
-            self._forget(one)
-        if where is None or spaces & {"param", "local", "const"} or "bulk" in spaces:
-            return
+        unknown: list[Lanes] = [None] * len(one.writes)
+        if not places or spaces & {"local", "const"}:
+            return unknown
+        if "param" in spaces:
+            return self._parameter(one, places[0]) if one.name == "ld" else unknown
         if one.name == "cp":
-            if "async" not in spaces or "shared" not in spaces:
-                return
-            where = [operand for operand in one.operands if operand.startswith("[")][-1]
-            spaces = {"global"}
-        address = self._address(where)
-        shared = "shared" in spaces or one.name in ("ldmatrix", "stmatrix")
-        if address is None:
-            self.trace.unknown_addresses[at] += 1
-            wide = self._copied_bytes(one)
-            (self.trace.wavefronts if shared else self.trace.sectors)[at] += weight * max(1.0, mask.sum() * wide / (128 if shared else 32))
-        elif shared:
-            self.trace.wavefronts[at] += weight * _wavefronts(spread(address)[mask], self._copied_bytes(one), one.name)
+            if "bulk" in spaces:
+                self.trace.copied[at] += weight * self._bulk_bytes(one, places) * int(mask.sum())
+                return unknown
+            if len(places) < 2:
+                return unknown
+            self._shared(at, self._address(places[0]), self._width(one), mask, weight)
+        where, nbytes = self._address(places[-1] if one.name == "cp" else places[0]), self._width(one)
+        if one.name != "cp" and ("shared" in spaces or one.name in ("ldmatrix", "stmatrix")):
+            if one.name in ("ldmatrix", "stmatrix"):
+                matrices = next((int(part[1:]) for part in one.parts if part in ("x1", "x2", "x4")), 1)
+                mask = mask & np.less(IDS, 8 * matrices)
+            self._shared(at, where, nbytes, mask, weight)
+            return unknown
+        if where is None:
+            self.trace.unknown_addresses[at] += weight
+            count = max(1.0, float(mask.sum()) * nbytes / SECTOR)
+            self.trace.sectors[at] += weight * count
+            self.trace.fresh[at] += weight * count
         else:
-            self.trace.sectors[at] += weight * _sectors(spread(address)[mask], self._copied_bytes(one))
+            request = sectors(spread(where)[mask], nbytes)
+            self.trace.sectors[at] += weight * len(request)
+            cached = one.name in ("ld", "ldu") or (one.name == "cp" and "ca" in one.parts)
+            self.trace.fresh[at] += weight * (self.footprint.fresh(request) if cached else len(request))
+        return unknown
 
-    def _copied_bytes(self, one: Instruction) -> int:
+    def _shared(self, at: int, where: Lanes, nbytes: int, mask: Mask, weight: float) -> None:
+        if where is None:
+            self.trace.unknown_addresses[at] += weight
+            self.trace.wavefronts[at] += weight * max(1.0, float(mask.sum()) * nbytes / 128)
+        else:
+            self.trace.wavefronts[at] += weight * wavefronts(spread(where)[mask], nbytes)
+
+    def _width(self, one: Instruction) -> int:
         if one.name == "cp":
-            return int(self._value(one.operands[2]) or 16) if len(one.operands) > 2 else 16  # type: ignore[arg-type]
+            size = self._value(one.operands[2]) if len(one.operands) > 2 else 16
+            return size if isinstance(size, int) and 0 < size <= 16 else 16
         return 16 if one.name in ("ldmatrix", "stmatrix") else one.nbytes
+
+    def _bulk_bytes(self, one: Instruction, places: list[str]) -> int:
+        """Bytes of a bulk copy: its size operand, or the box of its tensor map."""
+        if "tensor" in one.parts:
+            for operand in places:
+                where = self._address(operand)
+                if isinstance(where, int) and where in self.boxes:
+                    return self.boxes[where].nbytes
+            return 0
+        size = next((self._value(operand) for operand in one.operands if operand[0] != "["), None)
+        return size if isinstance(size, int) and 0 < size < 1 << 20 else 0
 
     def _address(self, operand: str) -> Lanes:
         match = ADDRESS.match(operand)
-        if match is None:
-            return None
-        base = self._value(match[1]) if match[1] else 0
-        offset = int(match[2], 0) if match[2] else 0
-        return None if base is None else base + offset
+        base = self._value(match[1]) if match and match[1] else None
+        return None if base is None or match is None else base + int(match[2] or "0", 0)
 
-    def _load_parameter(self, one: Instruction, where: str) -> None:
+    def _parameter(self, one: Instruction, where: str) -> list[Lanes]:
         match = ADDRESS.match(where)
-        names = self._written(one)
         held = self.place.arguments.get(match[1]) if match and match[1] else None
-        for number, name in enumerate(names):
-            if isinstance(held, int):
-                self.registers[name] = held
-            elif isinstance(held, bytes) and one.type[:1] != "f":
-                size = one.nbytes // len(names)
-                start = (int(match[2], 0) if match and match[2] else 0) + number * size
-                self.registers[name] = wrapped(int.from_bytes(held[start : start + size], "little"), one.type)
-            else:
-                self.registers[name] = None
-
-
-UNKNOWN_RESULTS = frozenset(
-    "shfl vote match redux activemask ex2 lg2 sin cos rcp sqrt rsqrt tanh tex mma wgmma wmma createpolicy mapa".split()
-)
-
-
-def _result_kind(name: str, parts: tuple[str, ...], kind: str) -> str:
-    if name in ("mul", "mad") and "wide" in parts:
-        return f"{kind[0]}{2 * int(kind[1:])}"
-    if name == "cvt" and len(parts) >= 2:
-        return next((p for p in parts if p[:1] in "sub" and p[1:].isdigit()), kind)
-    return kind if kind[:1] in "sub" and kind[1:].isdigit() else "s64"
-
-
-@functools.cache
-def _operand_kind(kind: str) -> str:
-    return "u" + kind[1:] if kind[:1] == "b" else kind
-
-
-def _arithmetic(name: str, parts: tuple[str, ...], kind: str, values: Sequence[Lanes]) -> Lanes:
-    """An integer instruction on known values."""
-    known: list[Any] = [wrapped(v, _operand_kind(kind)) if kind[1:].isdigit() else v for v in values]
-    bits = int(kind[1:]) if kind[1:].isdigit() else 64
-    if name in ("mul", "mad"):
-        product = known[0] * known[1]
-        if "hi" in parts:
-            product = (np.multiply(spread(known[0]).astype(object), spread(known[1]).astype(object)) >> bits).astype(np.int64)
-            product = folded(product)
-        return product + values[2] if name == "mad" else product  # type: ignore[operator]
-    if name in ("div", "rem"):
-        return divided(known[0], known[1], remainder=name == "rem")
-    if name in ("shl", "shr"):
-        return shifted(known[0], values[1], left=name == "shl", bits=bits)
-    if name in ("min", "max"):
-        return folded((np.minimum if name == "min" else np.maximum)(spread(known[0]), spread(known[1])))
-    if name == "cvt":
-        source = parts[-1]
-        return wrapped(values[0], _operand_kind(source)) if source[:1] in "sub" else None
-    simple = SIMPLE.get(name)
-    return simple(*known) if simple is not None else None
-
-
-def _bit_field(value: Any, start: Any, length: Any) -> Lanes:
-    return folded((spread(value) >> spread(start)) & ((1 << spread(length)) - 1))
-
-
-SIMPLE: dict[str, Any] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "not": lambda a: ~a if not isinstance(a, int) or a > 1 else 1 - a,
-    "neg": lambda a: -a,
-    "abs": abs,
-    "mov": lambda a: a,
-    "cvta": lambda a: a,
-    "bfe": _bit_field,
-    "shf": lambda *_: None,
-}
-
-
-def _affine(value: Any, middle: Any, first: Any) -> bool:
-    if isinstance(value, int) and isinstance(middle, int) and isinstance(first, int):
-        return value - middle == middle - first
-    return bool(((spread(value) - spread(middle)) == (spread(middle) - spread(first))).all())
-
-
-def _advanced(value: Any, before: Any, count: int) -> Lanes:
-    if isinstance(value, int) and isinstance(before, int):
-        return value + count * (value - before)
-    return folded(spread(value) + count * (spread(value) - spread(before)))
-
-
-def _turns_until_change(a: Any, b: Any, a_before: Any, b_before: Any, relation: str) -> int:
-    """Periods until a comparison of two numbers that change evenly comes out differently for a lane."""
-    if any(value is None for value in (a, b, a_before, b_before)) or relation not in COMPARISONS:
-        return MOST_TURNS
-    gap, step = spread(a) - spread(b), (spread(a) - spread(b)) - (spread(a_before) - spread(b_before))
-    if not step.any():
-        return MOST_TURNS
-    compare = COMPARISONS[relation]
-    now = compare(gap, 0)
-    # The sign of the gap decides, so it changes near the turn where the gap is zero.
-    moving = step != 0
-    zero = np.where(moving, -gap / np.where(moving, step, 1), np.inf)
-    least = MOST_TURNS
-    for turns in sorted({max(1, math.floor(z) + d) for z in zero[np.isfinite(zero) & (zero >= 0)] for d in (-1, 0, 1, 2)}):
-        if (compare(gap + turns * step, 0) != now).any():
-            least = turns
-            break
-    return least
-
-
-def _sectors(addresses: np.ndarray, nbytes: int) -> int:
-    """Distinct sectors of 32 bytes that the lanes of a request touch."""
-    first, last = addresses // 32, (addresses + nbytes - 1) // 32
-    return len(set(first.tolist()) | set(last.tolist())) if nbytes <= 32 else int(np.unique(first).size * nbytes // 32)
-
-
-def _wavefronts(addresses: np.ndarray, nbytes: int, name: str) -> int:
-    """Turns of a shared request: words of different rows in one bank take a turn each.
-
-    Wide accesses are served by part of a warp at a time: 16 lanes for 8 bytes, 8 for 16.
-    """
-    if name in ("ldmatrix", "stmatrix"):
-        nbytes = 16
-    together = max(1, min(WARP, 128 // max(nbytes, 4)))
-    total = 0
-    for start in range(0, len(addresses), together):
-        words = {int(a) // 4 + n for a in addresses[start : start + together] for n in range(max(1, nbytes // 4))}
-        banks = Counter(word % 32 for word in words)
-        total += max(banks.values(), default=1)
-    return max(total, 1)
+        if match is None or held is None or isinstance(held, Box):
+            return [None] * len(one.writes)
+        if isinstance(held, int):
+            return [held] * len(one.writes)
+        size, start = one.nbytes // max(1, len(one.writes)), int(match[2] or "0", 0)
+        pieces = (held[start + n * size : start + (n + 1) * size] for n in range(len(one.writes)))
+        return [wrapped(int.from_bytes(piece, "little"), one.type or "s64") for piece in pieces]

@@ -1,37 +1,55 @@
 """PTX as instructions: functions with parameters, shared variables and a flat list of instructions.
 
 Only what counting work needs is kept: opcodes with their dotted parts, operands, guards, branch targets, and the source
-line an instruction comes from. Names inside inline assembly are made unique, so that scopes need no stack later.
+line an instruction comes from. Registers and labels of inner scopes (inline assembly) get names of their own, so that
+later steps need no scopes. The text may come from anyone: reading takes time linear in its length, and long texts,
+numbers and nestings are refused.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-FUNCTION = re.compile(r"\.(entry|func)\b\s*(?:\([^)]*\)\s*)?([\w$]+)\s*(?:\(([^)]*)\))?[^{};]*\{")
-PARAMETER = re.compile(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)(?:\s+\.ptr[^,)]*?)?\s+([\w$]+)(?:\[(\d*)\])?\s*$")
-VARIABLE = re.compile(r"\.(shared|local|global|const)\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)((?:\[\d*\])*)")
-TOKEN = re.compile(r"\s*(?:\.loc\s+(\d+)\s+(\d+)[^\n]*\n|([{}])|([\w$]+):(?!:)|((?:[^;{}]|\{[^{};]*\})+);)")
-STATEMENT = re.compile(r"(?:@(!?)([%$\w]+)\s+)?([a-z][\w]*(?:\.[\w:]+)*)\s*(.*)", re.DOTALL)
-REGISTER = re.compile(r"\.reg\s+\.\w+\s+(.*)", re.DOTALL)
-OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s{}\[\]|]+(?:\|[%\w]+)?")
+MOST_CHARACTERS = 16 << 20
+MOST_INSTRUCTIONS = 50_000
+MOST_SCOPES = 64
+"""How deep scopes may nest."""
 BYTES = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
+
+COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+DELIMITER = re.compile(r"[;{}]")
+HEADER = re.compile(r"\.(?:entry|func)\b\s*(?:\([^)]*\)\s*)?([\w$]+)\s*(?:\(([^)]*)\))?")
+PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)(?:\s+\.ptr[^,)]*?)?\s+([\w$]+)(?:\[(\d*)\])?\s*$")
+VARIABLE = re.compile(r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)((?:\[\d*\])*)")
+PREFIX = re.compile(r"\s*(?:\.loc\s+\d+\s+(\d+)[^\n;]*\n|([\w$]+)\s*:(?!:))")
+STATEMENT = re.compile(r"(?:@(!?)([%$\w]+)\s+)?([a-z]\w*(?:\.[\w:]+)*)\s*(.*)", re.DOTALL)
+OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s{}\[\]|]+(?:\|[%\w]+)?")
+TYPE = re.compile(r"[subfe]\d+|bf16|bf16x2|f16x2|tf32|pred")
+NAME = re.compile(r"[%$\w]+")
+REGISTER = re.compile(r"[%$_a-zA-Z][%$\w']*")
+NUMBERED = re.compile(r"(.*?)\d+$")
+WITHOUT_RESULT = frozenset({"bra", "brx", "call", "ret", "exit", "trap", "bar", "barrier", "fence", "membar"})
+
+
+class PtxError(ValueError):
+    """The text cannot be read within the limits."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Instruction:
     """One PTX instruction."""
 
-    opcode: str
-    """All of it, such as ld.global.v4.b32."""
     name: str
     parts: tuple[str, ...]
+    """What follows the name, such as global, v4 and b32."""
     operands: tuple[str, ...]
     """Destination first; vectors and addresses keep their brackets."""
+    type: str = ""
+    """The last part that is a type, such as s32; empty without one."""
+    writes: tuple[str, ...] = ()
+    """Registers it writes."""
     guard: str | None = None
     """The predicate it is executed under."""
     negated: bool = False
@@ -39,15 +57,10 @@ class Instruction:
     """Line of the source file, where the compiler says so."""
 
     @property
-    def type(self) -> str:
-        """The last dotted part that is a type, such as s32; empty without one."""
-        return next((part for part in reversed(self.parts) if part[:1] in "subfp" and part[1:2].isdigit()), "")
-
-    @property
     def nbytes(self) -> int:
         """Bytes that each lane moves: the type's, times the elements of a vector."""
         wide = next((int(part[1:]) for part in self.parts if part in ("v2", "v4", "v8")), 1)
-        return wide * BYTES.get("".join(c for c in self.type if c.isdigit()), 4)
+        return wide * BYTES.get(self.type.lstrip("subfe"), 4)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,44 +78,62 @@ class Function:
 
 
 def read_functions(text: str) -> dict[str, Function]:
-    """The entry functions and device functions of a PTX text, by name."""
+    """The entry functions and device functions of a PTX text, by name.
+
+    Raises:
+        PtxError: the text is beyond the limits.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise PtxError(f"the PTX has {len(text)} characters, more than {MOST_CHARACTERS}")
     text = COMMENT.sub("", text)
     shared = _shared_offsets(text)
     functions: dict[str, Function] = {}
-    for match in FUNCTION.finditer(text):
-        body = text[match.end() : _closing(text, match.end())]
-        code, labels = _read_body(body)
-        parameters = tuple(_parameters(match[3] or ""))
-        functions[match[2]] = Function(match[2], parameters, code, labels, shared)
+    for header, body in _bodies(text):
+        code, labels = _Body(body).read()
+        functions[header[1]] = Function(header[1], tuple(_parameters(header[2] or "")), code, labels, shared)
     return functions
 
 
-def _closing(text: str, start: int) -> int:
-    depth = 1
-    for match in re.finditer(r"[{}]", text[start:]):
-        depth += 1 if match[0] == "{" else -1
+def _bodies(text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Headers of functions and what stands between their braces."""
+    depth, start, header = 0, 0, None
+    for delimiter in DELIMITER.finditer(text):
+        if delimiter[0] == "{":
+            depth += 1
+            if depth == 1:
+                found = max(text.rfind(keyword, start, delimiter.start()) for keyword in (".entry", ".func"))
+                header = HEADER.match(text, found, delimiter.start()) if found >= 0 else None
+                start = delimiter.end()
+        elif delimiter[0] == "}":
+            depth = max(0, depth - 1)
+            if depth == 0 and header is not None:
+                yield header, text[start : delimiter.start()]
+                header = None
         if depth == 0:
-            return start + match.start()
-    return len(text)
+            start = delimiter.end()
+
+
+def _number(digits: str) -> int:
+    if len(digits) > 12:
+        raise PtxError(f"a number of {len(digits)} digits")
+    return int(digits or 0)
 
 
 def _shared_offsets(text: str) -> dict[str, int]:
-    offsets, end = {}, 0
+    """Where shared variables lie: one after another, aligned; those without a size share the end."""
+    offsets: dict[str, int] = {}
     dynamic: list[str] = []
-    for space, align, kind, name, extents in VARIABLE.findall(text):
-        if space != "shared":
-            continue
-        counts = [int(n) if n else 0 for n in re.findall(r"\[(\d*)\]", extents)]
+    end = 0
+    for align, kind, name, extents in VARIABLE.findall(text):
         size = BYTES.get(kind[1:], 1)
-        for count in counts:
-            size *= count
+        for count in re.findall(r"\[(\d*)\]", extents):
+            size *= _number(count)
         if size == 0:
             dynamic.append(name)
             continue
-        step = int(align or 1)
-        end = -(-end // step) * step
-        offsets[name] = end
-        end += size
+        step = max(1, _number(align or "1"))
+        offsets[name] = -(-end // step) * step
+        end = offsets[name] + size
     return offsets | dict.fromkeys(dynamic, -(-end // 128) * 128)
 
 
@@ -110,53 +141,104 @@ def _parameters(text: str) -> Iterator[tuple[str, int]]:
     for piece in text.split(","):
         match = PARAMETER.search(piece.strip())
         if match:
-            _, kind, name, count = match.groups()
-            yield name, BYTES.get(kind[1:], 1) * int(count or 1)
+            kind, name, count = match.groups()
+            yield name, BYTES.get(kind[1:], 1) * _number(count or "1")
 
 
-def _read_body(body: str) -> tuple[tuple[Instruction, ...], dict[str, int]]:
-    """Instructions and labels; names declared in an inner scope are renamed."""
-    code: list[Instruction] = []
-    labels: dict[str, int] = {}
-    scopes: list[dict[str, str]] = []
-    numbers = itertools.count()
-    line: int | None = None
-    for _, source_line, brace, label, statement in TOKEN.findall(body + "\n"):
-        if source_line:
-            line = int(source_line)
-        elif brace == "{":
-            scopes.append({})
-        elif brace == "}":
-            if scopes:
-                scopes.pop()
-        elif label:
-            labels[label] = len(code)
-        elif statement.strip():
-            _read_statement(statement.strip(), code, scopes, numbers, line)
-    return tuple(code), labels
+@dataclasses.dataclass(slots=True)
+class _Scope:
+    number: int
+    registers: set[str] = dataclasses.field(default_factory=set)
+    """Declared names; one that ends in < stands for all names with a number after it."""
+
+    def declares(self, name: str) -> bool:
+        numbered = NUMBERED.match(name)
+        return name in self.registers or (numbered is not None and f"{numbered[1]}<" in self.registers)
 
 
-def _read_statement(
-    text: str, code: list[Instruction], scopes: list[dict[str, str]], numbers: Iterator[int], line: int | None
-) -> None:
-    declared = REGISTER.match(text)
-    if declared:
-        if scopes:
-            for name in re.findall(r"[%\w]+", declared[1]):
-                scopes[-1][name] = f"{name}'{next(numbers)}"
-        return
-    match = STATEMENT.match(text)
-    if match is None or text.startswith("."):
-        return
-    negated, guard, opcode, rest = match.groups()
-    rename = {old: new for scope in scopes for old, new in scope.items()}
-    operands = tuple(_renamed(piece, rename) for piece in OPERAND.findall(rest))
-    name, *parts = opcode.split(".")
-    guard = rename.get(guard, guard) if guard else None
-    code.append(Instruction(opcode, name, tuple(parts), operands, guard, negated == "!", line))
+class _Body:
+    """A function's body, read statement by statement."""
 
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.code: list[Instruction] = []
+        self.labels: dict[str, int] = {}
+        self.branches: list[tuple[int, tuple[int, ...]]] = []
+        self.scopes: list[_Scope] = []
+        self.line: int | None = None
 
-def _renamed(operand: str, rename: Mapping[str, str]) -> str:
-    if not rename:
-        return operand
-    return re.sub(r"[%\w]+", lambda match: rename.get(match[0], match[0]), operand)
+    def read(self) -> tuple[tuple[Instruction, ...], dict[str, int]]:
+        """Instructions and labels."""
+        start, scopes, in_statement = 0, 0, False
+        for delimiter in DELIMITER.finditer(self.text):
+            if not in_statement:
+                start = self._prefixes(start, delimiter.start())
+                in_statement = bool(self.text[start : delimiter.start()].strip())
+            if delimiter[0] == ";":
+                self._statement(self.text[start : delimiter.start()].strip())
+                in_statement = False
+            elif in_statement:
+                continue  # Braces within a statement hold a vector of operands.
+            elif delimiter[0] == "{":
+                scopes += 1
+                self.scopes.append(_Scope(scopes))
+                if len(self.scopes) > MOST_SCOPES:
+                    raise PtxError(f"scopes nest deeper than {MOST_SCOPES}")
+            elif self.scopes:
+                self.scopes.pop()
+            start = delimiter.end()
+        self._prefixes(start, len(self.text))
+        for at, numbers in self.branches:
+            self.code[at] = self._resolved(self.code[at], numbers)
+        return tuple(self.code), self.labels
+
+    def _prefixes(self, start: int, end: int) -> int:
+        """Read the labels and line marks before a statement; where it begins."""
+        while prefix := PREFIX.match(self.text, start, end):
+            if prefix[1]:
+                self.line = _number(prefix[1])
+            else:
+                scope = f"'{self.scopes[-1].number}" if self.scopes else ""
+                self.labels[prefix[2] + scope] = len(self.code)
+            start = prefix.end()
+        return start
+
+    def _statement(self, text: str) -> None:
+        if text.startswith(".reg") and self.scopes:
+            names = re.findall(r"[%$\w]+<?", text.partition(" ")[2].lstrip(" ."))
+            self.scopes[-1].registers.update(names[1:])
+        match = None if text.startswith(".") else STATEMENT.match(text)
+        if match is None:
+            return
+        if len(self.code) >= MOST_INSTRUCTIONS:
+            raise PtxError(f"a function has more than {MOST_INSTRUCTIONS} instructions")
+        negated, guard, opcode, rest = match.groups()
+        operands = tuple(self._renamed(piece) for piece in OPERAND.findall(rest))
+        name, *parts = opcode.split(".")
+        kind = next((part for part in reversed(parts) if TYPE.fullmatch(part)), "")
+        results = operands and name not in WITHOUT_RESULT and operands[0][0] != "["
+        writes = tuple(REGISTER.findall(operands[0])) if results else ()
+        guard = self._renamed(guard) if guard else None
+        if name == "bra":
+            self.branches.append((len(self.code), tuple(scope.number for scope in self.scopes)))
+        self.code.append(Instruction(name, tuple(parts), operands, kind, writes, guard, negated == "!", self.line))
+
+    def _renamed(self, operand: str) -> str:
+        if not self.scopes:
+            return operand
+
+        def rename(match: re.Match[str]) -> str:
+            for scope in reversed(self.scopes):
+                if scope.declares(match[0]):
+                    return f"{match[0]}'{scope.number}"
+            return match[0]
+
+        return NAME.sub(rename, operand)
+
+    def _resolved(self, branch: Instruction, numbers: Sequence[int]) -> Instruction:
+        """A branch whose target is the label of the innermost scope that has it."""
+        if not branch.operands:
+            return branch
+        label = branch.operands[-1]
+        inner = next((f"{label}'{n}" for n in reversed(numbers) if f"{label}'{n}" in self.labels), label)
+        return dataclasses.replace(branch, operands=(*branch.operands[:-1], inner))

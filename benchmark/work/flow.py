@@ -1,0 +1,166 @@
+"""Control flow of a function: where parted lanes meet again, what loops there are, what registers they carry along."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from kbench.benchmark.work.ptx import REGISTER, Function, Instruction
+
+EXITS = frozenset({"ret", "exit", "trap"})
+SIGNALS = frozenset({"volatile", "acquire", "relaxed", "acq_rel"})
+MOST_LOOPS = 500
+"""Loops looked at, the innermost first."""
+MOST_PASSES = 16
+"""Passes over a function's code until an analysis has to stand still; compilers' code needs two to five."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loop:
+    """Instructions from a label to the last branch back to it."""
+
+    head: int
+    last: int
+    exits: frozenset[int]
+    """Conditional branches that can leave it."""
+    waits: bool
+    """Whether it reads memory that other threads signal through."""
+
+    def holds(self, at: int) -> bool:
+        """Whether an instruction lies within it."""
+        return self.head <= at <= self.last
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flow:
+    """What executing a function needs to know about its branches."""
+
+    targets: Mapping[int, int]
+    """Where each branch goes to."""
+    meets: Sequence[int]
+    """For every instruction, where paths that part there meet again: its immediate post-dominator."""
+    loops: Sequence[Loop]
+    """Innermost first."""
+    carried: Mapping[int, frozenset[str]]
+    """By a loop's head: registers that are read before they are written."""
+
+    def left_loop(self, at: int) -> Loop | None:
+        """The innermost loop that one side of a branch stays in and the other leaves."""
+        for loop in self.loops:
+            if at in loop.exits:
+                return loop
+        return None
+
+
+def read_flow(function: Function) -> Flow:
+    """The control flow of a function."""
+    code, end = function.code, len(function.code)
+    targets = {
+        at: function.labels.get(one.operands[-1], end)
+        for at, one in enumerate(code)
+        if one.name == "bra" and one.operands
+    }
+    following = [_following(at, one, targets, end) for at, one in enumerate(code)]
+    loops = _loops(code, targets)
+    return Flow(targets, _meeting_points(following), loops, _carried(code, following, {loop.head for loop in loops}))
+
+
+def _following(at: int, one: Instruction, targets: Mapping[int, int], end: int) -> tuple[int, ...]:
+    if one.name == "bra" and at in targets:
+        return (targets[at],) if one.guard is None else (targets[at], at + 1)
+    return (end,) if one.name in EXITS and one.guard is None else (at + 1,)
+
+
+def _loops(code: Sequence[Instruction], targets: Mapping[int, int]) -> list[Loop]:
+    last: dict[int, int] = {}
+    for at, target in targets.items():
+        if target <= at:
+            last[target] = max(at, last.get(target, 0))
+    loops: list[Loop] = []
+    branches = sorted(at for at in targets if code[at].guard is not None)
+    for head, end in sorted(last.items(), key=lambda span: span[1] - span[0])[:MOST_LOOPS]:
+        inside = [at for at in branches if head <= at <= end]
+        exits = frozenset(at for at in inside if (head <= targets[at] <= end) != (at < end))
+        waits = any(one.name in ("ld", "atom") and SIGNALS & set(one.parts) for one in code[head : end + 1])
+        loops.append(Loop(head, end, exits, waits))
+    return loops
+
+
+def _meeting_points(following: Sequence[tuple[int, ...]]) -> list[int]:
+    """Immediate post-dominators: the usual walk of two fingers over a reverse order, until nothing changes."""
+    end = len(following)
+    order = _reverse_order(following)
+    rank = {node: number for number, node in enumerate(order)}
+    meet: dict[int, int] = {end: end}
+    for _ in range(MOST_PASSES):
+        changed = False
+        for node in order[1:]:
+            known = [n for n in following[node] if n in meet]
+            best = known[0]
+            for other in known[1:]:
+                while best != other:
+                    while rank[best] > rank[other]:
+                        best = meet[best]
+                    while rank[other] > rank[best]:
+                        other = meet[other]
+            if meet.get(node) != best:
+                meet[node], changed = best, True
+        if not changed:
+            break
+    return [meet.get(at, end) for at in range(end)]
+
+
+def _reverse_order(following: Sequence[tuple[int, ...]]) -> list[int]:
+    """Instructions from the end backwards, each after one that follows it."""
+    before: defaultdict[int, list[int]] = defaultdict(list)
+    for node, nexts in enumerate(following):
+        for one in nexts:
+            before[one].append(node)
+    end = len(following)
+    order: list[int] = []
+    seen = {end}
+    stack: list[tuple[int, Iterator[int]]] = [(end, iter(before[end]))]
+    while stack:
+        node, rest = stack[-1]
+        unseen = next((one for one in rest if one not in seen), None)
+        if unseen is None:
+            order.append(node)
+            stack.pop()
+        else:
+            seen.add(unseen)
+            stack.append((unseen, iter(before[unseen])))
+    return order[::-1]
+
+
+def _carried(
+    code: Sequence[Instruction], following: Sequence[tuple[int, ...]], heads: set[int]
+) -> dict[int, frozenset[str]]:
+    """Registers alive at loop heads, by the usual backward analysis; sets of registers are bits of a number."""
+    if not heads:
+        return {}
+    bits: dict[str, int] = {}
+    reads, writes = [], []
+    for one in code:
+        names = {name for operand in one.operands for name in REGISTER.findall(operand)} - set(one.writes)
+        names |= {name for operand in one.operands[1:] for name in REGISTER.findall(operand)} | (
+            {one.guard} if one.guard else set()
+        )
+        # A guarded write may leave the old value.
+        reads.append(
+            sum(1 << bits.setdefault(name, len(bits)) for name in names | (set(one.writes) if one.guard else set()))
+        )
+        writes.append(~sum({1 << bits.setdefault(name, len(bits)) for name in one.writes}))
+    alive = [0] * (len(code) + 1)
+    for _ in range(MOST_PASSES):
+        changed = False
+        for at in range(len(code) - 1, -1, -1):
+            after = 0
+            for one_next in following[at]:
+                after |= alive[one_next]
+            now = (after & writes[at]) | reads[at]
+            if now != alive[at]:
+                alive[at], changed = now, True
+        if not changed:
+            break
+    return {head: frozenset(name for name, bit in bits.items() if alive[head] >> bit & 1) for head in heads}

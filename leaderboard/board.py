@@ -18,10 +18,9 @@ from kbench.leaderboard.scoring.results import Results, cached_results, entry_id
 from kbench.leaderboard.scoring.score import Limits, score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
 from kbench.leaderboard.submission.check import Checked, check
-from kbench.leaderboard.submission.flaws import Flaw
+from kbench.leaderboard.submission.forecast_rows import Expected
 from kbench.leaderboard.submission.labels import read_labels
-from kbench.leaderboard.submission.rules import Expected
-from kbench.leaderboard.submission.untrusted import shown
+from kbench.leaderboard.submission.untrusted import Flaw, shown
 from kbench.loaders.splits.lineage import published_releases
 from kbench.schemas import Submission, UserError
 

@@ -18,7 +18,7 @@ from kbench.schemas import UserError
 
 if TYPE_CHECKING:
     from kbench.benchmark.tasks import Questions
-    from kbench.leaderboard.submission.rules import Expected
+    from kbench.leaderboard.submission.forecast_rows import Expected
 
 CACHE = Path("build") / "leaderboard"
 

@@ -28,8 +28,8 @@ from kbench.leaderboard.board import score_all
 from kbench.leaderboard.scoring.results import Results, entry_id, results_text
 from kbench.leaderboard.submission.archive import read_files
 from kbench.leaderboard.submission.check import check
+from kbench.leaderboard.submission.forecast_rows import Expected
 from kbench.leaderboard.submission.labels import packed_labels, queries_by_track, read_queries, write_queries
-from kbench.leaderboard.submission.rules import Expected
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.kernel_folder import read_folder

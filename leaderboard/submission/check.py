@@ -1,15 +1,21 @@
-"""Check a submission in a child process with limits: whatever it does to its reader is its own refusal."""
+"""Check a submission in a child process with limits: whatever it does to its reader is its own refusal.
+
+Every problem is explained at once, with file, field, value and fix.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.leaderboard.submission.flaws import Flaw
-from kbench.leaderboard.submission.rules import Expected, inspect
+from kbench.leaderboard.submission.archive import METADATA_FILE, read_files
+from kbench.leaderboard.submission.forecast_rows import Expected, check_forecasts
+from kbench.leaderboard.submission.metadata import check_metadata
+from kbench.leaderboard.submission.untrusted import Flaw
 from kbench.loaders.storage.isolation import shared_reader
 from kbench.loaders.storage.parquet_stream import warm_up as warm_up_pyarrow
 from kbench.schemas import DataError, Submission, from_dict, to_dict
@@ -76,7 +82,7 @@ def inspected(request: bytes) -> Iterator[bytes]:
     asked: dict[str, Any] = json.loads(request)
     try:
         expected = None if asked["expected"] is None else Expected.from_json(asked["expected"])
-        flaws, submission, table, digest = inspect(Path(asked["path"]), expected)
+        flaws, submission, table, digest = _inspect(Path(asked["path"]), expected)
         rows = [dataclasses.astuple(flaw) for flaw in flaws]
         told = {"flaws": rows, "submission": None if submission is None else to_dict(submission), "digest": digest}
         head = json.dumps(told).encode()
@@ -91,3 +97,27 @@ def inspected(request: bytes) -> Iterator[bytes]:
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         yield bytes(sink.getvalue())
+
+
+def _inspect(path: Path, expected: Expected | None) -> tuple[list[Flaw], Submission | None, pa.Table | None, str]:
+    """In the child: everything wrong, the metadata, the forecasts, and the digest of the files."""
+    try:
+        files = read_files(path)
+    except DataError as error:
+        return [Flaw(path.name, "file", "unreadable", str(error))], None, None, ""
+    submission, flaws = check_metadata(files.get(METADATA_FILE))
+    table, more = check_forecasts(files, submission, expected)
+    flaws += more
+    known = None if expected is None else {expected.fingerprint, *(() if more else expected.releases)}
+    if submission is not None and expected is not None and submission.dataset_fingerprint not in (known or ()):
+        value = submission.dataset_fingerprint
+        fix = f"this dataset is {expected.fingerprint}: forecast its queries and state that fingerprint"
+        flaws.append(Flaw(METADATA_FILE, "dataset_fingerprint", value, fix))
+    return flaws, submission, table, _digest(files)
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for name, data in sorted(files.items()):
+        digest.update(f"{name} {len(data)} ".encode() + data)
+    return digest.hexdigest()

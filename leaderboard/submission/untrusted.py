@@ -1,7 +1,8 @@
-"""Parse untrusted bytes with bounds on size, depth and rows."""
+"""Parse untrusted bytes with bounds on size, depth and rows, and name what is wrong with them."""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Iterator
@@ -22,6 +23,19 @@ MAX_LINE_BYTES = 64 * 1024
 """A forecast is a few hundred bytes; the rest leaves space for the reason of a failure."""
 LINES_AT_ONCE = 10_000
 """Lines held as Python objects at a time, which take ten times the memory of Arrow columns."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flaw:
+    """One problem of a submission."""
+
+    file: str
+    field: str
+    value: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.field} is {self.value}; {self.message}"
 
 
 def shown(value: object) -> str:

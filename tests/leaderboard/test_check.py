@@ -33,7 +33,7 @@ ALONE = """
 import json, re, resource, sys
 from pathlib import Path
 from kbench.leaderboard.submission.check import PARSER, check
-from kbench.leaderboard.submission.rules import Expected
+from kbench.leaderboard.submission.forecast_rows import Expected
 from kbench.loaders.storage.isolation import shared_reader
 asked = json.load(sys.stdin)
 expected = Expected.from_json(asked["expected"])

@@ -15,8 +15,8 @@ from beside import module_at
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import score_all
-from kbench.leaderboard.submission.characters import oddity
 from kbench.leaderboard.submission.check import check
+from kbench.leaderboard.submission.metadata import oddity
 
 entries = module_at(Path(__file__).parents[2] / "tests/support/faults/entries.py")
 

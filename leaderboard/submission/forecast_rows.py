@@ -1,0 +1,178 @@
+"""The rules of a forecasts file: its values, its repeats, and which queries it must answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kbench.benchmark.metrics.arrays import Booleans
+from kbench.benchmark.surrogates.ask import INTERRUPTED
+from kbench.benchmark.surrogates.forecasts import NUMBERS, REPEATS, allowed, column_of, described
+from kbench.benchmark.tracks import pairs_only
+from kbench.leaderboard.submission.archive import FORECAST_FILES
+from kbench.leaderboard.submission.untrusted import Flaw, read_forecasts, shown
+from kbench.schemas import DataError, Submission, bins
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_TIMES = 2
+"""Rows read for each one asked for, so that repeated and unknown ones can be named; files with more are refused."""
+SHOWN_ROWS = 5
+"""Rows named for each kind of problem; the rest are counted."""
+SUM_TOLERANCE = 1e-6
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Expected:
+    """What a submission must answer, known without any label."""
+
+    fingerprint: str
+    query_ids: Sequence[str]
+    pair_ids: frozenset[str] | None = None
+    """Those that the pair tracks ask; an entry for these tracks alone needs to answer no others."""
+    other_ids: frozenset[str] = frozenset()
+    """Queries that may be answered and do not count: the rest of a split of which only a part is asked."""
+    releases: frozenset[str] = frozenset()
+    """Fingerprints of releases of the same dataset: an entry made for one counts where its queries are the same."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        pairs = None if self.pair_ids is None else sorted(self.pair_ids)
+        asked = {"query_ids": list(self.query_ids), "pair_ids": pairs, "other_ids": sorted(self.other_ids)}
+        return {"fingerprint": self.fingerprint, "releases": sorted(self.releases)} | asked
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Expected:
+        """From plain JSON values."""
+        pairs = value["pair_ids"]
+        others, releases = frozenset(value["other_ids"]), frozenset(value["releases"])
+        pairs = None if pairs is None else frozenset(pairs)
+        return cls(value["fingerprint"], value["query_ids"], pairs, others, releases)
+
+    def required(self, submission: Submission | None) -> set[str]:
+        """The queries an entry must answer, by the tracks it is for."""
+        pairs_alone = submission is not None and pairs_only(submission.tracks)
+        return set(self.pair_ids) if pairs_alone and self.pair_ids is not None else set(self.query_ids)
+
+
+def check_forecasts(
+    files: Mapping[str, bytes], submission: Submission | None, expected: Expected | None
+) -> tuple[pa.Table | None, list[Flaw]]:
+    """The forecasts of a submission, where they can be read, and everything wrong with them.
+
+    Args:
+        files: the submission's, by name.
+        submission: its metadata, where that is right.
+        expected: what it must answer; None checks the values alone.
+    """
+    given = [name for name in FORECAST_FILES if name in files]
+    if len(given) != 1:
+        value = "missing" if not given else "given twice"
+        return None, [Flaw("forecasts", "file", value, f"give exactly one of {' or '.join(FORECAST_FILES)}")]
+    name = given[0]
+    try:
+        table = read_forecasts(files[name], name)
+    except DataError as error:
+        return None, [Flaw(name, "file", "unreadable", str(error))]
+    if expected is not None and table.num_rows > MOST_TIMES * (most := _most_rows(expected, submission)):
+        return None, [Flaw(name, "rows", f"{table.num_rows:,}", f"give one row per query and repeat, {most:,} in all")]
+    flaws = [*_value_flaws(table, name), *_repeat_flaws(table, name, submission), *_unasked(table, name)]
+    flaws += _repeated(table, name)
+    if expected is not None:
+        flaws += _query_flaws(table, name, expected, submission)
+    return table, flaws
+
+
+def _most_rows(expected: Expected, submission: Submission | None) -> int:
+    return (len(expected.query_ids) + len(expected.other_ids)) * (
+        submission.repeats if submission is not None else REPEATS
+    )
+
+
+def _repeat_flaws(table: pa.Table, name: str, submission: Submission | None) -> list[Flaw]:
+    repeats = np.asarray(table.column("repeat").fill_null(0))
+    if not len(repeats):
+        return [Flaw(name, "rows", "0", "a submission answers every query")]
+    if submission is None or (submission.repeats == int(repeats.max()) + 1 and repeats.min() == 0):
+        return []
+    value = f"{int(repeats.min())}…{int(repeats.max())}"
+    return [Flaw(name, "repeat", value, f"submission.json states {submission.repeats} repeats, numbered from 0")]
+
+
+def _unasked(table: pa.Table, name: str) -> Iterable[Flaw]:
+    """Rows of an evaluation that was interrupted: no answers, though they say that they failed."""
+    rows = table.column("failure").to_pylist().count(INTERRUPTED)
+    if rows:
+        fix = "run the same `kbench evaluate` again, which goes on where it stopped"
+        yield Flaw(name, "failure", f"{rows:,} rows {INTERRUPTED!r}", fix)
+
+
+def _repeated(table: pa.Table, name: str) -> Iterable[Flaw]:
+    """A query and repeat that more than one row answers."""
+    rows = zip(table.column("query_id").to_pylist(), table.column("repeat").fill_null(0).to_pylist(), strict=True)
+    for (query, repeat), count in Counter(rows).most_common(1):
+        if count > 1:
+            yield Flaw(name, "query_id", f"{shown(query)} repeat {repeat} twice", "keep one row each")
+
+
+def _query_flaws(table: pa.Table, name: str, expected: Expected, submission: Submission | None) -> list[Flaw]:
+    ids = table.column("query_id").to_pylist()
+    repeats = table.column("repeat").fill_null(0).to_pylist()
+    asked = {*expected.query_ids, *expected.other_ids}
+    flaws = []
+    unknown = sorted({str(query) for query in ids if query not in asked})
+    if unknown:
+        fix = "these are not queries of this dataset; export them with `kbench leaderboard export-queries`"
+        flaws.append(Flaw(name, "query_id", f"{shown(unknown[0])} and {len(unknown) - 1} more unknown", fix))
+    keys = list(zip(ids, repeats, strict=True))
+    required = expected.required(submission)
+    wanted = len(required) * (submission.repeats if submission is not None else 1)
+    present = len({key for key in keys if key[0] in required})
+    if present < wanted:
+        missing = sorted(required - set(ids))
+        example = f", such as {missing[0]}" if missing else ""
+        fix = f"answer every query in every repeat{example}; a row with `failure` set is an answer too"
+        flaws.append(Flaw(name, "rows", f"{wanted - present:,} of {wanted:,} missing", fix))
+    return flaws
+
+
+def _value_flaws(table: pa.Table, name: str) -> Iterator[Flaw]:
+    """Distributions that are none, and numbers beyond their field's limits."""
+    for fix, rows in _wrong_distributions(table).items():
+        yield from _row_flaws(table, name, "probabilities", rows, fix)
+    for field in NUMBERS:
+        given = np.asarray(table.column(field).is_valid())
+        yield from _row_flaws(table, name, field, given & ~allowed(field, column_of(table, field)), described(field))
+
+
+def _wrong_distributions(table: pa.Table) -> dict[str, Booleans]:
+    """Rows that state no failure must hold eight finite probabilities that sum to one; those that do not, by fix."""
+    import pyarrow as pa
+
+    column = table.column("probabilities").combine_chunks()
+    lengths = np.asarray(column.value_lengths().fill_null(-1))
+    answered = ~np.asarray(table.column("failure").is_valid())
+    right = lengths == bins.COUNT
+    values = np.full((len(lengths), bins.COUNT), np.nan)
+    picked = column.filter(pa.array(right)).flatten()
+    values[right] = np.asarray(picked.fill_null(float("nan"))).reshape(-1, bins.COUNT)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return {
+            f"give {bins.COUNT} probabilities, or a failure": answered & ~right,
+            "use finite numbers": answered & right & ~np.isfinite(values).all(axis=1),
+            "probabilities are at least 0": answered & (values < 0).any(axis=1),
+            "make them sum to one": answered & (np.abs(values.sum(axis=1) - 1.0) > SUM_TOLERANCE),
+        }
+
+
+def _row_flaws(table: pa.Table, name: str, field: str, rows: Booleans, fix: str) -> Iterator[Flaw]:
+    at = np.flatnonzero(rows)
+    for row in at[:SHOWN_ROWS]:
+        yield Flaw(name, f"row {row} {field}", shown(table.column(field)[int(row)].as_py()), fix)
+    if len(at) > SHOWN_ROWS:
+        yield Flaw(name, field, f"wrong in {len(at):,} rows", fix)

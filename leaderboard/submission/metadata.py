@@ -1,0 +1,169 @@
+"""The rules of submission.json: its schema, what only its author can say, and texts that are what they seem."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kbench.leaderboard.submission.archive import METADATA_FILE
+from kbench.leaderboard.submission.untrusted import Flaw, parse_json, shown
+from kbench.schemas import DataError, Submission, from_dict, json_schema
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+
+MOST_SECONDS, MOST_TOKENS = 1e10, 10**15
+"""Caps on what all forecasts together may have cost, so that figures made of them stay finite."""
+SHOWN_ERRORS, SHOWN_REASON = 50, 300
+"""Errors of the schema that are listed, and characters of each."""
+UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Controls, format characters, half characters, private and unassigned ones, line and paragraph separators."""
+BLANK = re.compile(
+    "[\u00a0\u034f\u115f\u1160\u1680\u17b4\u17b5\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters of other categories that show nothing, or a gap."""
+JOINERS = "\u200c\u200d"
+JOINED = ("ARABIC", "SYRIAC", "DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "ORIYA", "TAMIL", "TELUGU", "KANNADA",
+          "MALAYALAM", "SINHALA", "KHMER", "MYANMAR", "MONGOLIAN")  # fmt: skip
+"""Scripts whose words need joiners."""
+TOGETHER = ({"HIRAGANA", "KATAKANA", "CJK", "KATAKANA-HIRAGANA"}, {"HANGUL", "CJK"}, {"BOPOMOFO", "CJK"})
+"""Scripts that one word may mix."""
+LOOKALIKE = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "DESERET", "OSAGE", "WARANG")
+"""Scripts with letters that look like Latin ones."""
+LATIN_SHAPES = frozenset("аеорсухіјѕһԁԛԝкмтвнАВЕКМНОРСТУХІЈЅαοορνικυχρτωγΑΒΕΖΗΙΚΜΝΟΡΤΥΧօսոհցքզգԱՍՕՏԼ")
+"""Letters that pass for Latin ones."""
+MOST_MARKS = 3
+"""Marks over one letter; more hide the line above."""
+MARKS = re.compile(
+    f"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{{{MOST_MARKS + 1},}}"
+)
+ORDINARY = "ªº²³¹"
+
+
+def check_metadata(data: bytes | None) -> tuple[Submission | None, list[Flaw]]:
+    """The metadata of a submission, where it can be read, and everything wrong with it.
+
+    Args:
+        data: the content of submission.json; None where it is missing.
+    """
+    if data is None:
+        return None, [Flaw(METADATA_FILE, "file", "missing", "add it; docs/leaderboard.md says how")]
+    try:
+        value = parse_json(data, METADATA_FILE)
+    except DataError as error:
+        return None, [Flaw(METADATA_FILE, "file", "unreadable", str(error))]
+    errors = sorted(_validator().iter_errors(value), key=lambda e: list(map(str, e.path)))
+    if errors:
+        return None, [_schema_flaw(error) for error in errors[:SHOWN_ERRORS]]
+    try:
+        submission = from_dict(Submission, value)
+    except DataError as error:
+        return None, [Flaw(METADATA_FILE, "record", "invalid", str(error))]
+    if submission.schema_version != Submission.VERSION:
+        fix = f"this kbench reads {Submission.VERSION}"
+        return None, [Flaw(METADATA_FILE, "schema_version", shown(submission.schema_version), fix)]
+    flaws = [*_unstated(submission), *_impossible(submission), *_odd_texts(submission)]
+    return submission, [Flaw(METADATA_FILE, field, value, fix) for field, value, fix in flaws]
+
+
+def _unstated(submission: Submission) -> Iterator[tuple[str, str, str]]:
+    """What `kbench evaluate` leaves for the author to say, and lists that say nothing."""
+    for name in ("authors", "license", "hardware", "training_data", "contamination"):
+        for text in _texts(getattr(submission, name)):
+            if text.startswith("unknown: "):
+                yield name, shown(text), f"only you know: {text.removeprefix('unknown: ')}"
+    for name, fix in (("authors", "name who made it"), ("tracks", "name the tracks that the forecasts are for")):
+        if not getattr(submission, name):
+            yield name, "[]", fix
+
+
+def _impossible(submission: Submission) -> Iterator[tuple[str, str, str]]:
+    """Costs that no set of forecasts has, and dates that are none."""
+    for name, most in (("total_seconds", MOST_SECONDS), ("total_tokens", MOST_TOKENS)):
+        value = getattr(submission, name)
+        if value is not None and value > most:
+            yield name, shown(value), f"must be at most {most:,.0f}"
+    try:
+        datetime.datetime.fromisoformat(submission.created_at)
+    except ValueError:
+        yield "created_at", shown(submission.created_at), "give a date such as 2026-02-14"
+
+
+def _odd_texts(submission: Submission) -> Iterator[tuple[str, str, str]]:
+    """Characters that turn text around or cannot be seen, and links that look like others."""
+    for field in dataclasses.fields(submission):
+        for text in _texts(getattr(submission, field.name)):
+            odd = oddity(text)
+            if odd is not None:
+                yield field.name, shown(text), odd
+    for link in submission.links:
+        if not link.isascii():
+            yield "links", shown(link), "write the address in ASCII, as a browser copies it"
+
+
+def _texts(value: Any) -> list[str]:
+    """The texts of a field, which may hold one, several or none."""
+    return [text for text in (value if isinstance(value, tuple) else (value,)) if isinstance(text, str)]
+
+
+@functools.cache
+def _validator() -> Draft202012Validator:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(json_schema(Submission))
+
+
+def _schema_flaw(error: Any) -> Flaw:
+    field = "/".join(map(str, error.path)) or "(top level)"
+    reason = str(error.message)
+    short = reason if len(reason) < SHOWN_REASON else reason[:SHOWN_REASON] + "…"
+    return Flaw(METADATA_FILE, field, shown(error.instance), short)
+
+
+def oddity(text: str) -> str | None:
+    """What is wrong with a text's characters; None when nothing is."""
+    for at, char in enumerate(text):
+        if char in "\t\n" or (char in JOINERS and _joins(text, at)):
+            continue
+        if unicodedata.category(char) in UNSEEN_CATEGORIES or BLANK.match(char):
+            return f"U+{ord(char):04X} cannot be seen; leave it out"
+        plain = unicodedata.normalize("NFKC", char)
+        if plain != char and char not in ORDINARY and plain.isascii() and plain.isalnum():
+            return f"U+{ord(char):04X} passes for {plain!r}; write that"
+    if MARKS.search(text):
+        return f"more than {MOST_MARKS} marks stand over one letter; leave them out"
+    return _mixed(text)
+
+
+def _joins(text: str, at: int) -> bool:
+    around = text[max(0, at - 1) : at] + text[at + 1 : at + 2]
+    return len(around) == 2 and all(_script(char) in JOINED for char in around)
+
+
+def _mixed(text: str) -> str | None:
+    words = list(_words(text))
+    latin = any("LATIN" in scripts for _, scripts in words)
+    for word, scripts in words:
+        if len(scripts) > 1 and not any(scripts <= allowed for allowed in TOGETHER):
+            return f"the word {ascii(word)[:60]} mixes {' and '.join(sorted(scripts)).title()} letters"
+        imitates = len(word) > 1 and all(char in LATIN_SHAPES for char in word)
+        if latin and imitates and scripts & set(LOOKALIKE):
+            return f"the word {ascii(word)[:60]} passes for a Latin one"
+    return None
+
+
+def _words(text: str) -> Iterator[tuple[str, set[str]]]:
+    for word in re.findall(r"[^\W\d_]+", text):
+        yield word, {script for char in word if (script := _script(char))}
+
+
+def _script(char: str) -> str:
+    """The script of a letter, by its name; nothing for what all scripts share."""
+    if unicodedata.category(char)[0] != "L" or char in "µªº":
+        return ""
+    return unicodedata.name(char, "UNKNOWN").split()[0]

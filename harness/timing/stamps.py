@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 OFFSETS = 64
 """Empty kernels from which the offset between the clocks is learnt, before a process times its first kernel."""
-CENTRE_US, CENTRE_SHARE, FEWEST = 0.6, 0.01, 3
+CENTRE_US, CENTRE_SHARE, FEWEST = 1.0, 0.01, 3
 """The clocks disagree when the median call, of so many at least, differs by more than this. Of 578 honest kernels and
 their references on an H200 the median differed by -0.3 to 0.9 us, by at most 0.2 us below 20 us."""
 CALL_US, CALL_SHARE, ODD_CALLS = 4.0, 0.02, 0.1
@@ -28,7 +28,7 @@ calls may: the device can be interrupted between a mark and its stamp (8 us were
 UNSEEN_US = 120.0
 """Time that may pass on the host in every batch without a stamp for it: releasing the stream and noticing that it is
 done take 8 us in the median. The least of all batches counts, because the host may always be late."""
-LEAD_US, LEAD_SHARE = 20.0, 0.5
+LEAD_US, LEAD_SHARE = 20.0, 1.0
 """How much longer than usual a kernel's calls may be in coming, by both. A kernel can rewrite launches that are queued
 far behind it, those of stamps among them; but the time of its calls must be somewhere, and the host sees the sum."""
 

@@ -1,10 +1,10 @@
-"""Hostile submissions: each builder writes one to a folder and says what the check must say of it."""
+"""Hostile submissions: each is written to a folder by a function or a table, with what the check must say of it."""
 
 from __future__ import annotations
 
+import functools
 import io
 import json
-import shutil
 import struct
 import tarfile
 import zipfile
@@ -14,33 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from submission_copy import Rows, submission_copy
 
 Builder = Callable[[Path, Path], tuple[Path, str]]
 """(an honest submission, an empty folder) -> (the hostile one, a word its flaws must hold)."""
-
-
-def _copy(honest: Path, to: Path) -> Path:
-    target = to / "entry"
-    target.mkdir()
-    for name in ("submission.json", "forecasts.parquet"):
-        shutil.copy(honest / name, target / name)
-    return target
-
-
-def _with_metadata(honest: Path, to: Path, **changes: Any) -> Path:
-    target = _copy(honest, to)
-    data = json.loads((target / "submission.json").read_text("utf-8")) | changes
-    (target / "submission.json").write_text(json.dumps(data), "utf-8")
-    return target
-
-
-def _with_rows(honest: Path, to: Path, edit: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Path:
-    target = _copy(honest, to)
-    table = pq.read_table(target / "forecasts.parquet")
-    (target / "forecasts.parquet").unlink()
-    lines = [json.dumps(row) for row in edit(table.to_pylist())]
-    (target / "forecasts.jsonl").write_text("\n".join(lines), "utf-8")
-    return target
 
 
 def zip_bomb(honest: Path, to: Path) -> tuple[Path, str]:
@@ -79,7 +56,7 @@ def link_in_archive(honest: Path, to: Path) -> tuple[Path, str]:
 
 
 def link_in_folder(honest: Path, to: Path) -> tuple[Path, str]:
-    target = _copy(honest, to)
+    target = submission_copy(honest, to / "entry")
     (target / "forecasts.parquet").unlink()
     (target / "forecasts.parquet").symlink_to("/etc/hostname")
     return target, "symbolic link"
@@ -111,7 +88,7 @@ def cut_archive(honest: Path, to: Path) -> tuple[Path, str]:
 
 
 def claimed_rows(honest: Path, to: Path) -> tuple[Path, str]:
-    target = _copy(honest, to)
+    target = submission_copy(honest, to / "entry")
     table = pa.table({"query_id": pa.array(["0" * 32] * 5_000_001, pa.string())})
     pq.write_table(table, target / "forecasts.parquet", compression="zstd")
     return target, "rows"
@@ -119,7 +96,7 @@ def claimed_rows(honest: Path, to: Path) -> tuple[Path, str]:
 
 def ten_billion_claimed_rows(honest: Path, to: Path) -> tuple[Path, str]:
     """A file of a few kilobytes whose footer claims ten billion rows, in the file, its group and its columns."""
-    target, rows = _copy(honest, to), 123_457
+    target, rows = submission_copy(honest, to / "entry"), 123_457
     table = pa.table({"query_id": pa.array(["0" * 32] * rows, pa.string())})
     pq.write_table(table, target / "forecasts.parquet", compression="zstd")
     data = (target / "forecasts.parquet").read_bytes()
@@ -139,7 +116,7 @@ def _varint(number: int) -> bytes:
 
 
 def wrong_footer(honest: Path, to: Path) -> tuple[Path, str]:
-    target = _copy(honest, to)
+    target = submission_copy(honest, to / "entry")
     data = bytearray((target / "forecasts.parquet").read_bytes())
     data[-8:-4] = struct.pack("<I", 10 * len(data))
     (target / "forecasts.parquet").write_bytes(bytes(data))
@@ -147,92 +124,23 @@ def wrong_footer(honest: Path, to: Path) -> tuple[Path, str]:
 
 
 def foreign_parquet(honest: Path, to: Path) -> tuple[Path, str]:
-    target = _copy(honest, to)
+    target = submission_copy(honest, to / "entry")
     pq.write_table(pa.table({"score": [1.0], "rank": [1]}), target / "forecasts.parquet")
     return target, "unknown column"
 
 
-def deep_json(honest: Path, to: Path) -> tuple[Path, str]:
-    target = _copy(honest, to)
-    (target / "submission.json").write_text("[" * 30_000 + "]" * 30_000, "utf-8")
-    return target, "nested"
-
-
-def huge_integer(honest: Path, to: Path) -> tuple[Path, str]:
-    target = _copy(honest, to)
-    (target / "submission.json").write_text('{"repeats": ' + "9" * 20_000 + "}", "utf-8")
-    return target, "number"
-
-
-def not_a_number(honest: Path, to: Path) -> tuple[Path, str]:
-    def edit(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        rows[0]["probabilities"] = [float("nan")] * 8
-        return rows
-
-    return _with_rows(honest, to, edit), "finite"
-
-
 def overflowing_number(honest: Path, to: Path) -> tuple[Path, str]:
-    target = _with_rows(honest, to, lambda rows: rows)
+    target = submission_copy(honest, to / "entry", lambda rows: rows)
     text = (target / "forecasts.jsonl").read_text("utf-8")
     (target / "forecasts.jsonl").write_text(text.replace('"speedup": null', '"speedup": 1e400', 1), "utf-8")
     return target, "finite"
 
 
-def negative_probability(honest: Path, to: Path) -> tuple[Path, str]:
-    def edit(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        rows[0]["probabilities"] = [-0.5, 1.5, 0, 0, 0, 0, 0, 0]
-        return rows
-
-    return _with_rows(honest, to, edit), "at least 0"
-
-
-def sum_of_two(honest: Path, to: Path) -> tuple[Path, str]:
-    def edit(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        rows[0]["probabilities"] = [0.25] * 8
-        return rows
-
-    return _with_rows(honest, to, edit), "sum to one"
-
-
-def _with_value(honest: Path, to: Path, field: str, value: Any) -> Path:
-    return _with_rows(honest, to, lambda rows: [rows[0] | {field: value}, *rows[1:]])
-
-
-def astronomic_tokens(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_value(honest, to, "input_tokens", 2**62), "at most 1,000,000,000"
-
-
-def endless_seconds(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_value(honest, to, "elapsed_s", 1.7e308), "at most 1,000,000"
-
-
-def negative_tokens(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_value(honest, to, "output_tokens", -1), "at least 0"
-
-
-def speedup_of_zero(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_value(honest, to, "speedup", 0.0), "more than 0"
-
-
-def repeat_in_the_millions(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_value(honest, to, "repeat", 2_000_000), "at most 99"
-
-
-def endless_total_seconds(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_metadata(honest, to, total_seconds=1.7e308), "total_seconds"
-
-
-def astronomic_total_tokens(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_metadata(honest, to, total_tokens=10**4000), "total_tokens"
-
-
-def no_tracks(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_metadata(honest, to, tracks=[]), "tracks is []"
-
-
-def no_authors(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_metadata(honest, to, authors=[]), "authors is []"
+def key_twice(honest: Path, to: Path) -> tuple[Path, str]:
+    target = submission_copy(honest, to / "entry")
+    text = (target / "submission.json").read_text("utf-8").rstrip()
+    (target / "submission.json").write_text(text[:-1] + ', "name": "other"}', "utf-8")
+    return target, "twice"
 
 
 def _packed_lines(honest: Path, to: Path, data: bytes) -> Path:
@@ -259,75 +167,74 @@ def far_more_rows_than_queries(honest: Path, to: Path) -> tuple[Path, str]:
     return _packed_lines(honest, to, row * 500_000), "one row per query and repeat"
 
 
-def direction_trick(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_metadata(honest, to, organisation="honest \u202egnp.exe"), "organisation"
+METADATA: dict[str, tuple[dict[str, Any], str]] = {
+    "endless_total_seconds": ({"total_seconds": 1.7e308}, "total_seconds"),
+    "astronomic_total_tokens": ({"total_tokens": 10**4000}, "total_tokens"),
+    "no_tracks": ({"tracks": []}, "tracks is []"),
+    "no_authors": ({"authors": []}, "authors is []"),
+    "direction_trick": ({"organisation": "honest \u202egnp.exe"}, "organisation"),
+    "direction_mark_in_link": ({"links": ["https://example.org/\u202egro.live"]}, "links"),
+    "look_alike_link": ({"links": ["https://ex\u0430mple.org/"]}, "ASCII"),
+    "zero_width_author": ({"authors": ["The kbench\u200b authors"]}, "cannot be seen"),
+    "script_in_name": ({"name": "<script>alert(1)</script>"}, "name"),
+    "script_link": ({"links": ["javascript:alert(1)"]}, "links"),
+    "wrong_fingerprint": ({"dataset_fingerprint": "0" * 32}, "dataset_fingerprint"),
+    "scores_instead_of_forecasts": ({"scores": {"rps": 0.0}}, "scores"),
+    "repeats_unlike_stated": ({"repeats": 3}, "repeat"),
+}
+"""Fields of submission.json, and the word."""
+JSON: dict[str, tuple[bytes, str]] = {
+    "deep_json": (b"[" * 30_000 + b"]" * 30_000, "nested"),
+    "huge_integer": (b'{"repeats": ' + b"9" * 20_000 + b"}", "number"),
+    "not_utf8": (b'{"name": "\xff\xfe"}', "UTF-8"),
+}
+"""What submission.json holds instead."""
+FIRST_ROW: dict[str, tuple[dict[str, Any], str]] = {
+    "not_a_number": ({"probabilities": [float("nan")] * 8}, "finite"),
+    "negative_probability": ({"probabilities": [-0.5, 1.5, 0, 0, 0, 0, 0, 0]}, "at least 0"),
+    "sum_of_two": ({"probabilities": [0.25] * 8}, "sum to one"),
+    "astronomic_tokens": ({"input_tokens": 2**62}, "at most 1,000,000,000"),
+    "endless_seconds": ({"elapsed_s": 1.7e308}, "at most 1,000,000"),
+    "negative_tokens": ({"output_tokens": -1}, "at least 0"),
+    "speedup_of_zero": ({"speedup": 0.0}, "more than 0"),
+    "repeat_in_the_millions": ({"repeat": 2_000_000}, "at most 99"),
+}
+"""Fields of the first forecast."""
+ROWS: dict[str, tuple[Callable[[Rows], Rows], str]] = {
+    "duplicate_queries": (lambda rows: [*rows, rows[0]], "twice"),
+    "missing_queries": (lambda rows: rows[1:], "missing"),
+    "unknown_queries": (lambda rows: [*rows, rows[0] | {"query_id": "f" * 32}], "unknown"),
+}
 
 
-def direction_mark_in_link(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_metadata(honest, to, links=["https://example.org/\u202egro.live"]), "links"
+def _with_metadata(honest: Path, to: Path, change: dict[str, Any], word: str) -> tuple[Path, str]:
+    return submission_copy(honest, to / "entry", **change), word
 
 
-def look_alike_link(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_metadata(honest, to, links=["https://ex\u0430mple.org/"]), "ASCII"
+def _with_json(honest: Path, to: Path, change: bytes, word: str) -> tuple[Path, str]:
+    target = submission_copy(honest, to / "entry")
+    (target / "submission.json").write_bytes(change)
+    return target, word
 
 
-def zero_width_author(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_metadata(honest, to, authors=["The kbench\u200b authors"]), "cannot be seen"
+def _with_first_row(honest: Path, to: Path, change: dict[str, Any], word: str) -> tuple[Path, str]:
+    return submission_copy(honest, to / "entry", lambda rows: [rows[0] | change, *rows[1:]]), word
 
 
-def script_in_name(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_metadata(honest, to, name="<script>alert(1)</script>"), "name"
+def _with_rows(honest: Path, to: Path, change: Callable[[Rows], Rows], word: str) -> tuple[Path, str]:
+    return submission_copy(honest, to / "entry", change), word
 
 
-def script_link(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_metadata(honest, to, links=["javascript:alert(1)"]), "links"
-
-
-def duplicate_queries(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_rows(honest, to, lambda rows: [*rows, rows[0]]), "twice"
-
-
-def missing_queries(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_rows(honest, to, lambda rows: rows[1:]), "missing"
-
-
-def unknown_queries(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_rows(honest, to, lambda rows: [*rows, rows[0] | {"query_id": "f" * 32}]), "unknown"
-
-
-def wrong_fingerprint(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_metadata(honest, to, dataset_fingerprint="0" * 32), "dataset_fingerprint"
-
-
-def scores_instead_of_forecasts(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_metadata(honest, to, scores={"rps": 0.0}), "scores"
-
-
-def repeats_unlike_stated(honest: Path, to: Path) -> tuple[Path, str]:
-    return _with_metadata(honest, to, repeats=3), "repeat"
-
-
-def key_twice(honest: Path, to: Path) -> tuple[Path, str]:
-    target = _copy(honest, to)
-    text = (target / "submission.json").read_text("utf-8").rstrip()
-    (target / "submission.json").write_text(text[:-1] + ', "name": "other"}', "utf-8")
-    return target, "twice"
-
-
-def not_utf8(honest: Path, to: Path) -> tuple[Path, str]:
-    target = _copy(honest, to)
-    (target / "submission.json").write_bytes(b'{"name": "\xff\xfe"}')
-    return target, "UTF-8"
-
-
-BUILDERS: tuple[Builder, ...] = (
-    zip_bomb, path_traversal, absolute_path, link_in_archive, link_in_folder, file_twice_in_archive, many_members,
-    cut_archive, claimed_rows, ten_billion_claimed_rows, wrong_footer, foreign_parquet, deep_json, huge_integer,
-    not_a_number,
-    overflowing_number, negative_probability, sum_of_two, direction_trick, direction_mark_in_link,
-    look_alike_link, zero_width_author, script_in_name, script_link,
-    duplicate_queries, missing_queries, unknown_queries, wrong_fingerprint, scores_instead_of_forecasts,
-    repeats_unlike_stated, key_twice, not_utf8, astronomic_tokens, endless_seconds, negative_tokens, speedup_of_zero,
-    repeat_in_the_millions, endless_total_seconds, astronomic_total_tokens, no_tracks, no_authors, one_endless_line,
-    empty_lines, far_more_rows_than_queries,
+TABLES: tuple[tuple[Callable[..., tuple[Path, str]], dict[str, Any]], ...] = (
+    (_with_metadata, METADATA), (_with_json, JSON), (_with_first_row, FIRST_ROW), (_with_rows, ROWS),
 )  # fmt: skip
+WRITTEN = (
+    zip_bomb, path_traversal, absolute_path, link_in_archive, link_in_folder, file_twice_in_archive, many_members,
+    cut_archive, claimed_rows, ten_billion_claimed_rows, wrong_footer, foreign_parquet, overflowing_number, key_twice,
+    one_endless_line, empty_lines, far_more_rows_than_queries,
+)  # fmt: skip
+BUILDERS: dict[str, Builder] = {builder.__name__: builder for builder in WRITTEN} | {
+    name: functools.partial(write, change=change, word=word)
+    for write, table in TABLES
+    for name, (change, word) in table.items()
+}

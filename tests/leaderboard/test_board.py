@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from submission_copy import submission_copy
 
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.tasks import Questions
@@ -55,6 +56,26 @@ def test_results_kept_without_slices_are_never_served_where_slices_are_asked(
     assert again == [whole, full]
     assert {score.slice for score in whole} == {"all"} < {score.slice for score in full}
     assert list(whole) == [score for score in full if score.slice == "all"]
+
+
+def test_an_entry_is_scored_again_only_when_its_files_change_or_its_results_are_damaged(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    def scored() -> list[str]:
+        names: list[str] = []
+        entries = read_entries([tmp_path / "entries"], questions)
+        score_entries(entries, questions, BootstrapSettings(resamples=5), names.append, tmp_path / "cache")
+        return names
+
+    for name in ("length", "prior"):
+        submission_copy(submissions[name], tmp_path / "entries" / name)
+    assert scored() == ["length 0.1.0", "prior 0.1.0"]
+    assert scored() == []
+    submission_copy(submissions["prior"], tmp_path / "entries" / "prior", authors=["Ada"])
+    assert scored() == ["prior 0.1.0"]
+    for kept in (tmp_path / "cache").iterdir():
+        kept.write_text("{}", "utf-8")
+    assert scored() == ["length 0.1.0", "prior 0.1.0"]
 
 
 def test_a_folder_of_submissions_stands_for_each_inside_it(submissions: dict[str, Path]) -> None:

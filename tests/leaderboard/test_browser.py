@@ -159,13 +159,6 @@ def test_every_column_of_a_track_is_seen_without_scrolling_on_a_desktop(track: s
     assert table.evaluate("part => part.scrollWidth <= part.clientWidth")
 
 
-def test_nothing_overflows_on_a_phone(new_tab: Any) -> None:
-    phone = new_tab(size=(390, 844), scheme="dark")
-    for link in ("#/", "#/leaderboard?track=forecast", "#/entry/length-0-1-0", "#/compare", "#/dataset", "#/submit"):
-        opened = phone.open(link)
-        assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth"), link
-
-
 def test_without_scripts_the_ranking_is_still_there(browser: Any, site: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     opened = context.new_page()

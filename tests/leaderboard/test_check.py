@@ -7,15 +7,12 @@ import random
 import shutil
 import subprocess
 import sys
-import tarfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from beside import module_at
+from submission_copy import Rows, submission_copy
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.folder import write_folder
@@ -62,20 +59,13 @@ def test_a_submission_that_evaluate_wrote_passes(submissions: dict[str, Path], q
         assert check(path, expected_of(questions)).flaws == ()
 
 
-@pytest.mark.parametrize("form", ["zip", "tar"])
+@pytest.mark.parametrize("form", ["zip", "gztar"])
 def test_an_archive_is_read_like_its_folder(
     form: str, submissions: dict[str, Path], questions: Questions, tmp_path: Path
 ) -> None:
     honest = submissions["prior"]
-    path = tmp_path / ("entry.zip" if form == "zip" else "entry.tar.gz")
-    if form == "zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            for name in ("submission.json", "forecasts.parquet"):
-                archive.write(honest / name, f"entry/{name}")
-    else:
-        with tarfile.open(path, "w:gz") as packed:
-            for name in ("submission.json", "forecasts.parquet"):
-                packed.add(honest / name, f"entry/{name}")
+    submission_copy(honest, tmp_path / "entry")
+    path = Path(shutil.make_archive(str(tmp_path / "packed"), form, tmp_path, "entry"))
     folder, unpacked = check(honest, expected_of(questions)), check(path, expected_of(questions))
     assert unpacked.ok
     assert unpacked.submission == folder.submission
@@ -89,15 +79,14 @@ def refused(
 ) -> dict[str, Any]:
     """The hostile submissions, all checked in one process."""
     built = []
-    for builder in HOSTILE.BUILDERS:
-        folder = tmp_path_factory.mktemp(builder.__name__)
+    for name, builder in HOSTILE.BUILDERS.items():
+        folder = tmp_path_factory.mktemp(name)
         built.append((*builder(submissions["prior"], folder), folder, sorted(folder.rglob("*"))))
     found = checked_alone([path for path, *_ in built], questions)
-    names = [builder.__name__ for builder in HOSTILE.BUILDERS]
-    return found | {"cases": dict(zip(names, zip(built, found["flaws"], strict=True), strict=True))}
+    return found | {"cases": dict(zip(HOSTILE.BUILDERS, zip(built, found["flaws"], strict=True), strict=True))}
 
 
-@pytest.mark.parametrize("name", [builder.__name__ for builder in HOSTILE.BUILDERS])
+@pytest.mark.parametrize("name", HOSTILE.BUILDERS)
 def test_a_hostile_submission_is_refused_with_its_reason(name: str, refused: dict[str, Any]) -> None:
     (_, word, folder, before), flaws = refused["cases"][name]
     assert any(word in flaw for flaw in flaws), flaws
@@ -116,7 +105,7 @@ def test_markup_in_a_field_is_refused_unless_the_field_is_free_text(
     """Free text may hold markup; test_site and test_browser show that the page never runs it."""
     markup = "<script>alert(1)</script>"
     kind = json_schema(Submission)["properties"][field]["type"]
-    path = HOSTILE._with_metadata(submissions["prior"], tmp_path, **{field: [markup] if kind == "array" else markup})
+    path = submission_copy(submissions["prior"], tmp_path, **{field: [markup] if kind == "array" else markup})
     free = field in ("authors", "organisation", "license", "hardware", "training_data", "contamination")
     flaws = check(path, expected_of(questions)).flaws
     assert (flaws == ()) is free
@@ -124,7 +113,7 @@ def test_markup_in_a_field_is_refused_unless_the_field_is_free_text(
 
 
 def test_lines_are_read_like_parquet(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
-    target = _mutable(submissions["prior"], "forecasts.jsonl", tmp_path)
+    target = submission_copy(submissions["prior"], tmp_path, lambda rows: rows)
     lines, parquet = check(target, expected_of(questions)), check(submissions["prior"], expected_of(questions))
     assert lines.flaws == ()
     assert lines.forecasts is not None
@@ -153,19 +142,17 @@ def test_an_averaged_entry_passes(board_corpus: Path, questions: Questions, tmp_
 def test_what_an_interruption_left_unasked_is_no_answer(
     submissions: dict[str, Path], questions: Questions, tmp_path: Path
 ) -> None:
-    shutil.copytree(submissions["prior"], tmp_path / "entry")
-    file = tmp_path / "entry" / "forecasts.parquet"
-    rows = pq.read_table(file)
-    unasked = [failure(query, INTERRUPTED, 0) for query in rows.column("query_id").to_pylist()[:3]]
-    plain = [to_dict(one) for one in unasked] + rows.to_pylist()[3:]
-    pq.write_table(pa.Table.from_pylist(plain, schema=rows.schema), file)
-    (found,) = check(tmp_path / "entry", expected_of(questions)).flaws
+    def unasked(rows: Rows) -> Rows:
+        return [to_dict(failure(row["query_id"], INTERRUPTED, 0)) for row in rows[:3]] + rows[3:]
+
+    entry = submission_copy(submissions["prior"], tmp_path, unasked)
+    (found,) = check(entry, expected_of(questions)).flaws
     assert found.value == "3 rows 'not asked: interrupted'"
     assert "goes on where it stopped" in found.message
 
 
 def test_everything_wrong_is_said_at_once(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
-    path, _ = HOSTILE.script_in_name(submissions["prior"], tmp_path)
+    path = submission_copy(submissions["prior"], tmp_path, name="<script>")
     (path / "forecasts.parquet").write_bytes(b"PAR1 no")
     files = {flaw.file for flaw in check(path, expected_of(questions)).flaws}
     assert files == {"submission.json", "forecasts.parquet"}
@@ -180,7 +167,8 @@ def test_mutants_of_each_file_never_raise_and_stay_within_memory(
     No more, because every check starts processes of its own.
     """
     rng = random.Random(20260214)
-    target = _mutable(submissions["prior"], name, tmp_path)
+    as_lines = None if name == "forecasts.parquet" else lambda rows: rows
+    target = submission_copy(submissions["prior"], tmp_path / "mutant", as_lines)
     original = (target / name).read_bytes()
     assert check(target, expected_of(questions)).ok
     mutants = [tmp_path / str(number) for number in range(240)]
@@ -194,22 +182,6 @@ def test_mutants_of_each_file_never_raise_and_stay_within_memory(
     assert found["peak_kib"] < 256 * 1024
     assert found["cpu_s"] < 120
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def _names(mutated: str) -> list[str]:
-    return ["submission.json", "forecasts.parquet" if mutated == "forecasts.parquet" else "forecasts.jsonl"]
-
-
-def _mutable(honest: Path, mutated: str, to: Path) -> Path:
-    target = to / "mutant"
-    target.mkdir()
-    for name in _names(mutated):
-        if name == "forecasts.jsonl":
-            rows = pq.read_table(honest / "forecasts.parquet").to_pylist()
-            (target / name).write_text("\n".join(map(json.dumps, rows)), "utf-8")
-        else:
-            shutil.copy(honest / name, target / name)
-    return target
 
 
 def _mutate(data: bytes, rng: random.Random) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 from huggingface_hub import EvalResultEntry, parse_eval_result_entries
+from submission_copy import submission_copy
 
 from kbench.leaderboard.cli import leaderboard
 from kbench.leaderboard.scoring.results import Results, write_results
@@ -42,10 +42,8 @@ def test_check_says_ok_of_an_honest_submission(submissions: dict[str, Path], boa
 def test_check_lists_every_problem_and_exits_with_one(
     submissions: dict[str, Path], board_corpus: Path, tmp_path: Path
 ) -> None:
-    data = json.loads((submissions["prior"] / "submission.json").read_text("utf-8"))
-    data |= {"license": "unknown: state the licence", "created_at": "yesterday", "repeats": 2}
-    (tmp_path / "submission.json").write_text(json.dumps(data), "utf-8")
-    (tmp_path / "forecasts.parquet").write_bytes((submissions["prior"] / "forecasts.parquet").read_bytes())
+    wrong = {"license": "unknown: state the licence", "created_at": "yesterday", "repeats": 2}
+    submission_copy(submissions["prior"], tmp_path, **wrong)
     outcome = _run("check", tmp_path, "--dataset", board_corpus, "--json")
     assert outcome.exit_code == 1
     report = json.loads(outcome.output)
@@ -76,28 +74,6 @@ def test_scores_are_compared_with_earlier_results_byte_for_byte(
     assert other.exit_code == 1
     changed = [line.split()[1] for line in other.stderr.splitlines() if line.startswith("kbench: ")]
     assert changed == ["uniform-0-1-0.json", "other.json", "prior-0-1-0.json"]
-
-
-def test_build_scores_submissions_once_until_their_content_changes(
-    submissions: dict[str, Path], board_corpus: Path, tmp_path: Path
-) -> None:
-    for name, path in submissions.items():
-        shutil.copytree(path, tmp_path / "entries" / name, ignore=shutil.ignore_patterns("cache"))
-    arguments = ("build", "--submissions", tmp_path / "entries", "--cache", tmp_path / "cache", "--json")
-    arguments += ("--dataset", board_corpus, "--out", tmp_path / "site")
-    first = _run(*arguments)
-    assert json.loads(first.stdout)["entries"] == 3
-    assert first.stderr.count("scoring") == 3
-    page = (tmp_path / "site" / "index.html").read_bytes()
-    again = _run(*arguments)
-    assert again.stderr == ""
-    assert (tmp_path / "site" / "index.html").read_bytes() == page
-    metadata = tmp_path / "entries" / "prior" / "submission.json"
-    metadata.write_text(metadata.read_text("utf-8").replace("The kbench authors", "Ada"), "utf-8")
-    assert _run(*arguments).stderr == "scoring prior 0.1.0 …\n"
-    for kept in (tmp_path / "cache").iterdir():
-        kept.write_text("{}", "utf-8")
-    assert _run(*arguments).stderr.count("scoring") == 3
 
 
 def test_a_private_split_is_exported_answered_and_scored(
@@ -211,8 +187,8 @@ def test_serve_wants_a_built_site(tmp_path: Path) -> None:
 def test_a_name_that_another_submission_has_is_refused(
     submissions: dict[str, Path], board_corpus: Path, tmp_path: Path
 ) -> None:
-    shutil.copytree(submissions["prior"], tmp_path / "one", ignore=shutil.ignore_patterns("cache"))
-    shutil.copytree(submissions["prior"], tmp_path / "two", ignore=shutil.ignore_patterns("cache"))
+    for name in ("one", "two"):
+        submission_copy(submissions["prior"], tmp_path / name)
     outcome = _run("check", tmp_path, "--dataset", board_corpus)
     assert outcome.exit_code == 1
     assert "one has the same name and version; choose another name or raise the version" in outcome.output

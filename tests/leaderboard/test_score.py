@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import scipy.special
+from submission_copy import Rows, submission_copy
 
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.scoring.rows import pool_scores
@@ -157,13 +157,11 @@ def test_scoring_needs_none_of_the_larger_libraries(
 def test_the_order_of_rows_in_the_file_does_not_matter(
     submissions: dict[str, Path], questions: Questions, results: list[Results], tmp_path: Path
 ) -> None:
-    for name, path in submissions.items():
-        table = pq.read_table(path / "forecasts.parquet")
-        order = np.random.default_rng(3).permutation(table.num_rows)
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "submission.json").write_bytes((path / "submission.json").read_bytes())
-        pq.write_table(table.take(order), tmp_path / name / "forecasts.parquet")
-    shuffled = score_all([tmp_path / name for name in submissions], questions, SETTINGS)
+    def mixed(rows: Rows) -> Rows:
+        return [rows[at] for at in np.random.default_rng(3).permutation(len(rows))]
+
+    copies = [submission_copy(path, tmp_path / name, mixed) for name, path in submissions.items()]
+    shuffled = score_all(copies, questions, SETTINGS)
     assert _text(shuffled) == _text(results)
 
 
@@ -234,38 +232,23 @@ def test_the_risk_curve_ends_where_accuracy_says(results: list[Results]) -> None
 @pytest.mark.parametrize(
     ("track", "curves"), [("forecast", {"reliability"}), ("select", {"risk_coverage"}), ("rank", {"regret"})]
 )
-def test_only_curves_of_tracks_that_were_entered_are_drawn(
+def test_only_tracks_that_were_entered_are_scored_and_drawn(
     submissions: dict[str, Path], questions: Questions, tmp_path: Path, track: str, curves: set[str]
 ) -> None:
-    shutil.copytree(submissions["prior"], tmp_path / "entry")
-    data = json.loads((tmp_path / "entry" / "submission.json").read_text("utf-8")) | {"tracks": [track]}
-    (tmp_path / "entry" / "submission.json").write_text(json.dumps(data), "utf-8")
-    (result,) = score_all([tmp_path / "entry"], questions, SETTINGS)
+    entry = submission_copy(submissions["prior"], tmp_path / "entry", tracks=[track])
+    (result,) = score_all([entry], questions, SETTINGS)
     assert set(result.curves) == curves
-
-
-def test_only_tracks_that_were_entered_are_scored(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
-    (tmp_path / "entry").mkdir()
-    data = json.loads((submissions["prior"] / "submission.json").read_text("utf-8")) | {"tracks": ["rank"]}
-    (tmp_path / "entry" / "submission.json").write_text(json.dumps(data), "utf-8")
-    (tmp_path / "entry" / "forecasts.parquet").write_bytes((submissions["prior"] / "forecasts.parquet").read_bytes())
-    (result,) = score_all([tmp_path / "entry"], questions, SETTINGS)
-    assert {score.track for score in result.scores} == {"rank"}
-    assert {name.split(".")[0] for name in result.draws} == {"rank"}
+    assert {score.track for score in result.scores} == {track}
+    assert {name.split(".")[0] for name in result.draws} == {track}
 
 
 def test_a_repeat_that_says_the_same_changes_no_figure(
     submissions: dict[str, Path], questions: Questions, results: list[Results], tmp_path: Path
 ) -> None:
-    source = submissions["length"]
-    data = json.loads((source / "submission.json").read_text("utf-8")) | {"repeats": 2}
-    (tmp_path / "submission.json").write_text(json.dumps(data), "utf-8")
-    rows = pq.read_table(source / "forecasts.parquet").to_pylist()
-    both = [row | {"repeat": repeat} for repeat in (0, 1) for row in rows]
-    (tmp_path / "forecasts.jsonl").write_text("\n".join(map(json.dumps, both)), "utf-8")
-    (twice,) = score_all([tmp_path], questions, SETTINGS)
+    def both(rows: Rows) -> Rows:
+        return [row | {"repeat": repeat} for repeat in (0, 1) for row in rows]
+
+    (twice,) = score_all([submission_copy(submissions["length"], tmp_path, both, repeats=2)], questions, SETTINGS)
     (once,) = [result for result in results if result.submission.name == "length"]
     assert twice.flags == []
     values = {(s.track, s.metric, s.slice): s.value for s in twice.scores}

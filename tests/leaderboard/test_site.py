@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -181,30 +182,31 @@ def test_places_show_figures_as_they_are_measured(results: list[Results], facete
         assert place["figure"] == pytest.approx(result.value("select", "aurc"), rel=1e-4)
 
 
-def test_results_of_two_datasets_are_not_put_in_one_table(results: list[Results], tmp_path: Path) -> None:
-    other = dataclasses.replace(results[1], dataset_fingerprint="0" * 32)
-    with pytest.raises(UserError, match="differ in dataset_fingerprint"):
-        build([results[0], other], {"fingerprint": "", "counts": {}, "bins": [], "facets": {}}, tmp_path)
+def _other_draws(result: Results) -> Results:
+    fewer = {track: draws[:20] for track, draws in result.draws.items()}
+    return dataclasses.replace(result, resamples=20, draws=fewer)
 
 
-def test_results_scored_with_other_resamples_are_not_put_in_one_table(results: list[Results], tmp_path: Path) -> None:
-    fewer = {track: draws[:20] for track, draws in results[1].draws.items()}
-    other = dataclasses.replace(results[1], resamples=20, draws=fewer)
-    with pytest.raises(UserError, match=r"differ in resamples \(20, 50\)"):
-        build([results[0], other], {"fingerprint": "", "counts": {}, "bins": [], "facets": {}}, tmp_path)
+def _other_rows(result: Results) -> Results:
+    return dataclasses.replace(result, scores=[dataclasses.replace(one, rows=one.rows + 1) for one in result.scores])
 
 
-def test_results_of_two_splits_are_not_put_in_one_table(results: list[Results], tmp_path: Path) -> None:
-    asked = results[1].scores[0].rows
-    scores = [dataclasses.replace(score, rows=score.rows + 1) for score in results[1].scores]
-    other = dataclasses.replace(results[1], scores=scores)
-    with pytest.raises(UserError, match=rf"differ in the rows of forecast \({asked}, {asked + 1}\)"):
-        build([results[0], other], {"fingerprint": "", "counts": {}, "bins": [], "facets": {}}, tmp_path)
-
-
-def test_two_entries_of_one_name_and_version_are_refused(results: list[Results], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda result: dataclasses.replace(result, dataset_fingerprint="0" * 32), "differ in dataset_fingerprint"),
+        (_other_draws, r"differ in resamples \(20, 50\)"),
+        (_other_rows, r"differ in the rows of forecast \(\d+, \d+\)"),
+    ],
+)
+def test_results_that_were_not_scored_alike_are_not_put_in_one_table(
+    change: Callable[[Results], Results], reason: str, results: list[Results], tmp_path: Path
+) -> None:
+    facts: dict[str, Any] = {"fingerprint": "", "counts": {}, "bins": [], "facets": {}}
+    with pytest.raises(UserError, match=reason):
+        build([results[0], change(results[1])], facts, tmp_path)
     with pytest.raises(UserError, match="appears twice"):
-        build([results[0], results[0]], {"fingerprint": "", "counts": {}, "bins": [], "facets": {}}, tmp_path)
+        build([results[0], results[0]], facts, tmp_path)
 
 
 def test_the_dataset_page_counts_what_is_asked(faceted: tuple[Any, dict[str, Any]], site: Path) -> None:

@@ -14,16 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import yaml
-from click.testing import CliRunner
 from playwright.sync_api import expect
 
-from kbench.benchmark.cli import evaluate
 from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import SUBMISSIONS, check_all, check_report, expected_of
-from kbench.leaderboard.cli import leaderboard
 from kbench.leaderboard.site.shards import shard
 from kbench.leaderboard.space import MOST_BYTES, SiteServer
 
@@ -66,29 +62,6 @@ def test_a_submission_is_checked_in_the_browser(
     assert "submission.json" in page.locator("[data-check] li").first.text_content()
     page.close()
     assert errors == []
-
-
-def test_an_entry_is_forecast_checked_submitted_and_shown(board_corpus: Path, browser: Any, tmp_path: Path) -> None:
-    def run(command: click.Command, *arguments: object) -> str:
-        outcome = CliRunner().invoke(command, [str(a) for a in (*arguments, "--dataset", board_corpus)])
-        assert outcome.exit_code == 0, outcome.output
-        return outcome.output
-
-    entry = tmp_path / "submissions" / "mine"
-    run(evaluate, "--surrogate", "length", "--out", tmp_path / "run")
-    entry.mkdir(parents=True)
-    shutil.copy(tmp_path / "run" / "forecasts.parquet", entry)
-    stated = json.loads((tmp_path / "run" / "submission.json").read_text("utf-8"))
-    (entry / "submission.json").write_text(json.dumps(stated | {"name": "mine", "authors": ["Ada"]}), "utf-8")
-    assert "mine: ok" in run(leaderboard, "check", entry)
-    site = tmp_path / "site"
-    run(leaderboard, "build", "--submissions", entry.parent, "--out", site, "--cache", tmp_path)
-    page = browser.new_page()
-    page.goto((site / "index.html").as_uri() + "#/leaderboard")
-    page.get_by_role("link", name="mine", exact=True).click()
-    expect(page.locator("dl.facts").first).to_contain_text("Ada")
-    expect(page.locator("#misses")).to_have_text("Worst misses")
-    page.close()
 
 
 def test_from_a_folder_there_is_no_form(tab: Any) -> None:

@@ -9,6 +9,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import expect
 
 ROOT = Path(__file__).parents[2]
 PROBLEM = ROOT / "examples" / "my_problem.py"
@@ -72,7 +75,9 @@ def test_the_commands_of_the_readme_that_need_no_gpu_work_as_they_stand(tmp_path
         assert shell(tmp_path, *words)
 
 
-def test_submit_an_entry_end_to_end(board_corpus: Path, submissions: dict[str, Path], tmp_path: Path) -> None:
+def test_submit_an_entry_end_to_end(
+    board_corpus: Path, submissions: dict[str, Path], new_tab: Any, tmp_path: Path
+) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     on_it = ("--dataset", board_corpus)
     (words,) = ([*words[:-1], "mine"] for words in readme_commands() if words[0] == "evaluate")
@@ -82,7 +87,7 @@ def test_submit_an_entry_end_to_end(board_corpus: Path, submissions: dict[str, P
     stated = about.read_text()
     said = shell(tmp_path, "leaderboard", "check", "mine", *on_it, code=1)
     assert said.count("only you know") == stated.count("unknown: ") == 5
-    about.write_text(stated.replace("unknown: ", "by the author: "))
+    about.write_text(stated.replace("unknown: ", "by Ada: "))
     assert "mine: ok" in shell(tmp_path, "leaderboard", "check", "mine", *on_it)
     assert "Skill" in shell(tmp_path, "leaderboard", "score", "mine", "--resamples", 50, *on_it)
     # The pull request adds the two files to the board's folder.
@@ -92,4 +97,7 @@ def test_submit_an_entry_end_to_end(board_corpus: Path, submissions: dict[str, P
         shutil.copy(tmp_path / "mine" / name, board / "mine")
     said = shell(tmp_path, "leaderboard", "build", "--submissions", board, "--out", "site", "--json", *on_it)
     assert json.loads(said)["entries"] == len(submissions) + 1
-    assert any("my-model" in page.read_text() for page in (tmp_path / "site").glob("*.html"))
+    page = new_tab(tmp_path / "site" / "index.html").open("#/leaderboard")
+    page.get_by_role("link", name="my-model", exact=True).click()
+    expect(page.locator("dl.facts").first).to_contain_text("by Ada")
+    expect(page.locator("#misses")).to_have_text("Worst misses")

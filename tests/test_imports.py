@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("schemas", "loaders", "benchmark", "harness", "generation", "leaderboard")
-PATHS = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if "templates" not in path.parts)
+PATHS = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if "genomes" not in path.parts)
 
 
 def name_of(path: Path) -> str:

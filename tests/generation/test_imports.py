@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "generation"
-MODULES = sorted(path for path in FOLDER.rglob("*.py") if "families" not in path.parts)
+MODULES = sorted(path for path in FOLDER.rglob("*.py") if "genomes" not in path.parts)
 ABSENT = ("polars", "datasets", "jsonschema", "matplotlib", "pandas", "openai", "ray", "scoringrules")
 """Packages a measuring machine need not have."""
 HEAVY = ("kbench.loaders.corpus.", "kbench.benchmark.surrogates.static.")

@@ -39,8 +39,8 @@ def shipped(questions: Questions) -> list[Path]:
     """The folders of shipped entries that answer these questions; some answer a part of the split alone."""
     own, whole = own_folder(questions), SUBMISSIONS / f"benchmark-{questions.benchmark}"
     # What was answered without any measured kernel in view does not compare with what was.
-    found = [own] if questions.shots else [whole, own]
-    return [folder for folder in dict.fromkeys(found) if folder.is_dir()]
+    folders = [own] if questions.shots else [whole, own]
+    return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
 
 
 def own_folder(questions: Questions) -> Path:

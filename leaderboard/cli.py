@@ -274,8 +274,8 @@ def export_queries(out: Path, labels_out: Path | None, as_json: bool, **given: A
     else:
         click.echo(f"{out}: {len(questions.queries):,} queries, dataset {questions.dataset}")
     for leak in leaks:
-        told = f"{leak['about']} with {leak['value']:.3f} ({leak['low']:.3f} to {leak['high']:.3f})"
-        click.echo(f"kbench: these queries give answers away: {leak['feature']} tells {told}", err=True)
+        figure = f"{leak['about']} with {leak['value']:.3f} ({leak['low']:.3f} to {leak['high']:.3f})"
+        click.echo(f"kbench: these queries give answers away: {leak['feature']} tells {figure}", err=True)
     if leaks:
         sys.exit(1)
 

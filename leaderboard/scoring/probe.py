@@ -127,13 +127,13 @@ def _fits(table: Floats, target: Floats, problem: npt.NDArray[np.object_]) -> It
     names = sorted(set(problem.tolist()))
     fold = np.array([names.index(name) % FOLDS for name in problem.tolist()])
     for label, make in makers.items():
-        said = np.zeros(len(target))
+        predicted = np.zeros(len(target))
         for each in range(FOLDS):
             inside, outside = fold == each, fold != each
             if inside.any() and outside.any():
                 model = make().fit(table[outside], target[outside])
-                said[inside] = model.predict(table[inside]) - target[outside].mean()
-        yield label, said
+                predicted[inside] = model.predict(table[inside]) - target[outside].mean()
+        yield label, predicted
 
 
 class KernelFeatures:

@@ -149,11 +149,11 @@ def differences(results: Sequence[Results], folder: Path) -> list[str]:
     """Where a folder's results files are not, byte for byte, what these results would be written as."""
     fix = "score the submissions again and keep what comes out"
     expected = {f"{result.entry_id}.json": results_text(result) for result in results}
-    found = {path.name: path.read_text("utf-8") for path in folder.glob("*.json")}
-    missing = [f"{name} is missing; {fix}" for name in sorted(expected.keys() - found.keys())]
-    stray = [f"{name} belongs to no submission; remove it" for name in sorted(found.keys() - expected.keys())]
-    changed = [f"{name} is not what its submission scores; {fix}" for name in sorted(expected.keys() & found.keys())
-               if expected[name] != found[name]]  # fmt: skip
+    stored = {path.name: path.read_text("utf-8") for path in folder.glob("*.json")}
+    missing = [f"{name} is missing; {fix}" for name in sorted(expected.keys() - stored.keys())]
+    stray = [f"{name} belongs to no submission; remove it" for name in sorted(stored.keys() - expected.keys())]
+    changed = [f"{name} is not what its submission scores; {fix}" for name in sorted(expected.keys() & stored.keys())
+               if expected[name] != stored[name]]  # fmt: skip
     return [*missing, *stray, *changed]
 
 
@@ -163,12 +163,12 @@ def read_all_results(folder: Path) -> list[Results]:
     Raises:
         UserError: the folder holds none.
     """
-    found = [read_results(path) for path in sorted([*folder.glob("*.json"), *folder.glob("*.json.gz")])]
-    if not found:
+    results = [read_results(path) for path in sorted([*folder.glob("*.json"), *folder.glob("*.json.gz")])]
+    if not results:
         raise UserError(
             f"{folder} holds no results; make them with: kbench leaderboard score SUBMISSION --out {folder}"
         )
-    return found
+    return results
 
 
 def summary(result: Results) -> str:

@@ -127,7 +127,7 @@ def _cost(submission: Submission, table: ForecastTable, count: int) -> Mapping[s
 
 def _draws(scored: Scored) -> dict[str, list[float]]:
     """Draws of what the page shows: a headline under its track's name, every other metric as track.metric."""
-    found = {}
+    draws = {}
     for track, figures in scored.figures.items():
         for metric in of_track(track):
             figure = figures.get(metric.name)
@@ -136,8 +136,8 @@ def _draws(scored: Scored) -> dict[str, list[float]]:
             if len(figure.draws) and np.isfinite(figure.value):
                 # An undefined draw counts as the value itself: it neither helps nor hurts the entry's rank.
                 kept = np.nan_to_num(figure.draws[:PAGE_RESAMPLES], nan=figure.value)
-                found[track if metric.headline else f"{track}.{metric.name}"] = [float(draw) for draw in kept]
-    return found
+                draws[track if metric.headline else f"{track}.{metric.name}"] = [float(draw) for draw in kept]
+    return draws
 
 
 def slice_masks(questions: Questions) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

@@ -114,7 +114,7 @@ def _problems(questions: Questions, table: ForecastTable) -> list[list[Any]]:
     ranks = not pairs_only(questions.tracks) and len(pools) > 0
     scores = pool_scores(pools, table, weigh_validity=False) if ranks else None
     orders = {str(pools.problem[pool[0]]): pool for pool in ranked_pools(pools)} if ranks else {}
-    found = []
+    rows_of_problems = []
     for problem in sorted(set(pairs.problem.tolist()) | set(orders)):
         at = np.flatnonzero(np.tile(pairs.problem == problem, table.repeats))
         values = [_value(metric, rows.take(at), len(at)) for metric in PAIR_METRICS]
@@ -122,8 +122,8 @@ def _problems(questions: Questions, table: ForecastTable) -> list[list[Any]]:
         part = None if order is None or scores is None else rank_rows(pools, [order], scores)
         values += [None if part is None else _value(metric, part, table.repeats) for metric in POOL_METRICS]
         asked = int((pairs.problem == problem).sum())
-        found.append([problem, asked, 0 if order is None else len(order), *values])
-    return found
+        rows_of_problems.append([problem, asked, 0 if order is None else len(order), *values])
+    return rows_of_problems
 
 
 def _value(metric: Metric, rows: Any, count: int) -> float | int | None:
@@ -137,10 +137,10 @@ def _reliability(questions: Questions, table: ForecastTable) -> list[list[Any]]:
 
     rows = pair_rows(questions, table)
     curve = reliability_curve(rows.probabilities, rows.bins)
-    found = []
+    buckets = []
     for confidence, accuracy, count in zip(
         curve.confidence.tolist(), curve.accuracy.tolist(), curve.rows.tolist(), strict=True
     ):
         interval = binomtest(round(accuracy * count), count).proportion_ci(method="wilson")
-        found.append([*map(shortened, (confidence, accuracy, interval.low, interval.high)), count])
-    return found
+        buckets.append([*map(shortened, (confidence, accuracy, interval.low, interval.high)), count])
+    return buckets

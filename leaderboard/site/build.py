@@ -94,9 +94,9 @@ def _brief(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_comparable(results: Sequence[Results]) -> None:
     for name in ("dataset_fingerprint", "seed", "resamples"):
-        found = sorted({str(getattr(result, name)) for result in results})
-        if len(found) > 1:
-            raise UserError(f"results differ in {name} ({', '.join(found)}); score all entries again in one go")
+        values = sorted({str(getattr(result, name)) for result in results})
+        if len(values) > 1:
+            raise UserError(f"results differ in {name} ({', '.join(values)}); score all entries again in one go")
     for track in TRACK_NAMES:
         asked = sorted({score.rows for result in results for score in result.scores
                         if (score.track, score.slice) == (track, "all")})  # fmt: skip

@@ -61,9 +61,9 @@ def corpus_files(corpus: Corpus) -> Iterator[tuple[str, bytes]]:
         by_problem[row["problem_id"]].append(row)
     baselines = {problem_id: _baselines(corpus, problem_id, kernels) for problem_id, kernels in by_problem.items()}
     for problem_id, kernels in by_problem.items():
-        found = references.get(problem_id) or _anchors(kernels, measured)
+        timed = references.get(problem_id) or _anchors(kernels, measured)
         about = _problem(problems.get(problem_id, {}), kernels[0])
-        value = {"problem": about, "references": found, "baselines": baselines[problem_id]}
+        value = {"problem": about, "references": timed, "baselines": baselines[problem_id]}
         value |= _kernels(kernels, measured)
         yield f"data/problem/{problem_id}.js", shard(f"problem/{problem_id}", value)
     gpu = next(iter(corpus.gpus()), None)
@@ -89,15 +89,15 @@ def _kernel_rows(corpus: Corpus) -> list[Row]:
 
 
 def _measured(corpus: Corpus) -> Mapping[Key, list[Row]]:
-    found: dict[Key, list[Row]] = defaultdict(list)
+    measured: dict[Key, list[Row]] = defaultdict(list)
     plans = {(row["kernel_id"], row["gpu"], row["workload"]): row["launches"] for row in _table(corpus, "plans")}
     counters = {(row["kernel_id"], row["gpu"], row["workload"]): row for row in _table(corpus, "counters")}
     for row in _table(corpus, "measurements", ["kernel_id", "gpu", *WORKLOAD]):
         key = row["kernel_id"], row["gpu"], row["workload"]
         launches = [_launch(one) for one in plans.get(key, [])]
         text = counters_text(counters[key]) if key in counters else None
-        found[row["kernel_id"], row["gpu"]].append(row | {"launches": launches, "counted": text})
-    return found
+        measured[row["kernel_id"], row["gpu"]].append(row | {"launches": launches, "counted": text})
+    return measured
 
 
 def _launch(launch: Row) -> str:
@@ -107,19 +107,19 @@ def _launch(launch: Row) -> str:
 
 
 def _references(corpus: Corpus) -> Mapping[str, list[Row]]:
-    found: dict[str, list[Row]] = defaultdict(list)
+    references: dict[str, list[Row]] = defaultdict(list)
     for row in _table(corpus, "references"):
-        found[row["problem_id"]].append({name: _short(row[name]) for name in REFERENCE})
-    return found
+        references[row["problem_id"]].append({name: _short(row[name]) for name in REFERENCE})
+    return references
 
 
 def _baselines(corpus: Corpus, problem_id: str, kernels: Sequence[Row]) -> dict[str, dict[str, Any]]:
     """By GPU, the speedups of PyTorch's compiler and of the vendor's library over eager PyTorch, where timed."""
     gpus = sorted({row["gpu"] for row in kernels if row["gpu"]})
-    found = {gpu: reference_speedups(corpus, problem_id, gpu) for gpu in gpus}
+    by_gpu = {gpu: reference_speedups(corpus, problem_id, gpu) for gpu in gpus}
     return {
         gpu: {name: shortened(value, 5) for name, value in speedups.items()}
-        for gpu, speedups in found.items()
+        for gpu, speedups in by_gpu.items()
         if speedups
     }
 
@@ -136,7 +136,7 @@ def _anchors(kernels: Sequence[Row], measured: Mapping[Key, list[Row]]) -> list[
 
 
 def _roofline(measured: Sequence[Row]) -> float | None:
-    shares = [found for one in measured if (found := share(one)) is not None]
+    shares = [reached for one in measured if (reached := share(one)) is not None]
     return geometric_mean(shares) if shares else None
 
 

@@ -45,8 +45,8 @@ def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[st
     """Everything the page draws from, rounded as shown."""
     entries = [_entry(result) for result in results]
     headlines = {track: _headlines(results, track) for track in TRACK_NAMES}
-    entered = {track: found for track, found in headlines.items() if found}
-    whole = {name for found in headlines.values() for name in found}
+    entered = {track: of_track for track, of_track in headlines.items() if of_track}
+    whole = {name for of_track in headlines.values() for name in of_track}
     overall = rank_overall(entered, [result.entry_id for result in results if result.entry_id in whole])
     names = {result.entry_id: result.submission.name for result in results}
     data = {
@@ -67,8 +67,8 @@ def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[st
         "facets": _facets(results) | {name: values for name, values in dataset["facets"].items() if len(values) == 1},
         "overall": [_place(place, names) for place in overall],
         "track_ranks": {
-            track: [_place(place, names, headline(track).sign) for place in rank_track(found)]
-            for track, found in headlines.items()
+            track: [_place(place, names, headline(track).sign) for place in rank_track(of_track)]
+            for track, of_track in headlines.items()
         },
         "citation": SHEET.citation,
         "paper": PAPER,
@@ -152,13 +152,13 @@ def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
 
 def _headlines(results: Sequence[Results], track: str) -> dict[str, Headline]:
     metric = headline(track)
-    found = {}
+    headlines = {}
     for result in results:
         value = result.value(track, metric.name)
         draws = result.draws.get(track)
         if value is not None and draws:
-            found[result.entry_id] = Headline(metric.sign * value, [metric.sign * draw for draw in draws])
-    return found
+            headlines[result.entry_id] = Headline(metric.sign * value, [metric.sign * draw for draw in draws])
+    return headlines
 
 
 def _track(track: Track) -> dict[str, Any]:
@@ -175,12 +175,12 @@ def _track(track: Track) -> dict[str, Any]:
 
 def _facets(results: Sequence[Results]) -> dict[str, list[str]]:
     slices = {part for result in results for score in result.scores for part in score.slice.split("&") if "=" in part}
-    found: dict[str, list[str]] = {facet: [] for facet in PAGE_FACETS}
+    facets: dict[str, list[str]] = {facet: [] for facet in PAGE_FACETS}
     for text in sorted(slices):
         facet, value = text.split("=", 1)
-        if facet in found:
-            found[facet].append(value)
-    return found
+        if facet in facets:
+            facets[facet].append(value)
+    return facets
 
 
 def _place(place: Place, names: Mapping[str, str], sign: float = 1.0) -> dict[str, Any]:

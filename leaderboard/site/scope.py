@@ -62,25 +62,25 @@ def dataset_facts(questions: Questions, corpus: Corpus | None, parts: Sequence[Q
 
 def season_facts(folder: Path) -> list[dict[str, Any]]:
     """Every season of a folder, newest first: what it asks, who entered, and what they scored once it closed."""
-    found = []
+    seasons = []
     for path in sorted(folder.glob(f"*/{FILE}")):
         season = read_season(path.parent)
         scored = read_all_results(path.parent / "results") if season.closing else []
-        found.append({
+        seasons.append({
             "name": season.name, "opened_at": season.opened_at, "gpu": season.gpu, "kernels": season.kernels,
             "queries": season.queries, "entries": [entry.entry_id for entry in season.entries],
             "closed_at": season.closing and season.closing.closed_at,
             "results": {result.entry_id: {track: result.value(track, headline(track).name) for track in TRACK_NAMES}
                         for result in scored},
         })  # fmt: skip
-    return sorted(found, key=lambda one: one["opened_at"], reverse=True)
+    return sorted(seasons, key=lambda one: one["opened_at"], reverse=True)
 
 
 def _counts(corpus: Corpus) -> dict[str, Any]:
     import pyarrow.compute as pc
 
     kernels = corpus.table("kernels", columns=["kernel_id", "problem_id", "backend", "gpu", "status"])
-    found: dict[str, Any] = {
+    counts: dict[str, Any] = {
         "kernels": len(set(kernels.column("kernel_id").to_pylist())),
         "problems": len(set(kernels.column("problem_id").to_pylist())),
     }
@@ -88,8 +88,8 @@ def _counts(corpus: Corpus) -> dict[str, Any]:
     main = kernels.filter(pc.equal(kernels["gpu"], corpus.main_gpu())) if corpus.main_gpu() else kernels
     for facet, rows in (("backend", main), ("gpu", kernels), ("status", main)):
         values, sizes = np.unique([str(v) for v in rows.column(facet).to_pylist()], return_counts=True)
-        found[facet] = {str(value): int(size) for value, size in zip(values, sizes, strict=True)}
-    return found
+        counts[facet] = {str(value): int(size) for value, size in zip(values, sizes, strict=True)}
+    return counts
 
 
 def _slices(questions: Questions) -> dict[str, dict[str, list[int]]]:

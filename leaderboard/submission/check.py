@@ -56,12 +56,12 @@ def check(path: Path, expected: Expected | None = None) -> Checked:
     request = {"path": str(path), "expected": None if expected is None else expected.to_json()}
     try:
         head, *rest = shared_reader(PARSER).stream(json.dumps(request).encode(), path.name)
-        found = json.loads(head)
-        submission = None if found["submission"] is None else from_dict(Submission, found["submission"])
+        report = json.loads(head)
+        submission = None if report["submission"] is None else from_dict(Submission, report["submission"])
     except (DataError, ValueError) as error:
         return Checked((Flaw(path.name, "file", "unreadable", str(error)),), None, None)
     table = pa.ipc.open_stream(b"".join(rest)).read_all() if rest else None
-    return Checked(tuple(Flaw(*flaw) for flaw in found["flaws"]), submission, table, found["digest"])
+    return Checked(tuple(Flaw(*flaw) for flaw in report["flaws"]), submission, table, report["digest"])
 
 
 def warm_up() -> None:
@@ -84,8 +84,8 @@ def inspected(request: bytes) -> Iterator[bytes]:
         expected = None if asked["expected"] is None else Expected.from_json(asked["expected"])
         flaws, submission, table, digest = _inspect(Path(asked["path"]), expected)
         rows = [dataclasses.astuple(flaw) for flaw in flaws]
-        told = {"flaws": rows, "submission": None if submission is None else to_dict(submission), "digest": digest}
-        head = json.dumps(told).encode()
+        report = {"flaws": rows, "submission": None if submission is None else to_dict(submission), "digest": digest}
+        head = json.dumps(report).encode()
     except (DataError, MemoryError):
         raise
     except Exception as error:

@@ -59,10 +59,10 @@ def parse_json(data: bytes, name: str) -> Any:
         return value if abs(value) != float("inf") else refuse(text)
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        unique_pairs = dict(pairs)
+        if len(unique_pairs) < len(pairs):
             raise DataError(f"{name} holds a key twice: {shown([key for key, _ in pairs])}")
-        return found
+        return unique_pairs
 
     try:
         return json.loads(data.decode("utf-8"), parse_constant=refuse, parse_float=number, object_pairs_hook=unique)

@@ -87,6 +87,15 @@ def cut_archive(honest: Path, to: Path) -> tuple[Path, str]:
     return path, "cannot be read"
 
 
+def gigabytes_of_header(honest: Path, to: Path) -> tuple[Path, str]:
+    path = to / "header.tar.gz"
+    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
+        info = tarfile.TarInfo("PaxHeader/x")
+        info.type, info.size = tarfile.XHDTYPE, 1_500_000_000
+        archive.fileobj.write(info.tobuf() + b"\0" * 10**6)  # type: ignore[union-attr]
+    return path, "no submission needs that"
+
+
 def claimed_rows(honest: Path, to: Path) -> tuple[Path, str]:
     target = submission_copy(honest, to / "entry")
     table = pa.table({"query_id": pa.array(["0" * 32] * 5_000_001, pa.string())})
@@ -193,6 +202,7 @@ FIRST_ROW: dict[str, tuple[dict[str, Any], str]] = {
     "not_a_number": ({"probabilities": [float("nan")] * 8}, "finite"),
     "negative_probability": ({"probabilities": [-0.5, 1.5, 0, 0, 0, 0, 0, 0]}, "at least 0"),
     "sum_of_two": ({"probabilities": [0.25] * 8}, "sum to one"),
+    "true_as_probability": ({"probabilities": [True, *[False] * 7]}, "line 1 holds true or false in probabilities"),
     "astronomic_tokens": ({"input_tokens": 2**62}, "at most 1,000,000,000"),
     "endless_seconds": ({"elapsed_s": 1.7e308}, "at most 1,000,000"),
     "negative_tokens": ({"output_tokens": -1}, "at least 0"),
@@ -230,8 +240,8 @@ TABLES: tuple[tuple[Callable[..., tuple[Path, str]], dict[str, Any]], ...] = (
 )  # fmt: skip
 WRITTEN = (
     zip_bomb, path_traversal, absolute_path, link_in_archive, link_in_folder, file_twice_in_archive, many_members,
-    cut_archive, claimed_rows, ten_billion_claimed_rows, wrong_footer, foreign_parquet, overflowing_number, key_twice,
-    one_endless_line, empty_lines, far_more_rows_than_queries,
+    cut_archive, gigabytes_of_header, claimed_rows, ten_billion_claimed_rows, wrong_footer, foreign_parquet,
+    overflowing_number, key_twice, one_endless_line, empty_lines, far_more_rows_than_queries,
 )  # fmt: skip
 BUILDERS: dict[str, Builder] = {builder.__name__: builder for builder in WRITTEN} | {
     name: functools.partial(write, change=change, word=word)

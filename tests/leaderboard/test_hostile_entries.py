@@ -41,23 +41,6 @@ def test_a_refused_entry_leaves_the_others_scored(
     assert next(iter(change)) in refused[0] or "cannot be checked" in refused[0]
 
 
-def test_a_header_that_unpacks_to_gigabytes_is_refused(submissions: dict[str, Path], tmp_path: Path) -> None:
-    path = tmp_path / "entry.tar.gz"
-    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
-        info = tarfile.TarInfo("PaxHeader/x")
-        info.type, info.size = tarfile.XHDTYPE, 1_500_000_000
-        archive.fileobj.write(info.tobuf())  # type: ignore[union-attr]
-        archive.fileobj.write(b"\0" * 10**6)  # type: ignore[union-attr]
-    (flaw,) = check(path).flaws
-    assert "no submission needs that" in flaw.message
-
-
-def test_true_is_no_probability(submissions: dict[str, Path], tmp_path: Path) -> None:
-    line = {"query_id": "0", "probabilities": [True, *[False] * 7]}
-    entry = submission_copy(submissions["prior"], tmp_path / "entry", lambda rows: [line])
-    assert "line 1 holds true or false in probabilities" in check(entry).flaws[0].message
-
-
 @pytest.mark.parametrize("name", ["setup.py", ".hidden", "forecasts.parquet.exe"])
 def test_a_file_that_no_submission_has_is_refused(name: str, submissions: dict[str, Path], tmp_path: Path) -> None:
     entry = submission_copy(submissions["prior"], tmp_path / "entry")

@@ -17,13 +17,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from kbench.benchmark.work.arithmetic import compared, joined, result, shuffled, voted
-from kbench.benchmark.work.flow import EXITS, Flow
+from kbench.benchmark.work.flow import MEMORY, Flow
 from kbench.benchmark.work.lanes import IDS, WARP, Lanes, Mask, chosen, folded, same, shifted, spread, wrapped
 from kbench.benchmark.work.loops import PERIODS, Comparison, Trace, Turn, advanced, periods_left
 from kbench.benchmark.work.memory import SECTOR, Box, Footprint, sectors, wavefronts
 from kbench.benchmark.work.ptx import REGISTER, Function, Instruction
 
-MOST_STEPS = 200_000
+MOST_STEPS = 100_000
 """Instructions executed before a warp is given up: endless loops end here."""
 MOST_HALVES = 12
 """Unknown branches within one another; deeper ones weigh too little to be looked at."""
@@ -31,8 +31,6 @@ PARAMETERS = 0x7000_0000
 """Where parameters lie, as far as their addresses are asked for: 4 KiB each."""
 ADDRESS = re.compile(r"\[\s*([%$\w']+)?\s*(?:\+\s*(-?(?:0x[0-9a-fA-F]{1,16}|\d{1,18})))?\s*[\],]")
 LITERAL = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,16}|\d{1,20})U?$")
-MEMORY = frozenset({"ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix"})
-SILENT = frozenset({"bar", "barrier", "fence", "membar", "nanosleep", "prefetch", "discard", "setmaxnreg"})
 
 
 class TooLongError(Exception):
@@ -60,6 +58,8 @@ class Path:
     until: int
     mask: Mask
     weight: float
+    whole: bool
+    """Whether these are all lanes that still run."""
 
 
 class Warp:
@@ -77,6 +77,7 @@ class Warp:
         self.log: list[Comparison] = []
         self.decided: set[int] = set()
         """Branches whose outcome was known once."""
+        self.undecided: set[int] = set()
         self.boxes: dict[int, Box] = {}
         self.symbols: dict[str, int] = dict(function.shared)
         for number, (name, _) in enumerate(function.parameters):
@@ -91,10 +92,18 @@ class Warp:
         Raises:
             TooLongError: the end does not come.
         """
-        self._run(Path(0, len(self.function.code), self.alive.copy(), 1.0), 0)
+        self._run(self._path(0, len(self.function.code), self.alive, 1.0), 0)
+        for start, block in self.flow.blocks.items():
+            visits = self.trace.visits.get(start, 0.0)
+            for at in range(start, block.end + block.leaves) if visits else ():
+                self.trace.visits[at] = visits
         return self.trace
 
+    def _path(self, at: int, until: int, mask: Mask, weight: float) -> Path:
+        return Path(at, until, mask.copy(), weight, bool((mask == self.alive).all()))
+
     def _run(self, start: Path, halves: int) -> None:
+        """Run block by block; visits are counted where a block begins."""
         code, end, trace = self.function.code, len(self.function.code), self.trace
         stack = [start]
         while stack:
@@ -102,20 +111,21 @@ class Warp:
             if path.at >= end or path.at == path.until or not path.mask.any():
                 stack.pop()
                 continue
-            trace.steps += 1
+            block = self.flow.blocks[path.at]
+            issued = path.weight * (block.end + block.leaves - path.at)
+            trace.visits[path.at] += path.weight
+            trace.issued += issued
+            trace.uncertain += issued if halves else 0.0
+            trace.steps += 1 + len(block.steps)
             if trace.steps > MOST_STEPS:
                 raise TooLongError(f"{self.function.name} runs for more than {MOST_STEPS} steps")
-            one = code[path.at]
-            trace.visits[path.at] += path.weight
-            trace.issued += path.weight
-            trace.uncertain += path.weight if halves else 0.0
-            if one.name == "bra":
-                self._branch(one, path, stack, halves)
-            elif one.name in EXITS:
-                self._leave(one, path, stack)
-            else:
-                self._step(one, path)
-                path.at += 1
+            for at in block.steps:
+                self._step(code[at], at, path)
+            path.at = block.end
+            if block.leaves and code[block.end].name == "bra":
+                self._branch(code[block.end], path, stack, halves)
+            elif block.leaves:
+                self._leave(code[block.end], path, stack)
 
     def _guard(self, one: Instruction) -> Lanes:
         if one.guard is None:
@@ -148,7 +158,7 @@ class Warp:
             path.at = self.flow.meets[at]
             for start, mask in ((at + 1, path.mask & ~taken), (target, taken)):
                 if start != path.at:
-                    stack.append(Path(start, path.at, mask, path.weight))
+                    stack.append(self._path(start, path.at, mask, path.weight))
 
     def _unknown_branch(self, path: Path, target: int, halves: int) -> None:
         at, meet = path.at, self.flow.meets[path.at]
@@ -157,7 +167,8 @@ class Warp:
             (self.trace.waits if loop.waits else self.trace.unknown_branches)[at] += path.weight
             inside, outside = (target, at + 1) if loop.holds(target) else (at + 1, target)
             others = loop.exits - {at}
-            stay = bool(others & self.decided) or (self.trace.visits[at] < 2 and bool(others))
+            stay = bool(others & self.decided) or (at not in self.undecided and bool(others))
+            self.undecided.add(at)
             path.at = inside if stay else outside
             if stay and inside <= at:
                 self._turn(inside, path)
@@ -167,9 +178,9 @@ class Warp:
         if halves >= MOST_HALVES:
             return
         before = dict(self.registers)
-        self._run(Path(at + 1, meet, path.mask.copy(), path.weight / 2), halves + 1)
+        self._run(self._path(at + 1, meet, path.mask, path.weight / 2), halves + 1)
         first, self.registers = self.registers, before
-        self._run(Path(target, meet, path.mask.copy(), path.weight / 2), halves + 1)
+        self._run(self._path(target, meet, path.mask, path.weight / 2), halves + 1)
         for name, value in first.items():
             if name not in self.registers:
                 self.registers[name] = value
@@ -187,6 +198,7 @@ class Warp:
             self.alive = self.alive & ~gone
         for other in stack:
             other.mask = other.mask & ~gone
+            other.whole = bool((other.mask == self.alive).all())
 
     def _turn(self, head: int, path: Path) -> None:
         """Note the state at a loop's head, and leave out the turns that repeat.
@@ -214,24 +226,20 @@ class Warp:
 
     # Instructions.
 
-    def _step(self, one: Instruction, path: Path) -> None:
+    def _step(self, one: Instruction, at: int, path: Path) -> None:
         guard = self._guard(one)
         if guard is None:
             if one.name in MEMORY:
-                self._memory(one, path.at, path.mask, path.weight)
+                self._memory(one, at, path.mask, path.weight)
             for name in one.writes:
                 self.registers[name] = None
             return
-        mask = path.mask if isinstance(guard, int) and guard else path.mask & (spread(guard) != 0)
-        if not mask.any():
-            return
-        if one.name in MEMORY:
-            values = self._memory(one, path.at, mask, path.weight)
-        elif not one.writes or one.name in SILENT:
-            return
-        else:
-            values = self._results(one, path.at, mask)
-        whole = bool((mask == self.alive).all())
+        mask, whole = path.mask, path.whole
+        if one.guard is not None and not (isinstance(guard, int) and guard):
+            mask, whole = mask & (spread(guard) != 0), False
+            if not mask.any():
+                return
+        values = self._memory(one, at, mask, path.weight) if one.name in MEMORY else self._results(one, at, mask)
         for name, value in zip(one.writes, values, strict=False):
             old = self.registers.get(name)
             self.registers[name] = value if whole or old is None else chosen(mask.astype(int), value, old)

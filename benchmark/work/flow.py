@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from kbench.benchmark.work.ptx import REGISTER, Function, Instruction
 
 EXITS = frozenset({"ret", "exit", "trap"})
+MEMORY = frozenset({"ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix"})
 SIGNALS = frozenset({"volatile", "acquire", "relaxed", "acq_rel"})
 MOST_LOOPS = 500
 """Loops looked at, the innermost first."""
@@ -33,8 +35,23 @@ class Loop:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Block:
+    """Instructions that always run together."""
+
+    end: int
+    """Index of the branch or exit that ends it, or of the block that follows."""
+    leaves: bool
+    """Whether a branch or exit ends it."""
+    steps: tuple[int, ...]
+    """Its instructions that matter for what runs and where memory is accessed; the others need only be counted."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Flow:
     """What executing a function needs to know about its branches."""
+
+    blocks: Mapping[int, Block]
+    """By index of the first instruction."""
 
     targets: Mapping[int, int]
     """Where each branch goes to."""
@@ -56,14 +73,57 @@ class Flow:
 def read_flow(function: Function) -> Flow:
     """The control flow of a function."""
     code, end = function.code, len(function.code)
-    targets = {
-        at: function.labels.get(one.operands[-1], end)
-        for at, one in enumerate(code)
-        if one.name == "bra" and one.operands
-    }
+    branches = {at: one.operands[-1] for at, one in enumerate(code) if one.name == "bra" and one.operands}
+    targets = {at: function.labels.get(label, end) for at, label in branches.items()}
     following = [_following(at, one, targets, end) for at, one in enumerate(code)]
     loops = _loops(code, targets)
-    return Flow(targets, _meeting_points(following), loops, _carried(code, following, {loop.head for loop in loops}))
+    names = _needed_registers(code)
+    return Flow(
+        _blocks(function, names),
+        targets,
+        _meeting_points(following),
+        loops,
+        _carried(code, following, {loop.head for loop in loops}, names),
+    )
+
+
+def _needed_registers(code: Sequence[Instruction]) -> set[str]:
+    """Registers that branches, guards of memory accesses and addresses depend on."""
+    writers: defaultdict[str, list[Instruction]] = defaultdict(list)
+    for one in code:
+        for name in one.writes:
+            writers[name].append(one)
+    pending: list[str] = []
+    for one in code:
+        if one.guard is not None and (one.name in MEMORY or one.name == "bra" or one.name in EXITS):
+            pending.append(one.guard)
+        if one.name in MEMORY:
+            inputs = one.operands if one.name == "cp" else [operand for operand in one.operands if operand[0] == "["]
+            pending.extend(name for operand in inputs for name in REGISTER.findall(operand))
+    needed: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name in needed:
+            continue
+        needed.add(name)
+        for one in writers[name]:
+            pending.extend([one.guard] if one.guard else [])
+            if one.name not in MEMORY:
+                pending.extend(other for operand in one.operands[1:] for other in REGISTER.findall(operand))
+    return needed
+
+
+def _blocks(function: Function, names: set[str]) -> dict[int, Block]:
+    code, end = function.code, len(function.code)
+    leaving = {at for at, one in enumerate(code) if one.name == "bra" or one.name in EXITS}
+    starts = sorted({0, *function.labels.values(), *(at + 1 for at in leaving)} - {end})
+    matters = [(one.name in MEMORY and "param" not in one.parts) or not names.isdisjoint(one.writes) for one in code]
+    blocks: dict[int, Block] = {}
+    for start, stop in itertools.pairwise([*starts, end]):
+        leaves = stop - 1 in leaving
+        last = stop - 1 if leaves else stop
+        blocks[start] = Block(last, leaves, tuple(at for at in range(start, last) if matters[at]))
+    return blocks
 
 
 def _following(at: int, one: Instruction, targets: Mapping[int, int], end: int) -> tuple[int, ...]:
@@ -134,33 +194,29 @@ def _reverse_order(following: Sequence[tuple[int, ...]]) -> list[int]:
 
 
 def _carried(
-    code: Sequence[Instruction], following: Sequence[tuple[int, ...]], heads: set[int]
+    code: Sequence[Instruction], following: Sequence[tuple[int, ...]], heads: set[int], names: set[str]
 ) -> dict[int, frozenset[str]]:
-    """Registers alive at loop heads, by the usual backward analysis; sets of registers are bits of a number."""
+    """Needed registers alive at loop heads, by the usual backward analysis; sets of registers are bits of a number."""
     if not heads:
         return {}
-    bits: dict[str, int] = {}
-    reads, writes = [], []
+    bits = {name: 1 << number for number, name in enumerate(sorted(names))}
+    reads, keeps = [], []
     for one in code:
-        names = {name for operand in one.operands for name in REGISTER.findall(operand)} - set(one.writes)
-        names |= {name for operand in one.operands[1:] for name in REGISTER.findall(operand)} | (
-            {one.guard} if one.guard else set()
-        )
+        inputs = {name for operand in one.operands[bool(one.writes) :] for name in REGISTER.findall(operand)}
         # A guarded write may leave the old value.
-        reads.append(
-            sum(1 << bits.setdefault(name, len(bits)) for name in names | (set(one.writes) if one.guard else set()))
-        )
-        writes.append(~sum({1 << bits.setdefault(name, len(bits)) for name in one.writes}))
+        inputs |= {one.guard, *one.writes} if one.guard else set()
+        reads.append(sum(bits[name] for name in inputs if name in bits))
+        keeps.append(~sum(bits[name] for name in set(one.writes) if name in bits))
     alive = [0] * (len(code) + 1)
     for _ in range(MOST_PASSES):
         changed = False
         for at in range(len(code) - 1, -1, -1):
             after = 0
-            for one_next in following[at]:
-                after |= alive[one_next]
-            now = (after & writes[at]) | reads[at]
+            for successor in following[at]:
+                after |= alive[successor]
+            now = (after & keeps[at]) | reads[at]
             if now != alive[at]:
                 alive[at], changed = now, True
         if not changed:
             break
-    return {head: frozenset(name for name, bit in bits.items() if alive[head] >> bit & 1) for head in heads}
+    return {head: frozenset(name for name, bit in bits.items() if alive[head] & bit) for head in heads}

@@ -69,10 +69,10 @@ def test_functions_have_parameters_instructions_labels_and_shared_variables() ->
     ],
 )
 def test_hostile_text_is_read_or_refused_in_linear_time(text: str, message: str | None) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     if message is None:
         read_functions(text)
     else:
         with pytest.raises(PtxError, match=message):
             read_functions(text)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5

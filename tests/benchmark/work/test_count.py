@@ -1,0 +1,218 @@
+"""Work of whole plans, from hand-written PTX and from compilers."""
+
+from __future__ import annotations
+
+import math
+import runpy
+from pathlib import Path
+
+import pytest
+
+from kbench.benchmark.work.count import Gpu, count_plan, pair_code
+from kbench.benchmark.work.pipes import Pipe, machine_instructions, pipe_of, tensor_flops
+from kbench.benchmark.work.ptx import Instruction, read_functions
+from kbench.schemas.records.launch_plan import (
+    ArgumentKind,
+    LaunchPlan,
+    PlanArgument,
+    PlanBuffer,
+    PlanStep,
+    StepKind,
+    TensorMapSpec,
+)
+
+SCALE = """
+.visible .entry scale(.param .u64 data, .param .u32 n)
+{
+    ld.param.u64 %rd1, [data];
+    ld.param.u32 %r1, [n];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %tid.x;
+    mad.lo.s32 %r5, %r2, %r3, %r4;
+    setp.ge.s32 %p1, %r5, %r1;
+    @%p1 bra end;
+    mul.wide.s32 %rd2, %r5, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    ld.global.f32 %f1, [%rd3];
+    mul.f32 %f2, %f1, 0f40000000;
+    st.global.f32 [%rd3], %f2;
+end:
+    ret;
+}
+"""
+
+
+def launch(function: str, grid: int, block: int, *arguments: PlanArgument, code: str = "a" * 64) -> PlanStep:
+    """A launch along one axis."""
+    return PlanStep(
+        kind=StepKind.LAUNCH, code=code, function=function, grid=(grid, 1, 1), block=(block, 1, 1),
+        cooperative=False, dependent=False, shared_bytes=0, prefer_shared=False, arguments=arguments,
+    )  # fmt: skip
+
+
+def plan_of(*steps: PlanStep) -> LaunchPlan:
+    """A plan with one buffer."""
+    return LaunchPlan(
+        plan_id="b" * 64, kernel_id="c" * 32, problem_id="scale", workload="large", target="sm_90a", choice=None,
+        buffers=(PlanBuffer(nbytes=1 << 24, input=0),), steps=steps, outputs=(),
+    )  # fmt: skip
+
+
+POINTER = PlanArgument(kind=ArgumentKind.POINTER, buffer=0, offset=0)
+
+
+def number(value: int) -> PlanArgument:
+    """An integer of 32 bits."""
+    return PlanArgument(kind=ArgumentKind.VALUE, data=value.to_bytes(4, "little").hex())
+
+
+def test_a_plan_s_totals_are_those_of_all_warps_and_the_fullest_multiprocessor_s() -> None:
+    work = count_plan(plan_of(launch("scale", 264, 128, POINTER, number(264 * 128))), [SCALE], gpu=Gpu(132))
+    (one,) = work.launches
+    assert one.error is None
+    assert (one.blocks, one.warps_per_block, one.waves) == (264, 4, 1)
+    assert one.per_warp.load_sectors == pytest.approx(4)
+    assert work.total.load_bytes == pytest.approx(264 * 128 * 4)
+    assert work.total.l2_bytes == pytest.approx(2 * 264 * 128 * 4)
+    assert one.fullest.issued == pytest.approx(one.per_block.issued * 2)
+    assert work.total.instructions[Pipe.MEMORY] == pytest.approx(2 * 264 * 4)
+    assert work.uncertain_share == 0
+
+
+def test_blocks_beyond_the_end_do_less_and_count_as_often_as_they_are_many() -> None:
+    work = count_plan(plan_of(launch("scale", 64, 32, POINTER, number(63 * 32))), [SCALE])
+    full = count_plan(plan_of(launch("scale", 64, 32, POINTER, number(64 * 32))), [SCALE])
+    assert 62 / 64 < work.total.issued / full.total.issued < 1
+
+
+def test_launches_add_up_and_registers_limit_how_many_blocks_fit() -> None:
+    step = launch("scale", 5000, 256, POINTER, number(1 << 20))
+    work = count_plan(plan_of(step, step), [SCALE], {"scale": 128})
+    assert work.total.issued == pytest.approx(2 * work.launches[0].total.issued)
+    assert work.launches[0].blocks_per_multiprocessor == 2
+    assert work.launches[0].waves == math.ceil(5000 / (2 * 132))
+
+
+def test_functions_of_one_name_are_told_apart_by_the_order_of_their_code() -> None:
+    other = SCALE.replace("ld.global.f32 %f1, [%rd3];", "")
+    first = plan_of(launch("scale", 1, 32, POINTER, number(32)))
+    second = plan_of(launch("scale", 1, 32, POINTER, number(32), code="d" * 64))
+    code = pair_code([first, second], [SCALE, other])
+    assert count_plan(first, code).total.load_requests == 1
+    assert count_plan(second, code).total.load_requests == 0
+
+
+def test_a_tensor_map_s_box_gives_the_bytes_of_a_copy() -> None:
+    copy = """
+    .visible .entry copy(.param .align 64 .b8 map[128])
+    {
+        mov.b64 %rd1, map;
+        mov.u32 %r1, %tid.x;
+        setp.eq.s32 %p1, %r1, 0;
+        @%p1 cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r2], [%rd1, {%r3, 0}], [%r5];
+        ret;
+    }
+    """
+    spec = TensorMapSpec(element_type=9, extents=(64, 64), strides=(128,), box=(64, 32), swizzle=0, nan_fill=False)
+    argument = PlanArgument(kind=ArgumentKind.TENSOR_MAP, buffer=0, offset=0, tensor_map=spec)
+    work = count_plan(plan_of(launch("copy", 4, 128, argument)), [copy])
+    assert work.total.bulk_load_bytes == pytest.approx(4 * 64 * 32 * 2)
+
+
+def instruction(text: str) -> Instruction:
+    """One instruction."""
+    return read_functions(f".entry f() {{ {text}; }}")["f"].code[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "pipe", "factor", "flops"),
+    [
+        ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1}, {%r1}, {%r2}, {%f1}", Pipe.TENSOR, "bf16", 4096),
+        ("wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {%f1}, %rd1, %rd2, 1", Pipe.TENSOR, "e4m3", 131072),
+        (
+            "wmma.mma.sync.aligned.row.row.m16n16k8.f32.tf32.tf32.f32 {%f1}, {%r1}, {%r2}, {%f1}",
+            Pipe.TENSOR,
+            "tf32",
+            4096,
+        ),
+        ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r1}, {%r1}, {%r2}, {%r3}", Pipe.TENSOR, "s8", 8192),
+        ("wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1}, [%r2], %r3", Pipe.MEMORY, "", 0),
+        ("wgmma.wait_group.sync.aligned 0", Pipe.CONTROL, "", 0),
+        ("fma.rn.f32 %f1, %f2, %f3, %f4", Pipe.FMA, "", 0),
+        ("fma.rn.f64 %f1, %f2, %f3, %f4", Pipe.DOUBLE, "", 0),
+        ("ex2.approx.ftz.f32 %f1, %f2", Pipe.SPECIAL, "", 0),
+        ("cvt.rn.f32.s32 %f1, %r2", Pipe.SPECIAL, "", 0),
+        ("setp.lt.s32 %p1, %r1, %r2", Pipe.ALU, "", 0),
+        ("bar.sync 0", Pipe.CONTROL, "", 0),
+    ],
+)
+def test_pipes_and_tensor_operations(text: str, pipe: Pipe, factor: str, flops: float) -> None:
+    one = instruction(text)
+    assert pipe_of(one) is pipe
+    assert tensor_flops(one) == (factor, flops)
+
+
+def test_moves_cost_nothing_and_divisions_much() -> None:
+    costs = [machine_instructions(instruction(f"{text} %r1, %r2, %r3")) for text in ("mov.u32", "add.s32", "div.s32")]
+    assert costs[0] < costs[1] < costs[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (".entry scale() { top: bra top; }", "steps"),
+        (".entry other() { ret; }", "no PTX has a function"),
+        (".entry scale() {" + "{" * 100 + "}" * 101, "nest"),
+        ("x" * (17 << 20), "characters"),
+    ],
+)
+def test_what_cannot_be_counted_says_why(text: str, message: str) -> None:
+    work = count_plan(plan_of(launch("scale", 8, 32)), [text])
+    assert message in work.errors[0]
+    assert work.total.issued == 0
+
+
+def test_many_hostile_launches_end_within_the_limits() -> None:
+    steps = [launch("scale", 8 + n, 32) for n in range(500)]
+    work = count_plan(plan_of(*steps), [".entry scale() { top: bra top; }"])
+    assert len(work.errors) == 500
+
+
+def test_what_cuda_s_compiler_makes_can_be_counted() -> None:
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
+    source = """extern "C" __global__ void row_sum(const float* x, float* y, int n) {
+        float total = 0; for (int i = threadIdx.x; i < n; i += blockDim.x) total += x[blockIdx.x * n + i];
+        atomicAdd(y + blockIdx.x, total); }"""
+    _, program = nvrtc.nvrtcCreateProgram(source.encode(), b"row_sum.cu", 0, [], [])
+    nvrtc.nvrtcCompileProgram(program, 1, [b"--gpu-architecture=compute_90a"])
+    _, size = nvrtc.nvrtcGetPTXSize(program)
+    text = b" " * size
+    nvrtc.nvrtcGetPTX(program, text)
+    step = launch("row_sum", 16, 128, POINTER, POINTER, number(1 << 14))
+    work = count_plan(plan_of(step), [text.decode().rstrip("\0")])
+    assert work.errors == ()
+    assert work.total.load_bytes == pytest.approx(16 * (1 << 14) * 4, rel=0.01)
+    assert work.total.atomics == 16 * 4
+
+
+def test_what_triton_makes_can_be_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    triton = pytest.importorskip("triton")
+    compiler = pytest.importorskip("triton.compiler")
+    backend = pytest.importorskip("triton.backends.compiler")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")  # As in the sandbox that compiles kernels.
+    source = tmp_path / "double.py"
+    source.write_text(
+        "import triton\nimport triton.language as tl\n\n@triton.jit\ndef double(x, n, SIZE: tl.constexpr):\n"
+        "    at = tl.program_id(0) * SIZE + tl.arange(0, SIZE)\n"
+        "    tl.store(x + at, 2 * tl.load(x + at, mask=at < n), mask=at < n)\n"
+    )
+    module = runpy.run_path(str(source))
+    signature = {"x": "*fp32", "n": "i32", "SIZE": "constexpr"}
+    made = compiler.ASTSource(fn=module["double"], signature=signature, constexprs={(2,): 1024})
+    text = triton.compile(made, target=backend.GPUTarget("cuda", 90, 32)).asm["ptx"]
+    work = count_plan(plan_of(launch("double", 100, 128, POINTER, number(102400))), [text])
+    assert work.errors == ()
+    assert work.total.load_bytes == pytest.approx(102400 * 4)
+    assert work.total.store_sectors == pytest.approx(102400 * 4 / 32)

@@ -8,18 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts import ForecastTable, align
-from kbench.benchmark.tasks.build import build_questions
-from kbench.benchmark.tasks.few_shot import with_shots
-from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.leaderboard.scoring.flags import flags
 from kbench.leaderboard.scoring.results import Results, cached_results, entry_id
 from kbench.leaderboard.scoring.score import Limits, score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
 from kbench.leaderboard.submission.check import Checked, check
 from kbench.leaderboard.submission.forecast_rows import Expected
-from kbench.leaderboard.submission.labels import read_labels
 from kbench.leaderboard.submission.untrusted import Flaw, shown
 from kbench.loaders.splits.lineage import published_releases
 from kbench.schemas import Submission, UserError
@@ -28,11 +25,10 @@ if TYPE_CHECKING:
     from kbench.benchmark.tasks.asked import Tables
     from kbench.benchmark.tasks.questions import Questions
 
-CORE = "core"
 SUBMISSIONS = Path(__file__).parent / "submissions"
 """The shipped entries, one folder for each version of the benchmark."""
-PARTS = ((CORE, 0), (CORE, 8))
-"""Parts of the split that have entries of their own: the subset, and how many measured kernels a query names."""
+PARTS = (Options(subset="core"), Options(subset="core", shots=8))
+"""Parts of the split that have entries of their own."""
 
 
 def shipped(questions: Questions) -> list[Path]:
@@ -52,33 +48,6 @@ def part_name(questions: Questions) -> str:
     """What the questions are called when they are a part of the split, such as core or core-8-shots."""
     shots = f"{questions.shots}-shots" if questions.shots else None
     return "-".join(filter(None, (questions.subset, shots)))
-
-
-def load_questions(
-    dataset: str | Tables | None,
-    labels: Path | None,
-    split: str = "test",
-    subset: str | None = None,
-    shots: int = 0,
-    gpu: str | None = None,
-) -> Questions:
-    """The questions entries are scored on: of a corpus, or of a maintainer's private labels.
-
-    Args:
-        dataset: a corpus, or an opened one as the benchmark asks it; the shipped one by default.
-        labels: private labels instead.
-        split: which split of the corpus.
-        subset: a part of the split, such as core.
-        shots: most measured kernels that a query names.
-        gpu: the GPU that is asked about; by default the one with the most kernels.
-    """
-    if labels is not None:
-        return read_labels(labels)
-    from kbench.loaders.corpus.corpus import Corpus
-
-    if dataset is None or isinstance(dataset, str):
-        dataset = benchmark_of(Corpus.open(dataset, verified=True), gpu)
-    return with_shots(build_questions(dataset, split, subset=subset), dataset, shots)
 
 
 def expected_of(questions: Questions, whole: Questions | None = None) -> Expected:
@@ -240,8 +209,6 @@ def score_entries(
 class Board:
     """What the site is built from."""
 
-    questions: Questions
-    """Of the whole split."""
     entries: Sequence[Entry]
     """That answer the whole split."""
     parts: Sequence[Questions]
@@ -251,8 +218,8 @@ class Board:
 
 
 def score_board(
+    questions: Questions,
     corpus: Tables | None,
-    labels: Path | None,
     submissions: Path | None,
     cache: Path,
     tell: Callable[[str], None],
@@ -261,29 +228,26 @@ def score_board(
     """Score every entry of a board.
 
     Args:
-        corpus: what was asked about, as the benchmark asks it; None where the labels are private.
-        labels: private labels instead.
+        questions: of the whole split.
+        corpus: the one they came from, as the benchmark asks it; None where they came from private labels.
         submissions: folder of submissions; with none the shipped ones, those that answer a part of the split too.
         cache: folder that keeps results.
         tell: called with each entry's name before it is scored.
         refuse: told why a submission is left out.
     """
-    questions = load_questions(corpus, labels)
-    paths = shipped(questions) if submissions is None else [submissions]
-    entries = read_entries(paths, questions, refuse)
+    entries = read_entries(shipped(questions) if submissions is None else [submissions], questions, refuse)
     # Private labels are not part of the questions' fingerprint, so their scores are not kept.
-    results = score_entries(entries, questions, tell=tell, cache=cache if labels is None else None)
+    results = score_entries(entries, questions, tell=tell, cache=None if corpus is None else cache)
     parts: list[Questions] = []
-    for subset, shots in (
-        PARTS if corpus is not None and submissions is None and questions.benchmark is not None else ()
-    ):
-        part = load_questions(corpus, None, questions.split, subset=subset, shots=shots)
+    if corpus is None or submissions is not None or questions.benchmark is None:
+        return Board(entries, parts, results)
+    for part in (options.questions(corpus) for options in PARTS):
         if (folder := own_folder(part)).is_dir():
             parts.append(part)
             of_part = read_entries([folder], part, refuse, expected_of(part, questions))
             scored = score_entries(of_part, part, tell=tell, cache=cache, sliced=False)
             results += [as_part(result, part_name(part)) for result in scored]
-    return Board(questions, entries, parts, results)
+    return Board(entries, parts, results)
 
 
 def as_part(result: Results, part: str) -> Results:

@@ -194,14 +194,20 @@ def build(
     from kbench.leaderboard.site.answers import answers_of
     from kbench.leaderboard.site.build import build as build_site
     from kbench.leaderboard.site.scope import dataset_facts, season_facts
+    from kbench.leaderboard.submission.labels import read_labels
     from kbench.loaders.corpus.corpus import Corpus
 
     refused: list[str] = []
-    corpus = Corpus.open(dataset, verified=True) if labels is None else None
-    version = None if corpus is None else benchmark_of(corpus)
-    board = score_board(version, labels, submissions, cache, _say("scoring"), refused.append)
-    answers = answers_of(board.entries, board.questions, version)
-    facts = {**dataset_facts(board.questions, corpus, board.parts), "seasons": season_facts(SEASONS)}
+    corpus = version = None
+    if labels is not None:
+        questions = read_labels(labels)
+    else:
+        corpus = Corpus.open(dataset, verified=True)
+        version = benchmark_of(corpus)
+        questions = Options().questions(version)
+    board = score_board(questions, version, submissions, cache, _say("scoring"), refused.append)
+    answers = answers_of(board.entries, questions, version)
+    facts = {**dataset_facts(questions, corpus, board.parts), "seasons": season_facts(SEASONS)}
     page = build_site(board.results, facts, out, corpus=corpus, answers=answers, links=dict(links), address=address)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     if as_json:

@@ -70,18 +70,6 @@ def score_submission(
     Returns:
         The same to the bit for the same inputs on any machine.
     """
-    return exact_results(submission, forecasts, questions, settings, limits, sliced).rounded()
-
-
-def exact_results(
-    submission: Submission,
-    forecasts: pa.Table,
-    questions: Questions,
-    settings: BootstrapSettings | None = None,
-    limits: Limits | None = None,
-    sliced: bool = True,
-) -> Results:
-    """Figures as they were computed, in all their bits: the last few are the processor's own."""
     settings = settings or BootstrapSettings()
     limits = limits or Limits(questions, settings)
     table = align(forecasts, [query.query_id for query in questions.queries])
@@ -90,7 +78,7 @@ def exact_results(
     scored = score(asked, table, settings, sliced=sliced, bounds=limits.of("all", asked))
     scores = [one for one in scored.scores() if not _is_page_slice(one.slice)]
     scores += _slices(asked, table, settings, limits) if sliced else []
-    return Results(
+    exact = Results(
         submission=submission,
         dataset_fingerprint=questions.dataset,
         kbench=__version__,
@@ -102,6 +90,8 @@ def exact_results(
         draws=_draws(scored),
         curves=_curves(asked, table),
     )
+    # The last bits of a figure are the processor's own.
+    return exact.rounded()
 
 
 def asked_queries(submission: Submission, questions: Questions) -> Ints:

@@ -87,6 +87,10 @@ def test_a_private_split_is_exported_answered_and_scored(
     scored = _run("score", submissions["prior"], "--labels", labels, "--resamples", 50, "--json")
     (prior,) = [result for result in results if result.submission.name == "prior"]
     assert json.loads(scored.stdout)[0]["scores"] == prior.to_json()["scores"]
+    site = ("--out", tmp_path / "site", "--cache", tmp_path / "cache", "--json")
+    built = _run("build", "--labels", labels, "--submissions", submissions["prior"], *site)
+    assert json.loads(built.stdout)["entries"] == 1, built.output
+    assert not (tmp_path / "cache").exists(), "scores on private labels are not kept"
     assert {one["feature"] for one in json.loads(exported.stdout)["leaks"]} >= {"occurrences"}
     assert "these queries give answers away: occurrences tells" in exported.stderr
 

@@ -13,11 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.surrogates.forecasts import align
 from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.benchmark.tasks import Questions
-from kbench.leaderboard.board import SUBMISSIONS, expected_of, load_questions, part_name, shipped, submission_paths
+from kbench.leaderboard.board import SUBMISSIONS, expected_of, part_name, shipped, submission_paths
 from kbench.leaderboard.submission.check import check
 from kbench.loaders.card.eval_tasks import eval_facts
 from kbench.loaders.corpus.places import shipped as shipped_folder
@@ -30,14 +31,18 @@ GONE = "rps_skill"
 """A metric that the evidence still records and that is no longer computed."""
 
 
+def asked_of(options: Options) -> Questions:
+    return options.questions(options.corpus())
+
+
 @pytest.fixture(scope="module")
 def newest() -> Questions:
-    return load_questions(None, None)
+    return asked_of(Options())
 
 
 @pytest.fixture(scope="module")
 def core() -> Questions:
-    return load_questions(None, None, subset="core")
+    return asked_of(Options(subset="core"))
 
 
 def test_every_built_in_is_a_submission_that_answers_the_shipped_dataset(newest: Questions) -> None:
@@ -103,7 +108,7 @@ def test_shipped_entries_for_core_answer_it(newest: Questions, core: Questions) 
 
 
 def test_shipped_entries_with_shots_answer_core_with_shots(newest: Questions) -> None:
-    shown = load_questions(None, None, subset="core", shots=8)
+    shown = asked_of(Options(subset="core", shots=8))
     (folder,) = shipped(shown)
     assert part_name(shown) == "core-8-shots"
     for path in submission_paths([folder]):

@@ -20,8 +20,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.problems.foreign.user_code import import_file
-from kbench.leaderboard.board import load_questions, score_all, shipped
+from kbench.leaderboard.board import score_all, shipped
 from kbench.leaderboard.cli import leaderboard
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.build import build
@@ -67,7 +68,7 @@ def _variant(result: Results, number: int) -> Results:
 
 @pytest.fixture(scope="module")
 def site(figures: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    questions = load_questions(None, None)
+    questions = Options().questions(Options().corpus())
     scored = score_all(shipped(questions), questions)
     facts = dataset_facts(questions, Corpus.open(None))
     entries = [_variant(scored[number % len(scored)], number) for number in range(ENTRIES)]

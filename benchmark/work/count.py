@@ -149,7 +149,8 @@ class Work:
 
 def count_plan(
     plan: LaunchPlan,
-    texts: Sequence[str] | Mapping[str, str],
+    texts: Sequence[str],
+    code: Mapping[str, str] | None = None,
     registers: Mapping[str, int] | None = None,
     gpu: Gpu = H200,
 ) -> Work:
@@ -157,14 +158,15 @@ def count_plan(
 
     Args:
         plan: the launches.
-        texts: PTX of its functions, or PTX by hash of the machine code it became.
+        texts: PTX of its functions.
+        code: PTX by hash of the machine code it became, where that is known.
         registers: registers per thread, by function.
         gpu: whose multiprocessors run it.
 
     Returns:
         The work; launches that cannot be counted within the limits say why.
     """
-    counter = _Counter(texts, registers or {}, gpu)
+    counter = _Counter(texts, code or {}, registers or {}, gpu)
     launches: list[LaunchWork] = []
     total = Totals()
     for step in plan.steps:
@@ -199,9 +201,8 @@ def pair_code(plans: Sequence[LaunchPlan], texts: Sequence[str]) -> dict[str, st
 class _Counter:
     """Counts launches; equal launches once."""
 
-    def __init__(self, texts: Sequence[str] | Mapping[str, str], registers: Mapping[str, int], gpu: Gpu) -> None:
-        self.by_code = texts if isinstance(texts, Mapping) else {}
-        self.texts = list(dict.fromkeys(texts.values() if isinstance(texts, Mapping) else texts))
+    def __init__(self, texts: Sequence[str], code: Mapping[str, str], registers: Mapping[str, int], gpu: Gpu) -> None:
+        self.texts, self.by_code = list(dict.fromkeys(texts)), code
         self.registers, self.gpu = registers, gpu
         self.functions: dict[str, dict[str, Function]] = {}
         self.flows: dict[int, Flow] = {}

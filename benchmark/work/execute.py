@@ -146,10 +146,10 @@ class Warp:
         taken = path.mask & (spread(guard) != 0)
         if not taken.any():
             path.at = at + 1
-            if target <= at:
-                self.turns.pop(target, None)
+            self._left(at, path.at)
         elif (taken == path.mask).all():
             path.at = target
+            self._left(at, target)
             if target <= at:
                 self._turn(target, path)
         else:
@@ -160,16 +160,23 @@ class Warp:
                 if start != path.at:
                     stack.append(self._path(start, path.at, mask, path.weight))
 
+    def _left(self, at: int, to: int) -> None:
+        """Forget the turns of loops that a branch leaves, for they may be entered again."""
+        for loop in self.flow.loops_by_exit.get(at, ()):
+            if not loop.holds(to):
+                self.turns.pop(loop.head, None)
+
     def _unknown_branch(self, path: Path, target: int, halves: int) -> None:
         at, meet = path.at, self.flow.meets[path.at]
-        loop = self.flow.left_loop(at)
-        if loop is not None:
+        if at in self.flow.loops_by_exit:
+            loop = self.flow.loops_by_exit[at][0]
             (self.trace.waits if loop.waits else self.trace.unknown_branches)[at] += path.weight
             inside, outside = (target, at + 1) if loop.holds(target) else (at + 1, target)
             others = loop.exits - {at}
             stay = bool(others & self.decided) or (at not in self.undecided and bool(others))
             self.undecided.add(at)
             path.at = inside if stay else outside
+            self._left(at, path.at)
             if stay and inside <= at:
                 self._turn(inside, path)
             return
@@ -213,7 +220,9 @@ class Warp:
         for period in PERIODS:
             if len(turns) <= 2 * period:
                 break
-            count = periods_left(turns, period, carried, self.log, path.mask, strict=not full)
+            count = periods_left(turns, period, carried, self.log, path.mask)
+            if full and period == PERIODS[-1] and not count:
+                count = periods_left(turns, period, carried, self.log, path.mask, self.flow.decisive[head])
             if count > 0:
                 last, before, first = turns[-1], turns[-1 - period], turns[-1 - 2 * period]
                 self.registers = advanced(last, before, first, count, carried)

@@ -59,15 +59,12 @@ class Flow:
     """For every instruction, where paths that part there meet again: its immediate post-dominator."""
     loops: Sequence[Loop]
     """Innermost first."""
+    loops_by_exit: Mapping[int, Sequence[Loop]]
+    """By index of a branch: loops that one of its sides stays in and the other leaves, the innermost first."""
     carried: Mapping[int, frozenset[str]]
     """By a loop's head: registers that are read before they are written."""
-
-    def left_loop(self, at: int) -> Loop | None:
-        """The innermost loop that one side of a branch stays in and the other leaves."""
-        for loop in self.loops:
-            if at in loop.exits:
-                return loop
-        return None
+    decisive: Mapping[int, frozenset[int]]
+    """By a loop's head: comparisons that end it."""
 
 
 def read_flow(function: Function) -> Flow:
@@ -77,14 +74,26 @@ def read_flow(function: Function) -> Flow:
     targets = {at: function.labels.get(label, end) for at, label in branches.items()}
     following = [_following(at, one, targets, end) for at, one in enumerate(code)]
     loops = _loops(code, targets)
+    loops_by_exit: defaultdict[int, list[Loop]] = defaultdict(list)
+    for loop in loops:
+        for at in loop.exits:
+            loops_by_exit[at].append(loop)
     names = _needed_registers(code)
     return Flow(
         _blocks(function, names),
         targets,
         _meeting_points(following),
         loops,
+        dict(loops_by_exit),
         _carried(code, following, {loop.head for loop in loops}, names),
+        {loop.head: _decisive(code, loop) for loop in loops},
     )
+
+
+def _decisive(code: Sequence[Instruction], loop: Loop) -> frozenset[int]:
+    guards = {code[at].guard for at in loop.exits}
+    inside = range(loop.head, loop.last + 1)
+    return frozenset(at for at in inside if code[at].name == "setp" and not guards.isdisjoint(code[at].writes))
 
 
 def _needed_registers(code: Sequence[Instruction]) -> set[str]:

@@ -18,6 +18,8 @@ from kbench.benchmark.work.lanes import COMPARISONS, Lanes, Mask, folded, same, 
 
 PERIODS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 """Turns after which a loop may repeat: as many as a pipeline has buffers, or twice as many with a phase bit."""
+ABOUT = 0.05
+"""How much the lengths of a loop's periods may differ when only its end is known to advance evenly."""
 MOST_TURNS = 1 << 40
 COUNTS = (
     "visits", "sectors", "fresh", "wavefronts", "copied", "waits", "unknown_branches", "unknown_addresses",
@@ -94,22 +96,22 @@ def periods_left(
     carried: frozenset[str],
     log: Sequence[Comparison],
     active: Mask,
-    *,
-    strict: bool,
+    decisive: frozenset[int] | None = None,
 ) -> int:
     """How many whole periods a loop still has that are like its last two; 0 when those differ.
 
-    Without `strict`, registers may do as they like as long as the comparisons advance evenly.
+    With `decisive` comparisons, those that end the loop, periods need only be about as long as each other: a loop over
+    tiles computes their places by divisions, so nothing in it advances evenly but the number of the tile.
     """
     last, middle, first = turns[-1], turns[-1 - period], turns[-1 - 2 * period]
     done, before = last.trace.issued - middle.trace.issued, middle.trace.issued - first.trace.issued
-    if not math.isclose(done, before, rel_tol=1e-9):
-        return 0
-    if strict and not all(
-        _even(last.registers.get(n), middle.registers.get(n), first.registers.get(n)) for n in carried
-    ):
+    if not math.isclose(done, before, rel_tol=1e-9 if decisive is None else ABOUT):
         return 0
     now, then = log[middle.comparisons : last.comparisons], log[first.comparisons : middle.comparisons]
+    if decisive is not None:
+        now, then = ([one for one in part if one.at in decisive] for part in (now, then))
+    elif not all(_even(last.registers.get(n), middle.registers.get(n), first.registers.get(n)) for n in carried):
+        return 0
     if len(now) != len(then):
         return 0
     left: int = MOST_TURNS

@@ -88,7 +88,7 @@ def test_blocks_beyond_the_end_do_less_and_count_as_often_as_they_are_many() -> 
 
 def test_launches_add_up_and_registers_limit_how_many_blocks_fit() -> None:
     step = launch("scale", 5000, 256, POINTER, number(1 << 20))
-    work = count_plan(plan_of(step, step), [SCALE], {"scale": 128})
+    work = count_plan(plan_of(step, step), [SCALE], registers={"scale": 128})
     assert work.total.issued == pytest.approx(2 * work.launches[0].total.issued)
     assert work.launches[0].blocks_per_multiprocessor == 2
     assert work.launches[0].waves == math.ceil(5000 / (2 * 132))
@@ -99,8 +99,8 @@ def test_functions_of_one_name_are_told_apart_by_the_order_of_their_code() -> No
     first = plan_of(launch("scale", 1, 32, POINTER, number(32)))
     second = plan_of(launch("scale", 1, 32, POINTER, number(32), code="d" * 64))
     code = pair_code([first, second], [SCALE, other])
-    assert count_plan(first, code).total.load_requests == 1
-    assert count_plan(second, code).total.load_requests == 0
+    assert count_plan(first, [SCALE, other], code).total.load_requests == 1
+    assert count_plan(second, [SCALE, other], code).total.load_requests == 0
 
 
 def test_a_tensor_map_s_box_gives_the_bytes_of_a_copy() -> None:

@@ -81,6 +81,27 @@ def test_a_triangular_loop_is_not_mistaken_for_a_rectangular_one() -> None:
     assert trace.visits[4] == turns
 
 
+def test_a_loop_over_tiles_whose_places_come_from_divisions_is_not_run_to_its_end() -> None:
+    body = """
+        ld.param.u32 %r1, [n];
+        ld.param.u64 %rd1, [data];
+        mov.u32 %r2, 0;
+    top:
+        rem.u32 %r3, %r2, 97;
+        div.u32 %r4, %r2, 97;
+        mad.lo.u32 %r5, %r3, 4096, %r4;
+        mul.wide.u32 %rd2, %r5, 4;
+        add.s64 %rd3, %rd1, %rd2;
+        ld.global.f32 %f1, [%rd3];
+        add.s32 %r2, %r2, 5;
+        setp.lt.s32 %p1, %r2, %r1;
+        @%p1 bra top;
+    """
+    trace = trace_of(body, n=5_000_000)
+    assert trace.visits[3] == 1_000_000
+    assert trace.steps < 2000
+
+
 DIVERGENT = """
     mov.u32 %r1, %laneid;
     setp.lt.u32 %p1, %r1, 16;

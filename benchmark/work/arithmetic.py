@@ -40,7 +40,9 @@ def result(one: Instruction, values: Sequence[Lanes]) -> Lanes:
     """What an instruction with one destination writes there, given its other operands."""
     name, kind = one.name, one.type
     if name == "mov":
-        return values[0] if values else None
+        value = values[0] if values else None
+        # Compilers write true as -1; predicates are kept as 0 and 1, so that they can be negated.
+        return value if kind != "pred" or value is None else folded((spread(value) != 0).astype(np.int64))
     if name == "selp" and len(values) == 3:
         return chosen(values[2], values[0], values[1])
     if kind[:1] == "f" or kind[:2] in ("bf", "tf") or name in UNKNOWN_RESULTS:

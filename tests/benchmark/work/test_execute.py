@@ -126,6 +126,11 @@ def test_both_sides_of_a_divergent_branch_run_and_lanes_keep_their_values() -> N
     assert not trace.unknown_branches
 
 
+def test_a_predicate_that_is_set_to_minus_one_is_true() -> None:
+    trace = trace_of("mov.pred %p1, -1;\n@!%p1 bra end;\nadd.s32 %r1, %r1, 1;\nend:")
+    assert trace.visits[2] == 1
+
+
 def test_an_unknown_branch_counts_each_side_half() -> None:
     trace = trace_of("""
         ld.param.u64 %rd1, [data];

@@ -37,7 +37,7 @@ from kbench.harness.bench.subject import Subject
 from kbench.harness.device.kernels.byte_sums import Seal, intact
 from kbench.harness.timing.batch import Sample
 from kbench.harness.timing.null_kernel import NULL_KERNEL
-from kbench.harness.timing.rounds import Audit, Candidate, Hooks, adversarial_label
+from kbench.harness.timing.rounds import Audit, Candidate, Hooks, adversarial_label, hidden
 from kbench.harness.timing.stamps import disagreement
 from kbench.harness.verify import CHANGED, Verdict, erase, misfit, note
 from kbench.schemas import InfrastructureError, Status
@@ -279,10 +279,12 @@ class Auditor:
         if warm_us:
             said = f"kept the cache from being flushed before a timed call: that took {min(warm_us):.1f} us"
             self.verdict.fail(Status.REJECTED, said)
+        if any(sample.tampered for sample in samples):
+            self.verdict.fail(Status.REJECTED, "a time stamp of the harness was tampered with")
         # Times on adversarial inputs do not count, and there are few; the null kernel's are bounded where they do.
         apart = {NULL_KERNEL, *map(adversarial_label, self._subjects)}
-        counted = [label for label in self.times if label not in apart]
-        if (reason := disagreement([sample for label in counted for sample in self.times[label].samples])) is not None:
+        counted = [hidden(times.samples, label) for label, times in self.times.items() if label not in apart]
+        for reason in filter(None, map(disagreement, counted)):
             self.verdict.fail(Status.REJECTED, reason)
         self._audit_outputs([sample for sample in samples if sample.kept is not None])
         claims = [claim for stage in self.context.stages for claim in stage.claims()]

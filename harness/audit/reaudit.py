@@ -23,11 +23,12 @@ from kbench.harness.timing.rounds import (
     RoundPlan,
     adversarial_label,
     anchor,
+    by_round,
     calling,
     hidden,
     make_slots,
 )
-from kbench.harness.timing.stamps import LEAD_SHARE, LEAD_US, UNSEEN_US, leads_us, unseen_us
+from kbench.harness.timing.stamps import CENTRE_SHARE, CENTRE_US, LEAD_SHARE, LEAD_US, UNSEEN_US, leads_us, unseen_us
 from kbench.schemas import Status
 
 SLOWER, SLOWER_US = 1.25, 2.0
@@ -41,6 +42,8 @@ LOOKS, ROUNDS = 10, 5
 UNEVEN, FEWEST = 1.08, 5
 """Times are uneven when a fifth of them are longer than the shortest, by this factor and SLOWER_US; of fewer nothing is
 said. Of honest kernels' times one in a hundred is."""
+MARKED_US = 0.1
+"""Least time of a call by the stamps: less an offset, an empty kernel's may be below zero."""
 IDLE_CALLS = 8
 """Calls of an empty kernel in the kernel's place, which show how long preparing one takes."""
 MANY_TIMES, AGAIN_US = 30, 1e6
@@ -63,6 +66,8 @@ class Reaudit:
             self.refuse_short_calls()
             self.audit_ordinary_calls()
         if verdict.ok:
+            self.refuse_another_time()
+        if verdict.ok:
             self.refuse_unseen_work()
         if verdict.ok and self._is_gpu and self.candidate.prepare is not None:
             self.refuse_displaced_work()
@@ -78,6 +83,18 @@ class Reaudit:
         if self._is_gpu and least < MUCH_FASTER * usual:
             said = f"takes {usual:.1f} us and in some calls {least:.1f} us, with other outputs"
             self._reject(f"{said}: it leaves work out")
+
+    def refuse_another_time(self) -> None:
+        """Refuse a kernel whose time is another when it is taken from the stamps: few forged calls move a mean."""
+        samples = [s for s in hidden(self._times.samples, self.candidate.label) if s.stamped_us is not None]
+        stamped = [dataclasses.replace(s, time_us=max(s.stamped_us or 0.0, MARKED_US)) for s in samples]
+        if not samples:
+            return
+        marked_us, stamped_us = (
+            statistics.geometric_mean(by_round(clock, self.candidate.label).values()) for clock in (samples, stamped)
+        )
+        if abs(stamped_us - marked_us) > CENTRE_US + 2.0 * CENTRE_SHARE * max(marked_us, stamped_us):
+            self._reject(f"takes {marked_us:.2f} us by events and {stamped_us:.2f} us by stamps")
 
     def refuse_unseen_work(self) -> None:
         """Refuse a kernel when the host waits for something in each of many batches that no time stamp shows."""
@@ -96,8 +113,10 @@ class Reaudit:
         if not taken:
             return
         empty = dataclasses.replace(self.candidate, label=idle, call=lambda stage: context.device.nothing())
-        order = [anchor(context), empty] * (2 if ANCHOR in taken else 0) + [empty] * IDLE_CALLS
+        order = [anchor(context), empty] * (3 if ANCHOR in taken else 0) + [empty] * IDLE_CALLS
         slots = [calling(one, context, at % len(context.stages), 0) for at, one in enumerate(order)]
+        # What was learnt about another kernel's place is not about this one's.
+        self.sampler.forget(idle)
         usual = leads_us(self.sampler.run(slots), idle)
         for follows, taken_us in taken.items():
             usual_us = usual.get(idle if follows == label else follows)

@@ -85,7 +85,7 @@ class Sample:
     stamped_us: float | None = None
     """Time of the call by the harness's own stamps, less what they take around an empty kernel."""
     tampered: bool = False
-    """One of its stamps is not the one that was queued."""
+    """A stamp of its batch is not the one that was queued, or not in its place."""
     lead_us: float | None = None
     """By the stamps, time from the end of the call before to the start of this one."""
     follows: str | None = None
@@ -169,7 +169,7 @@ class Sampler:
 
     def _run_or_repeat(self, part: Sequence[Slot], watch: Watch | None) -> list[Sample]:
         samples = self._run_part(part, watch)
-        if self._too_late(part, samples) and not any(s.kept is not None for s in samples):
+        if self._too_late(part, samples) and not any(s.kept is not None or s.tampered for s in samples):
             # The hold was too short; by now the host's pace is known.
             samples = self._run_part(part, watch)
         self.exposed += sum(s.exposed for s in samples)
@@ -258,8 +258,8 @@ class Sampler:
         device.synchronize()
         host_us = 1e6 * (time.perf_counter() - released)
         places = [entry.stamps for entry in queued if entry.stamps is not None]
-        told = witnesses(device.stamps_us(), places, host_us) if places else itertools.repeat(UNSTAMPED)
-        calls = zip(queued, told, [None, *queued], strict=False)
+        told = witnesses(device.stamps_us(), places, host_us) if places else [UNSTAMPED] * len(queued)
+        calls = zip(queued, told, [None, *queued[:-1]], strict=True)
         return [self._sample(entry, witness, previous) for entry, witness, previous in calls]
 
     def _queue(self, slot: Slot) -> Queued:

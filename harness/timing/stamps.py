@@ -9,6 +9,7 @@ shows up in another, or in none, and then the host has waited for something that
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ class Witness:
     """What the stamps of a batch say about one of its calls."""
 
     call_us: float | None
-    """Time between its two stamps; None when one of them was tampered with, or there are none."""
+    """Time between its two stamps; None when stamps of its batch were tampered with, or there are none."""
     lead_us: float | None
     """Time between the end of the call before, or the release of the stream, and its start."""
     tampered: bool = False
@@ -52,24 +53,23 @@ UNSTAMPED = Witness(None, None)
 def witnesses(
     times_us: Sequence[float | None], places: Sequence[tuple[int, int]], host_us: float | None
 ) -> list[Witness]:
-    """What the stamps of a batch say about each call.
+    """What the stamps of a batch say about each call; nothing when one of them is missing, changed or out of order.
 
     Args:
         times_us: of all stamps of the batch, the first after the stream was released and the last after its tail.
         places: of each call's two stamps.
         host_us: between the release and the end, by the host's clock.
     """
-    first, last = times_us[0], times_us[-1]
-    unseen_us = None if host_us is None or first is None or last is None else host_us - (last - first)
-    told: list[Witness] = []
-    before = first
-    for start, end in ((times_us[a], times_us[b]) for a, b in places):
-        if start is None or end is None:
-            told.append(Witness(None, None, tampered=True, unseen_us=unseen_us))
-        else:
-            told.append(Witness(end - start, None if before is None else start - before, unseen_us=unseen_us))
-        before = end
-    return told
+    known = [time_us for time_us in times_us if time_us is not None]
+    if len(known) < len(times_us) or any(later < earlier for earlier, later in itertools.pairwise(known)):
+        # All of them: a batch whose first or last stamp is broken must not pass as one that nobody can check.
+        return [Witness(None, None, tampered=True) for _ in places]
+    unseen_us = None if host_us is None else host_us - (known[-1] - known[0])
+    ends = [known[0], *(known[end] for _, end in places)]
+    return [
+        Witness(known[end] - known[start], known[start] - before, unseen_us=unseen_us)
+        for (start, end), before in zip(places, ends, strict=False)
+    ]
 
 
 class StampOffset:
@@ -92,21 +92,16 @@ class StampOffset:
 
 
 def disagreement(samples: Sequence[Sample]) -> str | None:
-    """Why the times of a kernel, or of what it is compared with, cannot be believed; None when both clocks agree."""
-    if any(sample.tampered for sample in samples):
-        return "a time stamp of the harness was tampered with"
-    by_label: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    for sample in samples:
-        if sample.stamped_us is not None:
-            by_label[sample.label].append((sample.time_us, sample.stamped_us))
-    for label, calls in by_label.items():
-        marked, stamped = (statistics.median(times) for times in zip(*calls, strict=True))
-        gap = abs(statistics.median(by_stamps - by_marks for by_marks, by_stamps in calls))
-        odd = sum(abs(by_stamps - by_marks) > CALL_US + CALL_SHARE * by_marks for by_marks, by_stamps in calls)
-        apart = gap > CENTRE_US + CENTRE_SHARE * marked and len(calls) >= FEWEST
-        if apart or odd >= max(FEWEST, ODD_CALLS * len(calls)):
-            return f"two clocks disagree about the {label}: {marked:.2f} us by events, {stamped:.2f} us by stamps"
-    return None
+    """Why the times of some calls of one kernel cannot be believed; None when both clocks agree about them."""
+    calls = [(sample.time_us, sample.stamped_us) for sample in samples if sample.stamped_us is not None]
+    if len(calls) < FEWEST:
+        return None
+    marked, stamped = (statistics.median(times) for times in zip(*calls, strict=True))
+    gap = abs(statistics.median(by_stamps - by_marks for by_marks, by_stamps in calls))
+    odd = sum(abs(by_stamps - by_marks) > CALL_US + CALL_SHARE * by_marks for by_marks, by_stamps in calls)
+    if gap <= CENTRE_US + CENTRE_SHARE * marked and odd < max(FEWEST, ODD_CALLS * len(calls)):
+        return None
+    return f"two clocks disagree about the {samples[0].label}: {marked:.2f} us by events, {stamped:.2f} us by stamps"
 
 
 def unseen_us(samples: Sequence[Sample]) -> float:
@@ -120,4 +115,4 @@ def leads_us(samples: Sequence[Sample], label: str) -> dict[str, float]:
     for sample in samples:
         if sample.label == label and sample.follows is not None and sample.lead_us is not None:
             known[sample.follows].append(sample.lead_us)
-    return {follows: statistics.median(times) for follows, times in known.items()}
+    return {follows: statistics.median(times) for follows, times in known.items() if len(times) >= FEWEST}

@@ -149,24 +149,25 @@ class Work:
 
 def count_plan(
     plan: LaunchPlan,
-    texts: Sequence[str],
-    code: Mapping[str, str] | None = None,
+    ptx: Mapping[str, str],
+    *,
     registers: Mapping[str, int] | None = None,
+    contents: Mapping[int, bytes] | None = None,
     gpu: Gpu = H200,
 ) -> Work:
     """Count the work of a plan.
 
     Args:
         plan: the launches.
-        texts: PTX of its functions.
-        code: PTX by hash of the machine code it became, where that is known.
+        ptx: texts by hash of the machine code they became.
         registers: registers per thread, by function.
+        contents: what buffers hold, by their number, where that is known: indices decide what runs.
         gpu: whose multiprocessors run it.
 
     Returns:
         The work; launches that cannot be counted within the limits say why.
     """
-    counter = _Counter(texts, code or {}, registers or {}, gpu)
+    counter = _Counter(ptx, registers or {}, contents or {}, gpu)
     launches: list[LaunchWork] = []
     total = Totals()
     for step in plan.steps:
@@ -177,33 +178,13 @@ def count_plan(
     return Work(tuple(launches), total, sizes[StepKind.FILL], sizes[StepKind.COPY])
 
 
-def pair_code(plans: Sequence[LaunchPlan], texts: Sequence[str]) -> dict[str, str]:
-    """PTX by hash of machine code, where both were made in the same order.
-
-    Functions of one name that were compiled several times, for other shapes or configurations, can only be told apart
-    by that order.
-    """
-    codes: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    for plan in plans:
-        for step in plan.steps:
-            if step.code is not None and step.function is not None:
-                codes[step.function][step.code] = None
-    paired: dict[str, str] = {}
-    for name, hashes in codes.items():
-        candidates = [text for text in dict.fromkeys(texts) if f" {name}(" in text]
-        if len(candidates) == 1:
-            paired.update(dict.fromkeys(hashes, candidates[0]))
-        elif len(candidates) == len(hashes):
-            paired.update(zip(hashes, candidates, strict=True))
-    return paired
-
-
 class _Counter:
     """Counts launches; equal launches once."""
 
-    def __init__(self, texts: Sequence[str], code: Mapping[str, str], registers: Mapping[str, int], gpu: Gpu) -> None:
-        self.texts, self.by_code = list(dict.fromkeys(texts)), code
-        self.registers, self.gpu = registers, gpu
+    def __init__(
+        self, ptx: Mapping[str, str], registers: Mapping[str, int], contents: Mapping[int, bytes], gpu: Gpu
+    ) -> None:
+        self.ptx, self.registers, self.contents, self.gpu = ptx, registers, contents, gpu
         self.functions: dict[str, dict[str, Function]] = {}
         self.flows: dict[int, Flow] = {}
         self.counted: dict[object, LaunchWork] = {}
@@ -224,18 +205,13 @@ class _Counter:
         return self.counted[key]
 
     def _function(self, step: PlanStep) -> Function:
-        """The PTX function that a launch runs: by hash of its machine code, or the one that fits best."""
-        name = step.function or ""
-        known = self.by_code.get(step.code or "")
-        texts = self.texts if known is None else [known]
-        for text in texts:
-            if text not in self.functions:
-                self.functions[text] = read_functions(text)
-        fitting = [self.functions[text][name] for text in texts if name in self.functions[text]]
-        if not fitting:
+        """The PTX function that a launch runs."""
+        code, name = step.code or "", step.function or ""
+        if code not in self.functions:
+            self.functions[code] = read_functions(self.ptx.get(code, ""))
+        if name not in self.functions[code]:
             raise PtxError(f"no PTX has a function {name!r}")
-        threads = math.prod(step.block or (1,))
-        return min(fitting, key=lambda one: (one.threads not in (None, threads), one.threads is None))
+        return self.functions[code][name]
 
     def _count(self, step: PlanStep, function: Function) -> LaunchWork:
         grid, block = _triple(step.grid), _triple(step.block)

@@ -9,7 +9,6 @@ numbers and nestings are refused.
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -23,7 +22,6 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 DELIMITER = re.compile(r"[;{}]")
 HEADER = re.compile(r"\.(?:entry|func)\b\s*(?:\([^)]*\)\s*)?([\w$]+)\s*(?:\(([^)]*)\))?")
 PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)(?:\s+\.ptr[^,)]*?)?\s+([\w$]+)(?:\[(\d*)\])?\s*$")
-THREADS = re.compile(r"\.reqntid\s+([\d,\s]+)")
 VARIABLE = re.compile(r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)((?:\[\d*\])*)")
 PREFIX = re.compile(r"\s*(?:\.loc\s+\d+\s+(\d+)[^\n;]*\n|([\w$]+)\s*:(?!:))")
 STATEMENT = re.compile(r"(?:@(!?)([%$\w]+)\s+)?([a-z]\w*(?:\.[\w:]+)*)\s*(.*)", re.DOTALL)
@@ -77,8 +75,6 @@ class Function:
     """Index of the instruction that follows each label."""
     shared: Mapping[str, int]
     """Offsets of shared variables; dynamic shared memory begins after them."""
-    threads: int | None = None
-    """Threads of a block, where the compiler was told."""
 
 
 def read_functions(text: str) -> dict[str, Function]:
@@ -94,12 +90,7 @@ def read_functions(text: str) -> dict[str, Function]:
     functions: dict[str, Function] = {}
     for header, body in _bodies(text):
         code, labels = _Body(body).read()
-        threads = THREADS.search(text, header.end(), header.endpos)
-        extents = [_number(extent) for extent in re.findall(r"\d+", threads[1])] if threads else []
-        parameters = tuple(_parameters(header[2] or ""))
-        functions[header[1]] = Function(
-            header[1], parameters, code, labels, shared, math.prod(extents) if threads else None
-        )
+        functions[header[1]] = Function(header[1], tuple(_parameters(header[2] or "")), code, labels, shared)
     return functions
 
 

@@ -77,7 +77,7 @@ def plan_kernel(kernel: KernelSource, target: Target, facts: DeviceFacts, cache:
 
 def _planned(kernel: KernelSource, target: Target, facts: DeviceFacts, cache: Path, *, mix: bool) -> Planned:
     definition, machinery = problem(kernel.problem_id), Machinery()
-    found, texts = Planned(), machinery.texts
+    found = Planned()
     with contextlib.ExitStack() as stack:
         stack.enter_context(triton_recorded(target.triton, machinery, facts, str(cache), ptx=mix))
         stack.enter_context(cuda_recorded(target, machinery, ptx=mix))
@@ -87,7 +87,7 @@ def _planned(kernel: KernelSource, target: Target, facts: DeviceFacts, cache: Pa
                 loaded = LoadedKernel(kernel)
             for size in definition.sizes:
                 found.plans[size.name] = list(variants(loaded, kernel, definition, size, target, machinery, facts))
-            counts = [each for text in texts for each in read_instructions(text).values()]
+            counts = [each for text in machinery.ptx.values() for each in read_instructions(text).values()]
             tiny = definition.tiny
             found.plans[tiny.name] = list(variants(loaded, kernel, definition, tiny, target, machinery, facts))
         except LoadError as error:
@@ -244,8 +244,8 @@ def cuda_recorded(target: Target, machinery: Machinery, *, ptx: bool = False) ->
         if key not in built:
             if ptx:
                 code, text = module.compile_with_ptx(target.nvrtc)
-                machinery.texts.append(text)
                 made = prebuilt(code)
+                machinery.ptx[machinery.keep(made.cubin)] = text
             else:
                 made = module.compiled(target.nvrtc)
             built[key] = machinery.keep(made.cubin), made.symbols

@@ -27,8 +27,8 @@ class Machinery:
     def __init__(self) -> None:
         """Start empty."""
         self.cubins: dict[str, bytes] = {}
-        self.texts: list[str] = []
-        """PTX of what was compiled, where it was asked for."""
+        self.ptx: dict[str, str] = {}
+        """By hash of the machine code it became, where it was asked for."""
         self.recorder: Recorder | None = None
         self.config = 0
         """Which of its configurations an autotuner is to choose."""
@@ -230,7 +230,7 @@ def triton_recorded(
     Autotuner._bench = lambda self, *args, **kwargs: [0.0, 0.0, 0.0]
     os.environ["TRITON_CACHE_DIR"] = cache
     try:
-        with ptx_kept(machinery.texts) if ptx else contextlib.nullcontext():
+        with ptx_kept(machinery) if ptx else contextlib.nullcontext():
             yield
     finally:
         Autotuner.prune_configs, Autotuner._bench = real_prune, real_bench
@@ -238,22 +238,22 @@ def triton_recorded(
 
 
 @contextlib.contextmanager
-def ptx_kept(texts: list[str]) -> Iterator[None]:
-    """Inside, every PTX text that Triton makes is added to the list."""
+def ptx_kept(machinery: Machinery) -> Iterator[None]:
+    """Inside, the PTX that Triton assembles is kept with its machine code."""
     from triton.backends.nvidia.compiler import CUDABackend
 
-    real_make = CUDABackend.make_ptx
+    real_make = CUDABackend.make_cubin
 
-    def keep(self: Any, *args: Any, **kwargs: Any) -> Any:
-        text = real_make(self, *args, **kwargs)
-        texts.append(str(text))
-        return text
+    def keep(self: Any, ptx: Any, *args: Any, **kwargs: Any) -> Any:
+        cubin = real_make(self, ptx, *args, **kwargs)
+        machinery.ptx[machinery.keep(cubin)] = str(ptx)
+        return cubin
 
-    CUDABackend.make_ptx = keep
+    CUDABackend.make_cubin = keep
     try:
         yield
     finally:
-        CUDABackend.make_ptx = real_make
+        CUDABackend.make_cubin = real_make
 
 
 def chooser(machinery: Machinery, real_prune: Callable[..., Sequence[Any]]) -> Callable[..., list[Any]]:

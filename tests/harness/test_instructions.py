@@ -13,7 +13,7 @@ from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.plan.cache import Build, BuildCache
 from kbench.harness.plan.instructions import CLASSES, TOTAL, largest_counts, read_instructions
 from kbench.harness.plan.planner import Planned
-from kbench.harness.plan.triton_calls import ptx_kept
+from kbench.harness.plan.triton_calls import Machinery, ptx_kept
 
 KERNELS = Path(__file__).parent / "kernels"
 SOURCE = r"""
@@ -88,11 +88,11 @@ def test_copies_in_inline_assembly_are_told_from_waiting_for_them(cuda: dict[str
 
 def test_a_triton_kernels_instructions_are_those_of_its_text(plan: Callable[..., Planned], tmp_path: Path) -> None:
     kernel = read_kernel(KERNELS / "gelu_triton.py", "gelu_tanh")
-    texts: list[str] = []
-    with ptx_kept(texts):
+    machinery = Machinery()
+    with ptx_kept(machinery):
         assert plan(kernel, cache=tmp_path).error is None
     # The function for sizes that are multiples of sixteen has wide loads.
-    text = max(texts, key=lambda one: len(re.findall(r"\bld\.global\.v4", one)))
+    text = max(machinery.ptx.values(), key=lambda one: len(re.findall(r"\bld\.global\.v4", one)))
     (found,) = read_instructions(text).values()
     assert found["global_loads"] == len(re.findall(r"\bld\.global", text))
     assert found["vector_loads"] == len(re.findall(r"\bld\.global\.v[24]", text)) > 0

@@ -1,7 +1,7 @@
 """Counted work against the profiler's counters: how well it orders kernels of one problem and backend.
 
 Reads a folder of JSON files, one per kernel, with `problem`, `backend`, `plans` (launch plans by workload), `ptx`
-(texts in the order of compilation) and `counters` (rows of the dataset's table), and prints a JSON summary:
+(texts by hash of machine code) and `counters` (rows of the dataset's table), and prints a JSON summary:
 
     python docs/evidence/scripts/work.py FOLDER > docs/evidence/work.json
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.benchmark.work.count import count_plan, pair_code
+from kbench.benchmark.work.count import count_plan
 from kbench.schemas import from_dict
 from kbench.schemas.records.launch_plan import LaunchPlan
 
@@ -32,12 +32,11 @@ def rows(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("*.json")):
         kernel = json.loads(path.read_text())
         plans = {name: [from_dict(LaunchPlan, plan) for plan in several] for name, several in kernel["plans"].items()}
-        code = pair_code([plan for several in plans.values() for plan in several], kernel["ptx"])
         for counters in kernel["counters"]:
             if not plans.get(counters["workload"]):
                 continue
             start = time.perf_counter()
-            work = count_plan(plans[counters["workload"]][0], kernel["ptx"], code)
+            work = count_plan(plans[counters["workload"]][0], kernel["ptx"])
             # Issue slots were counted while multiprocessors were active, and a small grid leaves many idle.
             active = min(1.0, max((one.blocks for one in work.launches), default=0) / 132)
             measured = counters["issue_percent"] / 100 * ISSUE_SLOTS_PER_US * counters["profiled_us"]

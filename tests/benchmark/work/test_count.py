@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.work.count import Gpu, count_plan, pair_code
+from kbench.benchmark.work.count import Gpu, count_plan
 from kbench.benchmark.work.pipes import Pipe, machine_instructions, pipe_of, tensor_flops
 from kbench.benchmark.work.ptx import Instruction, read_functions
 from kbench.schemas.records.launch_plan import (
@@ -43,7 +43,10 @@ end:
 """
 
 
-def launch(function: str, grid: int, block: int, *arguments: PlanArgument, code: str = "a" * 64) -> PlanStep:
+CODE = "a" * 64
+
+
+def launch(function: str, grid: int, block: int, *arguments: PlanArgument, code: str = CODE) -> PlanStep:
     """A launch along one axis."""
     return PlanStep(
         kind=StepKind.LAUNCH, code=code, function=function, grid=(grid, 1, 1), block=(block, 1, 1),
@@ -68,7 +71,7 @@ def number(value: int) -> PlanArgument:
 
 
 def test_a_plan_s_totals_are_those_of_all_warps_and_the_fullest_multiprocessor_s() -> None:
-    work = count_plan(plan_of(launch("scale", 264, 128, POINTER, number(264 * 128))), [SCALE], gpu=Gpu(132))
+    work = count_plan(plan_of(launch("scale", 264, 128, POINTER, number(264 * 128))), {CODE: SCALE}, gpu=Gpu(132))
     (one,) = work.launches
     assert one.error is None
     assert (one.blocks, one.warps_per_block, one.waves) == (264, 4, 1)
@@ -81,26 +84,27 @@ def test_a_plan_s_totals_are_those_of_all_warps_and_the_fullest_multiprocessor_s
 
 
 def test_blocks_beyond_the_end_do_less_and_count_as_often_as_they_are_many() -> None:
-    work = count_plan(plan_of(launch("scale", 64, 32, POINTER, number(63 * 32))), [SCALE])
-    full = count_plan(plan_of(launch("scale", 64, 32, POINTER, number(64 * 32))), [SCALE])
+    work = count_plan(plan_of(launch("scale", 64, 32, POINTER, number(63 * 32))), {CODE: SCALE})
+    full = count_plan(plan_of(launch("scale", 64, 32, POINTER, number(64 * 32))), {CODE: SCALE})
     assert 62 / 64 < work.total.issued / full.total.issued < 1
 
 
 def test_launches_add_up_and_registers_limit_how_many_blocks_fit() -> None:
     step = launch("scale", 5000, 256, POINTER, number(1 << 20))
-    work = count_plan(plan_of(step, step), [SCALE], registers={"scale": 128})
+    work = count_plan(plan_of(step, step), {CODE: SCALE}, registers={"scale": 128})
     assert work.total.issued == pytest.approx(2 * work.launches[0].total.issued)
     assert work.launches[0].blocks_per_multiprocessor == 2
     assert work.launches[0].waves == math.ceil(5000 / (2 * 132))
 
 
-def test_functions_of_one_name_are_told_apart_by_the_order_of_their_code() -> None:
-    other = SCALE.replace("ld.global.f32 %f1, [%rd3];", "")
-    first = plan_of(launch("scale", 1, 32, POINTER, number(32)))
-    second = plan_of(launch("scale", 1, 32, POINTER, number(32), code="d" * 64))
-    code = pair_code([first, second], [SCALE, other])
-    assert count_plan(first, [SCALE, other], code).total.load_requests == 1
-    assert count_plan(second, [SCALE, other], code).total.load_requests == 0
+def test_functions_of_one_name_are_told_apart_by_their_code() -> None:
+    second = "d" * 64
+    ptx = {CODE: SCALE, second: SCALE.replace("ld.global.f32 %f1, [%rd3];", "")}
+    loads = [
+        count_plan(plan_of(launch("scale", 1, 32, POINTER, number(32), code=code)), ptx).total.load_requests
+        for code in (CODE, second)
+    ]
+    assert loads == [1, 0]
 
 
 def test_a_tensor_map_s_box_gives_the_bytes_of_a_copy() -> None:
@@ -116,7 +120,7 @@ def test_a_tensor_map_s_box_gives_the_bytes_of_a_copy() -> None:
     """
     spec = TensorMapSpec(element_type=9, extents=(64, 64), strides=(128,), box=(64, 32), swizzle=0, nan_fill=False)
     argument = PlanArgument(kind=ArgumentKind.TENSOR_MAP, buffer=0, offset=0, tensor_map=spec)
-    work = count_plan(plan_of(launch("copy", 4, 128, argument)), [copy])
+    work = count_plan(plan_of(launch("copy", 4, 128, argument)), {CODE: copy})
     assert work.total.bulk_load_bytes == pytest.approx(4 * 64 * 32 * 2)
 
 
@@ -168,14 +172,14 @@ def test_moves_cost_nothing_and_divisions_much() -> None:
     ],
 )
 def test_what_cannot_be_counted_says_why(text: str, message: str) -> None:
-    work = count_plan(plan_of(launch("scale", 8, 32)), [text])
+    work = count_plan(plan_of(launch("scale", 8, 32)), {CODE: text})
     assert message in work.errors[0]
     assert work.total.issued == 0
 
 
 def test_many_hostile_launches_end_within_the_limits() -> None:
     steps = [launch("scale", 8 + n, 32) for n in range(500)]
-    work = count_plan(plan_of(*steps), [".entry scale() { top: bra top; }"])
+    work = count_plan(plan_of(*steps), {CODE: ".entry scale() { top: bra top; }"})
     assert len(work.errors) == 500
 
 
@@ -190,7 +194,7 @@ def test_what_cuda_s_compiler_makes_can_be_counted() -> None:
     text = b" " * size
     nvrtc.nvrtcGetPTX(program, text)
     step = launch("row_sum", 16, 128, POINTER, POINTER, number(1 << 14))
-    work = count_plan(plan_of(step), [text.decode().rstrip("\0")])
+    work = count_plan(plan_of(step), {CODE: text.decode().rstrip("\0")})
     assert work.errors == ()
     assert work.total.load_bytes == pytest.approx(16 * (1 << 14) * 4, rel=0.01)
     assert work.total.atomics == 16 * 4
@@ -212,7 +216,7 @@ def test_what_triton_makes_can_be_counted(tmp_path: Path, monkeypatch: pytest.Mo
     signature = {"x": "*fp32", "n": "i32", "SIZE": "constexpr"}
     made = compiler.ASTSource(fn=module["double"], signature=signature, constexprs={(2,): 1024})
     text = triton.compile(made, target=backend.GPUTarget("cuda", 90, 32)).asm["ptx"]
-    work = count_plan(plan_of(launch("double", 100, 128, POINTER, number(102400))), [text])
+    work = count_plan(plan_of(launch("double", 100, 128, POINTER, number(102400))), {CODE: text})
     assert work.errors == ()
     assert work.total.load_bytes == pytest.approx(102400 * 4)
     assert work.total.store_sectors == pytest.approx(102400 * 4 / 32)

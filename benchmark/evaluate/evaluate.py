@@ -102,6 +102,7 @@ def evaluate(
     memory_gb: float | None = None,
     allow_network: bool = False,
     allow_env: tuple[str, ...] = (),
+    require_isolation: bool = False,
     max_tokens: int | None = None,
     max_cost: float | None = None,
     resamples: int = 2000,
@@ -133,7 +134,8 @@ def evaluate(
         fit_timeout_s: seconds fit() may take.
         memory_gb: memory of your own surrogate; most of the machine's by default.
         allow_network: let your own surrogate reach other machines.
-        allow_env: environment variables that your own surrogate gets although they look like secrets.
+        allow_env: environment variables that your own surrogate gets beside the usual ones.
+        require_isolation: refuse your own surrogate where answers cannot be hidden from it.
         max_tokens: most tokens that a language model reads and writes in all.
         max_cost: limit on the cost of those tokens.
         resamples: of the bootstrap.
@@ -250,7 +252,8 @@ def make(
             memory_gb=options.memory_gb,
             network=options.allow_network,
             variables=options.allow_env,
-            hidden=tuple(str(folder.resolve()) for folder in answers),
+            answers=tuple(answers),
+            required=options.require_isolation,
         )
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)

@@ -89,9 +89,11 @@ class Options:
     )
     allow_network: bool = setting(LIMITS, "Let your own surrogate reach other machines.", False)
     allow_env: tuple[str, ...] = setting(
-        LIMITS, "Environment variable your own surrogate gets although it looks like a secret. Repeatable.", (),
-        metavar="NAME",
-    )  # fmt: skip
+        LIMITS, "Environment variable your own surrogate gets beside the usual ones. Repeatable.", (), metavar="NAME"
+    )
+    require_isolation: bool = setting(
+        LIMITS, "Refuse your own surrogate where this system cannot hide the answers from it.", False
+    )
     max_tokens: int | None = setting(
         LANGUAGE, "Most tokens read and written in all, earlier runs into the same folder included.", type=COUNT,
         metavar="N",

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import pickle
-import re
 import socket
 import subprocess
 import sys
@@ -21,15 +21,30 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from kbench.benchmark.surrogates.hidden import hidden_places, protected_folders
 from kbench.benchmark.surrogates.protocol import SurrogateFacts, checked
 from kbench.benchmark.surrogates.resolve import SurrogateTarget
 from kbench.loaders.storage import janitor, scratch
+from kbench.loaders.storage.namespaces import KILLED_BY
 from kbench.schemas import Forecast, KbenchError, Pair, Query, UserError
 
 LARGEST_ANSWER_BYTES = 1 << 30
+SHOWN = 3
+"""Restrictions named of those that the system does not permit."""
 WORKER = "kbench.benchmark.surrogates.worker"
-SECRETS = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|SESSION", re.IGNORECASE)
-"""Names of variables that hold what only their owner may use."""
+OPEN_VARIABLES = frozenset((
+    "PATH", "LD_LIBRARY_PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLUMNS", "LINES", "NO_COLOR", "LANG",
+    "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "XDG_CACHE_HOME", "XDG_DATA_HOME", "VIRTUAL_ENV", "CONDA_PREFIX",
+    "PYTHONHASHSEED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE",
+    "PYTHONFAULTHANDLER", "PYTHONWARNINGS", "CC", "CXX", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING", "CUDA_CACHE_PATH", "CUBLAS_WORKSPACE_CONFIG",
+    "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
+    "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "TOKENIZERS_PARALLELISM", "HF_HOME", "HF_HUB_CACHE",
+    "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_CACHE", "HF_XET_CACHE",
+    "HF_ENDPOINT", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "KBENCH_HOME",
+))  # fmt: skip
+"""Variables that any surrogate gets, beside those of the locale; what a new name holds, nobody can tell by it."""
 Request = tuple[str, Any]
 """`make` with target and arguments, `fit` with the path of pickled training pairs, or `forecast` with queries."""
 
@@ -49,22 +64,33 @@ class Confinement:
     network: bool = False
     """Whether it may reach other machines."""
     variables: tuple[str, ...] = ()
-    """Variables it gets although their names look like secrets."""
-    hidden: tuple[str, ...] = ()
-    """Folders it must not see: they hold the answers."""
+    """Variables it gets beside OPEN_VARIABLES."""
+    answers: tuple[Path, ...] = ()
+    """Folders that hold the answers; `hidden_places` says what is hidden beside them."""
+    required: bool = False
+    """Whether a surrogate is refused where the system does not permit all of this."""
 
-    def for_worker(self) -> str:
-        """The worker's argument."""
+    def for_worker(self, own: Path | None) -> bytes:
+        """The worker's first line.
+
+        Args:
+            own: the surrogate's file, where it is one.
+
+        Raises:
+            UserError: the file lies where answers do.
+        """
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         memory_bytes = int(0.8 * machine if self.memory_gb is None else self.memory_gb * 1e9)
-        return json.dumps({"memory_bytes": memory_bytes, "network": self.network, "hidden": self.hidden})
+        places = {"hidden": hidden_places(self.answers, own), "protected": protected_folders(own)}
+        limits = {"memory_bytes": memory_bytes, "network": self.network} | places
+        return json.dumps(limits, default=str).encode() + b"\n"
 
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """The environment without secrets, and with our own search path for modules."""
-        open_ones = {
-            name: value for name, value in variables.items() if name in self.variables or not SECRETS.search(name)
-        }
-        return open_ones | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        """The open part of the environment, and our own search path for modules."""
+        names = {name for name in variables if name in OPEN_VARIABLES or name.startswith("LC_")} | {*self.variables}
+        kept = {name: variables[name] for name in names if name in variables}
+        # Modules beside the surrogate are found later; here they would take the place of Python's own.
+        return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path not in ("", os.getcwd()))}
 
 
 class NoAnswerError(KbenchError):
@@ -103,11 +129,14 @@ class ProcessSurrogate:
             What it says of itself.
 
         Raises:
-            UserError: it cannot be constructed.
+            UserError: it cannot be constructed, or not be confined as required.
         """
         if self._process is None or self._facts is None:
+            own = Path(self._target.location) if self._target.kind == "file" else None
+            limits = self._limits.for_worker(own)
             self._spawn()
             try:
+                self._state(self._asked("confine", limits, list, self._limits.start_s))
                 facts = self._ask(("make", (self._target, dict(self._arguments))), dict, self._limits.start_s)
                 self._facts = SurrogateFacts(**facts)
             except (NoAnswerError, TypeError) as error:
@@ -164,7 +193,8 @@ class ProcessSurrogate:
             stack.enter_context(theirs)
             output = sys.stderr.fileno() if self._log is None else stack.enter_context(self._log.open("ab")).fileno()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", WORKER, str(theirs.fileno()), self._limits.for_worker()],
+                # -P: a module in the working directory must not run before the process is confined.
+                [sys.executable, "-P", "-m", WORKER, str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -175,10 +205,23 @@ class ProcessSurrogate:
             janitor.watch_group(self._process.pid)
         self._socket = ours
 
+    def _state(self, missing: Sequence[str]) -> None:
+        """Say what the system does not permit, before any code of the surrogate runs; refuse it where that is asked."""
+        if missing:
+            more = f" and {len(missing) - SHOWN} more" if missing[SHOWN:] else ""
+            reason = f"this system does not permit {'; '.join(missing[:SHOWN])}{more}"
+            if self._limits.required:
+                self.stop()
+                raise UserError(f"{reason}, and --require-isolation is given; use a container or another machine")
+            _say(f"kbench: {reason}; surrogate {self._target.name!r} runs without: docs/threat-model.md\n")
+
     def _ask(self, request: Request, expected: type, timeout_s: float) -> Any:
+        return self._asked(request[0], pickle.dumps(request), expected, timeout_s)
+
+    def _asked(self, kind: str, request: bytes, expected: type, timeout_s: float) -> Any:
         """Send, wait, read. Everything but an exception of the surrogate ends the process."""
         try:
-            reply = json.loads(self._exchanged(pickle.dumps(request), timeout_s))
+            reply = json.loads(self._exchanged(request, timeout_s))
         except BaseException as error:
             self.stop()
             if isinstance(error, ValueError | RecursionError):
@@ -186,7 +229,7 @@ class ProcessSurrogate:
             raise
         if isinstance(reply, dict) and "failed" in reply:
             raise NoAnswerError(str(reply["failed"]))
-        result = reply.get(request[0]) if isinstance(reply, dict) else None
+        result = reply.get(kind) if isinstance(reply, dict) else None
         if not isinstance(result, expected):
             self.stop()
             raise NoAnswerError("sent no answer to the request")
@@ -218,4 +261,12 @@ class ProcessSurrogate:
             code = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             return "closed its connection"
-        return f"its process ended with exit code {code}" if code >= 0 else f"its process was killed by signal {-code}"
+        if 0 <= code <= KILLED_BY:
+            return f"its process ended with exit code {code}"
+        return f"its process was killed by signal {-code if code < 0 else code - KILLED_BY}"
+
+
+@functools.cache
+def _say(line: str) -> None:
+    """A line on stderr, once however many processes there are."""
+    sys.stderr.write(line)

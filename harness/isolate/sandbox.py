@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import resource
-import signal
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
 
 from kbench.benchmark.problems.registry import USER_FILES
+from kbench.loaders.storage.namespaces import CLONE_NEWIPC, CLONE_NEWNET, unshare
 
-CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000
-CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
-MS_PRIVATE_ALL = (1 << 18) | (1 << 14)
-"""MS_PRIVATE and MS_REC: what is mounted here is seen nowhere else."""
 LOG_NAME = "stderr.txt"
 """A worker's log in its folder."""
 OPEN_FILES = 1024
@@ -57,25 +52,9 @@ def enter(scratch: Path, *, gpu: bool) -> list[str]:
 def _leave_others() -> list[str]:
     """Have no network, and none of the system's shared memory and message queues, which outlive who made them."""
     for flags, names in ((CLONE_NEWNET | CLONE_NEWIPC, ["netns", "ipcns"]), (CLONE_NEWNET, ["netns"])):
-        if _unshare(flags):
+        if unshare(flags):
             return names
     return []
-
-
-def _unshare(flags: int) -> bool:
-    """Enter new namespaces, as a user of its own where only such a one may."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(flags) == 0:
-        return True
-    user, group = os.getuid(), os.getgid()
-    if libc.unshare(CLONE_NEWUSER | flags) != 0:
-        return False
-    # A user that is not mapped in there has no home folder and can own no file of a new mount.
-    ids = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
-    with contextlib.suppress(OSError):
-        for name, text in ids.items():
-            Path(f"/proc/self/{name}").write_text(text)
-    return True
 
 
 def be_nice(niceness: int, processors: Collection[int]) -> None:
@@ -88,62 +67,6 @@ def be_nice(niceness: int, processors: Collection[int]) -> None:
     # Where sessions share the processor as groups, the above counts within this worker's own session alone.
     with contextlib.suppress(OSError):
         Path("/proc/self/autogroup").write_text(str(niceness))
-
-
-PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, CAPABILITIES, CAPABILITY_VERSION = 24, 38, 64, 0x20080522
-
-
-def drop_capabilities() -> bool:
-    """Give up every privilege of the superuser for good: mounts cannot be undone, limits cannot be raised."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    for number in range(CAPABILITIES):
-        libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)
-    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
-    return bool(libc.capset(ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)())) == 0)
-
-
-PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent() -> None:
-    """Have the kernel end this process when the one that forked it ends, whatever it is doing."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def process_namespace_works() -> bool:
-    """Whether this system permits `enter_process_namespace`; tried in a child, because half of it cannot be undone."""
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if enter_process_namespace() else 1)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) == 0
-
-
-def enter_process_namespace() -> bool:
-    """Continue in a child that is the first process of a namespace: it cannot see or signal anything outside.
-
-    The namespace has a /proc of its own: the CUDA driver looks itself up there by its process number.
-    When the child ends, everything it started ends with it. The process that called this waits and ends the same way.
-    Returns False, in the same process, where namespaces are not permitted.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWPID | CLONE_NEWNS) != 0:
-        return False
-    child = os.fork()
-    if child == 0:
-        die_with_parent()
-        private = libc.mount(None, b"/", None, MS_PRIVATE_ALL, None) == 0
-        if not private or libc.mount(b"proc", b"/proc", b"proc", 0, None) != 0:
-            os._exit(1)
-        return True
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code < 0:
-        if -code != signal.SIGKILL:
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    os._exit(code)
 
 
 def limit_growth(extra_bytes: int) -> None:

@@ -17,10 +17,8 @@ from kbench.harness.device.device import CpuDevice, CudaDevice, Device
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.nvml import ConditionsReader, NoConditions, NvmlReader
 from kbench.harness.device.target import H200
-from kbench.harness.isolate.mounts import freeze_files
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.isolate.sandbox import limit_growth
-from kbench.harness.isolate.seccomp import lock_down
 from kbench.harness.isolate.switches import Switches
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
 from kbench.harness.plan.torch_calls import answer_without_a_gpu
@@ -28,6 +26,8 @@ from kbench.harness.worker.execute import Bench, MeasureTask, execute
 from kbench.harness.worker.faceoff import face_off
 from kbench.harness.worker.messages import extension_variables, kernel_of, task_of
 from kbench.harness.worker.runner import PREPARING, Runner
+from kbench.loaders.storage.mounts import freeze_files
+from kbench.loaders.storage.seccomp import lock_down
 from kbench.schemas import Status
 
 CONTEXT_BYTES, CPU_CONTEXT_BYTES = 16 << 30, 1 << 30

@@ -21,10 +21,11 @@ from kbench.benchmark.problems.registry import USER_FILES
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.target import Target
 from kbench.harness.isolate import sandbox
-from kbench.harness.isolate.mounts import freeze_files, gpu_nodes, keys_and_tokens
 from kbench.harness.isolate.protocol import Channel, ClosedError, take_key
-from kbench.harness.isolate.seccomp import forbid_sockets
 from kbench.harness.worker.messages import extension_variables, kernel_of
+from kbench.loaders.storage import namespaces
+from kbench.loaders.storage.mounts import freeze_files, gpu_nodes, keys_and_tokens
+from kbench.loaders.storage.seccomp import forbid_sockets
 from kbench.schemas import InfrastructureError, KernelSource
 
 TRUSTED = frozenset({"replay", "oracle"})
@@ -135,7 +136,7 @@ def close_off(scratch: Path, writable: Sequence[Path]) -> list[str]:
     secrets = keys_and_tokens([scratch, *writable, *files])
     held = {
         "frozen": freeze_files(writable, gpu_nodes(), secrets, in_memory=[scratch]),
-        "capabilities": sandbox.drop_capabilities(),
+        "capabilities": namespaces.drop_capabilities(),
         "sockets": forbid_sockets(),
     }
     return [name for name, in_force in held.items() if in_force]

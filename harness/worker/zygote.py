@@ -19,6 +19,7 @@ from pathlib import Path
 
 from kbench.harness.isolate import sandbox
 from kbench.harness.worker import serve as worker
+from kbench.loaders.storage import namespaces
 from kbench.loaders.storage.scratch import remove_tree
 
 
@@ -42,7 +43,7 @@ def serve(control: socket.socket, scratch: Path) -> None:
 
 
 def _serve(control: socket.socket) -> None:
-    namespaces = sandbox.process_namespace_works()
+    confined = namespaces.process_namespace_works()
     control.sendall(b'{"ready": true}\n')
     poller = select.poll()
     poller.register(control, select.POLLIN)
@@ -56,7 +57,7 @@ def _serve(control: socket.socket) -> None:
             return
         pid = os.fork()
         if pid == 0:
-            _become_worker(control, json.loads(request), fds[0], namespaces=namespaces)
+            _become_worker(control, json.loads(request), fds[0], confined=confined)
         os.close(fds[0])
         control.sendall(json.dumps({"spawned": pid}).encode() + b"\n")
 
@@ -72,16 +73,16 @@ def _report_deaths(control: socket.socket) -> None:
         control.sendall(json.dumps({"died": pid, "code": os.waitstatus_to_exitcode(status)}).encode() + b"\n")
 
 
-def _become_worker(control: socket.socket, request: dict[str, object], descriptor: int, *, namespaces: bool) -> None:
+def _become_worker(control: socket.socket, request: dict[str, object], descriptor: int, *, confined: bool) -> None:
     """Never returns: whatever happens, the child must not run the zygote's loop."""
     code = 1
     try:
         control.close()
         # In this order there is no moment at which neither the group's end nor the parent's would end this process.
-        sandbox.die_with_parent()
+        namespaces.die_with_parent()
         os.setsid()
-        if namespaces and request["role"] not in worker.TRUSTED:
-            sandbox.enter_process_namespace()
+        if confined and request["role"] not in worker.TRUSTED:
+            namespaces.enter_process_namespace()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         scratch = Path(str(request["scratch"]))
         scratch.mkdir(parents=True, exist_ok=True)

@@ -18,13 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from kbench.harness.isolate import mounts, sandbox
-from kbench.harness.isolate.mounts import freeze_files
+from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.protocol import KEY_BYTES, Channel
 from kbench.harness.isolate.sandbox import LOG_NAME
-from kbench.harness.isolate.seccomp import forbid_sockets, lock_down
 from kbench.harness.isolate.spawner import LOG_TAIL, WorkerProcess
+from kbench.loaders.storage import mounts, namespaces
+from kbench.loaders.storage.mounts import freeze_files
 from kbench.loaders.storage.scratch import remove_tree
+from kbench.loaders.storage.seccomp import forbid_sockets, lock_down
 
 
 def in_a_child(action: Callable[[], object]) -> object:
@@ -273,7 +274,13 @@ def test_a_user_without_privileges_keeps_its_name_and_its_folder_in_memory() -> 
         # A process that was root may not look at itself, unless it says so.
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1)
         applied = sandbox.enter(scratch, gpu=False)
-        return [applied, os.getuid(), tried_in_memory(scratch), sandbox.drop_capabilities(), attempt(Path("x").touch)]
+        return [
+            applied,
+            os.getuid(),
+            tried_in_memory(scratch),
+            namespaces.drop_capabilities(),
+            attempt(Path("x").touch),
+        ]
 
     applied, user, *rest = in_a_child(inside)  # type: ignore[misc]
     shutil.rmtree(scratch.parent)

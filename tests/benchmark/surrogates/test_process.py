@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kbench.benchmark.surrogates import process
 from kbench.benchmark.surrogates.process import Confinement, NoAnswerError, ProcessSurrogate
 from kbench.benchmark.surrogates.resolve import locate
 from kbench.benchmark.tasks import Questions
@@ -33,15 +34,15 @@ class Probe:
 def asked(tmp_path: Path, questions: Questions, answer: str, extra: str = "pass", **limits: Any) -> Any:
     path = tmp_path / "probe.py"
     path.write_text(PROBE.format(answer=answer, extra=extra))
-    with ProcessSurrogate(locate(str(path)), {}, Confinement(**limits), tmp_path / "log") as process:
-        (forecast,) = process.forecast(questions.queries[:1])
+    with ProcessSurrogate(locate(str(path)), {}, Confinement(**limits), tmp_path / "log") as running:
+        (forecast,) = running.forecast(questions.queries[:1])
     return json.loads(str(forecast.failure))
 
 
 def test_secrets_stay_outside_unless_asked_for(
     tmp_path: Path, questions: Questions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY"):
+    for name in ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "GITHUB_PAT", "DB_PASS", "ANY_NAME"):
         monkeypatch.setenv(name, "hidden")
     seen = asked(
         tmp_path, questions, "sorted(k for k, v in os.environ.items() if v == 'hidden')", variables=("HF_TOKEN",)
@@ -58,13 +59,20 @@ def test_there_is_no_network_unless_asked_for(tmp_path: Path, questions: Questio
     assert asked(tmp_path, questions, CONNECT, network=True) == "open"
 
 
-def test_answers_are_out_of_reach_where_the_system_permits(tmp_path: Path, questions: Questions) -> None:
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    (folder / "labels").write_text("answers")
-    seen = asked(tmp_path, questions, f"os.listdir({str(folder)!r})", hidden=(str(folder),))
-    assert seen == [] or "does not permit hiding" in (tmp_path / "log").read_text()
-    assert (folder / "labels").read_text() == "answers"
+def test_a_system_that_cannot_hide_answers_says_so_or_refuses(
+    tmp_path: Path, questions: Questions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Whatever is mounted there, a process keeps the root that it has.
+    monkeypatch.setattr(process, "hidden_places", lambda folders, own: [Path("/")])
+    assert asked(tmp_path, questions, "'ran'") == "ran"
+    assert "this system does not permit hiding /;" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"does not permit hiding .* and --require-isolation is given"):
+        asked(tmp_path, questions, "'ran'", required=True)
+
+
+def test_a_surrogate_among_the_answers_is_refused(tmp_path: Path, questions: Questions) -> None:
+    with pytest.raises(UserError, match=r"probe\.py lies in .*, which is hidden from surrogates"):
+        asked(tmp_path, questions, "0", answers=(tmp_path,))
 
 
 def test_memory_is_limited(tmp_path: Path, questions: Questions) -> None:
@@ -78,10 +86,10 @@ def test_import_and_fit_have_limits_of_their_own(tmp_path: Path, questions: Ques
     path = tmp_path / "probe.py"
     path.write_text(PROBE.format(answer="0", extra="def fit(self, train): time.sleep(60)"))
     with (
-        ProcessSurrogate(locate(str(path)), {}, Confinement(fit_s=0.5), tmp_path / "log") as process,
+        ProcessSurrogate(locate(str(path)), {}, Confinement(fit_s=0.5), tmp_path / "log") as running,
         pytest.raises(UserError, match=r"failed in fit: no answer within 0\.5 s"),
     ):
-        process.fit([])
+        running.fit([])
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
@@ -96,9 +104,10 @@ def test_a_killed_evaluation_leaves_no_process_and_no_file(number: signal.Signal
     code = (
         # Under nohup, SIGHUP is ignored by everything that is started.
         "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); from pathlib import Path\n"
-        "from kbench.benchmark.surrogates.process import ProcessSurrogate\n"
+        "from kbench.benchmark.surrogates.process import Confinement, ProcessSurrogate\n"
         "from kbench.benchmark.surrogates.resolve import locate\n"
-        "with ProcessSurrogate(locate(sys.argv[1]), {}, None, Path('log')) as process: process.fit([])"
+        "with ProcessSurrogate(locate(sys.argv[1]), {}, Confinement(variables=('MARK',)), Path('log')) as process:\n"
+        "    process.fit([])"
     )
     temporary = tmp_path / "tmp"
     temporary.mkdir()

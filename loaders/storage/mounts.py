@@ -1,4 +1,4 @@
-"""Mounts: make the whole file system read-only for this process, except a few folders, and some of it empty."""
+"""Mounts of this process and what it starts alone: some files are empty for it, and others can only be read."""
 
 from __future__ import annotations
 
@@ -63,6 +63,52 @@ def freeze_files(
         os.chdir(here)
 
 
+def conceal(hidden: Sequence[Path], protected: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """In a private mount namespace, make files and folders empty, and folders read-only.
+
+    Args:
+        hidden: what is empty here.
+        protected: folders that can only be read.
+
+    Returns:
+        The hidden and the protected ones of which that is not so afterwards.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    here = os.getcwd()
+    if libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None) != 0:
+        return list(hidden), list(protected)
+    # In this order: a folder that is mounted onto itself shows again what was hidden in it.
+    writable = [folder for folder in protected if not _protect(libc, folder)]
+    for path in hidden:
+        _empty(libc, path)
+    try:
+        os.chdir(here)
+    except OSError:
+        os.chdir("/")
+    return [path for path in hidden if not _is_empty(path)], writable
+
+
+def _protect(libc: ctypes.CDLL, folder: Path) -> bool:
+    name = os.fsencode(folder)
+    if libc.mount(name, name, None, MS_BIND | MS_REC, None) != 0:
+        return False
+    return _set(libc, str(folder), AT_RECURSIVE, _Attributes(set=MOUNT_ATTR_RDONLY))
+
+
+def _empty(libc: ctypes.CDLL, path: Path) -> None:
+    if path.is_dir():
+        libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", MS_RDONLY, b"size=4k")
+    else:
+        libc.mount(b"/dev/null", os.fsencode(path), None, MS_BIND, None)
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return not os.listdir(path) if path.is_dir() else not path.is_file() and not path.is_block_device()
+    except OSError:
+        return not path.exists()
+
+
 def _put_in_memory(libc: ctypes.CDLL, folder: Path) -> bool:
     name = str(folder).encode()
     if libc.mount(b"tmpfs", name, b"tmpfs", MS_NOSUID | MS_NODEV, IN_MEMORY) != 0:
@@ -81,10 +127,7 @@ def _cover(libc: ctypes.CDLL, writable: Sequence[Path], hidden: Sequence[Path], 
     if any(libc.mount(source, str(path).encode(), None, MS_BIND, None) != 0 for source, path in places):
         return False
     for path in private:
-        if path.is_dir():
-            libc.mount(b"tmpfs", str(path).encode(), b"tmpfs", MS_RDONLY, None)
-        else:
-            libc.mount(b"/dev/null", str(path).encode(), None, MS_BIND, None)
+        _empty(libc, path)
     return True
 
 

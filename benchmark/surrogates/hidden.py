@@ -1,0 +1,126 @@
+"""Hidden places: where answers lie on this machine, as far as kbench knows, and what must not be changed there.
+
+Beside the folders of the corpus: what their links lead to, the shipped dataset, pulled corpora, the Hub's caches, and
+in every checkout of the repository its history, its evidence and its leaderboard's entries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from kbench.loaders.corpus.places import data_home, shipped
+from kbench.loaders.storage.hub_client import in_hub_cache
+from kbench.loaders.storage.mounts import keys_and_tokens
+from kbench.schemas import UserError
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The checkout, or the installed package."""
+PACKAGES = ("schemas", "loaders", "benchmark", "harness", "generation", "leaderboard", "src")
+ANSWERS = ("benchmark/dataset", "leaderboard/submissions", "leaderboard/seasons", "docs/evidence")
+"""Folders of a checkout that hold answers, or forecasts of others."""
+CONTROLS = ("/run/docker.sock", "/run/containerd", "/run/podman", "/run/crio", "/run/dbus", "/run/user", "/run/libvirt",
+            "/run/systemd/private", "/run/snapd.socket", "/run/screen")  # fmt: skip
+"""Services that start programs for whoever asks, outside of what confines the one who asks."""
+KEPT_IN_HOME = (".cache", ".local", ".nv", ".triton")
+"""Dotfolders where surrogates find weights and compilers; keys and tokens lie in others."""
+
+
+def hidden_places(folders: Iterable[Path], own: Path | None) -> list[Path]:
+    """Everything that a user's surrogate must not see, each place once.
+
+    Args:
+        folders: of the corpus it is asked about.
+        own: the surrogate's file, where it is one.
+
+    Raises:
+        UserError: the surrogate, or Python itself, lies in such a place.
+    """
+    corpus = [folder.resolve() for folder in folders]
+    places = [*corpus, shipped(), data_home(), *_link_targets(corpus), *_hub_copies(), *_secrets(own)]
+    for start in (ROOT, Path.cwd(), *corpus):
+        places += _checkouts(start)
+    places += [ROOT / name for name in ANSWERS]
+    found = _outermost(place.resolve() for place in places if os.path.lexists(place))
+    for needed in (*([own] if own else []), Path(sys.prefix), Path(sys.base_prefix), ROOT / "loaders"):
+        place = next((one for one in found if needed.resolve().is_relative_to(one)), None)
+        if place is not None:
+            raise UserError(f"{needed} lies in {place}, which is hidden from surrogates; keep it in another folder")
+    return found
+
+
+def protected_folders(own: Path | None) -> list[Path]:
+    """Where the code lies that judges a surrogate: it could change what this process has not imported yet.
+
+    Args:
+        own: the surrogate's file, where it is one; it may write beside it.
+    """
+    entries = [sys.prefix, sys.base_prefix, *(path for path in sys.path if path), *(str(ROOT / n) for n in PACKAGES)]
+    folders = _outermost(Path(entry).resolve() for entry in entries if os.path.isdir(entry))
+    kept = [Path.cwd(), Path(tempfile.gettempdir()), *([own.parent] if own else [])]
+    return [folder for folder in folders if not any(one.resolve().is_relative_to(folder) for one in kept)]
+
+
+def _outermost(paths: Iterable[Path]) -> list[Path]:
+    """Paths without those that lie in another."""
+    kept: list[Path] = []
+    for path in sorted(set(paths), key=lambda path: len(path.parts)):
+        if not any(path.is_relative_to(other) for other in kept):
+            kept.append(path)
+    return kept
+
+
+def _link_targets(folders: Iterable[Path]) -> Iterator[Path]:
+    """What links in a folder lead to; of a snapshot in the Hub's cache, the whole repository."""
+    for folder in folders:
+        if in_hub_cache(folder):
+            yield folder.parents[1]
+            continue
+        for path in folder.rglob("*"):
+            if path.is_symlink() and path.exists():
+                yield path.resolve()
+
+
+def _hub_copies() -> Iterator[Path]:
+    """Datasets in the Hub's caches; models stay, because surrogates are made of them."""
+    variables = os.environ
+    cache = Path(variables.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = Path(variables.get("HF_HOME") or cache / "huggingface")
+    hubs = [home / "hub", *(Path(variables[n]) for n in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE") if variables.get(n))]
+    for hub in hubs:
+        yield from hub.glob("datasets--*")
+    yield Path(variables.get("HF_DATASETS_CACHE") or home / "datasets")
+    yield Path(variables.get("HF_XET_CACHE") or home / "xet")
+    yield home / "token"
+    yield home / "stored_tokens"
+
+
+def _secrets(own: Path | None) -> list[Path]:
+    """Keys and tokens in the home folder, raw disks, and services that would undo all this."""
+    disks = [path for path in Path("/dev").glob("*") if path.is_block_device() and os.access(path, os.R_OK)]
+    kept = [*(Path.home() / name for name in KEPT_IN_HOME), *([own] if own else [])]
+    return [*keys_and_tokens(kept), *map(Path, CONTROLS), *disks]
+
+
+def _checkouts(start: Path) -> Iterator[Path]:
+    """The history of the repository that a folder lies in, and the answers in each of its work trees."""
+    marker = next((folder / ".git" for folder in (start, *start.parents) if (folder / ".git").exists()), None)
+    if marker is None:
+        return
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        folder = marker
+        if marker.is_file():
+            folder = (marker.parent / marker.read_text().partition("gitdir:")[2].strip()).resolve()
+        if (folder / "commondir").is_file():
+            folder = (folder / (folder / "commondir").read_text().strip()).resolve()
+        yield folder
+        alternates = folder / "objects" / "info" / "alternates"
+        if alternates.is_file():
+            yield from (folder / "objects" / line for line in alternates.read_text().splitlines() if line)
+        trees = [marker.parent, folder.parent]
+        trees += [Path(file.read_text().strip()).parent for file in folder.glob("worktrees/*/gitdir")]
+        yield from (tree / name for tree in trees for name in ANSWERS)

@@ -7,7 +7,7 @@ import functools
 from pathlib import Path
 
 from kbench.benchmark.problems.registry import listed, named
-from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.drive import Drive, drive, recorded_state
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.replay import ReplayExecutor
@@ -63,7 +63,7 @@ def search(
     with contextlib.ExitStack() as stack:
         folder = Path(out) if out is not None else stack.enter_context(temporary_folder())
         drive(folder, [settings], _drive(settings, recorded, Gpu.of(gpu), half_width))
-        return recorded_states(folder)[settings.run_id]
+        return recorded_state(folder, settings)
 
 
 def _drive(settings: RunSettings, recorded: str | Path | None, gpu: Gpu, half_width: float) -> Drive:

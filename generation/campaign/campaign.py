@@ -86,7 +86,7 @@ class Campaign:
     def siblings(self, settings: RunSettings) -> Iterable[Node]:
         """Measured candidates of the other runs of a cell with the same label."""
         for other in self._cells[_cell(settings)]:
-            if other.state.run_id != settings.run_id:
+            if other.settings is not settings:
                 yield from (node for node in other.state.nodes.values() if node.outcome is not None)
 
     def run(self) -> CampaignProgress:

@@ -31,8 +31,12 @@ from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import RunSettings, refuse_changes
-from kbench.generation.search.state import RunState
-from kbench.schemas import Environment, UserError, to_dict
+from kbench.generation.search.state import BestReference, RunState
+from kbench.loaders.storage.lines import read_records
+from kbench.schemas import Environment, ReferenceTime, UserError, to_dict
+
+REFERENCES = "references.jsonl"
+"""Reference times in a run folder (`kbench problems references`): a language model is told of the best of them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,11 @@ def recorded_states(folder: Path) -> dict[str, RunState]:
     return {run_id: state for run_id, state in states.items() if state is not None}
 
 
+def recorded_state(folder: Path, settings: RunSettings) -> RunState:
+    """The state of the run in a folder that these settings started or continue."""
+    return next(state for state in recorded_states(folder).values() if _key(state.settings) == _key(settings))
+
+
 def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProgress:
     """Start or resume runs: the same code, since a run is its log.
 
@@ -79,6 +88,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
             places = executor.environments()
             record_environments(folder, places)
             place = _described(folder, places)
+            times = best_references(folder / REFERENCES, place)
             # Opening the log and the GPU counts: a deadline is for the whole command.
             left = None if how.deadline_s is None else how.deadline_s - (time.monotonic() - began)
             campaign = Campaign(
@@ -90,7 +100,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
             campaign.remember(state for key, state in by_key.items() if key not in driven)
             for crew in crews:
                 state = by_key.get(_key(crew.settings))
-                campaign.add(_search(crew, state, campaign, how.clock, place))
+                campaign.add(_search(crew, state, campaign, how.clock, place, times.get(crew.settings.problem_id, {})))
             try:
                 progress = campaign.run()
             finally:
@@ -107,6 +117,15 @@ def _described(folder: Path, places: Sequence[Environment]) -> Environment | Non
     if not places:
         return None
     return next((one for one in read_environments(folder) if one.gpu == places[0].gpu), places[0])
+
+
+def best_references(path: Path, place: Environment | None) -> dict[str, dict[str, BestReference]]:
+    """The best reference of each problem and workload on this GPU; none where no times lie beside the log."""
+    best: dict[str, dict[str, BestReference]] = {}
+    for row in read_records(path, ReferenceTime) if path.is_file() and place is not None else ():
+        if place is not None and row.gpu == place.gpu:
+            best.setdefault(row.problem_id, {})[row.workload] = BestReference(*row.best)
+    return best
 
 
 def _refuse_repeated(runs: Sequence[RunSettings]) -> None:
@@ -168,12 +187,15 @@ def _crews(runs: Sequence[RunSettings], how: Drive, folder: Path) -> list[Crew]:
     return crews
 
 
-def _search(crew: Crew, state: RunState | None, campaign: Campaign, clock: Clock, place: Environment | None) -> Search:
+def _search(
+    crew: Crew, state: RunState | None, campaign: Campaign, clock: Clock, place: Environment | None,
+    references: Mapping[str, BestReference],
+) -> Search:  # fmt: skip
     settings = crew.settings
     return Search(
         settings, crew.proposer, clock, surrogate=crew.surrogate, state=state,
         seen_elsewhere=functools.partial(campaign.seen, settings.label),
-        siblings=functools.partial(campaign.siblings, settings),
+        siblings=functools.partial(campaign.siblings, settings), references=references,
         gpu=place.gpu if place else "unknown",
         gpu_facts_json=json.dumps(to_dict(place), sort_keys=True) if place else "{}",
     )  # fmt: skip

@@ -68,7 +68,7 @@ class CampaignSpec(Searches):
     """The searches with what else is set for them: by `settings` for all, by `overrides` for single problems."""
 
     settings: Changes = dataclasses.field(default_factory=dict)
-    """Further settings of every run, such as patience or islands."""
+    """Further settings of every run, such as patience or parents."""
     overrides: Mapping[str, Changes] = dataclasses.field(default_factory=dict)
 
 

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from kbench.generation.search.state import BestKnown, Node, Operator
+from kbench.generation.search.state import BestKnown, BestReference, Node, Operator
 from kbench.loaders.source.similarity import GRAM, TOKEN
 from kbench.loaders.source.strip import strip_comments
 from kbench.schemas import Backend, KbenchError
@@ -29,6 +29,14 @@ class Ask:
     """Where a rotation stands: it differs between the searches of a cell and grows from step to step."""
     best_known: BestKnown | None = None
     """The best kernel of the cell, for proposers that can use its idea."""
+    references: Mapping[str, BestReference] = dataclasses.field(default_factory=dict)
+    """The best reference of each workload, where it was timed."""
+    ancestors: tuple[Node, ...] = ()
+    """The parent's own, oldest first."""
+    tried: tuple[Node, ...] = ()
+    """Measured children of the parent."""
+    archive: tuple[Node, ...] = ()
+    """The run's best kernels of different structure, fastest first."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from kbench.generation.log import LogEntry, seconds_between
 from kbench.generation.search.settings import IDLE_LIMIT_S, Budget, Charge, settings_from_json
 from kbench.generation.search.state import (
     BestKnown,
+    BestReference,
     Node,
     Operator,
     ProposalRequest,
@@ -38,13 +39,13 @@ def _with(state: RunState, key: str, **changes: Any) -> Mapping[str, Node]:
 
 def _step_started(state: RunState, payload: Payload) -> RunState:
     requests = tuple(
-        ProposalRequest(Operator(one["operator"]), one["parent_id"], one["other_id"], one["island"])
-        for one in payload["requests"]
+        ProposalRequest(Operator(one["operator"]), one["parent_id"], one["other_id"]) for one in payload["requests"]
     )
     best = payload.get("best_known")
+    references = {name: BestReference(*one) for name, one in payload.get("references", {}).items()}
     return dataclasses.replace(
-        state, requests=requests, best_known=BestKnown(**best) if best else None, answered=frozenset(), open=(),
-        outages=(), halted=None, filtered=False, measured_in_step=0,
+        state, requests=requests, best_known=BestKnown(**best) if best else None, references=references,
+        answered=frozenset(), open=(), outages=(), halted=None, filtered=False, measured_in_step=0,
     )  # fmt: skip
 
 
@@ -57,7 +58,7 @@ def _candidate_proposed(state: RunState, payload: Payload) -> RunState:
         )
     node = Node(
         kernel_id=payload["kernel_id"], source=payload["source"], step=state.step, slot=slot,
-        parent_id=payload["parent_id"], other_id=payload["other_id"], island=state.requests[slot].island,
+        parent_id=payload["parent_id"], other_id=payload["other_id"], operator=state.requests[slot].operator,
         proposer=payload["proposer"], edit=payload["edit"], recipe=payload["recipe"], niche=payload["niche"],
     )  # fmt: skip
     return dataclasses.replace(
@@ -140,7 +141,8 @@ def _run_stopped(state: RunState, payload: Payload) -> RunState:
 
 
 def _budget_changed(state: RunState, payload: Payload) -> RunState:
-    settings = dataclasses.replace(state.settings, budget=from_dict(Budget, payload["budget"]))
+    batch = payload.get("batch", state.settings.batch)
+    settings = dataclasses.replace(state.settings, budget=from_dict(Budget, payload["budget"]), batch=batch)
     return _run_resumed(dataclasses.replace(state, settings=settings), payload)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
@@ -13,6 +14,9 @@ from kbench.generation.search import action
 from kbench.generation.search.guidance.filter import Guess, decide, tokens
 from kbench.generation.search.guidance.question import Guide, guesses, query_id
 from kbench.generation.search.methods.catalogue import SEARCHES, filter_of
+from kbench.generation.search.methods.lineages import archive
+from kbench.generation.search.methods.operators import LLM
+from kbench.generation.search.methods.puct import lineage
 from kbench.generation.search.methods.repair import learns
 from kbench.generation.search.proposal import (
     Answer,
@@ -27,10 +31,19 @@ from kbench.generation.search.proposal import (
 )
 from kbench.generation.search.reducer import reduce, start
 from kbench.generation.search.settings import RunSettings, refuse_changes
-from kbench.generation.search.state import BestKnown, KernelOutcome, Node, RunState, build_seconds, gpu_seconds
+from kbench.generation.search.state import (
+    BestKnown,
+    BestReference,
+    KernelOutcome,
+    Node,
+    RunState,
+    build_seconds,
+    gpu_seconds,
+)
 from kbench.schemas import Forecast, KbenchError, KernelSource, to_dict
 from kbench.schemas.ids import content_hash, kernel_id
 
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 Siblings = Callable[[], Iterable[Node]]
 """Measured candidates of other runs on the same problem and backend, for the surrogate to learn from."""
 
@@ -47,12 +60,12 @@ class Search:
         self, settings: RunSettings, proposer: Proposer, clock: Clock, *,
         surrogate: Guide | None = None, state: RunState | None = None,
         seen_elsewhere: Callable[[str], bool] = lambda key: False, siblings: Siblings = no_siblings,
-        gpu: str = "", gpu_facts_json: str = "{}",
+        references: Mapping[str, BestReference] = EMPTY, gpu: str = "", gpu_facts_json: str = "{}",
     ) -> None:  # fmt: skip
         self.settings = settings
         self._proposer, self._surrogate, self._clock = proposer, surrogate, clock
         self._seen_elsewhere, self._siblings = seen_elsewhere, siblings
-        self._gpu, self._gpu_facts_json = gpu, gpu_facts_json
+        self._references, self._gpu, self._gpu_facts_json = references, gpu, gpu_facts_json
         self._fresh: list[LogEntry] = []
         self.halted: str | None = None
         """Why the run cannot go on for now; resuming tries again."""
@@ -65,8 +78,8 @@ class Search:
         else:
             refuse_changes(state.settings, settings)
             self.state = state
-            if state.settings.budget != settings.budget:
-                self._record("budget_changed", budget=settings.to_json()["budget"])
+            if (state.settings.budget, state.settings.batch) != (settings.budget, settings.batch):
+                self._record("budget_changed", budget=settings.to_json()["budget"], batch=settings.batch)
             elif state.stopped is not None and settings.budget.spent(state.charge) is None:
                 self._record("run_resumed")
 
@@ -102,8 +115,7 @@ class Search:
 
     def _carry_out(self, todo: action.Action) -> None:
         if isinstance(todo, action.StartStep):
-            best = {"best_known": dataclasses.asdict(found)} if (found := self._best_known()) else {}
-            self._record("step_started", requests=[request.to_json() for request in todo.requests], **best)
+            self._record("step_started", requests=[request.to_json() for request in todo.requests], **self._briefing())
         elif isinstance(todo, action.Propose):
             self._propose(todo.slots)
         elif isinstance(todo, action.Filter):
@@ -121,11 +133,20 @@ class Search:
         yield from self._siblings()
         yield from (node for node in self.state.nodes.values() if node.outcome is not None)
 
-    def _best_known(self) -> BestKnown | None:
-        """The cell's fastest kernel whose author stated an idea.
+    def _briefing(self) -> dict[str, Any]:
+        """What the requests of a step tell from outside the run.
 
-        It is logged with the step: what other runs find later must not change a request that waits for its answer.
+        It is logged with the step: what others find later must not change a request that waits for its answer.
         """
+        briefing: dict[str, Any] = {}
+        if best := self._best_known():
+            briefing["best_known"] = dataclasses.asdict(best)
+        if self._references and LLM in self.settings.proposer.split("+"):
+            briefing["references"] = {name: dataclasses.astuple(one) for name, one in self._references.items()}
+        return briefing
+
+    def _best_known(self) -> BestKnown | None:
+        """The cell's fastest kernel whose author stated an idea."""
         if not learns(self.settings):
             return None
         with_idea = [(node.reward, node) for node in self._measured() if node.reward is not None and node.idea]
@@ -173,8 +194,13 @@ class Search:
         request, nodes = self.state.requests[slot], self.state.nodes
         parent = nodes[request.parent_id] if request.parent_id else None
         other = nodes[request.other_id] if request.other_id else None
-        rng = action.rng_for(self.state, "propose", slot)
-        return Ask(request.operator, parent, other, rng, self._turn(slot), self.state.best_known)
+        ancestors = [nodes[key] for key in reversed(lineage(nodes, request.parent_id)[1:])]
+        tried = [node for node in nodes.values() if parent and node.parent_id == parent.kernel_id and node.outcome]
+        return Ask(
+            request.operator, parent, other, action.rng_for(self.state, "propose", slot), self._turn(slot),
+            self.state.best_known, self.state.references, tuple(ancestors), tuple(tried),
+            tuple(archive(self.state.rewarded())) if learns(self.settings) else (),
+        )  # fmt: skip
 
     def _turn(self, slot: int) -> int:
         cell = int(content_hash(self.settings.problem_id, self.settings.backend.value)[:8], 16)

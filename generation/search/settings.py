@@ -144,10 +144,6 @@ class RunSettings(Record):
     """Parents expanded in one step, for methods that choose parents."""
     patience: AtLeastOne = 8
     """Steps without improvement before hill climbing restarts."""
-    islands: AtLeastOne = 1
-    """Populations of `evolve`; several need a budget of hundreds of measurements."""
-    migrate_every: AtLeastOne = 4
-    """Steps between migrations."""
     exploration: float = 1.0
     """The constant c of PUCT."""
     label: str = ""
@@ -172,9 +168,13 @@ class RunSettings(Record):
         return to_dict(self)
 
 
-WITHOUT_GENOME: Mapping[str, Any] = {"parents": 2, "patience": 3, "islands": 3, "exploration": 1.0}
+WITHOUT_GENOME: Mapping[str, Any] = {"parents": 2, "patience": 3, "exploration": 1.0}
 """Where no genome is searched: the defaults are tuned on genomes, and what a language model is asked next must
 not change with them."""
+RETIRED = ("islands", "migrate_every")
+"""Settings that earlier logs have and no method reads any more."""
+CHANGEABLE = ("budget", "batch")
+"""Settings that may differ when a run goes on: how much it may spend, and how much of it in one step."""
 
 
 def defaults_for(proposer: str) -> Mapping[str, Any]:
@@ -188,7 +188,7 @@ def settings_from_json(data: Mapping[str, Any], where: str) -> RunSettings:
     Raises:
         DataError: names the setting, its value and what it must be.
     """
-    return from_dict(RunSettings, data, where)
+    return from_dict(RunSettings, {name: value for name, value in data.items() if name not in RETIRED}, where)
 
 
 def check(settings: RunSettings) -> None:
@@ -213,7 +213,11 @@ def refuse_changes(recorded: RunSettings, given: RunSettings) -> None:
         UserError: lists every difference.
     """
     before, after = _frozen(recorded), _frozen(given)
-    changed = [f"{name}: {before[name]!r} -> {after[name]!r}" for name in before if before[name] != after[name]]
+    changed = [
+        f"{name}: {before[name]!r} -> {after[name]!r}"
+        for name in before
+        if before[name] != after[name] and name not in CHANGEABLE
+    ]
     if changed:
         raise UserError(
             f"run {recorded.run_id!r} was started with other settings; changed: {'; '.join(changed)}. "

@@ -96,12 +96,11 @@ class Operator(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProposalRequest:
-    """One slot of a step: an operator, the parents it works on and, for islands, where the child lives."""
+    """One slot of a step: an operator and the parents it works on."""
 
     operator: Operator
     parent_id: str | None = None
     other_id: str | None = None
-    island: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the log."""
@@ -120,6 +119,14 @@ class BestKnown:
     idea: str
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class BestReference:
+    """The fastest way to do a workload without a kernel of one's own: eager PyTorch, torch.compile or a library."""
+
+    name: str
+    runtime_us: float
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A candidate of the run: its text, where it came from and, once known, what became of it."""
@@ -130,7 +137,7 @@ class Node:
     slot: int
     parent_id: str | None
     other_id: str | None
-    island: int
+    operator: Operator
     proposer: str
     edit: str | None
     recipe: Mapping[str, Any] | None
@@ -148,6 +155,11 @@ class Node:
     def idea(self) -> str | None:
         """How it gets its speed, in its author's words."""
         return idea_of(self.source)
+
+    @property
+    def note(self) -> str | None:
+        """What its author says of it in a line: what changed, or else how it gets its speed."""
+        return self.edit or self.idea
 
     @property
     def settled(self) -> bool:
@@ -171,6 +183,8 @@ class RunState:
     """Candidates of this step, by slot."""
     best_known: BestKnown | None = None
     """The best kernel of the cell when this step began; None where no author stated an idea."""
+    references: Mapping[str, BestReference] = dataclasses.field(default_factory=dict)
+    """The best reference of each workload, where one had been timed when this step began."""
     outages: tuple[str, ...] = ()
     """Why slots of this step failed whose proposer could not be reached."""
     halted: str | None = None

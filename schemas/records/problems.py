@@ -101,3 +101,9 @@ class ReferenceTime(Record):
     """Version of the GPU's driver."""
     measured_at: str
     """When, in UTC, as ISO 8601."""
+
+    @property
+    def best(self) -> tuple[str, float]:
+        """Name and time of the fastest of the three."""
+        times = {"eager PyTorch": self.reference_us, "torch.compile": self.compiled_us, self.vendor: self.vendor_us}
+        return min(((name, us) for name, us in times.items() if name and us), key=lambda one: one[1])

@@ -17,7 +17,7 @@ from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.genome.family import Family, Gene, Genome
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.settings import Budget, RunSettings
-from kbench.generation.search.state import Node
+from kbench.generation.search.state import Node, Operator
 from kbench.schemas import Backend, Measurement, Status
 from kbench.schemas.ids import content_hash, kernel_id
 
@@ -89,7 +89,7 @@ def parent(source: str, **changes: Any) -> Node:
     """A candidate without a parent."""
     values: dict[str, Any] = {
         "kernel_id": "0" * 32, "source": source, "step": 0, "slot": 0, "parent_id": None, "other_id": None,
-        "island": 0, "proposer": "human", "edit": None, "recipe": None, "niche": "n",
+        "operator": Operator.FRESH, "proposer": "human", "edit": None, "recipe": None, "niche": "n",
     } | changes  # fmt: skip
     return Node(**values)
 

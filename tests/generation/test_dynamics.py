@@ -31,7 +31,7 @@ def written_log(folder: Path) -> Path:
     facts: list[tuple[str, int, dict[str, Any]]] = [("run_started", 0, {"settings": SETTINGS.to_json()})]
     for step, candidates in enumerate(STEPS):
         operators = ["mutate" if parent else "fresh" for _, parent, *_ in candidates]
-        requests = [{"operator": one, "parent_id": None, "other_id": None, "island": 0} for one in operators]
+        requests = [{"operator": one, "parent_id": None, "other_id": None} for one in operators]
         facts.append(("step_started", step, {"requests": requests}))
         for slot, (kernel, parent, niche, speedup, edit) in enumerate(candidates):
             told = {"kernel_id": kernel, "parent_id": parent, "other_id": None, "niche": niche, "edit": edit}

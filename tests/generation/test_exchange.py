@@ -22,7 +22,7 @@ from kbench.generation.campaign.spec import CampaignSpec, runs_of
 from kbench.generation.executors.executor import Result
 from kbench.generation.log import read_log
 from kbench.generation.proposers.llm.llm import LlmProposer
-from kbench.generation.search.methods.repair import FEW_CORRECT, MOST_REPAIRS, with_repairs
+from kbench.generation.search.methods.repair import MOST_REPAIRS, with_repairs
 from kbench.generation.search.settings import Budget, RunSettings
 from kbench.generation.search.state import FRESH, KernelOutcome, Node, Operator, ProposalRequest, RunState
 from kbench.loaders.corpus.corpus import Corpus
@@ -305,26 +305,36 @@ def test_failed_kernels_become_parents_that_are_repaired(tmp_path: Path, method:
 
 @pytest.mark.parametrize(
     ("method", "proposer", "correct", "repairs"),
-    [
-        ("evolve", "llm", 0, True), ("evolve", "llm", FEW_CORRECT - 1, True), ("evolve", "llm", FEW_CORRECT, False),
-        ("evolve", "genome", 0, False), ("random", "llm", 0, False),
-    ],
-    ids=["none correct", "few correct", "enough correct", "genome", "random"],
-)  # fmt: skip
-def test_repairs_are_for_models_in_runs_with_few_correct_kernels(
+    [("evolve", "llm", 0, True), ("puct", "llm", 3, True), ("evolve", "genome", 0, False), ("random", "llm", 0, False)],
+    ids=["none correct", "some correct", "genome", "random"],
+)
+def test_repairs_are_for_models_that_are_told_of_failures(
     method: str, proposer: str, correct: int, repairs: bool
 ) -> None:
-    settings = settings_for(method, proposer=proposer)
     nodes = {}
     for place in range(correct + 2):
         outcome = KernelOutcome(Status.OK, None, 1.0, 1.0) if place < correct else FAILED
         nodes[f"k{place}"] = parent("source", kernel_id=f"k{place}", outcome=outcome)
-    state = RunState(run_id="r", settings=settings, nodes=nodes, step=1)
-    plan = (ProposalRequest(Operator.MUTATE, "k0", island=1),) * 40
-    planned = with_repairs(state, plan, random.Random(0))
+    state = RunState(run_id="r", settings=settings_for(method, proposer=proposer), nodes=nodes, step=1)
+    planned = with_repairs(state, (ProposalRequest(Operator.MUTATE, "k0"),) * 40, random.Random(0))
     chosen = Counter(one.parent_id for one in planned if one.operator is Operator.REPAIR)
     assert dict(chosen) == ({f"k{correct}": MOST_REPAIRS, f"k{correct + 1}": MOST_REPAIRS} if repairs else {})
-    assert {one.island for one in planned} == {1}
+
+
+def test_the_failed_child_of_the_fastest_kernel_is_repaired_first_and_not_once_it_was() -> None:
+    ok = {key: KernelOutcome(Status.OK, None, 1.0, speed) for key, speed in (("slow", 1.0), ("fast", 2.0))}
+    nodes = {key: parent(key, kernel_id=key, outcome=outcome) for key, outcome in ok.items()}
+    for above in ok:
+        nodes[f"of {above}"] = parent("c", kernel_id=f"of {above}", parent_id=above, outcome=FAILED, step=1)
+    state = RunState(run_id="r", settings=settings_for("evolve", proposer="llm"), nodes=nodes, step=2)
+
+    def repaired(state: RunState) -> list[str | None]:
+        planned = with_repairs(state, (ProposalRequest(Operator.MUTATE, "fast"),) * 40, random.Random(0))
+        return [one.parent_id for one in planned if one.operator is Operator.REPAIR]
+
+    assert repaired(state)[0] == "of fast"
+    mended = parent("d", kernel_id="d", parent_id="of fast", outcome=ok["slow"], step=2, operator=Operator.REPAIR)
+    assert set(repaired(dataclasses.replace(state, nodes={**nodes, "d": mended}))) == {"of slow"}
 
 
 def test_a_restart_of_a_climb_stays_fresh() -> None:

@@ -25,15 +25,22 @@ from kbench.generation.campaign.drive import Drive, drive, recorded_states, wait
 from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.genome.proposer import GenomeProposer
-from kbench.generation.proposers.llm.llm import LlmProposer, proposer_from_environment
-from kbench.generation.proposers.llm.prompt import LONGEST_ERROR, device_facts, feedback, messages, shortened
+from kbench.generation.proposers.llm.llm import LlmProposer, note_of, proposer_from_environment
+from kbench.generation.proposers.llm.prompt import (
+    LONGEST_ERROR,
+    LONGEST_USER_TEXT,
+    device_facts,
+    feedback,
+    messages,
+    shortened,
+)
 from kbench.generation.proposers.mixed import MixedProposer
 from kbench.generation.search.proposal import Ask, ProposalTask
 from kbench.generation.search.settings import Budget
-from kbench.generation.search.state import Node, Operator
-from kbench.schemas import Backend, DataError, UserError
+from kbench.generation.search.state import BestReference, KernelOutcome, Node, Operator, WorkloadFigure
+from kbench.schemas import Backend, DataError, Status, UserError
 
-from .conftest import PROBLEM, Recorded, settings_for, ticking
+from .conftest import PROBLEM, Recorded, parent, settings_for, ticking
 
 KERNEL = "import torch\n\n\ndef run(x):\n    return torch.empty_like(x)\n"
 TASK = ProposalTask(PROBLEM, Backend.TRITON, lambda key: False, '{"gpu": "NVIDIA H200", "sm_count": 132}')
@@ -313,14 +320,69 @@ def test_a_prompt_tells_problem_parent_figures_roofline_and_device(run_folder: P
     system, user = messages(TASK, Ask(Operator.MUTATE, parent, None, random.Random(0)))
     told = ("GELU", "Workload large", parent.source.strip(), "times as fast as PyTorch", "us, PyTorch 100.00 us")
     assert all(part in user["content"] for part in (*told, "32 registers per thread", "0 bytes spilled", "Strategy"))
-    assert all(part in system["content"] for part in ("one Python code block", "NVIDIA H200", "132", "# idea:"))
+    shared = ("one Python code block", "NVIDIA H200", "132", "# idea:", "NOTE:")
+    assert all(part in system["content"] for part in shared)
+
+
+FACTS = '{"gpu": "G", "copy_bandwidth_gbs": 4000, "matmul_peak_tflops": 800, "l2_bytes": 1000000}'
+
+
+def told(**ask: Any) -> str:
+    fields = {"operator": Operator.MUTATE, "parent": None, "other": None, "rng": random.Random(0)} | ask
+    return messages(dataclasses.replace(TASK, gpu_facts_json=FACTS), Ask(**fields))[1]["content"]
+
+
+def test_a_request_tells_limits_history_and_what_was_tried() -> None:
+    def kernel(key: str, edit: str, speed: float | None) -> Node:
+        status = Status.OK if speed else Status.COMPILE_ERROR
+        figures = (WorkloadFigure("large", "ok", 50.0, speed, 25.0), WorkloadFigure("small", "ok", 10.0, speed, 1.0))
+        outcome = KernelOutcome(status, None, 1.0, speed, figures if speed else ())
+        return parent(f"source of {key}", kernel_id=key, edit=edit, outcome=outcome)
+
+    first, second = kernel("a", "tile rows", 1.5), kernel("b", "two rows per block", 2.0)
+    failed, other = kernel("c", "cluster", None), kernel("d", "split rows", 1.8)
+    references = {"large": BestReference("torch.compile", 60.0)}
+    text = told(
+        parent=second, ancestors=(first,), tried=(failed,), archive=(second, other), references=references, turn=1
+    )
+    for part in (
+        "large: no kernel below", "best reference 60 us (torch.compile)", "1.20 times the best reference",
+        "limit 25.00 us (50% of it reached)", "- 1.5 times PyTorch: tile rows", "- failed, compile_error: cluster",
+        "- 1.8 times PyTorch: split rows", "furthest from the limit on small",
+    ):  # fmt: skip
+        assert part in text
+    assert "source of d" not in text
+    assert "Strategy" not in text, "every second change follows the measurements alone"
+    assert "source of d" in told(parent=second, other=other, operator=Operator.CROSS)
+    assert "by another idea than those above" in told(archive=(second,), operator=Operator.FRESH)
+    assert "Other ideas" not in told(parent=failed, archive=(second,), operator=Operator.REPAIR)
+
+
+def test_a_second_kernel_is_cut_where_the_request_grows_too_long() -> None:
+    one, two = (parent("x = 1\n" * lines, kernel_id="a" * 32) for lines in (1500, 1500))
+    assert len(told(parent=one, other=two, operator=Operator.CROSS)) < LONGEST_USER_TEXT + 500
+
+
+@pytest.mark.parametrize(
+    ("reply", "note"),
+    [
+        (fenced(KERNEL) + "\nNOTE: wider loads", "wider loads"),
+        (f"**Note:** first\n{fenced(KERNEL)}\n**NOTE:** wider loads\n", "wider loads"),
+        (fenced("# idea: rows stay in registers\n" + KERNEL), "rows stay in registers"),
+        (fenced("# NOTE: in the code\n" + KERNEL), "I vectorise the loads."),
+        (KERNEL, "import torch"),
+    ],
+    ids=["note", "two notes", "idea", "prose", "bare"],
+)
+def test_an_authors_note_is_kept(reply: str, note: str) -> None:
+    assert note_of(reply, extract(reply, 1)) == note
 
 
 def test_a_failed_parent_is_told_with_its_error(run_folder: Path, how: Drive) -> None:
     drive(run_folder, [settings_for("random", batch=50, budget=Budget(measurements=200))], how)
     (state,) = recorded_states(run_folder).values()
     failed: list[Node] = [n for n in state.nodes.values() if n.outcome is not None and n.reward is None]
-    assert feedback(failed[0]).startswith("It failed: ")
+    assert feedback(failed[0], {}).startswith("It failed: ")
 
 
 @pytest.mark.parametrize("backend", [Backend.TRITON, Backend.CUDA])

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
-from kbench.generation.search.methods import evolve, hill_climb, islands, operators
+from kbench.generation.search.methods import evolve, hill_climb, lineages, operators
 from kbench.generation.search.methods.catalogue import SEARCHES, searchable
 from kbench.generation.search.settings import Budget, Charge, parse_budget
-from kbench.generation.search.state import Operator, RunState
+from kbench.generation.search.state import Node, Operator, RunState
 from kbench.schemas import UserError
 
 from .conftest import settings_for
@@ -76,25 +77,6 @@ def test_after_a_restart_the_climb_goes_on_from_the_new_start() -> None:
     assert {r.parent_id for r in hill_climb.plan(state, 2, random.Random(0))} == {"g"}
 
 
-def test_migrants_join_the_next_island_at_each_migration() -> None:
-    home = node("a", 5.0, 1, "s")
-    state = state_of(node("s", 1.0), home, step=5)
-    assert home.island == 0
-    assert "a" in {n.kernel_id for n in islands.population(state, 1)}
-    assert "a" not in {n.kernel_id for n in islands.population(state_of(node("s", 1.0), home, step=3), 1)}
-
-
-def test_the_archive_keeps_the_best_of_each_niche() -> None:
-    nodes = [dataclasses.replace(node(k, r), niche=n) for k, r, n in (("a", 1, "x"), ("b", 2, "x"), ("c", 0.1, "y"))]
-    assert [n.kernel_id for n in islands.diversity_archive(state_of(*nodes))] == ["b", "c"]
-
-
-def test_children_are_spread_over_the_islands() -> None:
-    state = state_of(node("s", 1.0), node("t", 2.0))
-    several = dataclasses.replace(state, settings=dataclasses.replace(state.settings, islands=3))
-    assert [r.island for r in evolve.plan(several, 6, random.Random(0))] == [0, 1, 2, 0, 1, 2]
-
-
 def test_evolution_breeds_from_the_best_and_crosses_within_a_family() -> None:
     nodes = [
         dataclasses.replace(node(key, reward), recipe={"family": family})
@@ -103,6 +85,38 @@ def test_evolution_breeds_from_the_best_and_crosses_within_a_family() -> None:
     requests = evolve.plan(state_of(*nodes), 60, random.Random(0))
     assert {r.parent_id for r in requests} == {None, "a"}
     assert {r.other_id for r in requests if r.operator is Operator.CROSS} == {"b"}
+
+
+TEXTS = {name: f"def {name}({', '.join(f'{name}{n}' for n in range(20))}): pass" for name in "abc"}
+"""Texts that have nothing in common."""
+
+
+def authored(*nodes: Node) -> RunState:
+    state = state_of(*nodes)
+    return dataclasses.replace(state, settings=dataclasses.replace(state.settings, proposer="llm", method="evolve"))
+
+
+def test_the_archive_has_the_fastest_of_each_structure() -> None:
+    near = TEXTS["a"].replace("a19", "z")
+    rewards = (("a", 1.0, TEXTS["a"]), ("n", 2.0, near), ("b", 0.5, TEXTS["b"]), ("c", 3.0, TEXTS["c"]))
+    nodes = [dataclasses.replace(node(key, reward), source=source) for key, reward, source in rewards]
+    assert [n.kernel_id for n in lineages.archive(nodes)] == ["c", "n", "b"]
+
+
+def test_texts_evolve_from_fast_kernels_with_few_children_and_cross_with_different_ones() -> None:
+    best, near, other = (
+        dataclasses.replace(node(key, reward), source=TEXTS[text])
+        for key, reward, text in (("best", 2.0, "a"), ("near", 1.9, "a"), ("other", 1.0, "b"))
+    )
+    requests = evolve.plan(authored(best, near, other), 200, random.Random(0))
+    parents = Counter(one.parent_id for one in requests)
+    assert parents["best"] > parents["near"] > parents["other"] > 0
+    assert {one.operator for one in requests} == {Operator.FRESH, Operator.MUTATE, Operator.CROSS}
+    crossed = {(one.parent_id, one.other_id) for one in requests if one.operator is Operator.CROSS}
+    assert crossed == {("best", "other"), ("near", "other"), ("other", "best")}
+    exhausted = [node(f"child{n}", 0.1, 1, "best") for n in range(20)]
+    later = Counter(one.parent_id for one in evolve.plan(authored(best, near, other, *exhausted), 40, random.Random(0)))
+    assert later["near"] > later["best"]
 
 
 def test_an_operator_that_finds_better_kernels_is_used_more() -> None:
@@ -126,7 +140,7 @@ def test_a_language_models_changes_are_an_operator_only_beside_genes() -> None:
     assert operators.outcomes(proposed_by("genome+llm")) == {Operator.LLM: [True] * 3}
     assert operators.outcomes(proposed_by("llm")) == {Operator.MUTATE: [True] * 3}
     assert Operator.LLM in operators.chances(proposed_by("genome+rewrite+llm"))
-    assert not {Operator.LLM, Operator.REWRITE} & operators.chances(proposed_by("llm")).keys()
+    assert operators.chances(proposed_by("llm")).keys() == operators.AUTHORS_PRIOR.keys()
     drawn = {operators.derivation(proposed_by("genome+llm"), random.Random(n)) for n in range(40)}
     assert drawn == {Operator.MUTATE, Operator.LLM}
 

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from kbench.generation.search.methods.puct import Branch, choose_parents, expansions, plan, reward_scale, scores
-from kbench.generation.search.state import KernelOutcome, Node, RunState
+from kbench.generation.search.state import KernelOutcome, Node, Operator, RunState
 from kbench.schemas import Status
 
 from .conftest import settings_for
@@ -15,7 +15,8 @@ from .conftest import settings_for
 def node(key: str, reward: float | None, step: int = 0, parent: str | None = None) -> Node:
     status = Status.OK if reward is not None else Status.INCORRECT
     return Node(
-        kernel_id=key, source=key, step=step, slot=0, parent_id=parent, other_id=None, island=0, proposer="genome",
+        kernel_id=key, source=key, step=step, slot=0, parent_id=parent, other_id=None, operator=Operator.MUTATE,
+        proposer="genome",
         edit=None, recipe=None, niche="", outcome=KernelOutcome(status, None, None, reward),
     )  # fmt: skip
 

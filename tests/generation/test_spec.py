@@ -61,7 +61,7 @@ def test_a_spec_that_cannot_be_is_refused(tmp_path: Path, content: str, message:
         ({"draw": "3x"}, "campaign.draw is '3x' (str); it must be int"),
         ({"draw": 1, "methods": ["puct+surrogate"]}, "campaign.softmax.filter.draw is 1; it must be at least 2"),
         ({"settings": []}, "campaign.settings is []; it must be an object"),
-        ({"settings": {"islands": "3"}}, "campaign.softmax.islands is '3' (str); it must be int"),
+        ({"settings": {"patience": "3"}}, "campaign.softmax.patience is '3' (str); it must be int"),
         ({"settings": {"exploration": float("inf")}}, "campaign.softmax.exploration is inf; it must be finite"),
         ({"settings": {"budget": 4}}, "campaign.settings.budget is 4; it must be an object"),
         ({"overrides": []}, "campaign.overrides is []; it must be an object"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from kbench.benchmark.llm.batch import BatchFiles
 from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, OVER_BUDGET, Body, ChatModel, Reply
 from kbench.benchmark.llm.endpoint import Endpoint
-from kbench.benchmark.llm.extract import NoKernelError, extract
+from kbench.benchmark.llm.extract import FENCE, NoKernelError, extract
 from kbench.benchmark.llm.kept import KeptReplies
 from kbench.benchmark.problems.registry import input_count
 from kbench.generation.proposers.llm.prompt import messages
@@ -24,7 +25,9 @@ from kbench.schemas import UserError
 MODEL_VARIABLE = "KBENCH_LLM_MODEL"
 ENDPOINT_VARIABLE = "OPENAI_BASE_URL"
 BATCH_VARIABLE = "KBENCH_LLM_BATCH"
-LONGEST_EDIT = 300
+NOTE = re.compile(r"[*_#>\s]*NOTE[*_]*:[*_\s]*(\S.*)", re.IGNORECASE)
+"""The line of a reply in which its author tells later ones what was changed or tried."""
+LONGEST_NOTE = 300
 REPLIES = "replies.jsonl"
 
 
@@ -104,7 +107,7 @@ class LlmProposer:
         return Proposal(
             source=source,
             proposer=self.name,
-            edit=summary(reply.text, source) if parent else None,
+            edit=note_of(reply.text, source),
             parent_id=parent,
             other_id=ask.other.kernel_id if ask.other else None,
             recipe=account,
@@ -114,14 +117,12 @@ class LlmProposer:
         )
 
 
-def summary(text: str, source: str) -> str:
-    """What a reply changes: the idea its kernel states, or the first sentence before the code."""
-    idea = idea_of(source)
-    if idea is not None:
-        return idea
-    prose = text.split("```")[0].strip().splitlines()
-    first = next((line.strip() for line in prose if line.strip()), "")
-    return first[:LONGEST_EDIT] or "rewritten by the model"
+def note_of(text: str, source: str) -> str:
+    """What a reply says of its kernel: its note, or else the idea the kernel states, or the first line of prose."""
+    prose = [line.strip() for line in FENCE.sub("", text + "\n").splitlines() if line.strip()]
+    notes = [match[1].strip() for line in prose if (match := NOTE.match(line))]
+    said = [*notes[-1:], *filter(None, [idea_of(source)]), *prose[:1], "written by the model"]
+    return said[0][:LONGEST_NOTE]
 
 
 def proposer_from_environment() -> LlmProposer:

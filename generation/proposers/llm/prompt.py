@@ -1,21 +1,29 @@
-"""What a model is told: the problem, the rules for kernels, the GPU, the parents and how they measured."""
+"""What a model is told: the problem and its limits, the parents and how they measured, and what was tried before."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kbench.benchmark.problems.definition import ProblemDefinition
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.proposers.llm.strategy import strategy
 from kbench.generation.search.proposal import Ask, ProposalTask
-from kbench.generation.search.state import KernelOutcome, Node, Operator
+from kbench.generation.search.state import BestReference, KernelOutcome, Node, Operator, WorkloadFigure
+from kbench.harness.device.floor import Ceilings, floor_us
 from kbench.schemas import Backend
 
 LONGEST_ERROR = 2000
 """Characters of an error text that are shown: its beginning and its end."""
+LONGEST_USER_TEXT = 15_000
+"""Characters of a request beside the system text, about 4,300 tokens; a second kernel is cut to fit."""
+SHORTEST_OTHER = 2500
+"""Characters of a second kernel that are shown in any case."""
+MOST_LISTED = 6
+"""Kernels of a list: the latest ancestors and children, the first of the archive."""
 THREADS, BLOCKS, REGISTERS, SHARED_BYTES, RESERVED_BYTES = 2048, 32, 65_536, 233_472, 1024
 """What a multiprocessor of compute capability 9.0 holds, and the shared memory it keeps of each block."""
 
@@ -23,64 +31,141 @@ THREADS, BLOCKS, REGISTERS, SHARED_BYTES, RESERVED_BYTES = 2048, 32, 65_536, 233
 def messages(task: ProposalTask, ask: Ask) -> list[dict[str, str]]:
     """The chat messages of one request: the first is the same for all requests of a backend."""
     asked = problem(task.problem_id)
-    cases = "".join(f"\n- {case.stresses}" for case in asked.cases)
     tiny = "\n".join(f"  in  {text}" for text in asked.workload(asked.tiny).inputs)
-    parts = ["# Problem\n" + asked.prompt().rstrip(), f"# Tiny size, checked but not timed\n{tiny}"]
-    if cases:
-        parts.append(f"# Adversarial inputs{cases}")
-    parts.extend(_kernel(name, node) for name, node in (("Kernel", ask.parent), ("Second kernel", ask.other)) if node)
-    parts.append(f"# Task\nBackend: {task.backend.value}. {_instruction(ask)}")
-    if ask.best_known is not None and ask.best_known.kernel_id not in _shown(ask):
-        best = ask.best_known
-        parts.append(f"The best kernel known so far reaches {best.speedup:.2f} times PyTorch. Its idea: {best.idea}")
+    parts = [
+        "# Problem\n" + asked.prompt().rstrip(),
+        f"# Tiny size, checked but not timed\n{tiny}",
+        listed("Adversarial inputs", [case.stresses for case in asked.cases]),
+        listed("Limits", limits(asked, json.loads(task.gpu_facts_json), ask.references)),
+    ]
+    if ask.parent is not None:
+        parts.append(_kernel("Kernel", ask.parent, ask.references))
+        parts.append(
+            listed("How it came about, oldest first", [summary(node) for node in ask.ancestors[-MOST_LISTED:]])
+        )
+        parts.append(
+            listed("Already tried on it: do something else", [summary(node) for node in ask.tried[-MOST_LISTED:]])
+        )
+    task_text = _task(asked, task.backend, ask)
+    if ask.other is not None:
+        left = LONGEST_USER_TEXT - sum(map(len, parts)) - len(task_text)
+        parts.append(_kernel("Second kernel", ask.other, ask.references, max(SHORTEST_OTHER, left)))
+    user = "\n\n".join(part for part in (*parts, task_text) if part)
+    system = system_text(task.backend, task.gpu_facts_json)
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def listed(title: str, lines: Sequence[str]) -> str:
+    """A part with a line for each item, or nothing where there are none."""
+    return "\n- ".join([f"# {title}", *lines]) if lines else ""
+
+
+def limits(asked: ProblemDefinition, facts: Mapping[str, Any], references: Mapping[str, BestReference]) -> list[str]:
+    """What bounds each workload: the roofline of this GPU, and the fastest known way to do it without a kernel."""
+    known = ("copy_bandwidth_gbs", "matmul_peak_tflops", "l2_bytes")
+    ceilings = None
+    if all(facts.get(name) for name in known):
+        bandwidth, peak, l2_bytes = (facts[name] for name in known)
+        ceilings = Ceilings(float(two_digits(bandwidth)), 0.0, float(two_digits(peak)), 0.0, l2_bytes)
+    lines = []
+    for size in asked.sizes:
+        told = [f"no kernel below {floor_us(asked, size, ceilings):.3g} us on this GPU"] if ceilings else []
+        if reference := references.get(size.name):
+            told.append(f"best reference {reference.runtime_us:.4g} us ({reference.name})")
+        if told:
+            lines.append(f"{size.name}: {', '.join(told)}")
+    return lines
+
+
+def _task(asked: ProblemDefinition, backend: Backend, ask: Ask) -> str:
+    """What to write, and what the best other kernels of the search do."""
+    shown = {node.kernel_id for node in (ask.parent, ask.other) if node is not None}
+    others = [node for node in ask.archive if node.kernel_id not in shown]
+    parts = []
     if ask.operator is not Operator.REPAIR:
         parts.append(
-            f"Strategy to try, unless you know why it cannot pay here: {strategy(asked, task.backend, ask.turn)}"
+            listed("Other ideas of this search, fastest first", [summary(node) for node in others[:MOST_LISTED]])
         )
-    system = system_text(task.backend, task.gpu_facts_json)
-    return [{"role": "system", "content": system}, {"role": "user", "content": "\n\n".join(parts)}]
-
-
-def _shown(ask: Ask) -> set[str]:
-    return {node.kernel_id for node in (ask.parent, ask.other) if node is not None}
+    parts.append(f"# Task\nBackend: {backend.value}. {_instruction(ask)}")
+    best = ask.best_known
+    if best is not None and best.kernel_id not in shown | {node.kernel_id for node in others}:
+        parts.append(f"The best kernel known so far reaches {best.speedup:.2f} times PyTorch. Its idea: {best.idea}")
+    # Every second change follows the measurements alone, so that good kernels are also refined.
+    if ask.operator is Operator.FRESH or (ask.operator is Operator.MUTATE and ask.turn % 2 == 0):
+        suggested = strategy(asked, backend, ask.turn // 2 if ask.parent else ask.turn)
+        parts.append(f"Strategy to try, unless you know why it cannot pay here: {suggested}")
+    return "\n\n".join(part for part in parts if part)
 
 
 def _instruction(ask: Ask) -> str:
     if ask.operator is Operator.FRESH or ask.parent is None:
-        return "Write the fastest correct kernel you can."
+        return "Write the fastest correct kernel you can" + (
+            ", by another idea than those above." if ask.archive else "."
+        )
     if ask.operator is Operator.CROSS and ask.other is not None:
-        return "Write a kernel that joins the strengths of the two kernels above and is faster than both."
+        return (
+            "Write one kernel that joins what makes each of the two kernels above fast, and is faster than both. The "
+            "note says which idea comes from which."
+        )
     if ask.operator is Operator.REPAIR:
         return (
             "The kernel above failed as shown. Find the cause and fix it, and keep the kernel fast: keep its idea "
-            "unless the idea is what is wrong. The second line is a comment `# fix: ...` that says what was wrong."
+            "unless the idea is what is wrong. The note says what was wrong."
         )
     return (
-        "Write a kernel that is faster than the one above and stays correct. Change its structure, not only its "
-        "numbers: a near-copy is not measured. The idea line says what changed and why."
+        f"Write a kernel that is faster than the one above and stays correct. {_bottleneck(ask.parent)}Change its "
+        "structure, not only its numbers: a near-copy is not measured. The note says what changed and why."
     )
 
 
-def _kernel(name: str, node: Node) -> str:
-    return f"# {name}\n```python\n{node.source.rstrip()}\n```\n{feedback(node)}"
+def _bottleneck(node: Node) -> str:
+    """Which workload is furthest from its limit."""
+    shares = {
+        figure.workload: figure.floor_us / figure.runtime_us
+        for figure in (node.outcome.workloads if node.outcome else ())
+        if figure.floor_us and figure.runtime_us
+    }
+    if len(shares) < 2:
+        return "Ask what it waits for, and remove that. "
+    return (
+        f"It is furthest from the limit on {min(shares, key=lambda name: shares[name])}: ask what it waits for there. "
+    )
 
 
-def feedback(node: Node) -> str:
-    """How a kernel measured, workload by workload, against the reference and the roofline."""
+def summary(node: Node) -> str:
+    """A kernel in one line: how it measured, and what its author said of it."""
+    outcome = node.outcome
+    measured = "not measured" if outcome is None else f"failed, {outcome.status.value}"
+    speed = f"{node.reward:.3g} times PyTorch" if node.reward is not None else measured
+    return f"{speed}: {node.note or 'no note'}"
+
+
+def _kernel(name: str, node: Node, references: Mapping[str, BestReference], longest: int = LONGEST_USER_TEXT) -> str:
+    source = shortened(node.source, longest)
+    return f"# {name}\n```python\n{source.rstrip()}\n```\n{feedback(node, references)}"
+
+
+def feedback(node: Node, references: Mapping[str, BestReference]) -> str:
+    """How a kernel measured, workload by workload, against the references and the roofline."""
     outcome = node.outcome
     if outcome is None:
         return "It was not measured."
     if outcome.speedup is None:
         return _failure(outcome)
     lines = [f"Measured: {outcome.speedup:.3f} times as fast as PyTorch over all workloads."]
-    for figure in outcome.workloads:
-        if figure.runtime_us is None or figure.speedup is None:
-            continue
-        line = f"- {figure.workload}: {figure.runtime_us:.2f} us, PyTorch {figure.runtime_us * figure.speedup:.2f} us"
-        if figure.floor_us:
-            line += f", roofline {figure.floor_us:.2f} us ({figure.floor_us / figure.runtime_us:.0%} of it reached)"
-        lines.append(line)
+    lines += [f"- {line}" for figure in outcome.workloads if (line := _figure(figure, references))]
     return "\n".join(lines + _resources(outcome))
+
+
+def _figure(figure: WorkloadFigure, references: Mapping[str, BestReference]) -> str | None:
+    if figure.runtime_us is None or figure.speedup is None:
+        return None
+    line = f"{figure.workload}: {figure.runtime_us:.2f} us, PyTorch {figure.runtime_us * figure.speedup:.2f} us"
+    if reference := references.get(figure.workload):
+        line += f", {reference.runtime_us / figure.runtime_us:.2f} times the best reference"
+    if figure.floor_us:
+        line += f", limit {figure.floor_us:.2f} us ({figure.floor_us / figure.runtime_us:.0%} of it reached)"
+    return line
 
 
 def _resources(outcome: KernelOutcome) -> list[str]:

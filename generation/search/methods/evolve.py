@@ -1,7 +1,6 @@
 """Evolution: one population under strong selection; operators are used as often as they pay in this run.
 
-With `settings.islands` above 1, populations breed apart instead (kbench.generation.search.methods.islands): each
-needs a budget of its own.
+Genomes breed by tournament, as below. A language model evolves texts: kbench.generation.search.methods.lineages.
 """
 
 from __future__ import annotations
@@ -9,9 +8,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from kbench.generation.search.methods import islands
+from kbench.generation.search.methods import lineages
 from kbench.generation.search.methods.method import Method
-from kbench.generation.search.methods.operators import chances
+from kbench.generation.search.methods.operators import LLM, chances
 from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
 
 TOURNAMENT = 32
@@ -20,8 +19,8 @@ TOURNAMENT = 32
 
 def plan(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
     """Children of tournament winners, by operators drawn by what they gained so far."""
-    if state.settings.islands > 1:
-        return islands.plan(state, count, rng)
+    if state.settings.proposer == LLM:
+        return lineages.plan(state, count, rng)
     members = state.rewarded()
     if not members:
         return (FRESH,) * count

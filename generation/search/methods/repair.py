@@ -7,43 +7,38 @@ import random
 from collections import Counter
 
 from kbench.generation.search.methods import evolve, hill_climb, puct
+from kbench.generation.search.methods.operators import LLM, chances
 from kbench.generation.search.settings import RunSettings
-from kbench.generation.search.state import Node, Operator, ProposalRequest, RunState
+from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
 
-PROPOSERS = frozenset({"llm"})
-"""Proposers that are shown an error text and can act on it."""
 METHODS = frozenset({hill_climb.METHOD.name, evolve.METHOD.name, puct.METHOD.name})
 """Methods that have parents; `random` stays the baseline without any."""
-FEW_CORRECT = 4
-"""With at least so many correct kernels a run repairs no others."""
-SHARE = 0.25
-"""Chance of each request to become a repair while correct kernels are few."""
 SHARE_WITHOUT_CORRECT = 0.5
-"""The same while there is none."""
+"""Chance of each request to become a repair while no kernel is correct; later it is that of the operator."""
 MOST_REPAIRS = 2
 """How often one failed kernel is asked to be repaired."""
 
 
 def learns(settings: RunSettings) -> bool:
     """Whether a run's author is told of earlier kernels."""
-    return settings.proposer in PROPOSERS and settings.method in METHODS
+    return settings.proposer == LLM and settings.method in METHODS
 
 
 def with_repairs(
     state: RunState, requests: tuple[ProposalRequest, ...], rng: random.Random
 ) -> tuple[ProposalRequest, ...]:
-    """The plan with some requests replaced by repairs of failed kernels, those repaired least often first."""
+    """The plan with some requests replaced by repairs of failed kernels."""
     if not learns(state.settings):
         return requests
-    correct = len(state.rewarded())
-    restarts = correct > 0 and all(request.operator is Operator.FRESH for request in requests)
-    if correct >= FEW_CORRECT or restarts:
+    correct = bool(state.rewarded())
+    restarts = state.settings.method == hill_climb.METHOD.name and FRESH in requests
+    if correct and restarts:
         return requests
-    share = SHARE if correct else SHARE_WITHOUT_CORRECT
+    share = chances(state)[Operator.REPAIR] if correct else SHARE_WITHOUT_CORRECT
     tried = Counter(node.parent_id for node in state.nodes.values() if node.parent_id is not None)
     planned = []
     for request in requests:
-        broken = _choose(state, tried, rng) if rng.random() < share else None
+        broken = _choose(state, tried) if rng.random() < share else None
         if broken is not None:
             tried[broken.kernel_id] += 1
             request = dataclasses.replace(request, operator=Operator.REPAIR, parent_id=broken.kernel_id, other_id=None)
@@ -51,9 +46,18 @@ def with_repairs(
     return tuple(planned)
 
 
-def _choose(state: RunState, tried: Counter[str], rng: random.Random) -> Node | None:
-    candidates = [node for node in state.failed() if tried[node.kernel_id] < MOST_REPAIRS]
-    if not candidates:
-        return None
-    least = min(tried[node.kernel_id] for node in candidates)
-    return rng.choice([node for node in candidates if tried[node.kernel_id] == least])
+def _choose(state: RunState, tried: Counter[str], /) -> Node | None:
+    """The failed kernel whose idea promises most: repaired least often, then of the fastest parent, then the newest.
+
+    One whose repair was correct needs no other.
+    """
+    repaired = {node.parent_id for node in state.rewarded()}
+    broken = [
+        node for node in state.failed() if tried[node.kernel_id] < MOST_REPAIRS and node.kernel_id not in repaired
+    ]
+
+    def promise(node: Node) -> tuple[int, float, int]:
+        parent = state.nodes.get(node.parent_id or "")
+        return -tried[node.kernel_id], (parent.reward or 0.0) if parent else 0.0, node.step
+
+    return max(broken, key=promise, default=None)

@@ -82,6 +82,7 @@ class Search:
                 self._record("budget_changed", budget=settings.to_json()["budget"], batch=settings.batch)
             elif state.stopped is not None and settings.budget.spent(state.charge) is None:
                 self._record("run_resumed")
+            self._plan_again()
 
     def _record(self, kind: str, **payload: Any) -> None:
         entry = LogEntry(self.state.run_id, self.state.entries, kind, self.state.step, self._clock(), payload)
@@ -132,6 +133,13 @@ class Search:
         """Every candidate of the cell that was measured."""
         yield from self._siblings()
         yield from (node for node in self.state.nodes.values() if node.outcome is not None)
+
+    def _plan_again(self) -> None:
+        """Replace a step that nobody has answered where the batch, or the method since, would ask something else."""
+        if self.state.requests and not self.state.answered:
+            todo = action.next_action(dataclasses.replace(self.state, requests=()))
+            if isinstance(todo, action.StartStep) and todo.requests != self.state.requests:
+                self._carry_out(todo)
 
     def _briefing(self) -> dict[str, Any]:
         """What the requests of a step tell from outside the run.

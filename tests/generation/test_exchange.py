@@ -321,6 +321,20 @@ def test_repairs_are_for_models_that_are_told_of_failures(
     assert dict(chosen) == ({f"k{correct}": MOST_REPAIRS, f"k{correct + 1}": MOST_REPAIRS} if repairs else {})
 
 
+def test_a_step_that_nobody_has_answered_is_planned_again_for_another_batch(tmp_path: Path) -> None:
+    exchange = Exchange(tmp_path)
+    exchange.go()
+    exchange.answer()
+    exchange.go()
+    larger = [dataclasses.replace(settings, batch=4) for settings in RUNS]
+    for _ in range(2):
+        exchange.go(larger)
+    states = recorded_states(exchange.run).values()
+    assert {len(state.requests) for state in states} == {4}
+    planned = [entry.run_id for entry in read_log(exchange.run) if entry.kind == "step_started" and entry.step == 1]
+    assert Counter(planned) == {state.run_id: 2 for state in states}
+
+
 def test_the_failed_child_of_the_fastest_kernel_is_repaired_first_and_not_once_it_was() -> None:
     ok = {key: KernelOutcome(Status.OK, None, 1.0, speed) for key, speed in (("slow", 1.0), ("fast", 2.0))}
     nodes = {key: parent(key, kernel_id=key, outcome=outcome) for key, outcome in ok.items()}

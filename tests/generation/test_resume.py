@@ -90,7 +90,7 @@ def test_a_larger_budget_continues_a_finished_run(run_folder: Path, how: Drive) 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"method": "puct", "batch": 5, "exploration": 2.0}, r"batch: 4 -> 5; exploration: 1.0 -> 2.0"),
+        ({"method": "puct", "patience": 5, "exploration": 2.0}, r"patience: 8 -> 5; exploration: 1.0 -> 2.0"),
         ({"method": "random"}, "method: 'puct' -> 'random'"),
     ],
 )

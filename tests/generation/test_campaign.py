@@ -50,7 +50,7 @@ class Cornered(GenomeProposer):
 
     def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         for ask in asks:
-            if ask.rng.random() < 0.2:
+            if ask.rng.random() < 0.1:
                 raise ZeroDivisionError("a family's corner")
             yield from super().propose(task, [ask])
 

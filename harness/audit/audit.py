@@ -36,9 +36,8 @@ from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.bench.subject import Subject
 from kbench.harness.device.kernels.byte_sums import Seal, intact
 from kbench.harness.timing.batch import Sample
-from kbench.harness.timing.null_kernel import NULL_KERNEL
 from kbench.harness.timing.rounds import Audit, Candidate, Hooks, adversarial_label, hidden
-from kbench.harness.timing.stamps import disagreement
+from kbench.harness.timing.stamps import CENTRE_US, OTHERS_US, disagreement, unseen_us
 from kbench.harness.verify import CHANGED, Verdict, erase, misfit, note
 from kbench.schemas import InfrastructureError, Status
 
@@ -150,7 +149,8 @@ class Auditor:
                     other.erase()
             subject.prepare(stage)
 
-        return Candidate(label, subject.call, audits, prepare if subject.owned else None)
+        owned = (prepare, subject.idle) if subject.owned else (None, None)
+        return Candidate(label, subject.call, audits, *owned)
 
     def _cases_to_come(self, label: str) -> list[ReferenceInputs]:
         """The adversarial inputs of a look, in random order: in the first as many as there may be, later one.
@@ -269,6 +269,11 @@ class Auditor:
         finally:
             self._shows = Shows.USUAL
 
+    @property
+    def unseen_us(self) -> float:
+        """Time that the host waited in a kernel's batches without a stamp for it; the host may have been late."""
+        return max((unseen_us(self.times[label].samples) for label in self._subjects), default=0.0)
+
     def audit(self, samples: Sequence[Sample]) -> bool:
         """Verify the outputs of the audited calls among some samples; False when one was wrong."""
         for sample in samples:
@@ -281,11 +286,13 @@ class Auditor:
             self.verdict.fail(Status.REJECTED, said)
         if any(sample.tampered for sample in samples):
             self.verdict.fail(Status.REJECTED, "a time stamp of the harness was tampered with")
-        # Times on adversarial inputs do not count, and there are few; the null kernel's are bounded where they do.
-        apart = {NULL_KERNEL, *map(adversarial_label, self._subjects)}
-        counted = [hidden(times.samples, label) for label, times in self.times.items() if label not in apart]
-        for reason in filter(None, map(disagreement, counted)):
-            self.verdict.fail(Status.REJECTED, reason)
+        # Times on adversarial inputs do not count, and there are few.
+        apart = set(map(adversarial_label, self._subjects))
+        for label, times in self.times.items():
+            allowed_us = CENTRE_US if label in self._subjects else OTHERS_US
+            reason = None if label in apart else disagreement(hidden(times.samples, label), allowed_us)
+            if reason is not None:
+                self.verdict.fail(Status.REJECTED, reason)
         self._audit_outputs([sample for sample in samples if sample.kept is not None])
         claims = [claim for stage in self.context.stages for claim in stage.claims()]
         claims += [claim for subject in self._subjects.values() for claim in subject.claims()]

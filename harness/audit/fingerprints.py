@@ -28,13 +28,13 @@ class Fingerprints:
         self._base = mixing.random_words(MOST_CALLS)
         """What fingerprints are added to: zeros would show a kernel how many calls there were before it."""
         self._values = self._base.to(device.torch_name, copy=True)
-        self._inputs: list[Drawing] = []
+        self._inputs: list[Drawing | None] = []
         self._nonces: list[int] = []
         """What else is added, as a pad: a kernel that sees the numbers of before and after could learn what its own
         outputs add."""
 
-    def expect(self, inputs: Drawing) -> bytes:
-        """What says where the number of a call on some inputs goes."""
+    def expect(self, inputs: Drawing | None) -> bytes:
+        """What says where the number of a call on some inputs goes; of None, one that nobody asks for."""
         at = len(self._inputs)
         assert at < MOST_CALLS, "the fingerprints of calls must be taken now and then"
         self._inputs.append(inputs)
@@ -47,7 +47,8 @@ class Fingerprints:
         places = np.arange(used, dtype=np.uint64) * 8 + self._values.data_ptr()
         pads = mixing.pad(np.array(self._nonces, dtype=np.uint64), places, mixing.WORD)
         values = (self._values[:used].cpu() - self._base[:used]).numpy().view(np.uint64) - pads
-        found = list(zip(self._inputs, values.tolist(), strict=True))
+        taken = zip(self._inputs, values.tolist(), strict=True)
+        found = [(inputs, value) for inputs, value in taken if inputs is not None]
         self._base[:used] = mixing.random_words(used)
         # All of them: a kernel may have left a note where none was expected.
         self._values.copy_(self._base)

@@ -4,8 +4,8 @@ One whose outputs vary has a whole look of ordinary calls judged, because compar
 none of its calls may take less than half the median. One whose calls do not all take about as long is called on
 adversarial inputs again, many times: it may take a shortcut in some calls that is wrong on those alone. One that takes
 longer on held-out inputs must do so no more when it meets many. One whose batches took longer on the host than time
-stamps account for has hidden work from them, unless it was the host that was late; one whose calls are longer in coming
-than without it has hidden work between them.
+stamps account for, whenever they were repeated, has hidden work from them; one whose calls are longer in coming than
+without it has hidden work between them, and if they come sooner, it has kept the harness from preparing them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from collections.abc import Sequence
 
 from kbench.harness.audit.audit import Auditor, CallTimes, Shows
 from kbench.harness.timing.batch import Sampler, Slot
-from kbench.harness.timing.rounds import (
-    ANCHOR,
-    Candidate,
-    RoundPlan,
-    adversarial_label,
-    anchor,
-    by_round,
-    calling,
-    hidden,
-    make_slots,
+from kbench.harness.timing.rounds import Candidate, RoundPlan, adversarial_label, by_round, calling, hidden, make_slots
+from kbench.harness.timing.stamps import (
+    CENTRE_SHARE,
+    CENTRE_US,
+    LEAD_SHARE,
+    LEAD_US,
+    UNSEEN_US,
+    gap_us,
+    leads_us,
+    unseen_us,
 )
-from kbench.harness.timing.stamps import CENTRE_SHARE, CENTRE_US, LEAD_SHARE, LEAD_US, UNSEEN_US, leads_us, unseen_us
 from kbench.schemas import Status
 
 SLOWER, SLOWER_US = 1.25, 2.0
@@ -44,8 +43,9 @@ UNEVEN, FEWEST = 1.08, 5
 said. Of honest kernels' times one in a hundred is."""
 MARKED_US = 0.1
 """Least time of a call by the stamps: less an offset, an empty kernel's may be below zero."""
-IDLE_CALLS = 8
-"""Calls of an empty kernel in the kernel's place, which show how long preparing one takes."""
+IDLE_TURNS = 3
+"""Times that an empty kernel in the kernel's place follows itself and every other, and is followed by it, which shows
+how long preparing a call takes."""
 MANY_TIMES, AGAIN_US = 30, 1e6
 """Calls on each adversarial case after that, and the device time they may take."""
 
@@ -58,6 +58,10 @@ class Reaudit:
     candidate: Candidate
     sampler: Sampler
     rng: random.Random
+    others: Sequence[Candidate] = ()
+    """What is called in the same batches."""
+    clocks: dict[str, float] = dataclasses.field(default_factory=dict)
+    """How far the clocks are apart."""
 
     def run(self) -> None:
         """Audit again as far as there is reason to; the auditor's verdict says what was found."""
@@ -69,7 +73,7 @@ class Reaudit:
             self.refuse_another_time()
         if verdict.ok:
             self.refuse_unseen_work()
-        if verdict.ok and self._is_gpu and self.candidate.prepare is not None:
+        if verdict.ok and self._is_gpu and self.candidate.idle is not None:
             self.refuse_displaced_work()
         if verdict.ok and self.uneven:
             self.audit_adversarial_calls()
@@ -90,6 +94,7 @@ class Reaudit:
         stamped = [dataclasses.replace(s, time_us=max(s.stamped_us or 0.0, MARKED_US)) for s in samples]
         if not samples:
             return
+        self.clocks["gap_us"] = gap_us(samples) or 0.0
         marked_us, stamped_us = (
             statistics.geometric_mean(by_round(clock, self.candidate.label).values()) for clock in (samples, stamped)
         )
@@ -97,33 +102,42 @@ class Reaudit:
             self._reject(f"takes {marked_us:.2f} us by events and {stamped_us:.2f} us by stamps")
 
     def refuse_unseen_work(self) -> None:
-        """Refuse a kernel when the host waits for something in each of many batches that no time stamp shows."""
-        for look in range(LOOKS + 1):
-            least_us = unseen_us(self._times.samples)
-            if least_us <= UNSEEN_US:
-                return
-            if look < LOOKS and not self._look(range(ROUNDS), RoundPlan(1, 0, (ROUNDS,))):
-                return
-        self._reject(f"keeps the device busy for {least_us:.0f} us more per batch than its time stamps account for")
+        """Refuse a kernel when the host has waited for something that no time stamp shows."""
+        self.clocks["unseen_us"] = unseen = unseen_us(self._times.samples)
+        if unseen > UNSEEN_US:
+            self._reject(f"keeps the device busy for {unseen:.0f} us more per batch than its time stamps account for")
 
     def refuse_displaced_work(self) -> None:
-        """Refuse a kernel when more time passes between calls than where an empty kernel is called in its place."""
-        context, label, idle = self.auditor.context, self.candidate.label, f"{self.candidate.label}, idle"
-        taken = leads_us(self._times.samples, label)
+        """Refuse a kernel when more or less time passes around its calls than around an empty kernel in its place."""
+        label = self.candidate.label
+        taken = leads_us([sample for times in self.auditor.times.values() for sample in times.samples], label)
         if not taken:
             return
-        empty = dataclasses.replace(self.candidate, label=idle, call=lambda stage: context.device.nothing())
-        order = [anchor(context), empty] * (3 if ANCHOR in taken else 0) + [empty] * IDLE_CALLS
+        usual = self._usual_leads_us()
+        for pair, taken_us in taken.items():
+            if (usual_us := usual.get(pair)) is None:
+                continue
+            self.clocks[f"{pair[0]} to {pair[1]}"], self.clocks[f"{pair[0]} to {pair[1]}, idle"] = taken_us, usual_us
+            if abs(taken_us - usual_us) > LEAD_SHARE * usual_us + LEAD_US:
+                said = f"{taken_us:.0f} us pass from {pair[0]} to {pair[1]} and {usual_us:.0f} us without it"
+                where = "time passes where none is measured" if taken_us > usual_us else "its calls are not prepared"
+                self._reject(f"{said.replace(label, 'its call')}: {where}")
+                return
+
+    def _usual_leads_us(self) -> dict[tuple[str, str], float]:
+        """The time around calls of an empty kernel in the kernel's place, as if they were the kernel's."""
+        context, label, idle = self.auditor.context, self.candidate.label, f"{self.candidate.label}, idle"
+        assert self.candidate.idle is not None
+        empty = dataclasses.replace(self.candidate, label=idle, call=self.candidate.idle)
+        order = [one for other in self.others for one in (empty, other) * IDLE_TURNS] + [empty] * (IDLE_TURNS + 1)
         slots = [calling(one, context, at % len(context.stages), 0) for at, one in enumerate(order)]
         # What was learnt about another kernel's place is not about this one's.
         self.sampler.forget(idle)
-        usual = leads_us(self.sampler.run(slots), idle)
-        for follows, taken_us in taken.items():
-            usual_us = usual.get(idle if follows == label else follows)
-            if usual_us is not None and taken_us > (1.0 + LEAD_SHARE) * usual_us + LEAD_US:
-                said = f"its calls are {taken_us:.0f} us in coming and {usual_us:.0f} us without it"
-                self._reject(f"{said}: time passes where none is measured")
-                return
+        samples = self.sampler.run(slots)
+        if any(sample.tampered for sample in samples):
+            self._reject("a time stamp of the harness was tampered with")
+        found = leads_us(samples, idle, fewest=1)
+        return {(label if a == idle else a, label if b == idle else b): us for (a, b), us in found.items()}
 
     def audit_ordinary_calls(self) -> None:
         """Judge every call of a look in which nothing is new to the kernel.

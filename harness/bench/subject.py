@@ -37,6 +37,9 @@ class Subject(Protocol):
     def call(self, stage: int) -> Any:
         """Call the kernel on a set of input buffers; what it returns."""
 
+    def idle(self, stage: int) -> None:
+        """Queue an empty kernel in place of a call, with the same to be prepared after it."""
+
     def claims(self) -> list[tuple[str, Claim]]:
         """What is true of memory if the last call wrote only where it may, and what is wrong otherwise."""
 
@@ -72,6 +75,9 @@ class ProcessSubject:
 
     def call(self, stage: int) -> Any:
         return self._run(*self._context.stages[stage].inputs)
+
+    def idle(self, stage: int) -> None:
+        self._context.device.nothing()
 
     def claims(self) -> list[tuple[str, Claim]]:
         return []

@@ -80,8 +80,11 @@ class Device(Protocol):
             Its place in the batch; None where the device has no such clock.
         """
 
-    def stamps_us(self) -> Sequence[float | None]:
-        """Times of the batch's stamps since its first, None for those that were tampered with; waits for them."""
+    def stamps_us(self) -> Sequence[float]:
+        """Times of the batch's stamps since its first; waits for them."""
+
+    def stamps_genuine(self) -> bool:
+        """Whether all stamps that were read since the last time are those that were queued."""
 
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         """Queue a fill of free memory of this size class, so that a fresh allocation holds no old answer.
@@ -259,8 +262,11 @@ class CudaDevice:
             self._stamps.begin()
         return self._stamps.queue()
 
-    def stamps_us(self) -> Sequence[float | None]:
+    def stamps_us(self) -> Sequence[float]:
         return () if self._stamps is None else self._stamps.read()
+
+    def stamps_genuine(self) -> bool:
+        return self._stamps is None or self._stamps.genuine()
 
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         _poison(self.torch_name, nbytes, blocks)
@@ -350,8 +356,11 @@ class CpuDevice:
     def stamp(self, *, first: bool = False) -> int | None:
         return None
 
-    def stamps_us(self) -> Sequence[float | None]:
+    def stamps_us(self) -> Sequence[float]:
         return ()
+
+    def stamps_genuine(self) -> bool:
+        return True
 
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         _poison(self.torch_name, nbytes, blocks)

@@ -309,7 +309,7 @@ class Replay:
         self._buffers, self.stages = stages, len(stages)
         self._fingerprints = Fingerprints(device)
         self._watching = [device.scrubber.watching(self._output_parts(place)) for place in self.places]
-        self._unread: tuple[Drawing, int] | None = None
+        self._unread: tuple[Drawing | None, int] | None = None
         """Inputs and place of the last call, as long as its outputs are there."""
         self._byte = POISON_BYTE
         """What memory was last overwritten with."""
@@ -371,6 +371,11 @@ class Replay:
         held = self._buffers[stage].holds
         self._unread = None if held is None else (held.drawing, self._next)
         return self.places[self._next].outputs
+
+    def idle(self, stage: int) -> None:
+        """Queue an empty kernel in place of a call; a fingerprint is taken of what it leaves, and dropped."""
+        self._device.nothing()
+        self._unread = (None, self._next)
 
     def claims(self) -> list[tuple[str, Claim]]:
         """What is true of memory if the last call wrote nothing around the plan's buffers."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import random
 import statistics
 import time
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 from kbench.harness.device.device import Device
 from kbench.harness.timing.leftovers import Leftovers
 from kbench.harness.timing.null_kernel import NULL_KERNEL, NullKernel
-from kbench.harness.timing.stamps import UNSTAMPED, StampOffset, Witness, witnesses
+from kbench.harness.timing.stamps import Places, StampOffset, Witness, witnesses
+from kbench.schemas import InfrastructureError
 
 if TYPE_CHECKING:
     from kbench.harness.bench.context import Stage
@@ -42,6 +44,8 @@ SPARE_MARKS = 4
 """Spare marks before a call: 0 to one fewer than this."""
 TAIL_MARKS = 48
 """Marks after the last call of a batch, in place of further calls."""
+NOTICED_S = 20e-6
+"""A device that is waited for a shorter time than this may have been done before."""
 WARM, USUAL_FLUSHES = 1 / 3, 64
 """A flush that takes less than this share of the usual time has not done its work: somebody has tampered with it. What
 is usual, the first before calls of the null kernel say. How much the cache holds that must be written back matters
@@ -90,6 +94,8 @@ class Sample:
     """By the stamps, time from the end of the call before to the start of this one."""
     follows: str | None = None
     """Which kernel the call before it is of, where nothing but preparing lies between the two."""
+    tail_us: float | None = None
+    """By the stamps, time from its end to that of its batch, where it is the last and nothing else lies between."""
     unseen_us: float | None = None
     """How much longer the host saw its batch take than the stamps did."""
 
@@ -109,8 +115,9 @@ class Queued:
     end: Any
     exposed: bool
     kept: Any
-    stamps: tuple[int, int] | None
-    """Places of the stamps before its start mark and after its end mark."""
+    stamps: Places | None
+    queued_us: float
+    """When its launches were queued, by the host's clock since that of its batch was started."""
     thin: bool = False
 
 
@@ -140,6 +147,8 @@ class Sampler:
         """The usual time of a flush, once there were enough."""
         self.exposed = 0
         self.stamp_offset = StampOffset()
+        self.stamped = False
+        """Whether the device has stamps, once it was used."""
         self._served: object = None
         self._rng = random.Random(0)
 
@@ -164,6 +173,8 @@ class Sampler:
                 done.extend(self._run_or_repeat(part, watch))
         finally:
             self.leftovers.clear()
+        if not self.device.stamps_genuine():
+            done = [dataclasses.replace(sample, tampered=True) for sample in done]
         self.null_kernel.add(s.time_us for s in done if s.label == NULL_KERNEL and s.good)
         return done
 
@@ -208,9 +219,16 @@ class Sampler:
         return waited
 
     def calibrate(self) -> None:
-        """Take the samples of the null kernel that are still missing."""
+        """Take the samples of the null kernel that are still missing.
+
+        Raises:
+            InfrastructureError: the host is too slow to tell how far the clocks are apart.
+        """
         places = range(self.null_kernel.missing)
         self.run([Slot(NULL_KERNEL, 0, self.device.nothing, turn=place // CALIBRATION_BATCH % 2) for place in places])
+        self.stamp_offset.fix()
+        if self.stamped and self.stamp_offset.value_us is None:
+            raise InfrastructureError("the clocks cannot be compared: the host queues too slowly for samples to count")
 
     def _hold_us(self, slots: Sequence[Slot]) -> float:
         queued = list(itertools.accumulate(map(self._queueing_us, slots)))
@@ -236,33 +254,35 @@ class Sampler:
         The next batch is not queued meanwhile: marks lie further apart while the host queues, the null kernel's by
         0.3 us and a kernel's by 0.05.
         """
-        device = self.device
-        device.hold(self._hold_us(slots))
-        device.stamp(first=True)
+        device, hold_us = self.device, self._hold_us(slots)
+        # The first stamp is written as soon as it is queued: nothing may be ahead of it.
+        device.synchronize()
+        began = time.perf_counter()
+        self.stamped = device.stamp(first=True) is not None
+        device.hold(hold_us)
+        device.stamp()
         queued: list[Queued] = []
         for slot in slots:
-            queued.append(self._queue(slot))
-            if len(queued) > LEAD:
+            queued.append(self._queue(slot, began))
+            if len(queued) > LEAD and not self.stamped:
                 queued[-1 - LEAD].thin = device.passed(queued[-1 - LEAD].start)
-        began = time.perf_counter()
+        closing = time.perf_counter()
         for _ in range(self.tail_marks):
             device.mark()
-        self.tail_us = 1e6 * (time.perf_counter() - began)
-        for entry in queued[-LEAD:]:
+        closed = time.perf_counter()
+        self.tail_us = 1e6 * (closed - closing)
+        for entry in queued[-LEAD:] if not self.stamped else ():
             entry.thin = device.passed(entry.start)
         device.stamp()
-        released = time.perf_counter()
         device.resume()
-        if watch is not None:
-            self._watch(queued, watch)
-        device.synchronize()
-        host_us = 1e6 * (time.perf_counter() - released)
+        host_us = 1e6 * (self._finish(queued, watch) - began)
         places = [entry.stamps for entry in queued if entry.stamps is not None]
-        told = witnesses(device.stamps_us(), places, host_us) if places else [UNSTAMPED] * len(queued)
-        calls = zip(queued, told, [None, *queued[:-1]], strict=True)
+        witnessed = witnesses(device.stamps_us(), places, host_us) if places else [Witness()] * len(queued)
+        mark_late(queued, witnessed, 1e6 * (closed - began))
+        calls = zip(queued, witnessed, [None, *queued[:-1]], strict=True)
         return [self._sample(entry, witness, previous) for entry, witness, previous in calls]
 
-    def _queue(self, slot: Slot) -> Queued:
+    def _queue(self, slot: Slot, batch_began: float) -> Queued:
         device = self.device
         began = time.perf_counter()
         for _ in range(self._rng.randrange(self.spare_marks) if self.spare_marks else 0):
@@ -270,30 +290,40 @@ class Sampler:
         for queue in (slot.prepare, slot.before):
             if queue is not None:
                 queue()
-        opened = device.mark()
+        opened, opening = device.mark(), device.stamp()
         device.flush()
-        before = device.stamp()
-        start = device.mark()
+        before, start = device.stamp(), device.mark()
         output = slot.call()
-        end = device.mark()
-        after = device.stamp()
-        exposed = device.passed(start)
+        end, after = device.mark(), device.stamp()
+        exposed = after is None and device.passed(start)
+        queued_us = 1e6 * (time.perf_counter() - batch_began)
         kept = slot.after(output) if slot.after is not None else None
         self._leave(output, slot)
         self._learn_host((slot.label, slot.before is not None), 1e6 * (time.perf_counter() - began))
-        stamps = None if before is None or after is None else (before, after)
-        return Queued(slot, opened, start, end, exposed, kept, stamps)
+        stamps = None if opening is None or before is None or after is None else (opening, before, after)
+        return Queued(slot, opened, start, end, exposed, kept, stamps, queued_us)
 
     def _leave(self, output: Any, slot: Slot) -> None:
         if slot.stage is not None:
             self.leftovers.take(output, slot.stage)
 
-    def _watch(self, queued: Sequence[Queued], watch: Watch) -> None:
-        for number, entries in itertools.groupby(queued, key=lambda entry: entry.slot.round):
-            first = next(entries)
-            while self.device.is_gpu and not self.device.passed(first.start):
-                pass
-            watch(number)
+    def _finish(self, queued: Sequence[Queued], watch: Watch | None) -> float:
+        """Wait for a batch; the latest time on the host's clock at which it certainly was not done.
+
+        Watching takes a while. A device that need not be waited for afterwards may have been done since it began.
+        """
+        watching = None
+        if watch is not None:
+            for number, entries in itertools.groupby(queued, key=lambda entry: entry.slot.round):
+                first = next(entries)
+                while self.device.is_gpu and not self.device.passed(first.start):
+                    pass
+                watching = time.perf_counter()
+                watch(number)
+        waiting = time.perf_counter()
+        self.device.synchronize()
+        ended = time.perf_counter()
+        return ended if watching is None or ended - waiting > NOTICED_S else watching
 
     def _sample(self, entry: Queued, witness: Witness, previous: Queued | None) -> Sample:
         device, slot = self.device, entry.slot
@@ -301,7 +331,7 @@ class Sampler:
         known = self.device_us.get(slot.label, spent)
         self.device_us[slot.label] = 0.7 * known + 0.3 * spent
         taken = device.elapsed_us(entry.start, entry.end)
-        flushed = spent - taken
+        flushed = min(spent - taken, math.inf if witness.flush_us is None else witness.flush_us)
         warm_us = flushed if device.is_gpu and flushed < WARM * self.flush_us else None
         offset_us, call_us = self.stamp_offset.value_us, witness.call_us
         sample = Sample(
@@ -309,6 +339,7 @@ class Sampler:
             stamped_us=None if call_us is None or offset_us is None else call_us - offset_us,
             tampered=witness.tampered, lead_us=witness.lead_us, unseen_us=witness.unseen_us,
             follows=previous.slot.label if previous and not (previous.slot.after or slot.before) else None,
+            tail_us=None if slot.after else witness.tail_us,
         )  # fmt: skip
         if slot.label == NULL_KERNEL and sample.good and call_us is not None:
             self.stamp_offset.learn(call_us, taken)
@@ -323,6 +354,23 @@ class Sampler:
         # A slower host is taken into account at once: too short a hold spoils samples, too long a hold at most waits.
         weight = 0.5 if value > known else 0.3
         self.host_us[key] = known + weight * (value - known)
+
+
+def mark_late(queued: Sequence[Queued], witnessed: Sequence[Witness], closed_us: float) -> None:
+    """Say of the calls of a batch which the stream reached before they, or enough after them, were queued.
+
+    By the stamps, where there are any: a kernel that writes to the driver's page could choose by the marks which of its
+    calls count.
+
+    Args:
+        queued: the calls.
+        witnessed: what the stamps say about them.
+        closed_us: when the tail was queued.
+    """
+    ahead_us = [*(entry.queued_us for entry in queued[LEAD:]), *[closed_us] * LEAD]
+    for entry, witness, followed_us in zip(queued, witnessed, ahead_us, strict=False):
+        if witness.start_us is not None:
+            entry.exposed, entry.thin = entry.queued_us > witness.start_us, followed_us > witness.start_us
 
 
 def batches(slots: Sequence[Slot]) -> Iterator[list[Slot]]:

@@ -82,6 +82,8 @@ class Timing:
     """Label, round, time and state of each sample: 0 good, 1 exposed, 2 thin."""
     exposed: int = 0
     drift: float = 0.0
+    clocks: dict[str, float] = dataclasses.field(default_factory=dict)
+    """How far the clocks were apart, for whoever watches; not part of a record."""
 
 
 Hooks = tuple[Callable[[], None], Callable[[Any], Any]]
@@ -109,6 +111,8 @@ class Candidate:
     """Makes ready to audit some rounds, while nothing is timed."""
     prepare: Callable[[int], None] | None = None
     """Queued ahead of every call on the inputs of a stage, where the harness owns the memory that calls use."""
+    idle: Callable[[int], Any] | None = None
+    """Queues an empty kernel in place of a call, with the same to be prepared after it; there, too."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

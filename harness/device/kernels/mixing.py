@@ -18,7 +18,7 @@ Words = Any
 """A number of Python's, or an array of unsigned words."""
 FACTOR = 0xD6E8FEB86659FD93
 WORD = (1 << 64) - 1
-SUMS, MASKS, STAMPS = "sums", "masks", "stamps"
+SUMS, MASKS = "sums", "masks"
 """What has keys of its own: who sees bytes with a mask and without one must not learn anything about sums."""
 PAD, MASK = 1 << 62, 1 << 61
 """Where pads and masks are: no memory is so large."""
@@ -59,14 +59,14 @@ def mixed(values: Tensor, places: Tensor, use: str = SUMS) -> Tensor:
     return values ^ (values >> 32 & 0xFFFFFFFF)
 
 
-def pad(nonce: Words, address: Words, count: Words, use: str = SUMS) -> Words:
-    """What hides a sum, or each of several; as a tag, what shows that three words belong together."""
-    inner = _mixed_words(_mixed_words(nonce, PAD, use) + address & WORD, PAD + 1, use)
-    return _mixed_words(inner + count & WORD, PAD + 2, use)
+def pad(nonce: Words, address: Words, count: Words) -> Words:
+    """What hides a sum, or each of several."""
+    inner = _mixed_words(_mixed_words(nonce, PAD) + address & WORD, PAD + 1)
+    return _mixed_words(inner + count & WORD, PAD + 2)
 
 
-def _mixed_words(values: Words, place: int, use: str) -> Words:
-    first, second, third = process_keys(use)
+def _mixed_words(values: Words, place: int) -> Words:
+    first, second, third = process_keys(SUMS)
     values = (values ^ (first + place * second & WORD)) * FACTOR & WORD
     values = (values ^ values >> 32) * third & WORD
     return values ^ values >> 32

@@ -11,3 +11,27 @@
 #@ forged_marks
     module.launch("forge", grid=(1,), block=(1024,), args=(1,))
     return y
+
+# %% moves_its_start_mark_and_its_stamp
+# cheat: moves its start event, finds the harness's time stamps through a queued launch and moves its own as well
+# tags: gpu
+#@ forged_marks
+    module.launch("forge", grid=(1,), block=(1024,), args=(0,))
+    module.launch("meddle", grid=(1,), block=(1024,), args=(0,))
+    return y
+
+# %% gives_queued_stamps_another_place
+# cheat: moves its start event and has the time stamps that are queued behind it written to other places
+# tags: gpu
+#@ forged_marks
+    module.launch("forge", grid=(1,), block=(1024,), args=(0,))
+    module.launch("meddle", grid=(1,), block=(1024,), args=(1,))
+    return y
+
+# %% shortens_queued_flushes
+# cheat: moves its start event and has the flushes that are queued behind it write next to nothing
+# tags: gpu
+#@ forged_marks
+    module.launch("forge", grid=(1,), block=(1024,), args=(0,))
+    module.launch("meddle", grid=(1,), block=(1024,), args=(2,))
+    return y

@@ -196,6 +196,7 @@ def build(
     from kbench.leaderboard.site.scope import dataset_facts, season_facts
     from kbench.leaderboard.submission.labels import read_labels
     from kbench.loaders.corpus.corpus import Corpus
+    from kbench.loaders.storage.lock import held
 
     refused: list[str] = []
     corpus = version = None
@@ -208,7 +209,8 @@ def build(
     board = score_board(questions, version, submissions, cache, _say("scoring"), refused.append)
     answers = answers_of(board.entries, questions, version)
     facts = {**dataset_facts(questions, corpus, board.parts), "seasons": season_facts(SEASONS)}
-    page = build_site(board.results, facts, out, corpus=corpus, answers=answers, links=dict(links), address=address)
+    with held(out):
+        page = build_site(board.results, facts, out, corpus=corpus, answers=answers, links=dict(links), address=address)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     if as_json:
         echo_json({"page": str(page), "entries": len(board.results), "bytes": size})

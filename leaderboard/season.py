@@ -35,7 +35,8 @@ from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.kernel_folder import read_folder
 from kbench.loaders.source.structure import structure_id
 from kbench.loaders.splits.problems import cluster_id
-from kbench.loaders.storage.atomic import remove_leftovers, replace_together, whole_folder
+from kbench.loaders.storage.atomic import WAIT_S, remove_leftovers, replace_together, whole_folder
+from kbench.loaders.storage.lock import held
 from kbench.schemas import DataError, Kernel, Pair, Query, Record, Trust, UserError, arrow_schema, from_dict, to_dict
 from kbench.schemas.ids import content_hash, kernel_id
 from kbench.schemas.record import Count, Limit, Sha
@@ -339,11 +340,17 @@ def _expected(folder: Path, season: Season) -> Expected:
 
 
 def enter_season(folder: Path, path: Path, now: datetime.datetime) -> SeasonEntry:
-    """Copy a submission into an open season, and record its digest and the date.
+    """Copy a submission into an open season, and record its digest and the date; one at a time, in turn.
 
     Raises:
         UserError: the season is closed, the submission has problems, or its name and version have entered before.
     """
+    read_season(folder, to_change=True)
+    with held(folder, wait_s=WAIT_S):
+        return _enter(folder, path, now)
+
+
+def _enter(folder: Path, path: Path, now: datetime.datetime) -> SeasonEntry:
     remove_leftovers(folder)
     season = read_season(folder, to_change=True)
     checked = check(path, _expected(folder, season))
@@ -382,8 +389,22 @@ def close_season(
         tell: called with each entry's name before it is scored.
 
     Raises:
-        UserError: the season is closed, or the measurements are not of its kernels, GPU and time.
+        UserError: the season is closed, another process is changing it, or the measurements are not of its kernels, GPU
+            and time.
     """
+    read_season(folder, to_change=True)
+    with held(folder):
+        return _close(folder, measured, dataset, now, settings, tell)
+
+
+def _close(
+    folder: Path,
+    measured: Corpus,
+    dataset: Tables,
+    now: datetime.datetime,
+    settings: BootstrapSettings | None,
+    tell: Callable[[str], None],
+) -> tuple[Season, list[Results]]:
     remove_leftovers(folder)
     season = read_season(folder, to_change=True)
     ids = Corpus.open(folder / KERNELS).table("kernels", columns=["kernel_id"]).column("kernel_id").to_pylist()

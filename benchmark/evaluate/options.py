@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import click
 
+from kbench.benchmark.llm.scrub import Scrubber
 from kbench.benchmark.tasks.build import SUBSETS, TEST_SPLITS
 from kbench.benchmark.tracks import SHOTS, TRACK_NAMES
 from kbench.schemas import UnknownNameError, UserError
@@ -36,6 +38,10 @@ def setting(group: str, help: str, value: Any = None, **option: Any) -> Any:
     if isinstance(value, Mapping):
         return dataclasses.field(default_factory=dict, metadata=told)
     return dataclasses.field(default=value, metadata=told)
+
+
+SECRET = re.compile("key|token$|secret|passw", re.IGNORECASE)
+"""Names of arguments whose values no file records."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +143,10 @@ class Options:
 
     @property
     def recorded_arguments(self) -> dict[str, Any]:
-        """The arguments as files record them: without keys, which are secrets."""
-        return {key: value for key, value in self.arguments.items() if "key" not in key}
+        """The arguments as files record them: without keys, which are secrets, in addresses too."""
+        open_ones = {name: value for name, value in self.arguments.items() if not SECRET.search(name)}
+        plain = Scrubber.of(None)
+        return {name: plain.text(value) if isinstance(value, str) else value for name, value in open_ones.items()}
 
     def corpus(self) -> Tables:
         """What is asked about and learnt from, as the benchmark sees it."""

@@ -11,12 +11,13 @@ import dataclasses
 import email.utils
 import json
 import math
+import os
 import queue
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.llm.chat import (
     GIVE_UP_AFTER,
@@ -28,6 +29,7 @@ from kbench.benchmark.llm.chat import (
     encodable,
     reply_from_body,
 )
+from kbench.benchmark.llm.scrub import Scrubber
 from kbench.schemas import MissingDependencyError, UserError
 
 if TYPE_CHECKING:
@@ -87,6 +89,11 @@ class Endpoint:
         """
         self._client()
 
+    @property
+    def scrubber(self) -> Scrubber:
+        """Takes the key out of what the server says."""
+        return Scrubber.of(self.api_key or os.environ.get("OPENAI_API_KEY"))
+
     def ask(self, bodies: Sequence[Body], /, *, tokens_left: int | None = None) -> list[Reply]:
         """A reply for each request, in order. What goes wrong at the server is a failure of that reply.
 
@@ -142,15 +149,19 @@ class Endpoint:
 
     def _client(self) -> AsyncOpenAI:
         try:
-            from openai import AsyncOpenAI
+            from openai import AsyncOpenAI, DefaultAsyncHttpxClient
         except ImportError:
             raise MissingDependencyError("openai", "llm", "asking a language model") from None
         try:
             # Tries again are ours: the package's own ignore long waits that a server asks for, and know no deadline.
-            return AsyncOpenAI(api_key=self.api_key, base_url=self.base_url, max_retries=0, timeout=self.timeout_s)
+            client = DefaultAsyncHttpxClient(timeout=self.timeout_s, event_hooks={"response": [refuse_redirect]})
+            return AsyncOpenAI(
+                api_key=self.api_key, base_url=self.base_url, max_retries=0, timeout=self.timeout_s, http_client=client
+            )
         except Exception as error:  # noqa: BLE001 - the package lets errors of its HTTP library through
+            reason = self.scrubber.text(str(error).splitlines()[0])
             raise UserError(
-                f"no client for the language model ({str(error).splitlines()[0]}); set OPENAI_API_KEY, to "
+                f"no client for the language model ({reason}); set OPENAI_API_KEY, to "
                 "any word where the server needs none, and OPENAI_BASE_URL to the server's address"
             ) from None
 
@@ -165,6 +176,7 @@ class Endpoint:
         if meter is not None:
             meter.begin()
         outages: list[str] = []
+        scrubber = self.scrubber
         async with self._client() as client:
 
             async def ask(at: int, body: Body) -> None:
@@ -172,7 +184,7 @@ class Endpoint:
                 if len(outages) >= GIVE_UP_AFTER:
                     arrived((at, Reply(failure=f"{NOT_ASKED}: {GIVE_UP_AFTER} times in a row {outages[-1]}")))
                     return
-                reply = await self._metered(client, body, meter)
+                reply = scrubber.reply(await self._metered(client, body, meter))
                 if (reply.failure or "").startswith(OUTAGES):
                     outages.append(reply.failure or "")
                 else:
@@ -222,6 +234,8 @@ class Endpoint:
         except (TimeoutError, APITimeoutError):
             return Attempt(Reply(failure=f"timeout: no reply within {limit_s:g} s"), again=True)
         except APIConnectionError as error:
+            if isinstance(error.__cause__, RedirectError):
+                return Attempt(Reply(failure=f"endpoint error: {_short(error.__cause__)}"))
             return Attempt(Reply(failure=f"connection error: {_short(error.__cause__ or error)}"), again=True)
         except APIStatusError as error:
             status = error.status_code
@@ -231,6 +245,29 @@ class Endpoint:
             known = isinstance(error, ValueError)
             reason = f"malformed reply: {'not JSON' if known else type(error).__name__}: {_short(error)}"
             return Attempt(Reply(failure=reason))
+
+
+class RedirectError(Exception):
+    """A server sends a request, and the source text in it, elsewhere."""
+
+
+async def refuse_redirect(response: Any) -> None:
+    """Refuse redirects to another host, and those that were followed before.
+
+    Raises:
+        RedirectError: names the host, or the address that is visited again.
+    """
+    if not response.has_redirect_location:
+        return
+    request = response.request
+    target = request.url.join(response.headers["location"])
+    if (target.scheme, target.host, target.port) != (request.url.scheme, request.url.host, request.url.port):
+        raise RedirectError(f"it redirects to {target.host!r}, another host; name the address that answers itself")
+    # The next request of a chain gets the same extensions.
+    visited = request.extensions.setdefault("kbench_visited", {str(request.url)})
+    if str(target) in visited:
+        raise RedirectError(f"it redirects in a circle, to {target.path!r} again")
+    visited.add(str(target))
 
 
 async def _completion(client: AsyncOpenAI, body: Body) -> Reply:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -63,17 +62,6 @@ def remove_strays(folder: Path, manifest: Manifest) -> None:
     for name in CONFIGS:
         with suppress(OSError):  # not there, or not empty
             (folder / name).rmdir()
-
-
-def take_lock(folder: Path) -> int:
-    """Hold the folder itself, which leaves no lock file and ends with the process."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise UserError(f"corpus {str(folder)!r} is being written by another process; wait for it to end") from None
-    return handle
 
 
 @contextmanager

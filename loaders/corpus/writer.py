@@ -10,6 +10,7 @@ import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -23,11 +24,12 @@ from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config, config
 from kbench.loaders.corpus.conform import config_table, conform, tabulate
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.fingerprint import rows_hash
-from kbench.loaders.corpus.folder import existing, plain_errors, remove_strays, take_lock, texts
+from kbench.loaders.corpus.folder import existing, plain_errors, remove_strays, texts
 from kbench.loaders.corpus.manifest import NAME, FileEntry, Manifest, file_sha256, read_manifest
 from kbench.loaders.corpus.shards import marked
 from kbench.loaders.corpus.verify import facet_values
 from kbench.loaders.storage.atomic import replace_in_order, write_new
+from kbench.loaders.storage.lock import held
 from kbench.schemas import DataError, Record, UserError
 from kbench.schemas.status import TIMED_FIELDS
 
@@ -63,13 +65,16 @@ class CorpusWriter:
         self._files: dict[str, list[FileEntry]] = {}
         self._buffers: dict[str, list[pa.Table]] = {}
         self._new: list[Path] = []
-        self._lock: int | None = None
+        self._lock = ExitStack()
 
     def __enter__(self) -> Self:
         with plain_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock = take_lock(self.folder)
-            self._files = {name: list(entries) for name, entries in existing(self.folder).files.items()}
+            self._lock.enter_context(held(self.folder))
+            try:
+                self._files = {name: list(entries) for name, entries in existing(self.folder).files.items()}
+            except BaseException:
+                self._lock.close()
+                raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
@@ -78,9 +83,7 @@ class CorpusWriter:
                 self.commit()
         finally:
             self._discard()
-            if self._lock is not None:
-                os.close(self._lock)
-                self._lock = None
+            self._lock.close()
 
     def append(self, name: str, rows: Iterable[Record] | pa.Table) -> None:
         """Add rows to a config.

@@ -13,10 +13,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from kbench.loaders.storage import janitor
+from kbench.loaders.storage.lock import held
 from kbench.schemas import InfrastructureError, UserError
 
 ENDING = ".part"
 """How the name of a file that is not in its place yet ends."""
+WAIT_S = 30.0
+"""How long files wait for others that are put into the same folder, which takes a second or less."""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """Arguments of Linux's renameat2: paths as they are, and each gets the other's name."""
 
@@ -78,16 +82,24 @@ def replace_together(folder: Path, files: Mapping[str, bytes | None]) -> None:
         files: content by relative path; None removes the file.
 
     Raises:
+        UserError: another process is changing the folder, and takes long.
         OSError: the disk is full or does not let itself be written; nothing has changed.
     """
     target = Path(os.path.realpath(folder))
-    if Path.cwd().is_relative_to(target):
-        # Whoever works inside a folder would find it gone.
-        replace_in_order(target, files)
-        return
+    if target.exists() and not target.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
+    # Whoever replaces the folder meanwhile would lose these files, or these theirs.
+    with held(target, wait_s=WAIT_S):
+        if Path.cwd().is_relative_to(target):
+            # Whoever works inside a folder would find it gone.
+            replace_in_order(target, files)
+            return
+        _replace_by_copy(target, files)
+
+
+def _replace_by_copy(target: Path, files: Mapping[str, bytes | None]) -> None:
     with _folder_aside(target) as aside:
-        if target.is_dir():
-            shutil.copytree(target, aside, symlinks=True, copy_function=_link, dirs_exist_ok=True, ignore=_leftovers)
+        shutil.copytree(target, aside, symlinks=True, copy_function=_link, dirs_exist_ok=True, ignore=_leftovers)
         for name, data in files.items():
             (aside / name).unlink(missing_ok=True)  # never written through: it may be a link to the file in place
             if data is not None:
@@ -150,13 +162,13 @@ def whole_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
         replace: whether what is there may be replaced.
 
     Raises:
-        UserError: `out` holds something already, or its parent cannot be written.
+        UserError: `out` holds something already, or another process is making it.
         InfrastructureError: the disk is full or failing.
     """
     if out.exists() and not replace and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"--out {str(out)!r} exists and is not an empty folder; choose another or remove it")
     try:
-        with _folder_aside(out) as aside:
+        with held(out), _folder_aside(out) as aside:
             yield aside
             _exchange(aside, out, replace=replace)
     except OSError as error:
@@ -174,11 +186,13 @@ def _folder_aside(out: Path) -> Iterator[Path]:
     out.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(out)
     aside = out.with_name(f".{out.name}.{os.getpid()}{ENDING}")
+    janitor.watch_path(aside)
     try:
         aside.mkdir()
         yield aside
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+        janitor.forget_path(aside)
 
 
 def remove_leftovers(path: Path) -> None:

@@ -27,6 +27,7 @@ for line in sys.stdin.buffer:
         told.pop(line[1:-1], None)
 groups = [int(one[1:]) for one in told if one[:1] == b"g"]
 paths = [one[1:] for one in told if one[:1] == b"p"]
+empty = [one[1:] for one in told if one[:1] == b"e"]
 for group in groups:
     try:
         os.killpg(group, signal.SIGKILL)
@@ -55,6 +56,11 @@ while time.monotonic() < end and away < (4 if groups else 1):
         except OSError:
             pass
     time.sleep(0.05 if groups else 0)
+for path in empty:
+    try:
+        os.rmdir(path)
+    except OSError:
+        pass
 """
 _lock = threading.Lock()
 _started: tuple[int, subprocess.Popen[bytes]] | None = None
@@ -69,6 +75,16 @@ def watch_group(process: int) -> None:
 def watch_path(path: Path) -> None:
     """Have a file or folder removed when this process ends, however it does."""
     _tell(b"+p" + os.fsencode(path.absolute()) + b"\n")
+
+
+def watch_empty(path: Path) -> None:
+    """Have a folder removed when this process ends, however it does, unless something is in it then."""
+    _tell(b"+e" + os.fsencode(path.absolute()) + b"\n")
+
+
+def forget_empty(path: Path) -> None:
+    """The folder is gone, or is to stay."""
+    _tell(b"-e" + os.fsencode(path.absolute()) + b"\n")
 
 
 def forget_group(process: int) -> None:

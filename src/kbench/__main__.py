@@ -19,6 +19,9 @@ def main() -> None:
     open_closed_streams()
     try:
         signal.signal(signal.SIGINT, interrupt)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it stays ignored
+                signal.signal(number, interrupt)
         from kbench.cli import main as run
 
         code = run()
@@ -38,17 +41,20 @@ def open_closed_streams() -> None:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; amid an import end at once, because extension modules would swallow it.
+    """End the command by an exception, so that what it has begun is removed.
 
-    Ending so is safe: commands may be killed at any moment.
+    Amid an import it ends at once, because extension modules would swallow the exception. That is safe: commands may be
+    killed at any moment.
     """
     while frame is not None:
         if frame.f_code.co_filename == IMPORTING:
             sys.stderr.write(SAID)
             sys.stderr.flush()
-            os._exit(130)
+            os._exit(128 + number)
         frame = frame.f_back
-    raise KeyboardInterrupt
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(128 + number)
 
 
 if __name__ == "__main__":

@@ -151,7 +151,7 @@ def test_a_second_writer_is_refused(corpus_path: Path) -> None:
     """)
     with CorpusWriter(corpus_path):
         out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "is being written by another process" in out
+    assert "is being changed by another process" in out
 
 
 def test_records_of_another_type_are_refused(corpus_path: Path, build: Any) -> None:

@@ -25,6 +25,9 @@ ROOT = Path(__file__).parents[3]
 TRIED = (
     "190,000 brackets", "content of 38,000 nested objects", "content of lone surrogates", "a probability of 10**400",
     "a probability of 1e308 each", "usage of 2**70", "content in parts", "gzip that is none",
+    "an error repeats the key in a header", "an error repeats the key in base64 after a name",
+    "the answer repeats the key with zero-width spaces", "the model's name is the key as it is",
+    "a redirect to another port", "a redirect to itself with a query",
 )  # fmt: skip
 BODY = {"model": "m", "messages": [{"role": "user", "content": "x" * 200}]}
 

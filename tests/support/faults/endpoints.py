@@ -2,13 +2,15 @@
 
 Each mode is a server that misbehaves in one way for every fourth request and answers the others well. `kbench evaluate`
 must end without a traceback, keep every good answer, and fail the odd ones alone; a second run with a well-behaved
-server must ask for exactly those.
+server must ask for exactly those. No file may hold the key, in any spelling, and nobody but the server may be asked.
 """
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
+import os
 import sys
 import tempfile
 import threading
@@ -20,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 QUERIES = 24
+KEY = "sk-proj-4Yq8Zr2LmT7Wd5Xc9Vb1"
+"""The key that every request carries."""
 SHARES = {str(n): 0.125 for n in range(1, 9)}
 GOOD = json.dumps({"probabilities": SHARES, "speedup": 1.3, "p_valid": 0.8})
 
@@ -124,7 +128,74 @@ STATUSES: dict[str, Mode] = {
     "a length too long": (200, b"{}", {"Content-Length": "100000"}),
     "a redirect in a circle": (307, b"", {"Location": "/v1/chat/completions"}),
 }
+LEAKS = {
+    "as it is": KEY,
+    "in a header": f"Authorization: Bearer {KEY}",
+    "in small letters": KEY.lower(),
+    "in capitals": KEY.upper(),
+    "turned around": KEY[::-1],
+    "letter by letter": " ".join(KEY),
+    "with zero-width spaces": "\u200b".join(KEY),
+    "with line breaks": "\n".join(KEY[at : at + 5] for at in range(0, len(KEY), 5)),
+    "in base64": base64.b64encode(KEY.encode()).decode(),
+    "in base64 after a name": base64.b64encode(f"me:{KEY}".encode()).decode(),
+    "in base64 for addresses": base64.urlsafe_b64encode(f"u:{KEY}".encode()).decode(),
+    "in hex": KEY.encode().hex(),
+    "in an address": f"https://me:{KEY}@host/v1",
+    "quoted for an address": "sk%2Dproj%2D" + KEY[8:],
+    "its first half": KEY[:15],
+    "its second half": KEY[14:],
+    "twice": KEY + KEY,
+    "in JSON in a text": json.dumps({"headers": {"authorization": f"Bearer {KEY}"}}),
+}
+"""Ways to repeat a key."""
+STATUSES |= {
+    f"an error repeats the key {how}": (400, json.dumps({"error": {"message": f"bad key {text}"}}).encode(), {})
+    for how, text in LEAKS.items()
+} | {
+    "the status line of a proxy repeats the key": (502, f"<html>{KEY}</html>".encode(), {"Retry-After-Ms": "1"}),
+    "a redirect to another host": (307, b"", {"Location": "http://localhost:9/v1/chat/completions"}),
+    "a redirect to another port": (308, b"", {"Location": "http://127.0.0.1:9/v1/chat/completions"}),
+    "a redirect to another scheme": (307, b"", {"Location": "https://127.0.0.1/v1/chat/completions"}),
+    "a redirect without a host": (307, b"", {"Location": "//elsewhere.invalid/v1"}),
+    "a redirect to a file": (307, b"", {"Location": "file:///etc/passwd"}),
+    "a redirect to nonsense": (307, b"", {"Location": "http://[::1"}),
+    "a redirect to itself with a query": (307, b"", {"Location": "/v1/chat/completions?again"}),
+    "a redirect without an address": (307, b"", {}),
+    "a redirect that repeats the key": (307, b"", {"Location": f"http://{KEY}.invalid/"}),
+    "300": (300, b"{}", {}),
+    "304": (304, b"", {}),
+    "402": (402, b"{}", {}),
+    "403": (403, b"{}", {}),
+    "405": (405, b"", {}),
+    "408": (408, b"", {"Retry-After-Ms": "1"}),
+    "409": (409, b"{}", {"Retry-After-Ms": "1"}),
+    "425": (425, b"{}", {"Retry-After-Ms": "1"}),
+    "451": (451, b"{}", {}),
+    "501": (501, b"", {"Retry-After-Ms": "1"}),
+    "599": (599, b"", {"Retry-After-Ms": "1"}),
+    "600": (600, b"", {"Retry-After-Ms": "1"}),
+    "429, wait a negative time": (429, b"{}", {"Retry-After": "-5"}),
+    "a cookie of 30,000 bytes": (400, b"{}", {"Set-Cookie": "a=" + "x" * 30_000}),
+}
+USABLE |= {
+    **{f"the model's name is the key {how}": completion(model=text) for how, text in list(LEAKS.items())[:6]},
+    **{f"the answer repeats the key {how}": completion(f"{text} {GOOD}") for how, text in LEAKS.items()},
+}
 MODES: dict[str, Mode] = {name: (200, body, {}) for name, body in (BODIES | USABLE).items()} | STATUSES
+
+
+def leaked(folder: Path) -> list[str]:
+    """Files that hold the key: as it is, or when all but letters and digits is left out, or decoded."""
+    plain = "".join(char for char in KEY if char.isalnum()).lower()
+    parts = (KEY[:13], KEY[15:], plain, plain[::-1], KEY.encode().hex(), base64.b64encode(KEY.encode()).decode()[4:-4])
+    found = []
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        text = path.read_bytes().decode("utf-8", "replace").encode().decode("unicode_escape", "replace")
+        bare = "".join(char for char in text if char.isalnum()).lower()
+        if any(part in text for part in parts) or plain in bare or plain[::-1] in bare:
+            found.append(path.name)
+    return found
 
 
 class Server:
@@ -185,8 +256,10 @@ def try_mode(name: str, corpus: Any, folder: Path, timeout_s: float = 1.0) -> di
 
     odd = MODES[name]
     script = {"at": lambda call: odd if call % 4 == 0 else (200, completion(), {})}
+    os.environ["KBENCH_FAULT_KEY"] = KEY
     with serving(lambda call: script["at"](call)) as server:
         given = {
+            "api_key_env": "KBENCH_FAULT_KEY",
             "model": "m", "base_url": server.url, "timeout": timeout_s, "deadline": 3 * timeout_s, "concurrency": 4,
             "retries": 1,
         }  # fmt: skip
@@ -203,7 +276,9 @@ def try_mode(name: str, corpus: Any, folder: Path, timeout_s: float = 1.0) -> di
         "asked_again": again,
         "failed_at_last": sum(second.run.failures.values()),
         "reason": next(iter(first.run.failures), None),
+        "leaked": leaked(folder),
         "good": again == failed
+        and not leaked(folder)
         and not second.run.failures
         and len(first.run.forecasts) == QUERIES
         and (failed == 0 if name in USABLE else failed <= QUERIES / 2),

@@ -1,0 +1,77 @@
+"""Lock: one process at a time changes a folder that others may change too.
+
+The folder itself is locked, so nothing is left behind and the lock ends with its process. A folder that is replaced
+while someone waits for it is another one: its lock is taken anew.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from kbench.loaders.storage import janitor
+from kbench.schemas import UserError
+
+PAUSE_S = 0.02
+_held: set[tuple[int, int, Path]] = set()
+"""Process, thread and folder: whoever holds a folder may take it again, in a function that it calls."""
+
+
+@contextmanager
+def held(folder: Path, *, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold a folder against everyone else; one that is missing is made, and goes again if nothing came of it.
+
+    Args:
+        folder: the folder.
+        wait_s: how long to wait for whoever holds it.
+
+    Raises:
+        UserError: another process holds it.
+    """
+    target = Path(os.path.realpath(folder))
+    key = (os.getpid(), threading.get_ident(), target)
+    if key in _held:
+        yield
+        return
+    made = not target.exists()
+    if made:
+        janitor.watch_empty(target)
+    handle = _taken(target, wait_s)
+    _held.add(key)
+    try:
+        yield
+    finally:
+        _held.discard(key)
+        os.close(handle)
+        if made:
+            with suppress(OSError):  # it holds something now
+                target.rmdir()
+            janitor.forget_empty(target)
+
+
+def _taken(target: Path, wait_s: float) -> int:
+    """A descriptor of the locked folder."""
+    end = time.monotonic() + wait_s
+    while True:
+        target.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # another process has replaced it, or removed it because it was empty
+            handle = os.open(target, os.O_RDONLY | os.O_DIRECTORY)
+            if _lock(handle, target):
+                return handle
+            os.close(handle)
+        if time.monotonic() >= end:
+            raise UserError(f"{str(target)!r} is being changed by another process; wait for it to end") from None
+        time.sleep(PAUSE_S)
+
+
+def _lock(handle: int, target: Path) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(handle), target.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False

@@ -1,4 +1,4 @@
-"""`kbench data pull`, `import` and `push`: data from elsewhere, and ours to elsewhere."""
+"""`kbench data pull`, `fetch`, `import` and `push`: data from elsewhere, and ours to elsewhere."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kbench.schemas import UserError
 
 SHOWN = 20
 FORMATS = (
-    "kernelbench-eval, kernelbench-timing, cuda-l1, kernel-tuner, t4, ktt, flashinfer-trace, gpu-mode, table or "
-    "gpu-forecasters; read from the files' content when left out."
+    "kernelbench-eval, kernelbench-timing, cuda-l1, kernel-tuner, t4, ktt, flashinfer-trace, gpu-mode, "
+    "sol-execbench, openevolve, table or gpu-forecasters; read from the files' content when left out."
 )
 """Named here so that help reads no importer; a test compares."""
 
@@ -60,6 +60,30 @@ def pull(name: str, revisions: tuple[str, ...], only: str | None, out: Path | No
     click.echo(f"corpus: {done.folder}")
 
 
+@click.command("fetch", short_help="Fetch recorded searches of other people.")
+@click.argument("name", required=False)
+@click.option("--checkout", type=click.Path(path_type=Path), help="A copy of the repository, instead of the network.")
+@out_option("Corpus folder; by default in $KBENCH_HOME.")
+@json_option
+def fetch(name: str | None, checkout: Path | None, out: Path | None, as_json: bool) -> None:
+    """Fetch the set NAME from its repository, check it by hash and import it; without NAME, list the sets."""
+    from kbench.loaders.hub.fetch import fetch_set, listing
+
+    if name is None:
+        sets = dict(listing())
+        if as_json:
+            echo_json(sets)
+        else:
+            click.echo("\n".join(f"{one:20} {about}" for one, about in sets.items()))
+        return
+    done = fetch_set(name, out, checkout, say=lambda text: click.echo(f"{text} …", err=True))
+    if as_json:
+        echo_json({"folder": str(done.folder), "revisions": dict(done.revisions), **done.report})
+        return
+    show_report(done.report)
+    click.echo(f"corpus: {done.folder}")
+
+
 def _revisions(given: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for item in given:
@@ -100,7 +124,8 @@ def import_command(
 ) -> None:
     """Import measured kernels from FILES of other formats into a new corpus.
 
-    FILES may be packed with gzip. With --map, any CSV, JSON or Parquet table is read.
+    FILES may be packed with gzip; recorded searches are read by folder. With --map, any CSV, JSON or Parquet
+    table is read.
     """
     from kbench.loaders.importers.context import ImportSettings
     from kbench.loaders.importers.formats import NAMES

@@ -30,7 +30,7 @@ from kbench.loaders.importers.fields import (
     source_text,
     text,
 )
-from kbench.loaders.importers.inputs import digest, read_inside
+from kbench.loaders.importers.inputs import digest, files_below, read_inside
 from kbench.loaders.importers.json_stream import Opening, json_lines
 from kbench.loaders.importers.rows import (
     Items,
@@ -43,6 +43,7 @@ from kbench.loaders.importers.rows import (
     problem,
     written,
 )
+from kbench.loaders.importers.shapes import workload_name, workload_row
 from kbench.schemas import Status
 from kbench.schemas.ids import content_hash
 
@@ -109,7 +110,7 @@ def _row(path: Path, context: Context, line: int, record: Mapping[str, Any], tra
 def _workload(workload: Mapping[str, Any]) -> str:
     """A workload's name: its uuid, or in the early form, which has none, what it consists of."""
     if workload.get("uuid") is not None:
-        return f"w_{slug('w ' + text(workload, 'uuid'), 'workload.uuid')[2:]}"
+        return workload_name(text(workload, "uuid"))
     return f"w_{content_hash('workload', json.dumps(workload, sort_keys=True))[:12]}"
 
 
@@ -206,6 +207,19 @@ class _TraceSet:
             found = self._file("definitions", definition)
         except RowError:
             found = None
-        reference = found.get("reference") if isinstance(found, Mapping) else None
+        stated = found if isinstance(found, Mapping) else {}
+        reference = stated.get("reference")
         title = f"{plain(definition)} of flashinfer-bench"
-        return problem(problem_id, FAMILY, title, plain(reference) if isinstance(reference, str) else "")
+        row = problem(problem_id, FAMILY, title, plain(reference) if isinstance(reference, str) else "")
+        workloads = self._workloads(definition, stated)
+        return {**row, "workloads": workloads} if workloads else row
+
+    def _workloads(self, definition: str, stated: Mapping[str, Any]) -> list[Row]:
+        """The workloads that the trace set lists for a definition; none, with a note, where it lists none."""
+        listed = [] if self._root is None else list(files_below(self._root / "workloads", f"{definition}.jsonl"))
+        if not listed or self._root is None or not listed[0].resolve().is_relative_to(self._root.resolve()):
+            self._context.null("workloads", "the trace set has no list of the definition's workloads")
+            return []
+        entries = [line.get("workload") for _, line in json_lines(listed[0]) if isinstance(line, Mapping)]
+        rows = [workload_row(entry, stated) for entry in entries if isinstance(entry, Mapping)]
+        return [row for row in rows if row is not None]

@@ -6,7 +6,16 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from kbench.loaders.importers import auto_tuners, flashinfer_trace, gpu_forecasters, gpu_mode, kernelbench, table
+from kbench.loaders.importers import (
+    auto_tuners,
+    flashinfer_trace,
+    gpu_forecasters,
+    gpu_mode,
+    kernelbench,
+    openevolve,
+    sol_execbench,
+    table,
+)
 from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.inputs import head
 from kbench.loaders.importers.json_stream import Opening
@@ -25,6 +34,8 @@ class Format:
     """Whether a file of JSON may be of this format."""
     columns_fit: Callable[[Sequence[str]], bool] = lambda _: False
     """Whether a Parquet file with these columns may be of this format."""
+    folder_fits: Callable[[Path], bool] | None = None
+    """Whether a folder may hold files of this format; None where the format is read file by file."""
     over_workloads: bool = False
     """Whether entries about one kernel are its workloads, so that one failure is the kernel's; else they are runs."""
 
@@ -40,6 +51,8 @@ FORMATS: Mapping[str, Format] = {
         Format("ktt", auto_tuners.ktt_rows, auto_tuners.is_ktt),
         Format("flashinfer-trace", flashinfer_trace.rows, flashinfer_trace.looks_like, over_workloads=True),
         Format("gpu-mode", gpu_mode.rows, columns_fit=gpu_mode.columns_fit),
+        Format("sol-execbench", sol_execbench.rows, folder_fits=sol_execbench.fits),
+        Format("openevolve", openevolve.rows, folder_fits=openevolve.fits),
         Format("table", table.rows),
     )
 }
@@ -57,6 +70,20 @@ def format_named(name: str) -> Format:
     if name not in FORMATS:
         raise UnknownNameError("import format", name, NAMES)
     return FORMATS[name]
+
+
+def refuse_misplaced(name: str, paths: Sequence[Path]) -> None:
+    """Refuse a folder for a format that is read file by file, and a file for one that is read by folder.
+
+    Raises:
+        UserError: says which to give.
+    """
+    by_folder = name in FORMATS and FORMATS[name].folder_fits is not None
+    for path in paths:
+        if path.is_dir() and not by_folder:
+            raise UserError(f"path {str(path)!r} is a folder; name the files in it, for instance {path.name}/*.json")
+        if by_folder and not path.is_dir():
+            raise UserError(f"path {str(path)!r} is a file; {name} is read by folder: give the folder it lies in")
 
 
 def sniff_all(paths: Sequence[Path]) -> str:
@@ -78,8 +105,11 @@ def sniff(path: Path) -> str:
     Raises:
         UserError: it could be none or several; name the format.
     """
-    start = head(path, HEAD_BYTES)
-    if start[:4] == b"PAR1":
+    if path.is_dir():
+        fits = [one.name for one in FORMATS.values() if one.folder_fits is not None and one.folder_fits(path)]
+        if not fits:
+            raise UserError(f"path {str(path)!r} is a folder; name the files in it, for instance {path.name}/*.json")
+    elif (start := head(path, HEAD_BYTES))[:4] == b"PAR1":
         columns = read_schema(path).names
         fits = [gpu_forecasters.NAME] if gpu_forecasters.dataset_of(columns) else []
         fits += [one.name for one in FORMATS.values() if one.columns_fit(columns)]

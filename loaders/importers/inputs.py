@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fnmatch
 import gzip
 import hashlib
 import io
 import itertools
+import os
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -36,21 +38,31 @@ SUFFIXES = {"pcie": "PCIe", "sxm": "SXM", "xsm": "SXM", "sxm2": "SXM2", "sxm4": 
 """What may follow a model's name in a file's name, as it is written."""
 
 
+def files_below(folder: Path, *patterns: str) -> Iterator[Path]:
+    """Files below a folder whose names match one of the patterns, folder by folder in order of their names.
+
+    Links are not followed, so that a folder cannot hold itself.
+    """
+    for parent, folders, names in os.walk(folder, followlinks=False):
+        folders.sort()
+        for name in sorted(names):
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+                yield Path(parent) / name
+
+
 def require_files(paths: Iterable[Path]) -> None:
-    """Refuse what is no regular file.
+    """Refuse what is neither a regular file nor a folder.
 
     Raises:
         UserError: says what the path is, and what to give instead.
     """
     for path in paths:
-        if path.is_dir():
-            raise UserError(f"path {str(path)!r} is a folder; name the files in it, for instance {path.name}/*.json")
-        if path.exists() and not path.is_file():
-            raise UserError(f"path {str(path)!r} is a device, pipe or socket; give regular files")
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise UserError(f"path {str(path)!r} is a device, pipe or socket; give regular files or folders")
         if not path.exists():
             raise UserError(f"path {str(path)!r} does not exist; give the files to import")
         try:
-            path.open("rb").close()
+            os.listdir(path) if path.is_dir() else path.open("rb").close()
         except OSError as error:
             raise UserError(f"path {str(path)!r} cannot be read ({error.strerror}); check its permissions") from None
 
@@ -98,7 +110,9 @@ def open_unpacked(path: Path) -> IO[bytes]:
 
 
 def has_bom(path: Path) -> bool:
-    """Whether a file begins with the byte order mark of UTF-8."""
+    """Whether a file begins with the byte order mark of UTF-8; a folder does not."""
+    if path.is_dir():
+        return False
     with path.open("rb") as file:
         return file.read(3) == BOM
 

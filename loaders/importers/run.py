@@ -61,6 +61,7 @@ def import_files(
     _refuse_repeated(paths)
     _check_settings(settings, paths)
     name = form or (formats.TABLE if settings.columns else formats.sniff_all(paths))
+    formats.refuse_misplaced(name, paths)
     context = Context(settings, Report(format=name), advance)
     for path in filter(has_bom, paths):
         context.note(f"files that begin with a byte order mark (BOM), which is not read: {plain(path.name)}")

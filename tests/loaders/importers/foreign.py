@@ -146,6 +146,59 @@ def ktt(path: Path) -> Path:
     return path
 
 
+def evaluated(status: str = "PASSED", latency: float = 0.5, uuid: str = "1a-2b") -> dict[str, Any]:
+    timed = {"latency_ms": latency, "reference_latency_ms": 1.0} if status == "PASSED" else {}
+    return {"workload_uuid": uuid, "status": status, "log": "boom" if not timed else "", **timed}
+
+
+def evaluation(*workloads: dict[str, Any], **more: Any) -> str:
+    provenance = {"torch": {"devices": ["AMD Instinct MI350X"]}}
+    return json.dumps({"_provenance": provenance, "workloads": len(workloads), "per_workload": workloads, **more})
+
+
+def sol_execbench(folder: Path) -> Path:
+    """Five evaluations of one trajectory: correct, cheated, correct again, crashed, and one whose text is lost."""
+    trajectory = folder / "run-1" / "trajectory" / "L1__001_softmax"
+    trajectory.mkdir(parents=True)
+    second = evaluated(latency=2.0, uuid="3c-4d")
+    for stamp, source, text in (
+        (11, TRITON, evaluation(evaluated(), second)),
+        (12, CUDA, evaluation(evaluated(), evaluated("REWARD_HACK", uuid="3c-4d"))),
+        (13, TRITON + "\n", evaluation(evaluated(), second)),
+        (14, PLAIN, evaluation(error="RuntimeError: no traces")),
+        (15, None, evaluation(evaluated(), second)),
+    ):
+        (trajectory / f"eval-{stamp}.json").write_text(text)
+        if source is not None:
+            (trajectory / f"kernel-{stamp}.py").write_text(source)
+    workloads = folder / "workloads" / "L1" / "001_softmax"
+    workloads.mkdir(parents=True)
+    (workloads / "workload.jsonl").write_text(json.dumps({"uuid": "1a-2b", "axes": {"rows": 64}}) + "\n")
+    axes = {"rows": {"type": "var"}, "cols": {"type": "const", "value": 128}}
+    tensors = {"x": {"shape": ["rows", "2 * cols"], "dtype": "bfloat16"}, "scale": {"shape": None, "dtype": "float32"}}
+    definition = {"axes": axes, "inputs": tensors, "outputs": {"y": tensors["x"]}, "reference": PLAIN}
+    (workloads / "definition.json").write_text(json.dumps(definition))
+    return folder
+
+
+def openevolve(folder: Path) -> Path:
+    """Two evaluated texts, one the parent of the other, and a program that only a checkpoint holds."""
+    for name, source, status, time in (("a", TRITON, "success", 1.5), ("b", CUDA, "validation_failed", 0.0)):
+        place = folder / "moe" / "evaluator" / f"eval_{name}"
+        place.mkdir(parents=True)
+        (place / f"llm_code_{name}.py").write_text(source)
+        metrics = {"exec_time_ms": time, "speedup": 4.0} if time else {}
+        result = {"status": status, "summary": "said", "metrics": metrics, "artifacts": {"task_id": "moe_fp8"}}
+        (place / "evaluation_result.json").write_text(json.dumps(result))
+    programs = folder / "moe" / "database" / "checkpoints" / "checkpoint-2" / "solutions"
+    programs.mkdir(parents=True)
+    kept = json.dumps({"status": "success", "metrics": {"exec_time_ms": 2.0}, "artifacts": {"task_id": "moe_fp8"}})
+    for name, source, parent in (("1", TRITON, None), ("2", CUDA, "1"), ("3", PLAIN, "1")):
+        program = {"solution": source, "solution_id": name, "parent_id": parent, "iteration": 7, "evaluation": kept}
+        (programs / f"{name}.json").write_text(json.dumps(program))
+    return folder
+
+
 MAKERS = {
     "kernelbench-eval": (kernelbench_eval, "eval_results.json"),
     "kernelbench-timing": (kernelbench_timing, "baseline_time_torch.json"),
@@ -155,4 +208,6 @@ MAKERS = {
     "ktt": (ktt, "KTTOutput.json"),
     "flashinfer-trace": (flashinfer_trace, "traces.jsonl"),
     "gpu-mode": (gpu_mode, "submissions.parquet"),
+    "sol-execbench": (sol_execbench, "artifacts"),
+    "openevolve": (openevolve, "traces"),
 }

@@ -1,0 +1,122 @@
+"""Searches that other people recorded: whole, in order, with their failures; and how they are fetched."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kbench.loaders.cli import data
+from kbench.loaders.corpus.corpus import load
+from kbench.loaders.hub import fetch
+from kbench.loaders.importers.context import AGAIN, NEW, Report
+from kbench.loaders.importers.sol_execbench import NO_TEXT
+from kbench.schemas import DataError, UserError
+
+Run = Callable[..., tuple[Path, Report]]
+
+
+def rows_of(folder: Path, config: str = "kernels") -> list[dict[str, Any]]:
+    return load(folder, config=config).to_arrow().to_pylist()
+
+
+def test_a_trajectory_keeps_order_failures_and_the_shapes_of_its_workloads(
+    foreign: Any, run_import: Run, tmp_path: Path
+) -> None:
+    folder, report = run_import(None, foreign.sol_execbench(tmp_path / "artifacts"))
+    kernels = sorted(rows_of(folder), key=lambda row: row["step"])
+    assert [(row["step"], row["backend"], row["status"]) for row in kernels] == [
+        (0, "triton", "ok"), (1, "cuda", "rejected"), (3, "torch", "launch_error"),
+    ]  # fmt: skip
+    assert kernels[0]["runtime_us"] == pytest.approx(1000.0)
+    assert kernels[0]["speedup"] == pytest.approx(1.0)
+    assert {row["gpu"] for row in kernels} == {"AMD Instinct MI350X"}
+    assert next(iter(report.sources.values())) == {NEW: 3, AGAIN: 1, NO_TEXT: 1}
+    assert sorted(row["runtime_us"] for row in rows_of(folder, "measurements") if row["runtime_us"]) == [
+        500.0, 500.0, 500.0, 2000.0, 2000.0,
+    ]  # fmt: skip
+    (problem,) = rows_of(folder, "problems")
+    (workload,) = problem["workloads"]
+    assert workload["inputs"] == ["bfloat16[64,256]", "float32[]"]
+    assert workload["min_bytes"] == 2 * 64 * 256 * 2 + 4
+
+
+def test_an_evolution_keeps_parents_and_counts_each_text_once(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    folder, report = run_import(None, foreign.openevolve(tmp_path / "traces"), gpu="B200")
+    by_backend = {row["backend"]: row for row in rows_of(folder)}
+    assert {name: row["status"] for name, row in by_backend.items()} == {
+        "triton": "ok", "cuda": "incorrect", "torch": "ok",
+    }  # fmt: skip
+    assert by_backend["cuda"]["parent_id"] == by_backend["torch"]["parent_id"] == by_backend["triton"]["kernel_id"]
+    assert by_backend["triton"]["runtime_us"] == pytest.approx(1500.0)
+    assert by_backend["torch"]["step"] == 7
+    assert next(iter(report.sources.values())) == {NEW: 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is no JSON"),
+        (json.dumps({"per_workload": [{"workload_uuid": "1", "status": "MAYBE"}]}), "must be one of"),
+        (json.dumps({"per_workload": [{"workload_uuid": "1", "status": "PASSED", "latency_ms": -1}]}), "positive"),
+        (json.dumps({"per_workload": "none"}), "must be a list"),
+    ],
+)
+def test_a_damaged_evaluation_is_refused_in_one_line(
+    foreign: Any, run_import: Run, tmp_path: Path, text: str, message: str
+) -> None:
+    folder = foreign.sol_execbench(tmp_path / "artifacts")
+    next(folder.rglob("eval-11.json")).write_text(text)
+    with pytest.raises(DataError, match=message):
+        run_import(None, folder)
+    _, report = run_import(None, folder, on_bad_rows="skip")
+    assert report.bad_count == 1
+    assert report.rows["kernels"] == 3
+
+
+def test_files_and_folders_are_not_taken_for_each_other(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    folder = foreign.sol_execbench(tmp_path / "artifacts")
+    with pytest.raises(UserError, match="is read by folder"):
+        run_import("sol-execbench", next(folder.rglob("eval-11.json")))
+    with pytest.raises(UserError, match="is a folder; name the files"):
+        run_import("t4", folder)
+
+
+@pytest.fixture
+def known_set(foreign: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout of a set whose recipe is known."""
+    checkout = foreign.openevolve(tmp_path / "checkout" / "traces").parent
+    recipe = fetch.ForeignSet(
+        name="toy", about="a toy", repository="owner/toy", commit="c0ffee", folders=("traces",),
+        digest=fetch.folder_digest(checkout), format="openevolve", license="MIT", gpu="B200",
+    )  # fmt: skip
+    monkeypatch.setattr(fetch, "foreign_sets", lambda: {"toy": recipe})
+    monkeypatch.setenv("KBENCH_HOME", str(tmp_path / "home"))
+    return checkout
+
+
+def test_a_set_is_fetched_twice_to_the_same_rows(known_set: Path) -> None:
+    once = fetch.fetch_set("toy", checkout=known_set)
+    before = rows_of(once.folder)
+    assert rows_of(fetch.fetch_set("toy", checkout=known_set).folder) == before
+    assert len(before) == 3
+    assert {row["license"] for row in before} == {"MIT"}
+
+
+def test_a_changed_set_an_unknown_one_and_a_dead_network_are_one_line(
+    known_set: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "ARCHIVE", "http://127.0.0.1:9/{repository}/{commit}")
+    for arguments, message in (
+        (["nope"], "unknown set 'nope'"),
+        (["toy"], "does not answer"),
+        (["toy", "--checkout", str(known_set / "traces")], "has no folder traces"),
+    ):
+        result = CliRunner().invoke(data, ["fetch", *arguments])
+        assert result.exit_code != 0, arguments
+        assert message in str(result.exception), arguments
+    next(known_set.rglob("llm_code_a.py")).write_text("other")
+    with pytest.raises(DataError, match="is not owner/toy at c0ffee"):
+        fetch.fetch_set("toy", checkout=known_set)

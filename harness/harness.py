@@ -107,6 +107,12 @@ class Harness:
         self.tally = Tally()
         self.on_result: Callable[[KernelSource, Mapping[str, Any]], None] | None = None
         """Called with every worker's result as it arrives, including what does not become part of the record."""
+        self.on_stage: Callable[[str], None] | None = None
+        """Called with what begins, in a few words: starting, planning, and the stages of a kernel on a device. Set this
+        and the next before workers start."""
+        self.on_workload: Callable[[Measurement], None] | None = None
+        """Called with a planned kernel's measurement on a workload before those of its other workloads are taken. What
+        counts is what `measure` yields: a kernel may still fail."""
         self._queues: list[DeviceQueue] = []
         self._spawner: Spawner | None = None
         self._plan_spawner: Spawner | None = None
@@ -136,14 +142,19 @@ class Harness:
                 raise MissingDependencyError(package, "gpu", "running kernels")
         cache = BuildCache((self.settings.cache or default_folder()).resolve())
         dry = self.gpus == (None,)
-        make = self.spawner_type or shared_spawner
-        self._spawner, self._plan_spawner = make(interpret=dry), make(planning=True)
-        self._plan_spawner.start()
+        self._spawner, self._plan_spawner = self._spawners()
+        # Both, before either is waited for: they import for seconds.
+        for spawner in (self._spawner, self._plan_spawner):
+            spawner.start()
         # Seeds are fresh in every session: an answer prepared for known inputs is of no use.
         seeds = tuple(self._rng.getrandbits(31) for _ in range(INPUT_SETS))
         for number, gpu in enumerate(self.gpus):
             self._queues.append(DeviceQueue(number, gpu, seeds, self._spawner, cache, self.settings))
+            self._queues[-1].on_stage = self.on_stage
+            self._queues[-1].on_workload = None if self.on_workload is None else self._show
         try:
+            for queue in self._queues:
+                queue.start()
             for queue in self._queues:
                 queue.open()
         except InfrastructureError:
@@ -161,6 +172,16 @@ class Harness:
             niceness=0 if dry else YIELDING,
             processors=[] if dry else planning_processors(len(self.gpus)),
         )
+        self._planners.on_stage = self.on_stage
+
+    def _spawners(self) -> tuple[Spawner, Spawner]:
+        """Those that start workers for devices and for planning."""
+        make = self.spawner_type or shared_spawner
+        return make(interpret=self.gpus == (None,)), make(planning=True)
+
+    def _show(self, job: Job, result: dict[str, Any]) -> None:
+        if self.on_workload is not None:
+            self.on_workload(self._record(job.kernel, result, Outcome(job, 0, (result,))))
 
     def device_facts(self) -> DeviceFacts:
         """What host code may ask of the device it is planned for: the first one's facts, or an H200's in a dry run."""
@@ -179,6 +200,7 @@ class Harness:
         self.open()
         if device not in self._environments:
             at = self._queues[device]
+            at.wait()
             ceilings = Ceilings(**at.ceilings) if at.ceilings else None
             self._environments[device] = make_environment(at.facts, "+".join(at.sandbox) or "none", ceilings)
         return self._environments[device]
@@ -186,6 +208,7 @@ class Harness:
     def ceilings(self, device: int = 0) -> Ceilings:
         """The device's bandwidth and rates as measured at the start."""
         self.open()
+        self._queues[device].wait()
         return Ceilings(**(self._queues[device].ceilings or {}))
 
     def sm_ids(self, device: int = 0) -> tuple[int, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 from collections.abc import Sequence
@@ -114,12 +115,18 @@ def _device(gpu: Gpu, problems: list[str]) -> dict[str, Any]:
 
 
 def gpu_count() -> int:
-    """GPUs torch can use; 0 without torch."""
+    """GPUs that CUDA shows to this process; 0 without a driver.
+
+    The driver is asked, not torch: importing torch takes seconds, and the processes that need it import it themselves.
+    """
     try:
-        import torch
-    except ImportError:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
         return 0
-    return torch.cuda.device_count()
+    count = ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
+        return 0
+    return count.value
 
 
 def require_gpus(gpus: Sequence[Gpu], still: str) -> None:

@@ -119,8 +119,9 @@ class Spawner:
             socket.send_fds(control, [json.dumps(request).encode()], [there.fileno()])
             answer = self._next_message("spawned")
         except OSError as error:
+            said = self._last_words()
             self._stop_zygote()
-            raise InfrastructureError(f"cannot start a {role} worker: {error}") from error
+            raise InfrastructureError(f"cannot start a {role} worker: {said or error}") from error
         finally:
             there.close()
         channel = offer_key(here, secrets.token_bytes(KEY_BYTES))
@@ -164,10 +165,18 @@ class Spawner:
             try:
                 self._next_message("ready")
             except OSError as error:
-                said = self._zygote.stderr.read().decode(errors="replace")[-LOG_TAIL:] if self._zygote.stderr else ""
-                raise InfrastructureError(f"workers cannot start: {said.strip() or error}") from error
+                raise InfrastructureError(f"workers cannot start: {self._last_words() or error}") from error
             self._ready = True
         return self._control
+
+    def _last_words(self) -> str:
+        """The end of what a zygote that has ended wrote to its standard error; nothing while it is running."""
+        if self._zygote is None or self._zygote.stderr is None:
+            return ""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._zygote.wait(1.0)
+            return self._zygote.stderr.read().decode(errors="replace")[-LOG_TAIL:].strip()
+        return ""
 
     def _pair(self) -> tuple[socket.socket, socket.socket]:
         return socket.socketpair()

@@ -8,13 +8,12 @@ import dataclasses
 import hashlib
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import problem
 from kbench.harness.device.target import Target
 from kbench.harness.plan.cache import Build, readable
-from kbench.harness.plan.check import PlanError, read_plan
-from kbench.harness.plan.planner import MOST_CONFIGS, Planned
+from kbench.harness.plan.check import MOST_CONFIGS, PlanError, read_plan
 from kbench.harness.plan.resources import (
     Resources,
     hidden_memory,
@@ -27,6 +26,10 @@ from kbench.harness.plan.resources import (
 from kbench.schemas import DataError, KernelSource, Status, to_dict
 from kbench.schemas.ids import content_hash
 from kbench.schemas.records.launch_plan import LaunchPlan, StepKind
+
+if TYPE_CHECKING:
+    # The parent reads plans without torch, which the planner needs.
+    from kbench.harness.plan.planner import Planned
 
 KEPT_BYTES = 64 << 20
 """Device variables a kernel may have: all are reset to their initial values before every call."""

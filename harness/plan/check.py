@@ -7,15 +7,16 @@ is not the plan's own.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec
 from kbench.benchmark.problems.inputs import ITEM_BYTES
-from kbench.harness.plan.planner import plan_hash
 from kbench.harness.plan.recorder import MOST_BUFFERS, MOST_STEPS
-from kbench.schemas import DataError, KernelSource, Status, from_dict
+from kbench.schemas import DataError, KernelSource, Status, from_dict, to_dict
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanStep, StepKind
 
 MOST_BYTES = 16 << 30
@@ -24,6 +25,8 @@ MOST_ARGUMENTS, LONGEST_ARGUMENT, LONGEST_NAME = 1024, 4096, 2048
 GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
 THREADS_PER_BLOCK, BLOCKS_PER_CLUSTER, SHARED_BYTES = 1024, 16, 256 << 10
 PATTERN_BYTES = (1, 2, 4, 8)
+MOST_CONFIGS = 64
+"""Autotuning configurations that are planned."""
 
 
 class PlanError(Exception):
@@ -74,6 +77,12 @@ def read_plan(
         _check_step(plan, step, codes, f"plan.steps[{at}]")
     _check_outputs(plan, definition, size)
     return dataclasses.replace(plan, plan_id=plan_hash(plan))
+
+
+def plan_hash(plan: LaunchPlan) -> str:
+    """The id a plan must have."""
+    fields = to_dict(plan) | {"plan_id": None}
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 def _check_buffers(plan: LaunchPlan, definition: ProblemDefinition, size: Size) -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,17 +17,16 @@ from kbench.harness.cuda import CudaModule, LaunchRequest, TensorMap, prebuilt
 from kbench.harness.device.driver import LaunchShape
 from kbench.harness.device.target import DeviceFacts, Target, watched
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
+from kbench.harness.plan.check import MOST_CONFIGS, plan_hash
 from kbench.harness.plan.instructions import largest_counts, read_instructions
 from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, in_host_memory, plain_value, real_device
 from kbench.harness.plan.torch_calls import GPU, DeviceMode, RecordingMode, pretending
 from kbench.harness.plan.triton_calls import Machinery, triton_recorded
-from kbench.schemas import KernelSource, Status, to_dict
+from kbench.schemas import KernelSource, Status
 from kbench.schemas.records.launch_plan import LaunchPlan, PlanArgument
 
 ERROR_LENGTH = 2000
 """Characters of a compiler's error message that are kept."""
-MOST_CONFIGS = 64
-"""Autotuning configurations that are planned."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -185,12 +182,6 @@ def make_plan(**fields: Any) -> LaunchPlan:
     """A plan with its id."""
     plan = LaunchPlan(plan_id="0" * 64, **fields)
     return dataclasses.replace(plan, plan_id=plan_hash(plan))
-
-
-def plan_hash(plan: LaunchPlan) -> str:
-    """The id a plan must have."""
-    fields = to_dict(plan) | {"plan_id": None}
-    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 def meta_inputs(definition: ProblemDefinition, size: Size) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ import secrets
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,28 +94,62 @@ class DeviceQueue:
         self.deaths = 0
         self.dying: list[WorkerProcess] = []
         """Killed workers whose end has not been seen."""
+        self.on_stage: Callable[[str], None] | None = None
+        """Told of what begins: a worker's start, and the stages of a job."""
+        self.on_workload: Callable[[Job, dict[str, Any]], None] | None = None
+        """Told of a job's result on one workload when it has it, before it has those of the others."""
         self._oracle: WorkerProcess | None = None
         self._oracle_address: dict[str, str] | None = None
+        self._oracle_ready = False
+        self._wants_ceilings = False
+        self._begun = False
+        """Whether a worker has finished a job or died."""
+
+    def start(self) -> None:
+        """Start a worker and the process that holds the answers, and wait for neither.
+
+        Raises:
+            InfrastructureError: no process can be started.
+        """
+        self._wants_ceilings = True
+        if self.gpu is not None and not self.settings.fenced:
+            self._start_oracle()
+        self._start(self.role, early=self.gpu is not None)
 
     def open(self) -> None:
-        """Start the workers and wait for the first to be ready and to have measured the device's ceilings.
+        """Wait until the worker knows its device: from then on kernels can be planned, while it gets ready.
 
         Raises:
             InfrastructureError: the device cannot be used.
         """
-        if self.gpu is not None and not self.settings.fenced:
-            self._start_oracle()
-        self._start_missing()
-        first = self.workers[0]
-        self._await(first, "ready")
-        first.process.channel.send({"op": "ceilings"})
-        self.ceilings = self._await(first, "ceilings")["ceilings"]
+        while not self.facts:
+            self._hear(self.workers[0])
+
+    def wait(self) -> None:
+        """Wait until the worker has measured the device's ceilings.
+
+        Raises:
+            InfrastructureError: the device cannot be used.
+        """
+        while self.ceilings is None and self._wants_ceilings:
+            if not self.workers:
+                self._start(self.role)
+            self._hear(self.workers[0])
 
     def _start_oracle(self) -> None:
         """Start the process that holds the answers."""
         address = str(Path(tempfile.mkdtemp(prefix="oracle-", dir=self.spawner.scratch)) / "socket")
         self._oracle_address = {"address": address, "key": secrets.token_hex(KEY_BYTES)}
-        self._oracle = self.spawner.spawn("oracle", gpu=str(self.gpu), **self._oracle_address)
+        self._oracle = self.spawner.spawn("oracle", gpu=str(self.gpu), early=True, **self._oracle_address)
+
+    def _await_oracle(self) -> None:
+        """Wait until the process that holds the answers can be asked.
+
+        Raises:
+            InfrastructureError: it could not start.
+        """
+        if self._oracle is None or self._oracle_ready:
+            return
         try:
             message = self._oracle.channel.receive()
         except (ClosedError, ProtocolError) as error:
@@ -123,24 +157,37 @@ class DeviceQueue:
             raise InfrastructureError(f"the process that holds the answers did not start: {said}") from error
         if "broken" in message:
             raise InfrastructureError(str(message["broken"]))
+        self._oracle_ready = True
 
-    def _await(self, worker: DeviceWorker, wanted: str) -> dict[str, Any]:
+    def _hear(self, worker: DeviceWorker) -> None:
+        """Take one message of a worker that is getting ready."""
         try:
-            while True:
-                message = worker.process.channel.receive()
-                self._take_greeting(worker, message)
-                if "broken" in message:
-                    raise InfrastructureError(str(message["broken"]))
-                if wanted in message:
-                    return message
+            message = worker.process.channel.receive()
+            self._take_greeting(worker, message)
         except (ClosedError, ProtocolError) as error:
             raise InfrastructureError(f"the worker did not start: {worker.process.log_tail() or error}") from error
+        if "broken" in message:
+            raise InfrastructureError(str(message["broken"]))
 
     def _take_greeting(self, worker: DeviceWorker, message: Mapping[str, Any]) -> None:
+        """Take in what a worker says before its first job: its device's facts, that it is ready, and the ceilings."""
         # A kernel that runs there can send messages too, so only what was sent before it was loaded counts.
-        if "ready" in message and not worker.ready:
-            worker.ready, self.failed_starts = True, 0
-            self.facts, self.sandbox = dict(message["facts"]), list(message["sandbox"])
+        if worker.ready:
+            return
+        if "facts" in message:
+            self.facts = dict(message["facts"])
+        if "ready" in message:
+            self.sandbox, self.failed_starts = list(message["sandbox"]), 0
+            worker.ready = not self._wants_ceilings or self.ceilings is not None
+            if not worker.ready:
+                self._tell("measure the device's limits")
+                worker.process.channel.send({"op": "ceilings"})
+        elif "ceilings" in message and self.ceilings is None:
+            self.ceilings, worker.ready = message["ceilings"], True
+
+    def _tell(self, stage: str) -> None:
+        if self.on_stage is not None:
+            self.on_stage(stage)
 
     @property
     def spares(self) -> int:
@@ -157,7 +204,11 @@ class DeviceQueue:
         return {worker.process.channel.fileno(): worker for worker in self.workers}
 
     def assign(self) -> None:
-        """Hand out waiting jobs, one worker busy at a time, and none while a killed one still holds the device."""
+        """Hand out waiting jobs, one worker busy at a time, and none while a killed one still holds the device.
+
+        Raises:
+            InfrastructureError: the process that holds the answers could not start.
+        """
         self._start_missing()
         self.dying = [process for process in self.dying if not self._gone(process)]
         if self.dying:
@@ -216,6 +267,7 @@ class DeviceQueue:
         return False
 
     def _send(self, worker: DeviceWorker, job: Job) -> None:
+        self._await_oracle()
         if not worker.jobs:
             worker.since = time.monotonic()
         worker.jobs.append(job)
@@ -234,6 +286,7 @@ class DeviceQueue:
             "target": str(self.facts["compute_capability"]),
             "ceilings": self.ceilings,
             "threshold": job.threshold,
+            "early": self.on_workload is not None,
             "kernels": [self._entry(each, process=job.process) for each in jobs],
         }
 
@@ -268,8 +321,12 @@ class DeviceQueue:
                 self.context_s[job.kernel.problem_id] = spent_s
             job.stage, worker.since = str(message["stage"]), now
             worker.stages += 1
+            self._tell(job.stage)
             if worker.stages > MOST_STAGES and worker.role == "run":
                 yield from self._fail(worker, Status.REJECTED, "reported stages without end")
+        elif "measured" in message and worker.jobs and worker.role == "replay" and self.on_workload is not None:
+            (result,) = trusted([message["measured"]], worker.role)
+            self.on_workload(worker.jobs[0], result)
         elif "results" in message and worker.jobs:
             yield self._complete(worker, message)
             if worker.role != "replay":
@@ -287,6 +344,7 @@ class DeviceQueue:
         job = worker.jobs.popleft()
         worker.done, worker.since, worker.stages = worker.done + 1, time.monotonic(), 0
         self.busy_s += busy_s
+        self._begun = True
         return Outcome(job, self.number, results, busy_s=busy_s)
 
     def expire(self) -> Iterator[Outcome]:
@@ -312,7 +370,7 @@ class DeviceQueue:
         if self._oracle is not None:
             self._oracle.kill()
             self._oracle.clean()
-            self._oracle = None
+            self._oracle, self._oracle_ready = None, False
 
     def _handle_death(self, worker: DeviceWorker) -> Iterator[Outcome]:
         code, said = self.spawner.exit_code(worker.process), worker.process.log_tail()
@@ -372,6 +430,7 @@ class DeviceQueue:
 
     def _drop(self, worker: DeviceWorker) -> None:
         self.deaths += 1
+        self._begun = True
         self.waiting.extendleft(reversed(worker.jobs))
         worker.jobs.clear()
         self._retire(worker)
@@ -386,15 +445,22 @@ class DeviceQueue:
                 self.dying.append(worker.process)
 
     def _start_missing(self) -> None:
-        """Keep the usual workers ready, and a spare for kernels that each need a fresh one."""
-        role, spares = self.role, self.spares
+        """Keep the usual workers ready, and a spare for kernels that each need a fresh one.
+
+        On a GPU spares start when jobs wait and a worker has finished one or died, or one needs a fresh worker:
+        contexts that are made at the same time delay each other, and the first figure.
+        """
+        role = self.role
+        wanted = (self._begun and self.waiting) or any(job.alone for job in self.waiting)
+        spares = self.spares if wanted or self.gpu is None else 0
         while sum(worker.role == role for worker in self.workers) < 1 + spares:
             self._start(role)
-        wanted = min(sum(job.process for job in self.waiting), 1 + spares)
-        while sum(worker.role == "run" for worker in self.workers) < wanted:
+        alone = min(sum(job.process for job in self.waiting), 1 + self.spares)
+        while sum(worker.role == "run" for worker in self.workers) < alone:
             self._start("run")
 
-    def _start(self, role: str) -> None:
+    def _start(self, role: str, *, early: bool = False) -> None:
+        self._tell("start a worker")
         gpu = self.gpu
         settings: dict[str, Any] = {
             "device": "cpu" if gpu is None else "cuda",
@@ -402,6 +468,7 @@ class DeviceQueue:
             "seeds": list(self.seeds),
             "fenced": self.settings.fenced,
             "ceilings": self.ceilings,
+            "early": early,
         }
         if role == "replay" and self._oracle_address is not None:
             settings["oracle"] = self._oracle_address

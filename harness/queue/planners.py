@@ -6,7 +6,7 @@ import dataclasses
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kbench.benchmark.problems.registry import edition
@@ -73,6 +73,8 @@ class Planners:
         self.seats = [Seat() for _ in range(seats)]
         self.waiting: deque[Job] = deque()
         self.busy_s = 0.0
+        self.on_stage: Callable[[str], None] | None = None
+        """Told when a kernel's planning begins."""
         self.sandbox: list[str] = []
         """Restrictions that were in force when the last process began to plan."""
 
@@ -115,6 +117,8 @@ class Planners:
                 seat.worker = self.spawner.spawn("plan", **self._place)
             seat.job, seat.began = self._next(hurry=hurry), time.monotonic()
             seat.job.stage = "plan"
+            if self.on_stage is not None:
+                self.on_stage(seat.job.stage)
             try:
                 seat.worker.channel.send(self._message(seat.job))
             except ClosedError:

@@ -87,8 +87,21 @@ class Runnable(Protocol):
         """
 
 
-def execute(kernel: Runnable, task: MeasureTask, bench: Bench, report: Report) -> list[dict[str, Any]]:
+def execute(
+    kernel: Runnable,
+    task: MeasureTask,
+    bench: Bench,
+    report: Report,
+    early: Callable[[dict[str, Any]], None] | None = None,
+) -> list[dict[str, Any]]:
     """Verify and time a kernel on every workload of its problem.
+
+    Args:
+        kernel: what to measure.
+        task: its instructions.
+        bench: where it runs.
+        report: told where it is.
+        early: told of every workload's result before the next workload begins.
 
     Raises:
         PoisonedError: the kernel broke the device context; what is known so far is in the exception's arguments.
@@ -107,7 +120,12 @@ def execute(kernel: Runnable, task: MeasureTask, bench: Bench, report: Report) -
     before = [_result(definition.tiny, first, None, None, 0.0, 0.0)] if task.check_only else []
     if not first.ok:
         return before + [_result(size, first, None, None, spent / len(sizes), 0.0) for size in sizes]
-    return before + [_workload(kernel, size, task, bench, report, first, spent / len(sizes)) for size in sizes]
+    results = before
+    for size in sizes:
+        results.append(_workload(kernel, size, task, bench, report, first, spent / len(sizes)))
+        if early is not None:
+            early(results[-1])
+    return results
 
 
 def verify_kernel(

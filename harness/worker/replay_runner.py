@@ -11,6 +11,7 @@ from kbench.harness.bench.context import ContextCache, ProblemContext
 from kbench.harness.bench.judge import LocalJudge, RemoteJudge
 from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.device.driver import DriverError
+from kbench.harness.device.environment import device_facts
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.nvml import NvmlReader
 from kbench.harness.isolate.failures import classify
@@ -132,13 +133,15 @@ class ReplayRunner(Runner):
         """
         gpu = Gpu.parse(request["gpu"])
         device = CudaDevice(gpu, fenced=request["fenced"])
-        # Now, while no kernel waits.
+        reader = NvmlReader(gpu.index)
+        # Now: kernels can be planned while this process gets ready.
+        channel.send({"facts": device_facts(device)})
         device.compile()
         oracle = request.get("oracle")
         # With a fence all memory is torch's, which cannot be shared; nothing is timed there either.
         judge = LocalJudge() if oracle is None else RemoteJudge(oracle["address"], bytes.fromhex(oracle["key"]))
         contexts = ContextCache(device, CONTEXT_BYTES, tuple(request["seeds"]), judge)
-        super().__init__(channel, request, device, NvmlReader(gpu.index), contexts)
+        super().__init__(channel, request, device, reader, contexts)
 
     def operations(self) -> dict[str, Callable[[dict[str, Any]], bool]]:
         return super().operations() | {"measure": self._measure}
@@ -172,5 +175,6 @@ class ReplayRunner(Runner):
     def _results(self, kernels: list[PlannedKernel], message: dict[str, Any]) -> list[dict[str, Any]]:
         task = task_of(message)
         if len(kernels) == 1:
-            return execute(kernels[0], task, self.bench, self.report)
+            early = (lambda result: self.channel.send({"measured": result})) if message["early"] else None
+            return execute(kernels[0], task, self.bench, self.report, early)
         return face_off(kernels, task, self.bench, self.report, float(message["threshold"]))

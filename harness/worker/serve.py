@@ -8,6 +8,8 @@ run      runs foreign host code beside its judge, one kernel per process: for wh
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import socket
 import sys
@@ -91,6 +93,36 @@ def warm_compilers() -> None:
         compiler.get_ptxas_version(arch)
     _, program = nvrtc.nvrtcCreateProgram(b'extern "C" __global__ void nothing() {}', b"nothing.cu", 0, [], [])
     nvrtc.nvrtcCompileProgram(program, 1, [b"--gpu-architecture=sm_90"])
+
+
+def import_early(request: dict[str, Any]) -> None:
+    """In a worker that was forked before its zygote had imported anything: import what it needs.
+
+    Meanwhile the driver makes the context that torch will find: that takes about as long as half of torch's import.
+    """
+    if not request.get("early"):
+        return
+    gpu = Gpu.parse(request["gpu"])
+    context = threading.Thread(target=make_context, args=(gpu.visible_index(),), daemon=True)
+    if not request.get("fenced"):
+        context.start()
+    import scipy.special
+    import torch
+
+    from kbench.benchmark.problems.registry import known, unlisted, users
+
+    assert all((torch, scipy.special))
+    known()
+    unlisted()
+    users()
+
+
+def make_context(index: int) -> None:
+    """Make a GPU's primary context without torch; what fails here fails again in torch, which says why."""
+    with contextlib.suppress(OSError):
+        driver, device, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
+        if not driver.cuInit(0) and not driver.cuDeviceGet(ctypes.byref(device), index):
+            driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
 
 
 def serve(descriptor: int, request: dict[str, Any], scratch: Path) -> None:
@@ -182,6 +214,7 @@ def _from_extension(error: BaseException) -> bool:
 
 def serve_replays(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
     """Carry out plans; end after the first kernel that breaks the device."""
+    import_early(request)
     from kbench.harness.worker.replay_runner import ReplayRunner
 
     try:
@@ -199,9 +232,11 @@ def serve_oracle(channel: Channel, request: dict[str, Any], scratch: Path) -> No
     """Hold answers and compare outputs with them."""
     from kbench.harness.bench import oracle
 
+    # First of all, so that whoever connects waits for this process instead of finding nobody.
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(request["address"])
     listener.listen()
+    import_early(request)
     try:
         held = oracle.Oracle(Gpu.parse(request["gpu"]))
     except InfrastructureError as error:

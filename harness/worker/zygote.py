@@ -2,6 +2,9 @@
 
 Importing torch and Triton takes seconds; a worker that died must be replaced while the next kernel waits. The zygote
 never touches CUDA, so a forked worker can make its own context.
+
+The first workers need not wait for the zygote's imports: those requested as `early` are forked before it imports
+anything, and import what they need themselves while the driver makes their context.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from kbench.harness.isolate import sandbox
@@ -22,42 +26,61 @@ from kbench.harness.worker import serve as worker
 from kbench.loaders.storage import namespaces
 from kbench.loaders.storage.scratch import remove_tree
 
+EARLY_MS, IDLE_MS = 300, 50
+"""How long early requests are waited for before the zygote imports, and how often it looks for deaths afterwards."""
+
 
 def main() -> None:
     """Serve spawn requests on the descriptor named in argv; workers' folders are below the folder named next.
 
     The last argument is `plan` where the workers plan kernels, `run` where they hold devices.
     """
-    worker.preload(planning=sys.argv[3] == "plan")
-    # What was imported lives for good: neither the collector nor copy-on-write should touch it again.
-    gc.freeze()
-    serve(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]))
+    planning = sys.argv[3] == "plan"
+
+    def load() -> None:
+        worker.preload(planning=planning)
+        # What was imported lives for good: neither the collector nor copy-on-write should touch it again.
+        gc.freeze()
+
+    if planning:
+        load()
+    serve(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]), None if planning else load)
 
 
-def serve(control: socket.socket, scratch: Path) -> None:
-    """Fork a worker for each request until the parent hangs up or dies, then remove what the workers left."""
+def serve(control: socket.socket, scratch: Path, load: Callable[[], None] | None = None) -> None:
+    """Fork a worker for each request until the parent hangs up or dies, then remove what the workers left.
+
+    Args:
+        control: where requests come from.
+        scratch: the folder below which workers have theirs.
+        load: imports what workers need, after the early ones were forked; None when that has been done.
+    """
     # When the parent was killed, its workers follow as this process ends.
     with contextlib.suppress(ConnectionError):
-        _serve(control)
+        _serve(control, load)
     remove_tree(scratch)
 
 
-def _serve(control: socket.socket) -> None:
+def _serve(control: socket.socket, load: Callable[[], None] | None) -> None:
     confined = namespaces.process_namespace_works()
     control.sendall(b'{"ready": true}\n')
     poller = select.poll()
     poller.register(control, select.POLLIN)
     while True:
-        ready = poller.poll(50)
+        ready = poller.poll(IDLE_MS if load is None else EARLY_MS)
         _report_deaths(control)
-        if not ready:
-            continue
-        request, fds, _, _ = socket.recv_fds(control, 1 << 16, 1)
-        if not request:
+        text, fds, _, _ = socket.recv_fds(control, 1 << 16, 1) if ready else (b"", [], 0, None)
+        if ready and not text:
             return
+        request = json.loads(text) if text else {}
+        if load is not None and not request.get("early"):
+            load()
+            load = None
+        if not text:
+            continue
         pid = os.fork()
         if pid == 0:
-            _become_worker(control, json.loads(request), fds[0], confined=confined)
+            _become_worker(control, request, fds[0], confined=confined)
         os.close(fds[0])
         control.sendall(json.dumps({"spawned": pid}).encode() + b"\n")
 

@@ -19,8 +19,8 @@ from kbench.benchmark.problems.inputs import ITEM_BYTES
 from kbench.harness.device.target import H200, Target
 from kbench.harness.plan.accept import MOST_VALUES, accept, as_message
 from kbench.harness.plan.cache import Build
-from kbench.harness.plan.check import MOST_BUFFERS, MOST_BYTES, PlanError, read_plan
-from kbench.harness.plan.planner import MOST_CONFIGS, plan_hash, plan_kernel
+from kbench.harness.plan.check import MOST_BUFFERS, MOST_BYTES, MOST_CONFIGS, PlanError, plan_hash, read_plan
+from kbench.harness.plan.planner import plan_kernel
 from kbench.harness.plan.recorder import MOST_STEPS
 from kbench.schemas import Backend, DataError, KernelSource, Status
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, StepKind

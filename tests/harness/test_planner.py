@@ -10,7 +10,8 @@ import pytest
 
 from kbench.benchmark.problems import problem
 from kbench.harness.kernel.sources import read_kernel
-from kbench.harness.plan.planner import Planned, plan_hash
+from kbench.harness.plan.check import plan_hash
+from kbench.harness.plan.planner import Planned
 from kbench.harness.plan.resources import read_resources
 from kbench.schemas import Backend, KernelSource, Status
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanStep, StepKind

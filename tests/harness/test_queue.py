@@ -245,6 +245,36 @@ def test_planned_kernels_share_a_worker_and_come_with_trust_in_plans(bench: Call
     assert one.queue.busy_s == 2.5
 
 
+def test_the_first_worker_measures_the_ceilings_before_its_first_job_and_shows_results_early(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = bench()
+    seen: list[Any] = []
+
+    def script(worker: Worker, message: dict[str, Any]) -> None:
+        seen.append(message["op"])
+        if message["op"] == "ceilings":
+            worker.peer.send({"ceilings": {"copy_bandwidth_gbs": 1.0}})
+            return
+        assert message["early"]
+        worker.peer.send({"measured": {"workload": "large", "status": "ok", "trust": "process"}})
+        worker.peer.send(result())
+
+    monkeypatch.setitem(one.spawner.scripts, "replay", script)
+    one.queue.on_stage = seen.append
+    one.queue.on_workload = lambda job, early: seen.append((job.number, early["workload"], early["trust"]))
+    one.queue.facts = {}
+    one.queue.start()
+    one.queue.open()
+    assert one.queue.facts == FACTS
+    assert one.queue.ceilings is None, "kernels are planned meanwhile"
+    (found,) = one.run([one.known("# a")])
+    assert found.results
+    assert one.queue.ceilings == {"copy_bandwidth_gbs": 1.0}
+    assert seen == ["start a worker", "measure the device's limits", "ceilings", "measure", (0, "large", "plan")]
+    assert [worker.role for worker in one.spawner.workers] == ["oracle", "replay"], "spares come after the first figure"
+
+
 def test_what_cannot_be_planned_is_rejected_or_runs_alone_with_trust_in_its_process(
     bench: Callable[..., Bench],
 ) -> None:

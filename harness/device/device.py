@@ -195,7 +195,7 @@ class CudaDevice:
 
     def compile(self) -> None:
         """Compile the harness's own kernels now, not at their first use; holds and checks are faster with them."""
-        self._hold = Hold(self.properties, self.stream)
+        self.compile_hold()
         self._same = SameBytes(self.properties, self.stream)
         self._sums = ByteSums(self.properties, self.stream)
         self._mask = Mask(self.properties, self.stream)
@@ -204,6 +204,10 @@ class CudaDevice:
         # Fills of the same form as torch's, which take longer to queue.
         fills = [self.scrubber.filling(e.data_ptr(), e.nbytes, bytes(e.element_size())) for e in self._evictors]
         self._evict = itertools.cycle(fills)
+
+    def compile_hold(self) -> None:
+        """Compile only the kernel that holds the stream until it is resumed; torch's sleeps for a time set before."""
+        self._hold = Hold(self.properties, self.stream)
 
     def _calibrate_spin(self) -> float:
         for _ in range(3):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kbench.benchmark.surrogates.protocol import Surrogate
     from kbench.benchmark.training.formats import training_rows
     from kbench.generation.single import search
+    from kbench.harness.callables import bench, duel
     from kbench.loaders.corpus.corpus import Corpus, load
     from kbench.loaders.corpus.writer import CorpusWriter
     from kbench.schemas import (
@@ -65,6 +66,8 @@ __all__ = [
     "Trust",
     "Workload",
     "__version__",
+    "bench",
+    "duel",
     "evaluate",
     "load",
     "search",
@@ -76,6 +79,8 @@ _PLACES = {
     "Corpus": "kbench.loaders.corpus.corpus",
     "CorpusWriter": "kbench.loaders.corpus.writer",
     "Surrogate": "kbench.benchmark.surrogates.protocol",
+    "bench": "kbench.harness.callables",
+    "duel": "kbench.harness.callables",
     "evaluate": "kbench.benchmark.evaluate.evaluate",
     "load": "kbench.loaders.corpus.corpus",
     "search": "kbench.generation.single",

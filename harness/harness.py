@@ -30,7 +30,7 @@ from kbench.harness.queue.device_queue import DeviceQueue
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.planners import Planners, planning_processors
 from kbench.harness.queue.supervisor import Supervisor
-from kbench.harness.record import failure, make_measurement
+from kbench.harness.record import SecondTimes, failure, make_measurement, second_times
 from kbench.harness.settings import HarnessSettings
 from kbench.harness.worker.execute import MeasureTask, chosen_sizes
 from kbench.harness.worker.messages import task_message
@@ -52,6 +52,8 @@ GpuChoice = int | str | Gpu
 BUILDERS, YIELDING = 16, 10
 """Most processes that plan kernels ahead of the device, and their niceness beside a GPU: the process that times needs a
 processor whenever it asks for one."""
+PROFILED = 256
+"""Kernels that the profiler times in one process: that starts once for all of them, and ends with them."""
 UNPLANNED = "cannot be planned: "
 """Start of the reason why a kernel needs --allow-unscreened."""
 
@@ -281,6 +283,40 @@ class Harness:
         built = self._built(kernels.values())
         yield from (o for o in self._supervisor().run(self._duel_jobs(known, built, threshold)) if o is not None)
 
+    def second_clock(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[str, SecondTimes]]:
+        """Times of planned kernels by the profiler, on calls that are judged; kernel ids with them, in no order.
+
+        Many kernels share a process, which nothing else is measured in; where one of them breaks it, each gets its own.
+        Without a GPU there is no such clock, and nothing is said.
+
+        Raises:
+            UserError: a kernel cannot be built.
+            InfrastructureError: the machine failed.
+        """
+        if None in self.gpus:
+            return
+        # Kernels of a problem one after another: its inputs are made once.
+        jobs = sorted(self._built(kernels).values(), key=lambda job: job.kernel.problem_id)
+        parties = [tuple(jobs[start : start + PROFILED]) for start in range(0, len(jobs), PROFILED)]
+        while parties:
+            again: list[tuple[Job, ...]] = []
+            for outcome in self._outcomes(map(self._profile_job, parties), None):
+                if outcome is None:
+                    continue
+                party = outcome.job.profiled
+                if outcome.status is None:
+                    yield from second_times([job.kernel.kernel_id for job in party], outcome.results)
+                elif len(party) > 1:
+                    again += [(job,) for job in party]
+                else:
+                    yield outcome.job.kernel.kernel_id, f"{outcome.status}: {outcome.reason}"
+            parties = again
+
+    def _profile_job(self, party: Sequence[Job]) -> Job:
+        first = party[0]
+        task = MeasureTask(first.kernel.problem_id, self.settings.timing, 0, workloads=self.settings.workloads)
+        return Job(first.number, first.kernel, task_message(task), build=first.build, profiled=tuple(party))
+
     def _built(self, kernels: Iterable[KernelSource]) -> dict[str, Job]:
         """Jobs of kernels that can be run, with their builds, by kernel id.
 
@@ -382,7 +418,6 @@ class Harness:
                 self.settings.timing,
                 self._rng.getrandbits(63),
                 check_only=check_only,
-                second_clock=self._rng.random() < self.settings.second_clock_share,
                 workloads=self.settings.workloads,
             )
             job = Job(number, kernel, task_message(task), alone=kernel.kernel_id in fragile)

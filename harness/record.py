@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kbench.harness.plan.cache import Build, readable
+from kbench.harness.timing.second_clock import both_figures, disagree
 from kbench.schemas import KernelSource, Measurement, Status, from_dict
 from kbench.schemas.ids import content_hash
 from kbench.schemas.record import field_types
@@ -55,6 +56,35 @@ def make_measurement(
         for name in ("compile_ms", "registers", "shared_bytes", "spill_bytes", "cubin_sha"):
             fields[name] = getattr(build, name)
     return from_dict(Measurement, fields)
+
+
+SecondTimes = Mapping[str, float] | str
+"""What the profiler says of a kernel: microseconds by workload, or why it says nothing."""
+
+
+def second_times(kernel_ids: Sequence[str], results: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, SecondTimes]]:
+    """What a worker's plain results say of the kernels that it profiled."""
+    for number, kernel_id in enumerate(kernel_ids):
+        rows = [result for result in results if result["kernel"] == number]
+        wrong = [str(row["error"]) for row in rows if row["error"] is not None]
+        silent = [f"the profiler saw nothing of {row['workload']}" for row in rows if row["second_clock_us"] is None]
+        reasons = wrong or silent or ([] if rows else ["it was not profiled"])
+        yield kernel_id, reasons[0] if reasons else {row["workload"]: float(row["second_clock_us"]) for row in rows}
+
+
+def refereed(rows: Sequence[Measurement], seconds: SecondTimes) -> list[Measurement]:
+    """Measurements of a kernel after the profiler timed it; rejected where the two clocks disagree."""
+    return [row if row.runtime_us is None else _refereed(row, row.runtime_us, seconds) for row in rows]
+
+
+def _refereed(row: Measurement, runtime_us: float, seconds: SecondTimes) -> Measurement:
+    second_us = None if isinstance(seconds, str) else seconds.get(row.workload)
+    if second_us is not None and not disagree(runtime_us, second_us):
+        return dataclasses.replace(row, second_clock_us=second_us, clocks_disagree=False)
+    why = f"not seen by the profiler: {seconds}" if second_us is None else both_figures(runtime_us, second_us)
+    verdict = {"status": Status.REJECTED, "error": why, "second_clock_us": second_us}
+    disagreed = None if second_us is None else True
+    return dataclasses.replace(row, **dict.fromkeys(TIMED), **verdict, clocks_disagree=disagreed)  # type: ignore[arg-type]
 
 
 def failure(workload: str, status: Status, reason: str) -> dict[str, Any]:

@@ -25,8 +25,6 @@ class HarnessSettings:
     allow_unscreened: bool = False
     """Run kernels that cannot be planned beside their judge, each alone in a fresh process, instead of rejecting them;
     their records say `trust = "process"`."""
-    second_clock_share: float = 0.0005
-    """Share of kernels that a second clock checks; it takes seconds to start."""
     fenced: bool = False
     """Map nothing after a tensor, so that a kernel that goes past its end fails; only for checks."""
     spares: int | None = None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kbench.harness.harness import GpuChoice, Harness
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.queue.job import Outcome
+from kbench.harness.record import SecondTimes
 from kbench.harness.timing.duel import Verdict, decide
 from kbench.harness.timing.interval import Interval
+from kbench.harness.timing.second_clock import both_figures, disagree
 from kbench.schemas import KernelSource, Status, UserError
 
 
@@ -27,6 +29,17 @@ class Comparison:
     ratio_low: float | None
     ratio_high: float | None
     rounds: int | None
+    first_us: float | None = None
+    second_us: float | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether one of the two is faster."""
+        return self.verdict in (Verdict.FASTER, Verdict.SLOWER)
+
+    def faster(self, pair: tuple[KernelSource, KernelSource]) -> KernelSource:
+        """The faster kernel of a pair; the first where neither is."""
+        return pair[self.verdict is Verdict.FASTER]
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
@@ -60,8 +73,34 @@ def compare_kernels(
         **settings: any field of the harness's settings.
     """
     with Harness(gpu=gpu, **settings) as harness:
-        outcome = next(harness.duels([(first, second)], threshold))
-    return list(verdicts(outcome, threshold))
+        return compare_pairs(harness, [(first, second)], threshold)[0]
+
+
+def compare_pairs(
+    harness: Harness, pairs: Sequence[tuple[KernelSource, KernelSource]], threshold: float
+) -> list[list[Comparison]]:
+    """Compare the kernels of each pair on an open harness; the profiler times what is called faster, too."""
+    outcomes = sorted(harness.duels(pairs, threshold), key=lambda outcome: outcome.job.number)
+    found = [list(verdicts(outcome, threshold)) for outcome in outcomes]
+    planned = [(ones, pair) for ones, pair, o in zip(found, pairs, outcomes, strict=True) if not o.job.process]
+    faster = {one.faster(pair).kernel_id: one.faster(pair) for ones, pair in planned for one in ones if one.decided}
+    seconds = dict(harness.second_clock(faster.values()))
+    return [[confirmed(one, pair, seconds) for one in ones] for ones, pair in zip(found, pairs, strict=True)]
+
+
+def confirmed(
+    found: Comparison, pair: tuple[KernelSource, KernelSource], seconds: Mapping[str, SecondTimes]
+) -> Comparison:
+    """A comparison after the profiler timed what is faster: undecided where that took longer than it had seemed."""
+    said = seconds.get(found.faster(pair).kernel_id) if found.decided else None
+    timed_us = found.second_us if found.verdict is Verdict.FASTER else found.first_us
+    if said is None or timed_us is None:
+        return found
+    second_us = None if isinstance(said, str) else said.get(found.workload)
+    if second_us is not None and not disagree(timed_us, second_us):
+        return found
+    why = f"not seen by the profiler: {said}" if second_us is None else both_figures(timed_us, second_us)
+    return dataclasses.replace(found, verdict=Verdict.UNDECIDED, reason=f"what seems faster is rejected: {why}")
 
 
 def verdicts(outcome: Outcome, threshold: float) -> Iterator[Comparison]:
@@ -78,5 +117,6 @@ def verdicts(outcome: Outcome, threshold: float) -> Iterator[Comparison]:
         ratio = Interval(*result["ratio"])
         found = decide(ratio, threshold)
         yield Comparison(
-            result["workload"], found.verdict, found.reason, ratio.value, ratio.low, ratio.high, result["rounds"]
-        )
+            result["workload"], found.verdict, found.reason, ratio.value, ratio.low, ratio.high, result["rounds"],
+            result["first_us"], result["second_us"],
+        )  # fmt: skip

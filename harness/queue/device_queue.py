@@ -279,9 +279,9 @@ class DeviceQueue:
             return
 
     def _message(self, job: Job) -> dict[str, Any]:
-        jobs = [job] if job.rival is None else [job, job.rival]
+        jobs = job.profiled or ((job,) if job.rival is None else (job, job.rival))
         return {
-            "op": "measure",
+            "op": "profile" if job.profiled else "measure",
             "task": job.task,
             "target": str(self.facts["compute_capability"]),
             "ceilings": self.ceilings,
@@ -295,7 +295,8 @@ class DeviceQueue:
         if process:
             return kernel_message(job.kernel) | {"extension": job.extension}
         assert job.build is not None
-        return {"plans": job.build.plans, "code": self.cache.code_files(job.build)}
+        code = self.cache.code_files(job.build)
+        return {"problem_id": job.kernel.problem_id, "plans": job.build.plans, "code": code}
 
     def read(self, worker: DeviceWorker) -> Iterator[Outcome]:
         """Handle the messages of a worker."""
@@ -328,9 +329,10 @@ class DeviceQueue:
             (result,) = trusted([message["measured"]], worker.role)
             self.on_workload(worker.jobs[0], result)
         elif "results" in message and worker.jobs:
-            yield self._complete(worker, message)
-            if worker.role != "replay":
-                # Foreign code ran in it: no other kernel may meet it.
+            outcome = self._complete(worker, message)
+            yield outcome
+            if worker.role != "replay" or outcome.job.profiled:
+                # Foreign code ran in it, which no other kernel may meet; or launches take longer since it was profiled.
                 self._retire(worker)
         elif message.get("loaded") is False and worker.jobs:
             yield from self._fail(worker, Status(message["status"]), str(message["error"]))
@@ -477,7 +479,7 @@ class DeviceQueue:
 
 def needs_fresh_worker(job: Job) -> bool:
     """Whether a job is given to a worker that has run nothing yet."""
-    return job.process or job.alone
+    return job.process or job.alone or bool(job.profiled)
 
 
 def trusted(results: Sequence[Mapping[str, Any]], role: str) -> tuple[dict[str, Any], ...]:

@@ -1,4 +1,4 @@
-"""Job: one kernel, or two to be compared, on the way through planning and measuring, and what comes out."""
+"""Job: one kernel, two to be compared or several to be profiled, on the way to what comes out of it."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ class Job:
     rival: Job | None = None
     """A second kernel to be compared with, already built."""
     threshold: float = 0.01
+    profiled: tuple[Job, ...] = ()
+    """Kernels, already built, that the profiler times in one worker; nothing is measured then."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

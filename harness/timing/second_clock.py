@@ -1,120 +1,122 @@
-"""Second clock: kernel durations by CUPTI, through torch's profiler, as a check on the event timer.
+"""Second clock: how long the device was busy with a call according to CUPTI, through torch's profiler.
 
 A kernel on the device belongs to a call when the launch with the same correlation id was made inside that call on the
-host. Host and device timestamps are never compared with each other. There is no fallback: when CUPTI gives nothing,
-there is no second figure.
+host. Host and device timestamps are never compared with each other. Time between the launches of one call does not
+count: the profiler makes the host late. There is no fallback: when CUPTI gives nothing, there is no second figure.
 """
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from kbench.harness.device.device import Device
-
-OnStage = Callable[[int], Any]
-"""Does something on one of two sets of inputs."""
-CALLS = 12
-HOLD_US = 1_000.0
-"""The stream is held at most this long for each call: the profiler slows launches down, and a gap between two launches
-of one call would count as its time."""
-CALL_MARK = "kbench_call"
-BOUND = 0.03
-"""Relative difference beyond which the clocks disagree, for kernels of at least `SHORT_US`."""
-SHORT_US = 50.0
-SHORT_BOUND_US = 1.5
-"""For shorter kernels an absolute bound."""
-MARK_GAP_US = 2.6
-"""The event timer's marks lie this much further apart than a kernel's first and last instruction: the median over 41
-kernels on an H200, whatever their length (docs/harness.md). Such a difference is not a disagreement."""
+CALL_MARK = "kbench_call "
+"""Begins the name of a call for the profiler."""
+BOUND = 0.05
+"""How much longer than recorded a call may be by CUPTI, as a share. There is more room than that: the event timer's
+marks lie 2.6 us further apart than a kernel's first and last instruction, whatever its length (docs/harness.md)."""
+LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaMemcpy", "cudaMemset", "cuMemset", "cuMemcpy")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HostSpan:
-    """Something on the host, in nanoseconds: a call's span, or a launch with its correlation id."""
+class Span:
+    """A call or launch on the host, or work on the device, in nanoseconds of its own clock."""
 
     start_ns: int
     end_ns: int
     correlation: int = 0
+    """The id that a launch and the work it causes have in common."""
+    name: str = ""
+    """Of a call."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeviceSpan:
-    """Something on the device, with the correlation id of the launch that caused it."""
+@dataclasses.dataclass(slots=True)
+class Profile:
+    """What the profiler saw."""
 
-    start_ns: int
-    end_ns: int
-    correlation: int
+    calls: list[Span] = dataclasses.field(default_factory=list)
+    launches: list[Span] = dataclasses.field(default_factory=list)
+    work: list[Span] = dataclasses.field(default_factory=list)
+
+    def add(self, events: Iterable[Any]) -> None:
+        """Take in Kineto's events."""
+        for event in events:
+            start, end, name = event.start_ns(), event.start_ns() + event.duration_ns(), event.name()
+            if "CUDA" in str(event.device_type()):
+                if not name.startswith(CALL_MARK):
+                    self.work.append(Span(start, end, event.correlation_id()))
+            elif name.startswith(CALL_MARK):
+                self.calls.append(Span(start, end, name=name.removeprefix(CALL_MARK)))
+            elif name.startswith(LAUNCHES):
+                self.launches.append(Span(start, end, event.correlation_id()))
+
+    def busy_us(self) -> dict[str, list[float]]:
+        """How long the device was busy with each call, by the calls' names; nothing of calls without any work."""
+        calls = sorted(self.calls, key=lambda call: call.start_ns)
+        starts = [call.start_ns for call in calls]
+        owner: dict[int, int] = {}
+        for launch in self.launches:
+            at = bisect.bisect_right(starts, launch.start_ns) - 1
+            if at >= 0 and launch.end_ns <= calls[at].end_ns:
+                owner[launch.correlation] = at
+        spans: defaultdict[int, list[Span]] = defaultdict(list)
+        for span in self.work:
+            if span.correlation in owner:
+                spans[owner[span.correlation]].append(span)
+        times_us: defaultdict[str, list[float]] = defaultdict(list)
+        for at in sorted(spans):
+            times_us[calls[at].name].append(covered_ns(spans[at]) / 1e3)
+        return dict(times_us)
 
 
-def attribute(calls: Sequence[HostSpan], launches: Iterable[HostSpan], work: Iterable[DeviceSpan]) -> list[float]:
-    """Device time of each call in microseconds, from its first kernel's start to its last one's end."""
-    owner: dict[int, int] = {}
-    for launch in launches:
-        for number, call in enumerate(calls):
-            if call.start_ns <= launch.start_ns and launch.end_ns <= call.end_ns:
-                owner[launch.correlation] = number
-                break
-    spans: dict[int, list[DeviceSpan]] = {}
-    for span in work:
-        if span.correlation in owner:
-            spans.setdefault(owner[span.correlation], []).append(span)
-    return [(max(s.end_ns for s in mine) - min(s.start_ns for s in mine)) / 1e3 for _, mine in sorted(spans.items())]
+def covered_ns(spans: Iterable[Span]) -> int:
+    """Time in which any of some spans is running: those of one call may overlap."""
+    total, until = 0, 0
+    for span in sorted(spans, key=lambda span: span.start_ns):
+        total += max(0, span.end_ns - max(span.start_ns, until))
+        until = max(until, span.end_ns)
+    return total
 
 
-def both_clocks_us(call: OnStage, device: Device, prepare: OnStage | None = None) -> tuple[list[float], list[float]]:
-    """Device times of the same calls by CUPTI and by the event timer; nothing by CUPTI when it recorded no kernel."""
+@contextmanager
+def profiling() -> Iterator[Profile]:
+    """Profile what is done meanwhile; what was seen is known at the end."""
     from torch.profiler import ProfilerActivity, profile
 
+    seen = Profile()
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], acc_events=True) as profiler:
-        by_events = events_us(call, device, prepare)
-    events = profiler.profiler.kineto_results.events() if profiler.profiler is not None else []
-    return attribute(*sort_events(events)), by_events
+        yield seen
+    if profiler.profiler is not None:
+        seen.add(profiler.profiler.kineto_results.events())
 
 
-def events_us(call: OnStage, device: Device, prepare: OnStage | None = None) -> list[float]:
-    """Device times of some calls by the event timer, each call named for a profiler.
+class NamedCalls:
+    """A subject whose calls have a name for the profiler."""
 
-    Args:
-        call: calls a kernel on a set of inputs.
-        device: where.
-        prepare: what precedes each call.
-    """
-    from torch.profiler import record_function
+    def __init__(self, subject: Any, name: str) -> None:
+        """Name the calls of a subject."""
+        self._subject, self._name = subject, CALL_MARK + name
 
-    marks = []
-    device.hold(CALLS * HOLD_US)
-    for number in range(CALLS):
-        if prepare is not None:
-            prepare(number % 2)
-        device.flush()
-        start = device.mark()
-        with record_function(CALL_MARK):
-            call(number % 2)
-        marks.append((start, device.mark()))
-    device.resume()
-    device.synchronize()
-    return [device.elapsed_us(start, end) for start, end in marks]
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._subject, name)
+
+    def call(self, stage: int) -> Any:
+        """Call it."""
+        from torch.profiler import record_function
+
+        with record_function(self._name):
+            return self._subject.call(stage)
 
 
-def sort_events(events: Iterable[Any]) -> tuple[list[HostSpan], list[HostSpan], list[DeviceSpan]]:
-    """Kineto's events as calls, launches and device work."""
-    calls, launches, work = [], [], []
-    for event in events:
-        start, end = event.start_ns(), event.start_ns() + event.duration_ns()
-        if "CUDA" in str(event.device_type()):
-            if event.name() != CALL_MARK:
-                work.append(DeviceSpan(start, end, event.correlation_id()))
-        elif event.name() == CALL_MARK:
-            calls.append(HostSpan(start, end))
-        elif event.name().startswith(("cudaLaunch", "cuLaunch", "cudaMemcpy", "cudaMemset", "cuMemset", "cuMemcpy")):
-            launches.append(HostSpan(start, end, event.correlation_id()))
-    return calls, launches, work
+def disagree(recorded_us: float, second_us: float) -> bool:
+    """Whether a kernel kept the device busy for longer than its recorded time."""
+    return second_us > (1.0 + BOUND) * recorded_us
 
 
-def disagree(event_us: float, second_us: float) -> bool:
-    """Whether two clocks disagree."""
-    bound = max(BOUND * event_us, SHORT_BOUND_US if event_us < SHORT_US else 0.0)
-    gap = event_us - second_us
-    return max(-gap, gap - MARK_GAP_US) > bound
+def both_figures(recorded_us: float, second_us: float) -> str:
+    """Why a time is not believed."""
+    return f"two clocks disagree: {recorded_us:.2f} us as timed, {second_us:.2f} us by the profiler"

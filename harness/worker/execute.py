@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import random
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -31,7 +30,6 @@ from kbench.harness.timing.rounds import (
     ramp,
     time_candidate,
 )
-from kbench.harness.timing.second_clock import both_clocks_us, disagree
 from kbench.harness.timing.stamps import UNSEEN_US
 from kbench.harness.verify import Verdict, call, verify, verify_answer, verify_together
 from kbench.schemas import InfrastructureError, Status
@@ -72,7 +70,6 @@ class MeasureTask:
     seed: int
     check_only: bool = False
     """Verify and time nothing: on the tiny workload, and on a GPU on all others too."""
-    second_clock: bool = False
     workloads: tuple[str, ...] | None = None
 
 
@@ -245,8 +242,6 @@ def _workload(
     result = _result(size, verdict, timing, floor, spent + verified, timed, bench.device)
     if subject is not None:
         result |= {"trust": "plan" if subject.owned else "process", "not_restored": subject.not_restored}
-        if task.second_clock and bench.device.is_gpu and verdict.ok and "runtime_us" in result:
-            result |= _second_clock(subject, bench)
     # Now: the next kernel runs on other workloads before this one.
     guard(context.hide_held_out, verdict, bench)
     return result
@@ -283,16 +278,6 @@ def _floor(context: ProblemContext, bench: Bench) -> float | None:
     if bench.ceilings is None or not bench.device.is_gpu:
         return None
     return floor_us(context.definition, context.size, bench.ceilings)
-
-
-def _second_clock(subject: Subject, bench: Bench) -> dict[str, Any]:
-    cupti, events = both_clocks_us(subject.call, bench.device, subject.prepare)
-    # Its answers must not lie in memory that others get.
-    subject.erase()
-    if not cupti:
-        return {}
-    second, first = statistics.median(cupti), statistics.median(events)
-    return {"second_clock_us": second, "clocks_disagree": disagree(first, second)}
 
 
 def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: Bench, verdict: Verdict) -> Timing:

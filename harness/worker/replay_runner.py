@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kbench.benchmark.problems import problem
 from kbench.harness.bench.context import ContextCache, ProblemContext
 from kbench.harness.bench.judge import LocalJudge, RemoteJudge
 from kbench.harness.device.device import CudaDevice, Device
@@ -18,7 +20,9 @@ from kbench.harness.isolate.failures import classify
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.plan.replay import LoadedCode, Replay
 from kbench.harness.timing.batch import Slot
-from kbench.harness.worker.execute import Bench, execute
+from kbench.harness.timing.second_clock import NamedCalls, profiling
+from kbench.harness.verify import Verdict, verify_together
+from kbench.harness.worker.execute import Bench, chosen_sizes, execute, guard, make_context
 from kbench.harness.worker.faceoff import face_off
 from kbench.harness.worker.messages import task_of
 from kbench.harness.worker.runner import PREPARING, Runner
@@ -26,6 +30,8 @@ from kbench.schemas import LaunchPlan, Status, from_dict
 
 CONTEXT_BYTES = 32 << 30
 """Inputs kept on the GPU between kernels."""
+PROFILED = 16
+"""Kernels that one session of the profiler sees: starting it takes long, and it keeps all it saw until its end."""
 TUNING_CALLS = 6
 """Timed calls of each configuration from which the fastest is chosen."""
 
@@ -144,7 +150,7 @@ class ReplayRunner(Runner):
         super().__init__(channel, request, device, reader, contexts)
 
     def operations(self) -> dict[str, Callable[[dict[str, Any]], bool]]:
-        return super().operations() | {"measure": self._measure}
+        return super().operations() | {"measure": self._measure, "profile": self._profile}
 
     def _measure(self, message: dict[str, Any]) -> bool:
         import torch
@@ -171,6 +177,51 @@ class ReplayRunner(Runner):
             for kernel in kernels:
                 kernel.unload()
         return going
+
+    def _profile(self, message: dict[str, Any]) -> bool:
+        """Time kernels by the profiler. This process ends with it: launches take longer once it was used."""
+        entries = message["kernels"]
+        self.measured(
+            lambda: [
+                result
+                for start in range(0, len(entries), PROFILED)
+                for result in self._profiled(range(start, min(start + PROFILED, len(entries))), message)
+            ],
+            message,
+        )
+        return False
+
+    def _profiled(self, numbers: range, message: dict[str, Any]) -> list[dict[str, Any]]:
+        """How long the device is busy with calls of some kernels; every one of the calls is judged."""
+        results: list[dict[str, Any]] = []
+        with profiling() as profile:
+            for number in numbers:
+                entry = message["kernels"][number]
+                kernel = PlannedKernel.read(entry["plans"], entry["code"])
+                for size in chosen_sizes(problem(entry["problem_id"]), task_of(message).workloads):
+                    # Its reference is timed first, which warms the device up.
+                    context = make_context(self.bench, entry["problem_id"], size, self.report, timed=True)
+                    self.report(f"profile {size.name}")
+                    reason = self._judge_named_calls(kernel, context, f"{number} {size.name}")
+                    results.append({"kernel": number, "workload": size.name, "error": reason})
+                kernel.unload()
+        times_us = profile.busy_us()
+        for result in results:
+            found = times_us.get(f"{result['kernel']} {result['workload']}")
+            result["second_clock_us"] = statistics.median(found) if found else None
+        return results
+
+    def _judge_named_calls(self, kernel: PlannedKernel, context: ProblemContext, name: str) -> str | None:
+        """Call a kernel in the order of timed calls, under a name; why an answer is wrong, None when all are right."""
+        verdict = Verdict()
+
+        def act() -> None:
+            called: Any = NamedCalls(kernel.subject(context, self.bench), name)
+            verify_together(called, context, verdict, context.references * 2)
+            called.erase()
+
+        guard(act, verdict, self.bench)
+        return verdict.reason
 
     def _results(self, kernels: list[PlannedKernel], message: dict[str, Any]) -> list[dict[str, Any]]:
         task = task_of(message)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from kbench.harness.bench.context import ProblemContext
 from kbench.harness.device.nvml import NoConditions
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.record import refereed
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.leftovers import HELD, HELD_BYTES
 from kbench.harness.timing.rounds import Candidate, TimingSettings, time_candidate
@@ -88,13 +88,16 @@ def test_honest_kernels_around_a_wrong_and_a_crashing_one_are_measured(tmp_path:
         assert row.not_restored == ()
 
 
-def test_the_second_clock_times_a_kernel_that_cannot_be_planned(tmp_path: Path) -> None:
-    kernel = read_kernel(KERNELS / "gelu_triton.py", "gelu_tanh")
-    unplannable = dataclasses.replace(kernel, source=kernel.source.replace("return y", "return y * 1"))
-    (rows,) = measured(tmp_path, unplannable, allow_unscreened=True, second_clock_share=1.0)
-    assert {row.trust for row in rows} == {"process"}
-    print([(row.workload, row.runtime_us, row.second_clock_us) for row in rows])  # noqa: T201 - evidence
-    assert [(row.status, row.error) for row in rows] == [(Status.OK, None)] * len(problem("gelu_tanh").sizes)
+def test_the_profiler_confirms_honest_kernels_and_names_a_wrong_one(tmp_path: Path) -> None:
+    honest = [read_kernel(KERNELS / name, "gelu_tanh") for name in ("gelu_triton.py", "gelu_cuda.py")]
+    with Harness(gpu=0, cache=tmp_path) as harness:
+        rows = list(harness.measure(honest))
+        second = dict(harness.second_clock([*honest, wrong_kernel(), out_of_bounds_kernel()]))
+    for kernel in honest:
+        confirmed = refereed([row for row in rows if row.kernel_id == kernel.kernel_id], second[kernel.kernel_id])
+        print([(row.workload, row.runtime_us, row.second_clock_us) for row in confirmed])  # noqa: T201 - evidence
+        assert {(row.status, row.clocks_disagree) for row in confirmed} == {(Status.OK, False)}
+    assert all(isinstance(second[kernel.kernel_id], str) for kernel in (wrong_kernel(), out_of_bounds_kernel()))
 
 
 RELU_CUDA = """

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kbench.harness.record import aggregate, failure, make_measurement
+from kbench.harness.record import SecondTimes, aggregate, failure, make_measurement, refereed, second_times
 from kbench.schemas import Backend, DataError, KernelSource, Measurement, Status
 
 KERNEL = KernelSource("gelu_tanh", Backend.TRITON, "def run(x): ...")
@@ -62,3 +62,38 @@ def test_one_failing_workload_decides() -> None:
     bad = record(failure("small", Status.INCORRECT, "output is wrong"))
     total = aggregate([record(OK), bad])
     assert (total.status, total.error, total.runtime_us) == (Status.INCORRECT, "output is wrong", None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "error"),
+    [
+        ({"large": 8.0}, None),
+        ({"large": 185.0}, "two clocks disagree: 10.00 us as timed, 185.00 us by the profiler"),
+        ({"small": 8.0}, "not seen by the profiler"),
+        ("timeout: took longer than 10 s", "not seen by the profiler: timeout: took longer than 10 s"),
+    ],
+)
+def test_a_time_that_the_profiler_does_not_confirm_is_rejected(seconds: SecondTimes, error: str | None) -> None:
+    wrong = record(failure("small", Status.INCORRECT, "output is wrong"))
+    made, kept = refereed([record(OK), wrong], seconds)
+    assert kept == wrong
+    if error is None:
+        assert made == dataclasses.replace(record(OK), second_clock_us=8.0, clocks_disagree=False)
+    else:
+        assert (made.status, made.runtime_us, made.speedup) == (Status.REJECTED, None, None)
+        assert error in (made.error or "")
+
+
+def test_what_was_profiled_is_told_by_kernel() -> None:
+    results: list[dict[str, Any]] = [
+        {"kernel": 0, "workload": "small", "error": None, "second_clock_us": 8.0},
+        {"kernel": 0, "workload": "large", "error": None, "second_clock_us": 80.0},
+        {"kernel": 1, "workload": "small", "error": "small: 3 values are wrong", "second_clock_us": 8.0},
+        {"kernel": 2, "workload": "small", "error": None, "second_clock_us": None},
+    ]
+    assert dict(second_times(["a", "b", "c", "d"], results)) == {
+        "a": {"small": 8.0, "large": 80.0},
+        "b": "small: 3 values are wrong",
+        "c": "the profiler saw nothing of small",
+        "d": "it was not profiled",
+    }

@@ -1,48 +1,72 @@
-"""Attribution of device work to calls by correlation id."""
+"""Work on the device belongs to calls by correlation id, and what overlaps counts once."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from kbench.harness.device.device import CpuDevice
-from kbench.harness.timing.second_clock import CALLS, DeviceSpan, HostSpan, attribute, both_clocks_us, disagree
+from kbench.harness.timing.second_clock import CALL_MARK, NamedCalls, Profile, Span, covered_ns, disagree, profiling
 
 
 def test_work_belongs_to_the_call_whose_launch_has_its_correlation_id() -> None:
-    calls = [HostSpan(0, 100), HostSpan(200, 300)]
-    launches = [HostSpan(10, 20, 1), HostSpan(30, 40, 2), HostSpan(150, 160, 3), HostSpan(210, 220, 4)]
+    calls = [Span(200, 300, name="b"), Span(0, 100, name="a"), Span(400, 500, name="a"), Span(600, 700, name="none")]
+    launches = [Span(10, 20, 1), Span(30, 40, 2), Span(150, 160, 3), Span(210, 220, 4), Span(410, 420, 5)]
     # The device runs late: by its own clock the first call's work starts after the second call was made.
     work = [
-        DeviceSpan(1_000_000, 1_004_000, 1),
-        DeviceSpan(1_005_000, 1_009_000, 2),
-        DeviceSpan(1_010_000, 1_090_000, 3),
-        DeviceSpan(1_100_000, 1_107_000, 4),
+        Span(1_000_000, 1_004_000, 1),
+        Span(1_005_000, 1_009_000, 2),
+        Span(1_010_000, 1_090_000, 3),
+        Span(1_100_000, 1_107_000, 4),
+        Span(1_200_000, 1_202_000, 5),
     ]
-    assert attribute(calls, launches, work) == [9.0, 7.0]
+    assert Profile(calls, launches, work).busy_us() == {"a": [8.0, 2.0], "b": [7.0]}
 
 
-def test_work_of_no_call_gives_no_figure() -> None:
-    assert attribute([HostSpan(0, 10)], [HostSpan(20, 30, 1)], [DeviceSpan(0, 5, 1)]) == []
+@pytest.mark.parametrize(
+    ("spans", "busy_ns"),
+    [([(0, 5), (7, 9)], 7), ([(0, 5), (3, 9)], 9), ([(0, 9), (3, 5)], 9), ([(3, 5), (0, 4)], 5), ([], 0)],
+)
+def test_time_in_which_work_overlaps_counts_once(spans: list[tuple[int, int]], busy_ns: int) -> None:
+    assert covered_ns(Span(*span) for span in spans) == busy_ns
 
 
-def test_clocks_disagree_beyond_three_percent_or_an_absolute_bound_for_short_kernels() -> None:
-    assert disagree(100.0, 94.0)
-    assert disagree(100.0, 104.0)
-    assert not disagree(5.0, 3.0)
-    assert disagree(9.4, 4.0)
-    assert disagree(9.4, 41.8)
+def test_clocks_disagree_when_the_device_was_busy_for_longer_than_recorded() -> None:
+    assert disagree(20.0, 185.0)
+    assert disagree(100.0, 106.0)
+    assert not disagree(100.0, 104.0)
+    # Marks lie further apart than a kernel's first and last instruction.
+    assert not disagree(7.0, 4.4)
 
 
-def test_the_distance_of_the_marks_from_the_kernel_is_no_disagreement() -> None:
-    assert not disagree(70.0, 67.4)
-    assert not disagree(100.0, 100.0)
+def event(name: str, device: str, start: int, end: int, correlation: int = 0) -> Any:
+    """An event as Kineto has it."""
+    return SimpleNamespace(
+        name=lambda: name, device_type=lambda: device, start_ns=lambda: start, duration_ns=lambda: end - start,
+        correlation_id=lambda: correlation,
+    )  # fmt: skip
+
+
+def test_events_of_the_profiler_are_calls_launches_and_work() -> None:
+    profile = Profile()
+    profile.add(
+        [
+            event(f"{CALL_MARK}0 small", "DeviceType.CPU", 0, 100),
+            event("cuLaunchKernel", "DeviceType.CPU", 10, 20, 7),
+            event("aten::add", "DeviceType.CPU", 30, 40, 8),
+            event("my_kernel", "DeviceType.CUDA", 5_000, 9_000, 7),
+            event(f"{CALL_MARK}0 small", "DeviceType.CUDA", 0, 9_000, 9),
+        ]
+    )
+    assert profile.busy_us() == {"0 small": [4.0]}
 
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
-def test_both_clocks_time_the_same_calls_and_without_a_gpu_one_of_them_says_nothing() -> None:
-    calls: list[int] = []
-    cupti, events = both_clocks_us(calls.append, CpuDevice())
-    assert calls == [number % 2 for number in range(CALLS)]
-    assert cupti == []
-    assert len(events) == CALLS
-    assert min(events) > 0.0
+def test_calls_are_named_for_the_profiler_and_without_a_gpu_it_says_nothing() -> None:
+    stages: list[int] = []
+    with profiling() as profile:
+        NamedCalls(SimpleNamespace(call=stages.append), "0 small").call(1)
+    assert stages == [1]
+    assert [call.name for call in profile.calls] == ["0 small"]
+    assert profile.busy_us() == {}

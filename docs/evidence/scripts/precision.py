@@ -61,7 +61,7 @@ def run_once(kernels: list[KernelSource], folder: Path, number: int) -> None:
                 "trace": pack(result["trace"]), "ruler_us": result["ruler_us"], "shift_us": result["shift_us"]
             }  # fmt: skip
 
-    with make_harness(second_clock_share=0.0, timing=dataclasses.replace(TIMING, trace=True)) as harness:
+    with make_harness(timing=dataclasses.replace(TIMING, trace=True)) as harness:
         harness.on_result = keep_extra
         rows = [to_dict(m) for m in harness.measure(kernels)]
         environment = to_dict(harness.environment())

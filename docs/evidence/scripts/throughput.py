@@ -34,7 +34,7 @@ def main() -> None:
     folder = out_folder()
     kernels = pool()
     backends = {k.kernel_id: k.backend.value for k in kernels}
-    with fresh_cache() as cache, make_harness(cache=cache, second_clock_share=0.0) as harness:
+    with fresh_cache() as cache, make_harness(cache=cache) as harness:
         opened = time.monotonic()
         environment = harness.environment()
         say(f"{len(kernels)} kernels, workers ready in {time.monotonic() - opened:.1f} s")

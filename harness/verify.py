@@ -234,7 +234,7 @@ def note(
     if case is None:
         verdict.note_errors(found.max_abs_error, found.max_rel_error)
     if not found.ok:
-        on = "" if case is None else f" on adversarial inputs {case!r}"
+        on = "" if case is None else f" on adversarial inputs {case!r} of seed {reference.drawing.seed}"
         verdict.fail(Status.INCORRECT, f"{where}{context.size.name}{on}: {found.reason}")
     return found.ok
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.problems.definition import Tolerance, as_tuple
+from kbench.benchmark.problems.definition import EDGE_FACTOR, Tolerance, as_tuple
 from kbench.benchmark.problems.inputs import TensorSpec
 from kbench.benchmark.problems.lazy_torch import torch
 
@@ -83,6 +83,8 @@ class Statistics:
 
     numel: int
     beyond: int
+    far: int
+    """Those of them that are beyond EDGE_FACTOR times the tolerance."""
     nonfinite: int
     max_abs: float
     max_rel: float
@@ -101,19 +103,19 @@ def torch_statistics(actual: Tensor, target: Tensor, tolerance: Tolerance) -> St
     exact = not (actual.is_floating_point() or actual.is_complex())
     rtol = 0.0 if exact else tolerance.rtol
     floor = 1.0 if exact else relative_floor(tolerance)
-    totals = torch.zeros(4, dtype=torch.float64, device=actual.device)
+    totals = torch.zeros(5, dtype=torch.float64, device=actual.device)
     for out, want in _chunks(actual, target):
         # Where the answer overflows its type, the specification asks for nothing.
         judged = torch.isfinite(want.to(actual.dtype).to(torch.float64))
         error, size = (out - want).abs(), want.abs()
-        beyond = ~(error <= tolerance.atol + rtol * size) & judged
+        allowed = tolerance.atol + rtol * size
+        beyond, far = (~(error <= factor * allowed) & judged for factor in (1.0, EDGE_FACTOR))
         error = torch.where(torch.isfinite(error) & judged, error, 0.0)
-        totals[0] += beyond.sum()
-        totals[1] += (~torch.isfinite(out) & judged).sum()
-        totals[2] = torch.maximum(totals[2], error.max())
-        totals[3] = torch.maximum(totals[3], (error / size.clamp_min(floor)).nan_to_num_(0.0).max())
-    beyond_count, nonfinite, max_abs, max_rel = totals.tolist()
-    return Statistics(actual.numel(), int(beyond_count), int(nonfinite), max_abs, max_rel)
+        totals[:3] += torch.stack([beyond.sum(), far.sum(), (~torch.isfinite(out) & judged).sum()])
+        totals[3] = torch.maximum(totals[3], error.max())
+        totals[4] = torch.maximum(totals[4], (error / size.clamp_min(floor)).nan_to_num_(0.0).max())
+    *counts, max_abs, max_rel = totals.tolist()
+    return Statistics(actual.numel(), *map(int, counts), max_abs, max_rel)
 
 
 def _chunks(actual: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -128,7 +130,8 @@ def _verdict(stats: Statistics, spec: TensorSpec, tolerance: Tolerance) -> str:
     """Why an output is wrong; empty when it is right."""
     if stats.nonfinite:
         return f"output {spec.name!r} has {stats.nonfinite} NaN or Inf of {stats.numel} elements"
-    if stats.beyond > tolerance.mismatches(stats.numel):
+    anywhere = tolerance.mismatches(stats.numel)
+    if stats.far > anywhere or stats.beyond > anywhere + tolerance.edges(stats.numel):
         return (
             f"output {spec.name!r} has {stats.beyond} of {stats.numel} elements beyond tolerance"
             f" (max abs error {stats.max_abs:.3g}, max rel error {stats.max_rel:.3g})"

@@ -170,6 +170,8 @@ class ProblemContext:
     stages: list[Stage] = dataclasses.field(default_factory=list)
     anchor_us: float | None = None
     """Steady time of the PyTorch reference; None until it has been warmed up."""
+    case_drawings: list[Drawing] = dataclasses.field(default_factory=list)
+    """Which adversarial inputs kernels are shown."""
     _cases: dict[str, ReferenceInputs] = dataclasses.field(default_factory=dict)
     _inspected: list[tuple[Checks, Seal]] = dataclasses.field(default_factory=list)
     """What was found of inputs before some calls of the reference."""
@@ -185,8 +187,8 @@ class ProblemContext:
 
     def __post_init__(self) -> None:
         """Draw inputs and allocate the stages, while their answers are computed elsewhere."""
-        cases = [Drawing(self.seeds[0], case.name) for case in self.definition.cases]
-        self.judge.foresee(self.definition, self.size, [*map(Drawing, self.seeds), *cases])
+        self.case_drawings = case_drawings(self.definition, self.size, self.seeds[0])
+        self.judge.foresee(self.definition, self.size, [*map(Drawing, self.seeds), *self.case_drawings])
         self.references = [self._draw(Drawing(seed), sealed=True) for seed in self.seeds]
         form = self.references[0].inputs
         count = MANY_STAGES if nbytes(form) <= SMALL_BYTES else STAGES
@@ -232,13 +234,13 @@ class ProblemContext:
         self.judge.foresee(self.definition, self.size, [self._foreseen])
 
     def adversarial(self) -> Iterator[ReferenceInputs]:
-        """Inputs of each adversarial case of the problem; small ones are kept for the next kernel."""
-        for case in self.definition.cases:
-            found = self._cases.get(case.name)
+        """Adversarial inputs, of one case after another; small ones are kept for the next kernel."""
+        for drawing in self.case_drawings:
+            found = self._cases.get(str(drawing.case))
             if found is None:
-                found = self._draw(Drawing(self.seeds[0], case.name), sealed=True)
+                found = self._draw(drawing, sealed=True)
                 if found.nbytes <= KEPT_CASE_BYTES:
-                    self._cases[case.name] = found
+                    self._cases[str(drawing.case)] = found
             yield found
 
     def kept_cases(self) -> list[ReferenceInputs]:
@@ -308,9 +310,26 @@ class ProblemContext:
         return held + nbytes(self.references[0].inputs) * len(self.stages)
 
 
-def held_out_drawing() -> Drawing:
+def held_out_drawing(case: str | None = None) -> Drawing:
     """A drawing that nobody can foresee."""
-    return Drawing(random.SystemRandom().getrandbits(62))
+    return Drawing(random.SystemRandom().getrandbits(62), case)
+
+
+def case_drawings(definition: ProblemDefinition, size: Size, seed: int) -> list[Drawing]:
+    """The adversarial inputs that a worker shows kernels of a problem and size: every mixed case, and declared ones.
+
+    On the tiny size those are all of them. Of a timed size, some that the mixed cases have parts of are left out by
+    chance, so that there are no more calls than declared cases.
+    """
+    mixed = [held_out_drawing(case.name) for case in definition.every_case if case.mixed]
+    declared = [case for case in definition.cases if not case.mixed]
+    shown = [case.name for case in declared if case.unit is None]
+    rest = [case.name for case in declared if case.unit is not None]
+    if size.name != definition.tiny.name:
+        rest = random.SystemRandom().sample(
+            rest, min(len(rest), max(1, len(definition.cases) - len(mixed) - len(shown)))
+        )
+    return [*(Drawing(seed, name) for name in (*shown, *rest)), *mixed]
 
 
 class ContextCache:

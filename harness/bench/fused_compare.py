@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.compare import Comparison, Statistics, compare, relative_floor, torch_statistics
-from kbench.benchmark.problems.definition import Tolerance
+from kbench.benchmark.problems.definition import EDGE_FACTOR, Tolerance
 from kbench.benchmark.problems.inputs import TensorSpec
 from kbench.harness.cuda import CudaModule
 
@@ -29,7 +29,7 @@ TYPES = FLOATS | INTEGERS | {"bool": "unsigned char"}
 ROWS, THREADS, PER_THREAD, MOST_BLOCKS = 24, 256, 16, 1024
 ROW = struct.Struct("<2Qq3d")
 SOURCE = (
-    f"constexpr int ROWS = {ROWS};"
+    f"constexpr int ROWS = {ROWS}; constexpr double EDGE_FACTOR = {EDGE_FACTOR};"
     + r"""
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -56,7 +56,7 @@ struct Row {
 struct Rows { Row row[ROWS]; };
 
 struct Totals {
-    unsigned long long beyond, nonfinite;
+    unsigned long long beyond, far, nonfinite;
     double largest_error, largest_relative;
 };
 
@@ -70,7 +70,7 @@ __global__ void measure(const Rows rows, Totals* of_rows) {
     const Row row = rows.row[blockIdx.y];
     const T* out = static_cast<const T*>(row.out);
     Totals* totals = of_rows + blockIdx.y;
-    unsigned long long beyond = 0, nonfinite = 0;
+    unsigned long long beyond = 0, far = 0, nonfinite = 0;
     double error = 0.0, relative = 0.0;
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < row.n; i += step) {
@@ -78,7 +78,9 @@ __global__ void measure(const Rows rows, Totals* of_rows) {
         // Where the answer overflows its type, the specification asks for nothing.
         if (!fits<T>(w)) continue;
         const double miss = fabs(o - w), size = fabs(w);
-        if (!(miss <= row.atol + row.rtol * size)) ++beyond;
+        const double allowed = row.atol + row.rtol * size;
+        if (!(miss <= allowed)) ++beyond;
+        if (!(miss <= EDGE_FACTOR * allowed)) ++far;
         if (!isfinite(o)) ++nonfinite;
         if (isfinite(miss)) {
             error = fmax(error, miss);
@@ -87,12 +89,14 @@ __global__ void measure(const Rows rows, Totals* of_rows) {
     }
     for (int lane = 16; lane > 0; lane >>= 1) {
         beyond += __shfl_down_sync(0xffffffffu, beyond, lane);
+        far += __shfl_down_sync(0xffffffffu, far, lane);
         nonfinite += __shfl_down_sync(0xffffffffu, nonfinite, lane);
         error = fmax(error, __shfl_down_sync(0xffffffffu, error, lane));
         relative = fmax(relative, __shfl_down_sync(0xffffffffu, relative, lane));
     }
     if (threadIdx.x % 32 == 0) {
         if (beyond) atomicAdd(&totals->beyond, beyond);
+        if (far) atomicAdd(&totals->far, far);
         if (nonfinite) atomicAdd(&totals->nonfinite, nonfinite);
         keep_largest(&totals->largest_error, error);
         keep_largest(&totals->largest_relative, relative);
@@ -160,7 +164,7 @@ def all_statistics(pairs: Sequence[Pair]) -> list[Statistics]:
 
     if not pairs:
         return []
-    totals = torch.zeros((len(pairs), 4), dtype=torch.float64, device=pairs[0].out.device)
+    totals = torch.zeros((len(pairs), 5), dtype=torch.float64, device=pairs[0].out.device)
     order = sorted(range(len(pairs)), key=lambda at: pairs[at].type)
     start, longest = 0, max(pair.out.numel() for pair in pairs)
     blocks = min(-(-longest // (THREADS * PER_THREAD)), MOST_BLOCKS)
@@ -173,7 +177,7 @@ def all_statistics(pairs: Sequence[Pair]) -> list[Statistics]:
             start += len(some)
     on_host = totals.cpu()
     counts, errors = on_host.view(torch.int64).tolist(), on_host.tolist()
-    found = {at: Statistics(pairs[at].out.numel(), *counts[n][:2], *errors[n][2:]) for n, at in enumerate(order)}
+    found = {at: Statistics(pairs[at].out.numel(), *counts[n][:3], *errors[n][3:]) for n, at in enumerate(order)}
     return [found[at] for at in range(len(pairs))]
 
 

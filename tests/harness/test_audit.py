@@ -271,7 +271,7 @@ def test_a_kernel_must_be_right_on_adversarial_inputs_among_its_timed_calls_too(
         shown.append({sample.kept.reference.drawing.case for sample in added})
         assert {stage.holds.drawing.case for stage in context.stages if stage.holds is not None} == {None}
         assert auditor.audit(samples) is honest
-    every = {case.name for case in context.definition.cases}
+    every = {drawing.case for drawing in context.case_drawings}
     assert shown[0] == shown[3] == every, "all of them in the first look of a timing"
     assert [len(shown[at]) for at in (1, 2, 4)] == [1] * 3
     assert auditor.verdict.status is (Status.OK if honest else Status.INCORRECT)
@@ -281,11 +281,11 @@ def test_a_kernel_must_be_right_on_adversarial_inputs_among_its_timed_calls_too(
 def test_adversarial_cases_that_a_kernel_was_not_shown_come_first(context: ProblemContext) -> None:
     kernel = Auditor(context, Verdict()).candidate("k", tells_timed_calls(context, honest=True))
     few, shown = RoundPlan(1, 0, (5,)), list[str | None]()
-    for number in range(len(context.definition.cases)):
+    for number in range(len(context.case_drawings)):
         slots = make_slots([kernel], context, range(5), few, random.Random(number))
         added = [s.kept for s in Sampler(context.device).run(slots) if s.label == adversarial_label("k")]
         shown += [one.reference.drawing.case for one in added]
-    assert sorted(map(str, shown)) == sorted(case.name for case in context.definition.cases)
+    assert sorted(map(str, shown)) == sorted(str(drawing.case) for drawing in context.case_drawings)
 
 
 def test_of_large_outputs_fewer_adversarial_cases_are_kept_to_be_judged(

@@ -267,7 +267,7 @@ def test_a_context_with_a_remote_judge_makes_no_answer_in_this_process(
     context = ProblemContext(DEFINITION, SIZE, CpuDevice(), (1, 2, 3), judge=connected(address))
     context.expect()
     context.expect()
-    cases = [{"seed": 1, "case": case.name} for case in DEFINITION.cases]
+    cases = [dataclasses.asdict(drawing) for drawing in context.case_drawings]
     drawings = [{"seed": seed, "case": None} for seed in (1, 2, 3)]
     assert [request["items"] for request in fake.asked] == [drawings + cases, drawings], "foreseen, and then waited for"
     assert all(reference._answer is None for reference in context.references)

@@ -220,7 +220,7 @@ def test_the_cache_is_flushed_before_every_call_of_verification_as_before_timed_
     )
     assert verify_together(subject, context, Verdict(), [*context.references[:2], *context.adversarial()]).ok
     ordinary, adversarial = ["fill", "flush", "call"], ["fill", "fill", "flush", "call"]
-    assert steps == ordinary * 3 + adversarial * len(context.definition.cases)
+    assert steps == ordinary * 3 + adversarial * len(context.case_drawings)
 
 
 def test_outputs_that_are_never_written_are_incorrect_not_nondeterministic(context: ProblemContext) -> None:

@@ -35,9 +35,7 @@ from typing import TYPE_CHECKING
 from kbench.benchmark.problems.adversarial.changes import (
     Change,
     alternate,
-    few_elements,
-    few_rows,
-    few_values,
+    choose,
     fill_rows,
     keep_one,
     multiply_some,
@@ -72,6 +70,11 @@ class InputCase:
     """Outputs on which the specification leaves a choice here."""
     strict: bool = False
     """Whether every element must be right: the case is about a few of them."""
+    unit: int | None = None
+    """Trailing dimensions that stay whole where parts of drawn inputs are replaced by the case's; 0 where a few
+    neighbours will do, None where no part makes sense."""
+    mixed: bool = False
+    """Whether it replaces a few parts of drawn inputs."""
 
     def draw(self, specs: tuple[InputSpec, ...], seed: int, device: str) -> tuple[Tensor | int | float, ...]:
         """The case's inputs for these specifications, all of them contiguous and a function of the seed."""
@@ -93,24 +96,37 @@ class InputCase:
 # The standard cases. Problems name the inputs they apply to; the rest is what the specification covers.
 
 
-def large(*names: str, factor: float = 1e4, atol_scale: float | None = None, rtol_scale: float = 1.0) -> InputCase:
+def large(
+    *names: str,
+    factor: float = 1e4,
+    atol_scale: float | None = None,
+    rtol_scale: float = 1.0,
+    case: str = "large",
+    unit: int | None = 0,
+) -> InputCase:
     """Inputs far larger than drawn ones; by default the summed magnitudes grow with each."""
     scaled = factor ** len(names) if atol_scale is None else atol_scale
     text = "Magnitudes far above the drawn ones find narrow types, clipped operands and overflowing intermediates."
-    return InputCase("large", text, dict.fromkeys(names, scale(factor)), scaled, rtol_scale)
+    return InputCase(case, text, dict.fromkeys(names, scale(factor)), scaled, rtol_scale, unit=unit)
 
 
 def huge(*names: str, factor: float = 1e30, atol_scale: float = 1.0) -> InputCase:
     """Inputs near the end of float32's range."""
     text = "Values near the end of the range find sentinels such as -1e30 and squares or cubes that overflow."
-    return InputCase("huge", text, dict.fromkeys(names, scale(factor)), atol_scale)
+    return InputCase("huge", text, dict.fromkeys(names, scale(factor)), atol_scale, unit=0)
 
 
-def small(*names: str, factor: float = 1e-4, atol_scale: float | None = None, rtol_scale: float = 1.0) -> InputCase:
+def small(
+    *names: str,
+    factor: float = 1e-4,
+    atol_scale: float | None = None,
+    rtol_scale: float = 1.0,
+    unit: int | None = 0,
+) -> InputCase:
     """Inputs far smaller than drawn ones; by default the summed magnitudes shrink with each."""
     scaled = factor ** len(names) if atol_scale is None else atol_scale
     text = "Magnitudes far below the drawn ones find underflow and constants that are not small against the data."
-    return InputCase("small", text, dict.fromkeys(names, scale(factor)), scaled, rtol_scale)
+    return InputCase("small", text, dict.fromkeys(names, scale(factor)), scaled, rtol_scale, unit=unit)
 
 
 def shifted(
@@ -118,7 +134,7 @@ def shifted(
 ) -> InputCase:
     """Rows far from zero, up or down."""
     text = "Rows far from zero find exponentials without the maximum and one-pass variances."
-    return InputCase("shifted", text, dict.fromkeys(names, shift_rows(by, dims)), atol_scale, rtol_scale)
+    return InputCase("shifted", text, dict.fromkeys(names, shift_rows(by, dims)), atol_scale, rtol_scale, unit=0)
 
 
 def constant_rows(
@@ -127,13 +143,13 @@ def constant_rows(
     """Half of the rows hold one number each."""
     text = "Rows of one number have no variance and nothing but ties."
     changes = dict.fromkeys(names, some_rows(fill_rows(dims=dims), dims))
-    return InputCase("constant_rows", text, changes, atol_scale, rtol_scale)
+    return InputCase("constant_rows", text, changes, atol_scale, rtol_scale, unit=0)
 
 
 def zero_rows(*names: str, dims: tuple[int, ...] = (-1,)) -> InputCase:
     """Half of the rows hold zeros, of the signs of the drawn values; of a vector, with `dims=()`, half the elements."""
     text = "Rows of zeros, positive and negative, find divisions by a sum, a maximum or a norm."
-    return InputCase("zero_rows", text, dict.fromkeys(names, some_rows(scale(0.0), dims)))
+    return InputCase("zero_rows", text, dict.fromkeys(names, some_rows(scale(0.0), dims)), unit=0)
 
 
 def outliers(
@@ -142,82 +158,53 @@ def outliers(
     """One large element per row."""
     text = "One large element per row finds clipping, lost small terms and statistics that assume like magnitudes."
     scaled = factor if atol_scale is None else atol_scale
-    return InputCase("outliers", text, dict.fromkeys(names, multiply_some(factor, dim)), scaled, rtol_scale)
+    return InputCase("outliers", text, dict.fromkeys(names, multiply_some(factor, dim)), scaled, rtol_scale, unit=0)
 
 
 def one_hot(*names: str, dim: int = -1) -> InputCase:
     """One element per row, the others zero."""
     text = "A single element among zeros finds terms that are skipped, misplaced or counted twice."
-    return InputCase("one_hot", text, dict.fromkeys(names, keep_one(dim)))
+    return InputCase("one_hot", text, dict.fromkeys(names, keep_one(dim)), unit=0)
 
 
 def ties(*names: str, step: float = 0.5, unjudged: tuple[str, ...] = ()) -> InputCase:
     """Values on a coarse grid."""
     text = "Many equal values, zeros of both signs among them, find selections that assume distinct ones."
-    return InputCase("ties", text, dict.fromkeys(names, round_to(step)), unjudged=unjudged)
+    return InputCase("ties", text, dict.fromkeys(names, round_to(step)), unjudged=unjudged, unit=0)
 
 
 def negative(*names: str) -> InputCase:
     """Nothing above zero."""
-    return InputCase("negative", "Values below zero find maxima that start from zero.", dict.fromkeys(names, negate))
+    text = "Values below zero find maxima that start from zero."
+    return InputCase("negative", text, dict.fromkeys(names, negate), unit=0)
 
 
 def alternating(*names: str, dim: int = -1) -> InputCase:
     """Signs in turn."""
     text = "Signs in turn make sums cancel and find positions swapped, dropped or assumed positive."
     # A thread that takes every other element has partial sums far larger than their total.
-    return InputCase("alternating", text, dict.fromkeys(names, alternate(dim)), atol_scale=10.0)
+    return InputCase("alternating", text, dict.fromkeys(names, alternate(dim)), atol_scale=10.0, unit=0)
 
 
 def sorted_rows(*names: str, dim: int = -1, atol_scale: float = 1.0) -> InputCase:
     """Rows in order."""
     text = "Rows in order find selections that stop early and partial results that assume a mixed row."
-    return InputCase("sorted", text, dict.fromkeys(names, sort_rows(dim)), atol_scale)
+    return InputCase("sorted", text, dict.fromkeys(names, sort_rows(dim)), atol_scale, unit=0)
 
 
 def strided_rows(*names: str) -> InputCase:
     """The largest values of a row apart by a power of two."""
     text = "Largest values at places a power of two apart find selections that keep few of every bucket."
-    return InputCase("strided", text, dict.fromkeys(names, stride_rows))
+    return InputCase("strided", text, dict.fromkeys(names, stride_rows), unit=0)
 
 
 def wide(*names: str, decades: float, atol_scale: float = 1.0, rtol_scale: float = 1.0) -> InputCase:
     """Magnitudes over many powers of ten."""
     text = "Magnitudes over many powers of ten find approximations that hold in a narrow range."
-    return InputCase("wide", text, dict.fromkeys(names, spread_exponents(decades)), atol_scale, rtol_scale)
+    return InputCase("wide", text, dict.fromkeys(names, spread_exponents(decades)), atol_scale, rtol_scale, unit=0)
 
 
-# Mixed cases: a random minority is adversarial at unknown places, so that no sample of the inputs tells which.
-
-
-def mixed_rows(
-    *names: str,
-    factor: float = 32.0,
-    dims: tuple[int, ...] = (-1,),
-    atol_scale: float = 1.0,
-    rtol_scale: float = 1.0,
-    case: str = "mixed_rows",
-) -> InputCase:
-    """A few rows far larger, far smaller or zero among ordinary ones."""
-    text = "A few rows of another magnitude, or of zeros, find shortcuts that a sample of ordinary rows seems to allow."
-    changes = dict.fromkeys(names, few_rows(factor, 1.0 / factor, 0.0, dims=dims))
-    return InputCase(case, text, changes, atol_scale, rtol_scale)
-
-
-def mixed_elements(
-    *names: str, factor: float = 32.0, atol_scale: float | None = None, rtol_scale: float = 1.0
-) -> InputCase:
-    """A few elements within ordinary rows far larger or zero."""
-    text = "A few large elements and zeros inside ordinary rows find clipping and magnitudes guessed from neighbours."
-    scaled = factor if atol_scale is None else atol_scale
-    return InputCase(
-        "mixed_elements", text, dict.fromkeys(names, few_elements(factor, -factor, 0.0)), scaled, rtol_scale
-    )
-
-
-def mixed_values(
-    *names: str, values: tuple[float, ...], atol_scale: float = 1.0, case: str = "mixed_values"
-) -> InputCase:
-    """A few elements at the ends of their type's range among ordinary ones."""
-    text = "A few codes at the ends of the range find signs, offsets and tables that hold for the usual ones alone."
-    return InputCase(case, text, dict.fromkeys(names, few_values(*values)), atol_scale)
+def extremes(*names: str, values: tuple[float, ...], atol_scale: float = 1.0, case: str = "extremes") -> InputCase:
+    """Nothing but the given values, mostly ends of the type's range."""
+    text = "Numbers at the ends of the range find signs, offsets, sums and tables that hold for the usual ones alone."
+    return InputCase(case, text, dict.fromkeys(names, choose(*values)), atol_scale, unit=0)

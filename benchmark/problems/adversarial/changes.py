@@ -18,11 +18,15 @@ Change = Callable[["Generator", "Tensor"], "Tensor"]
 """Turns a drawn tensor into an adversarial one of the same shape and dtype, on the same device."""
 
 
-def scale(factor: float) -> Change:
-    """Every value times the factor."""
+def scale(*factors: float) -> Change:
+    """Every value times the factor, or times one of several."""
 
     def change(generator: Generator, x: Tensor) -> Tensor:
-        return (_computable(x) * factor).to(x.dtype)
+        if len(factors) == 1:
+            return (_computable(x) * factors[0]).to(x.dtype)
+        table = torch.tensor(factors, device=x.device)
+        factor = table[torch.randint(len(factors), x.shape, generator=generator, device=x.device)]
+        return (x.float() * factor).to(x.dtype)
 
     return change
 
@@ -83,7 +87,7 @@ def choose(*values: float) -> Change:
     """One of the given values at every place."""
 
     def change(generator: Generator, x: Tensor) -> Tensor:
-        table = torch.tensor(values, device=x.device).to(x.dtype)
+        table = torch.tensor(values, device=x.device).to(_computable(x).dtype)
         return table[torch.randint(0, len(values), x.shape, generator=generator, device=x.device)]
 
     return change
@@ -194,45 +198,6 @@ def some_rows(change: Change, dims: tuple[int, ...] = (-1,)) -> Change:
         return torch.where(mask, change(generator, x), x)
 
     return picked
-
-
-def few_rows(*factors: float, dims: tuple[int, ...] = (-1,), share: float = 0.125) -> Change:
-    """A random minority of the rows, at least one, is multiplied by one of the factors each; the others stay."""
-
-    def change(generator: Generator, x: Tensor) -> Tensor:
-        shape = _row_shape(x, dims)
-        order = torch.rand(math.prod(shape), generator=generator, device=x.device).argsort().view(shape)
-        table = torch.tensor(factors, device=x.device)
-        factor = table[torch.randint(len(factors), shape, generator=generator, device=x.device)]
-        return _multiplied(x, torch.where(order < max(share * order.numel(), 1), factor, 1.0))
-
-    return change
-
-
-def few_elements(*factors: float, share: float = 0.02) -> Change:
-    """A random minority of the elements is multiplied by one of the factors each; the others stay."""
-
-    def change(generator: Generator, x: Tensor) -> Tensor:
-        table = torch.tensor(factors, device=x.device)
-        factor = table[torch.randint(len(factors), x.shape, generator=generator, device=x.device)]
-        picked = torch.rand(x.shape, generator=generator, device=x.device) < share
-        return _multiplied(x, torch.where(picked, factor, 1.0))
-
-    return change
-
-
-def few_values(*values: float, share: float = 0.05) -> Change:
-    """A random minority of the elements takes one of the values each; the others stay."""
-
-    def change(generator: Generator, x: Tensor) -> Tensor:
-        picked = torch.rand(x.shape, generator=generator, device=x.device) < share
-        return torch.where(picked, choose(*values)(generator, _computable(x)), _computable(x))
-
-    return change
-
-
-def _multiplied(x: Tensor, factor: Tensor) -> Tensor:
-    return (x.float() * factor).to(x.dtype)
 
 
 def _computable(x: Tensor) -> Tensor:

@@ -5,8 +5,16 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import InputCase, constant_rows, one_hot, outliers, wide, zero_rows
-from kbench.benchmark.problems.adversarial.changes import choose, scale
+from kbench.benchmark.problems.adversarial.cases import (
+    InputCase,
+    constant_rows,
+    extremes,
+    one_hot,
+    outliers,
+    wide,
+    zero_rows,
+)
+from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
@@ -22,7 +30,10 @@ BF16_ATTENTION = Tolerance(
 
 
 SHARP_QUERIES = InputCase(
-    "large", "Scores beyond the range of exp find a softmax without the maximum.", {"q": scale(32.0)}
+    "large",
+    "Scores beyond the range of exp find a softmax without the maximum.",
+    {"q": scale(32.0)},
+    unit=0,
 )
 ATTENTION_CASES = (
     SHARP_QUERIES,
@@ -31,7 +42,7 @@ ATTENTION_CASES = (
     constant_rows("v", atol_scale=4.0),
     outliers("v", factor=100.0, atol_scale=100.0),
 )
-EXTREME_BYTES = InputCase("extremes", "The ends of the 8-bit range find unsigned bytes.", {"pages": choose(-128, 127)})
+EXTREME_BYTES = extremes("pages", values=(-128, 127))
 
 
 def short_lengths(generator: Generator, lengths: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import mixed_elements, mixed_rows, one_hot, zero_rows
+from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.precision import bf16, wide
 from kbench.benchmark.problems.families.ragged import MIXED_STARTS, packed_pairs, packed_starts, sequence_of
@@ -27,8 +27,8 @@ BF16_GRADIENT = Tolerance(
     mismatch_share=1e-5,
 )  # fmt: skip
 GRADIENT_CASES = (
-    mixed_rows("do", factor=16.0, atol_scale=16.0),
-    mixed_elements("v", factor=8.0, atol_scale=16.0),
+    large("do", factor=16.0, atol_scale=16.0),
+    outliers("v", factor=8.0, atol_scale=16.0),
     zero_rows("do"),
     one_hot("do"),
 )

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import mixed_elements, mixed_rows, mixed_values, one_hot, zero_rows
+from kbench.benchmark.problems.adversarial.cases import extremes, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.families.precision import bf16, fp8, wide
@@ -25,8 +25,8 @@ MX, NV = 32, 16
 """Elements along k that share one scale in the mx formats and in nvfp4."""
 FP4 = "4-bit floats (e2m1: one sign bit, then 0, 0.5, 1, 1.5, 2, 3, 4, 6), two a byte with the lower four bits first"
 LAYER_CASES = (
-    mixed_rows("x", factor=16.0, atol_scale=16.0),
-    mixed_elements("x", factor=16.0, atol_scale=6.0),
+    large("x", factor=16.0, atol_scale=16.0),
+    outliers("x", factor=16.0, atol_scale=6.0),
     one_hot("x"),
 )
 
@@ -162,7 +162,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("deepseek_v3_up_m64", sized(64, 36864, 7168), "DeepSeek-V3 dense MLP gate and up, 64 tokens"),
             Size("deepseek_v3_down_m128", sized(128, 7168, 18432), "DeepSeek-V3 dense MLP down, 128 tokens"),
         ),
-        cases=(*LAYER_CASES, mixed_rows("x_scale", factor=8.0, dims=(), atol_scale=8.0, case="mixed_scales")),
+        cases=(*LAYER_CASES, large("x_scale", factor=8.0, atol_scale=8.0, case="large_scales")),
     ),
     problem(
         id="fp8_quantise_linear", title="Linear layer that rounds its input to block-scaled float8",
@@ -176,7 +176,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("deepseek_v3_q_m2048", sized(2048, 24576, 1536), "DeepSeek-V3 query up projection, 2048 tokens"),
             Size("qwen3_32b_m512", sized(512, 51200, 5120), "Qwen3-32B-FP8 MLP gate and up, 512 tokens"),
         ),
-        cases=(*LAYER_CASES, mixed_rows("weight_scale", factor=8.0, dims=(), atol_scale=8.0, case="mixed_scales")),
+        cases=(*LAYER_CASES, large("weight_scale", factor=8.0, atol_scale=8.0, case="large_scales")),
     ),
     problem(
         id="mxfp8_linear", title="Linear layer with mxfp8 operands", reference=mxfp8_linear,
@@ -188,7 +188,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("llama3_70b_m64", sized(64, 57344, 8192), "Llama-3-70B MLP gate and up projections, 64 tokens"),
             Size("qwen3_32b_m1024", sized(1024, 5120, 25600), "Qwen3-32B MLP down projection, 1024 tokens"),
         ),
-        cases=(*LAYER_CASES, mixed_values("x_scale", values=(118, 132), atol_scale=32.0)),
+        cases=(*LAYER_CASES, extremes("x_scale", values=(118, 132), atol_scale=32.0)),
     ),
     problem(
         id="mxfp4_linear_bias", title="Linear layer with mxfp4 weights and bias", reference=mxfp4_linear_bias,
@@ -200,7 +200,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("qwen3_32b_m32", sized(32, 51200, 5120), "Qwen3-32B MLP gate and up projections, 32 tokens"),
             Size("llama3_8b_m256", sized(256, 28672, 4096), "Llama-3-8B MLP gate and up projections, 256 tokens"),
         ),
-        cases=(*LAYER_CASES, mixed_values("packed", values=(0x77, 0xFF, 0x80, 0x08), atol_scale=2.0)),
+        cases=(*LAYER_CASES, extremes("packed", values=(0x77, 0xFF, 0x80, 0x08), atol_scale=2.0)),
     ),
     problem(
         id="nvfp4_weight_linear", title="Linear layer with nvfp4 weights", reference=nvfp4_weight_linear,
@@ -213,7 +213,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("qwen3_32b_m256", sized(256, 51200, 5120), "Qwen3-32B MLP gate and up projections, 256 tokens"),
         ),
         cases=(
-            *LAYER_CASES, mixed_values("packed", values=(0x77, 0xFF, 0x80, 0x08), atol_scale=2.0), zero_rows("scale"),
+            *LAYER_CASES, extremes("packed", values=(0x77, 0xFF, 0x80, 0x08), atol_scale=2.0), zero_rows("scale"),
         ),
     ),
     problem(
@@ -227,8 +227,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("qwen3_32b_m512", sized(512, 5120, 25600), "Qwen3-32B MLP down projection, 512 tokens"),
         ),
         cases=(
-            mixed_values("x", "packed", values=(0x77, 0xFF, 0x80, 0x08), atol_scale=4.0),
-            mixed_rows("x_scale", factor=16.0, dims=(-1,), atol_scale=16.0), zero_rows("scale"),
+            extremes("x", "packed", values=(0x77, 0xFF, 0x80, 0x08), atol_scale=4.0),
+            large("x_scale", factor=16.0, atol_scale=16.0), zero_rows("scale"),
         ),
     ),
 )  # fmt: skip

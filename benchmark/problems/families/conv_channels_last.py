@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import mixed_elements, mixed_rows, one_hot, zero_rows
+from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.extent import multiply_adds
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
@@ -73,10 +73,10 @@ problem = functools.partial(
     tiny=Size("tiny", _sized(2, 8, 16, 24)),
 )  # fmt: skip
 CASES = (
-    mixed_rows("x", factor=32.0, atol_scale=32.0), mixed_elements("x", factor=32.0, atol_scale=8.0), one_hot("x"),
+    large("x", factor=32.0, atol_scale=32.0), outliers("x", factor=32.0, atol_scale=8.0), one_hot("x"),
 )  # fmt: skip
 GRADIENT_CASES = (
-    mixed_rows("dy", factor=32.0, atol_scale=32.0), mixed_elements("dy", factor=32.0, atol_scale=8.0), one_hot("dy"),
+    large("dy", factor=32.0, atol_scale=32.0), outliers("dy", factor=32.0, atol_scale=8.0), one_hot("dy"),
 )  # fmt: skip
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
@@ -106,7 +106,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("sd15_unet", _sized(16, 32, 640, 640), "Stable Diffusion 1.5 UNet at 32 × 32, 16 images"),
         ),
         cases=(
-            mixed_rows("dy", factor=32.0, atol_scale=32.0), mixed_elements("x", factor=32.0, atol_scale=16.0),
+            large("dy", factor=32.0, atol_scale=32.0), outliers("x", factor=32.0, atol_scale=16.0),
             zero_rows("x", dims=(-1, -2, -3)),
         ),
     ),

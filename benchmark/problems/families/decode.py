@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import InputCase, mixed_elements, mixed_rows, mixed_values, one_hot
+from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.attention import BF16_ATTENTION, SHARP_QUERIES
 from kbench.benchmark.problems.families.precision import bf16, wide
@@ -32,12 +32,7 @@ PAGED = (
     f"Sequence b has lengths[b] (int32) tokens; token t lies in page table[b, t // {PAGE}] at place t % {PAGE}. Pages "
     "are laid out [page, place, key-value head, dim], and neighbouring query heads share a key-value head."
 )
-CACHE_CASES = (
-    mixed_rows("q", factor=16.0),
-    mixed_elements("v_pages", factor=16.0),
-    MIXED_LENGTHS,
-    SHARP_QUERIES,
-)
+CACHE_CASES = (SHARP_QUERIES, outliers("v_pages", factor=16.0), one_hot("q"), MIXED_LENGTHS)
 
 
 def grouped_attention(q: Tensor, k: Tensor, v: Tensor, seen: Tensor) -> Tensor:
@@ -368,7 +363,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("qwen25_7b_32k", _sized(8, 32768, 28, 4, 128), "Qwen2.5-7B decode, 8 sequences of up to 32k tokens"),
         ),
         tolerance=NARROW_CACHE,
-        cases=(mixed_rows("q", factor=2.0, atol_scale=4.0), *CACHE_CASES[1:3], one_hot("q")),
+        cases=(large("q", factor=2.0, atol_scale=4.0), *CACHE_CASES[1:]),
     ),
     problem(
         id="int4_cache_decode", title="Attention of one new token over a paged 4-bit cache",
@@ -384,8 +379,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tolerance=NARROW_CACHE,
         cases=(
-            mixed_rows("q", factor=2.0, atol_scale=4.0), one_hot("q"), MIXED_LENGTHS,
-            mixed_values("k_pages", "v_pages", values=(0, 15, 240, 255)),
+            large("q", factor=2.0, atol_scale=4.0), one_hot("q"), MIXED_LENGTHS,
+            extremes("k_pages", "v_pages", values=(0, 15, 240, 255), atol_scale=4.0),
         ),
     ),
     problem(
@@ -400,7 +395,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("qwen3_8b_32k", _sized(2, 32768, 32, 8, 128, new=6), "Qwen3-8B, 6 drafted tokens at 32,768 tokens"),
         ),
         tiny=Size("tiny", _sized(5, 128, 4, 2, 32, new=3)),
-        cases=(*CACHE_CASES[:2], one_hot("q"), SHARP_QUERIES),
+        cases=CACHE_CASES[:3],
     ),
     problem(
         id="tree_decode", title="Attention of a tree of drafted tokens over a paged cache", reference=tree_decode,
@@ -415,7 +410,6 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("llama3_70b_tp8", _sized(32, 8192, 8, 1, 128, new=60), "Llama-3-70B with EAGLE on one of 8 GPUs"),
         ),
         tiny=Size("tiny", _sized(3, 128, 4, 2, 32, new=7)),
-        cases=(*CACHE_CASES[:3], one_hot("q")),
     ),
     problem(
         id="shared_prefix_decode", title="Attention of one new token after a prefix that all sequences share",
@@ -448,7 +442,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _latent(5, 128, 4, 64 + ROTARY)),
         cases=(
-            mixed_rows("q", factor=16.0), mixed_elements("pages", factor=4.0, atol_scale=8.0), MIXED_LENGTHS,
+            large("q", factor=16.0), outliers("pages", factor=4.0, atol_scale=8.0), MIXED_LENGTHS,
             one_hot("q"),
         ),
     ),
@@ -467,8 +461,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _sparse(6, 256, 64, 4, 64 + ROTARY)),
         cases=(
-            mixed_rows("q", factor=16.0), mixed_elements("cache", factor=4.0, atol_scale=8.0), one_hot("q"),
-            InputCase("mixed_choice", "Queries with hardly a token find sums made for many.", {"chosen": few_chosen}),
+            large("q", factor=16.0), outliers("cache", factor=4.0, atol_scale=8.0), one_hot("q"),
+            InputCase(
+                "mixed_choice", "Queries with hardly a token find sums made for many.", {"chosen": few_chosen},
+                mixed=True,
+            ),
         ),
     ),
 )  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import InputCase, mixed_elements, mixed_rows, one_hot, zero_rows
-from kbench.benchmark.problems.adversarial.changes import few_elements, few_values
+from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers, zero_rows
+from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.mamba import decayed_scan
 from kbench.benchmark.problems.families.precision import bf16, wide
@@ -23,14 +23,11 @@ DELTA = Tolerance(
     2e-2, 3e-2, "bfloat16 inputs and output; corrections and states may be rounded to bfloat16 (2^-9 relative each)"
 )
 STEP = Tolerance(1e-2, 1e-2, "a float32 state of unit scale; one rounding of o to bfloat16, 2^-9 relative")
-MIXED_GATES = InputCase(
-    "mixed_gates", "A few gates that forget everything, or nothing, find exponentials made for usual ones.",
-    {"g": few_elements(50.0, 0.0)},
+SHARP_GATES = InputCase(
+    "sharp_gates", "Gates that forget everything, or nothing, find exponentials made for usual ones.",
+    {"g": scale(50.0, 0.0)}, unit=0,
 )  # fmt: skip
-MIXED_BETA = InputCase(
-    "mixed_beta", "A few tokens that write nothing, or replace what is there, find shortcuts between.",
-    {"beta": few_values(0.0, 1.0, share=0.2)},
-)  # fmt: skip
+BETA_ENDS = extremes("beta", values=(0.0, 1.0), case="beta_ends")
 RULE = (
     "S becomes exp(g_t) S, then S + k_tᵀ beta_t (v_t - k_t S), and o_t = q_t S / sqrt(width). Keys have unit length; "
     "neighbouring value heads share a query and key head; beta and g are float32"
@@ -147,8 +144,8 @@ def _flops(p: Params) -> int:
 problem = functools.partial(ProblemDefinition, family="delta_net", flops=_flops, tolerance=STEP)
 STEP_OUTPUTS = tensors("o: bfloat16[batch,heads,width]", "new_state[batch,heads,width,width]")
 STEP_CASES = (
-    mixed_rows("state", factor=16.0, dims=(-1, -2), atol_scale=16.0), mixed_elements("v", factor=16.0), MIXED_GATES,
-    MIXED_BETA,
+    large("state", factor=16.0, atol_scale=16.0), outliers("v", factor=16.0), SHARP_GATES,
+    BETA_ENDS,
 )  # fmt: skip
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
@@ -163,7 +160,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("qwen3_next_tp4_32k", _sized(1, 32768, 8, 4), "Qwen3-Next-80B on one of 4 GPUs, 32,768 tokens"),
         ),
         tiny=Size("tiny", _sized(1, 2 * CHUNK, 4, 2, 32)),
-        cases=(mixed_elements("v", factor=16.0), MIXED_GATES, MIXED_BETA, one_hot("v", dim=1)),
+        cases=(outliers("v", factor=16.0), SHARP_GATES, BETA_ENDS, one_hot("v", dim=1)),
     ),
     problem(
         id="gated_delta_decode", title="Gated delta network, one decoding step", reference=gated_delta_decode,
@@ -221,7 +218,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _sized(1, 2 * CHUNK, 3, 3, 32)),
         cases=(
-            mixed_elements("v", factor=16.0), mixed_rows("k", factor=16.0, atol_scale=16.0), zero_rows("q"),
+            outliers("v", factor=16.0), large("k", factor=16.0, atol_scale=16.0), zero_rows("q"),
             one_hot("v", dim=1),
         ),
     ),

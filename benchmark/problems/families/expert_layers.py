@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import InputCase, mixed_elements, mixed_rows, mixed_values, one_hot
+from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers
 from kbench.benchmark.problems.adversarial.changes import crowd_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.precision import bf16, fp8, wide
@@ -42,8 +42,8 @@ def few_favourites(generator: Generator, experts: Tensor) -> Tensor:
 
 
 LAYER_CASES = (
-    mixed_rows("x", factor=8.0, atol_scale=64.0),
-    mixed_elements("x", factor=8.0, atol_scale=16.0),
+    large("x", factor=8.0, atol_scale=64.0),
+    outliers("x", factor=8.0, atol_scale=16.0),
     InputCase(
         "favourites", "Experts with far more tokens than others find grids made for even loads.",
         {"experts": few_favourites},
@@ -319,7 +319,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("qwen3_30b_b128", _layer(128, 128, 8, 2048, 768), "Qwen3-30B-A3B-GPTQ experts, 128 tokens"),
             Size("qwen3_30b_b16", _layer(16, 128, 8, 2048, 768), "Qwen3-30B-A3B-GPTQ experts, 16 tokens"),
         ),
-        cases=(*LAYER_CASES[:3], mixed_values("up", "down", values=(0, 15, 240, 255), atol_scale=4.0)),
+        cases=(*LAYER_CASES[:3], extremes("up", "down", values=(0, 15, 240, 255), atol_scale=4.0)),
     ),
     problem(
         id="grouped_fp8_linear", title="Grouped product of experts in float8", reference=grouped_fp8_linear,
@@ -336,7 +336,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _rows(88, 5, 48, 64)),
         cases=(
-            mixed_rows("x", factor=16.0, atol_scale=16.0), mixed_elements("x", factor=16.0, atol_scale=6.0),
+            large("x", factor=16.0, atol_scale=16.0), outliers("x", factor=16.0, atol_scale=6.0),
             one_hot("x"),
             InputCase("crowded", "An expert with most rows finds grids made for even loads.", {"offsets": crowd_one}),
         ),
@@ -356,7 +356,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _rows(96, 4, 48, 64)),
         cases=(
-            mixed_rows("dy", factor=16.0, atol_scale=16.0), mixed_elements("x", factor=16.0, atol_scale=8.0),
+            large("dy", factor=16.0, atol_scale=16.0), outliers("x", factor=16.0, atol_scale=8.0),
             InputCase(
                 "crowded", "An expert with most of the rows finds sums made for even loads.", {"offsets": crowd_one},
                 atol_scale=8.0,
@@ -376,7 +376,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("mixtral_8x7b", _layer(8192, 8, 2, 4096, 14336), "Mixtral-8x7B, 8192 tokens to 2 experts each"),
         ),
         cases=(
-            mixed_rows("rows", factor=32.0, atol_scale=32.0), mixed_elements("rows", factor=32.0), one_hot("share"),
+            large("rows", factor=32.0, atol_scale=32.0), outliers("rows", factor=32.0), one_hot("share"),
         ),
     ),
     problem(
@@ -404,7 +404,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         # Powers of two, so that quotients round as those of the drawn values do.
         cases=(
-            mixed_rows("x", factor=2.0**15, atol_scale=1.0), mixed_elements("x", factor=64.0, atol_scale=1.0),
+            large("x", factor=2.0**15, atol_scale=1.0), outliers("x", factor=64.0, atol_scale=1.0),
             one_hot("x"),
         ),
     ),

@@ -32,7 +32,7 @@ ALIKE = InputCase(
     {"weight": resemble(0.002), "conv_bias": resemble(0.0)},
 )
 NEGATIVE_BIAS = InputCase(
-    "negative", "Values below zero find maxima that start from zero.", {"bias": lambda generator, x: x - 20.0}
+    "negative", "Values below zero find maxima that start from zero.", {"bias": lambda generator, x: x - 20.0}, unit=0
 )
 
 

@@ -22,13 +22,16 @@ STRONG_DECAY = InputCase(
     {"g": scale(50.0)},
 )
 NO_DECAY = InputCase(
-    "no_decay", "No decay at all keeps the oldest tokens and finds decays that are assumed.", {"g": scale(0.0)}
+    "no_decay",
+    "No decay at all keeps the oldest tokens and finds decays that are assumed.",
+    {"g": scale(0.0)},
 )
 
 MIXING = InputCase(
     "mixing",
     "Larger matrices find products in a single rounded pass, and a diagonal that is assumed.",
     {"a": scale(4.0)},
+    unit=0,
 )
 
 
@@ -171,7 +174,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         inputs=_gdn_h_inputs, outputs=lambda p: (_gdn_state(p, "h"), _gdn_tensor(p, "v_new", "value")),
         flops=lambda p: 4 * _gdn_tokens(p) * p["key"] * p["value"],
         sizes=(_gdn_size("published_512", 2, 512, 3), _gdn_size("wide_512", 16, 512, 32)),
-        cases=(STRONG_DECAY, NO_DECAY, large("u", factor=1e3), one_hot("u", dim=1)),
+        cases=(STRONG_DECAY, NO_DECAY, large("u", factor=1e3), one_hot("u", dim=1), zero_rows("u")),
     ),
     problem(
         id="gdn_chunk_fwd_o", title="Gated DeltaNet: chunk outputs", reference=gdn_chunk_fwd_o,

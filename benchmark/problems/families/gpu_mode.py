@@ -33,13 +33,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 EMPTY_MASK = InputCase(
-    "empty_mask", "Rows whose mask is zero find terms that are counted all the same.", {"mask": some_rows(scale(0.0))}
+    "empty_mask",
+    "Rows whose mask is zero find terms that are counted all the same.",
+    {"mask": some_rows(scale(0.0))},
+    unit=0,
 )
 SHARP_GATES = InputCase(
     "sharp_gates",
     "Gates that are open or shut find sigmoids made for small numbers.",
     dict.fromkeys(("left_gate_weight", "right_gate_weight", "out_gate_weight"), scale(10.0)),
     atol_scale=4.0,
+    unit=0,
 )
 HIDDEN = 128
 """Channels inside the triangle update."""

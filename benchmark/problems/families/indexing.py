@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 MOVED = (huge("x"), wide("x", decades=30.0), zero_rows("x"))
 REPEATED_IDS = InputCase(
-    "repeats", "One row asked for many times finds copies that assume distinct ones.", {"ids": repeat_one}
+    "repeats",
+    "One row asked for many times finds copies that assume distinct ones.",
+    {"ids": repeat_one},
+    unit=0,
 )
 # Sums of small multiples of 1/8 are exact in any order, however many meet in one row.
 CROWDED_ROW = InputCase(
@@ -41,10 +44,16 @@ def all_alike(generator: Generator, x: Tensor) -> Tensor:
 
 
 ONE_BIN = InputCase(
-    "one_bin", "All values in one bin find counters that wrap and bins that are dropped.", {"x": all_alike}
+    "one_bin",
+    "All values in one bin find counters that wrap and bins that are dropped.",
+    {"x": all_alike},
+    unit=0,
 )
 CROWDED_BIN = InputCase(
-    "crowded", "Half of all values in one bin find lost updates and narrow counters.", {"x": repeat_one}
+    "crowded",
+    "Half of all values in one bin find lost updates and narrow counters.",
+    {"x": repeat_one},
+    unit=0,
 )
 
 

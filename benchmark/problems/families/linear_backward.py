@@ -6,8 +6,8 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import InputCase, mixed_elements, mixed_rows, one_hot, zero_rows
-from kbench.benchmark.problems.adversarial.changes import few_rows, few_values, repeat_one
+from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers, zero_rows
+from kbench.benchmark.problems.adversarial.changes import repeat_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.families.precision import bf16, wide
@@ -140,7 +140,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("gpt2_xl_qkv", sized(8192, 4800, 1600), "GPT-2 XL query, key and value projections, 8192 tokens"),
         ),
         cases=(
-            mixed_rows("dy", factor=64.0, atol_scale=64.0), mixed_elements("dy", factor=64.0, atol_scale=16.0),
+            large("dy", factor=64.0, atol_scale=64.0), outliers("dy", factor=64.0, atol_scale=16.0),
             one_hot("dy"), zero_rows("weight"),
         ),
     ),
@@ -156,11 +156,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("gpt2_xl_up", sized(16384, 6400, 1600), "GPT-2 XL MLP up projection, 16 sequences of 1024 tokens"),
         ),
         cases=(
-            mixed_rows("dy", factor=16.0, atol_scale=16.0), mixed_elements("x", factor=16.0, atol_scale=8.0),
-            InputCase(
-                "mixed_grad", "Large earlier gradients find sums kept in narrow types.",
-                {"grad": few_rows(32.0, 0.0)},
-            ),
+            large("dy", factor=16.0, atol_scale=16.0), outliers("x", factor=16.0, atol_scale=8.0),
+            large("grad", factor=32.0, atol_scale=1.0, case="large_sums"),
         ),
     ),
     problem(
@@ -176,7 +173,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("llama32_1b", sized(16384, 2048, 8192), "Llama-3.2-1B MLP, 16384 tokens"),
         ),
         cases=(
-            mixed_rows("dy", factor=16.0, atol_scale=16.0), mixed_elements("gate", factor=16.0, atol_scale=16.0),
+            large("dy", factor=16.0, atol_scale=16.0), outliers("gate", factor=16.0, atol_scale=16.0),
             zero_rows("up"), one_hot("dy"),
         ),
     ),
@@ -192,7 +189,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("vit_h14", sized(16448, 1280, 5120), "ViT-H/14 MLP, 64 images of 257 tokens"),
         ),
         cases=(
-            mixed_rows("dy", factor=16.0, atol_scale=16.0), mixed_elements("before", factor=8.0, atol_scale=4.0),
+            large("dy", factor=16.0, atol_scale=16.0), outliers("before", factor=8.0, atol_scale=4.0),
             one_hot("dy"),
         ),
     ),
@@ -214,7 +211,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             2e-3, 1e-4, "exact bfloat16 products summed in fp32 over thousands of terms, logits of size 15"
         ),
         cases=(
-            mixed_rows("x", factor=4.0, atol_scale=8.0), mixed_elements("x", factor=8.0, atol_scale=8.0),
+            large("x", factor=4.0, atol_scale=8.0), outliers("x", factor=8.0, atol_scale=8.0),
             REPEATED_TARGETS, zero_rows("weight"),
         ),
     ),
@@ -236,11 +233,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             1e-3, 1.5e-2, "bfloat16 rounds probabilities and result by 2^-9 relative; elements of weight are near 0.05"
         ),
         cases=(
-            mixed_elements("x", factor=2.0, atol_scale=4.0), REPEATED_TARGETS,
-            InputCase(
-                "mixed_weights", "Rows without a share in the loss find gradients that ignore it.",
-                {"dloss": few_values(0.0, 8.0, share=0.3)}, atol_scale=8.0,
-            ),
+            outliers("x", factor=2.0, atol_scale=4.0), REPEATED_TARGETS,
+            extremes("dloss", values=(0.0, 8.0), atol_scale=8.0),
         ),
     ),
 )  # fmt: skip

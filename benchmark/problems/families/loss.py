@@ -27,11 +27,13 @@ PEAKED = InputCase(
     "peaked",
     "Distributions with nearly all weight on one class find logarithms of a clamped probability.",
     dict.fromkeys(("predictions", "targets"), lambda generator, x: torch.softmax(6.0 * torch.log(x), dim=-1)),
+    unit=1,
 )
 UNIFORM_ROWS = InputCase(
     "uniform_rows",
     "Rows in which every class is as likely have no divergence and find sums that lose small terms.",
     dict.fromkeys(("predictions", "targets"), some_rows(lambda generator, x: torch.full_like(x, 1.0 / x.shape[-1]))),
+    unit=1,
 )
 
 SCALAR_MEAN = Tolerance(1e-6, 2e-5, "float32 mean of positive terms in a tree: about 1e-6 relative, times twenty")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import InputCase, mixed_elements, mixed_rows, one_hot, zero_rows
-from kbench.benchmark.problems.adversarial.changes import few_elements
+from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, zero_rows
+from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.precision import bf16, wide
 from kbench.benchmark.problems.families.ragged import MIXED_STARTS, packed_starts, sequence_of
@@ -22,9 +22,9 @@ CHUNK = 64
 SCAN = Tolerance(
     3e-2, 3e-2, "bfloat16 inputs and output; decays, scores and states may be rounded to bfloat16 (2^-9 relative each)"
 )
-MIXED_STEPS = InputCase(
-    "mixed_steps", "A few steps that forget everything, or nothing, find exponentials made for usual ones.",
-    {"dt": few_elements(40.0, 0.0)}, atol_scale=8.0,
+STEP_ENDS = InputCase(
+    "step_ends", "Steps that forget everything, or nothing, find exponentials made for usual ones.",
+    {"dt": scale(40.0, 0.0)}, atol_scale=8.0, unit=0,
 )  # fmt: skip
 
 
@@ -147,7 +147,7 @@ problem = functools.partial(
     ProblemDefinition, family="mamba", tolerance=SCAN, compute_unit="bf16",
     tiny=Size("tiny", _sized(1, 2 * CHUNK, 4, 2, 16, 32)),
 )  # fmt: skip
-SCAN_CASES = (mixed_elements("x", factor=16.0), MIXED_STEPS, one_hot("x", dim=1), mixed_rows("b", atol_scale=32.0))
+SCAN_CASES = (outliers("x", factor=16.0), STEP_ENDS, one_hot("x", dim=1), large("b", atol_scale=32.0))
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
@@ -186,7 +186,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             8e-2, 3e-2, "sums over heads and tokens of products rounded to bfloat16; gradients have a size of 3 to 6"
         ),
         cases=(
-            mixed_elements("dy", factor=16.0), mixed_rows("dy", factor=16.0, atol_scale=16.0), MIXED_STEPS,
+            outliers("dy", factor=16.0), large("dy", factor=16.0, atol_scale=16.0), STEP_ENDS,
             one_hot("dy", dim=1),
         ),
     ),
@@ -206,7 +206,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _sized(5, 1, 4, 2, 16, 32)),
         cases=(
-            mixed_rows("state", dims=(-1, -2), atol_scale=32.0), mixed_elements("state", factor=32.0), MIXED_STEPS,
+            large("state", atol_scale=32.0), outliers("state", factor=32.0), STEP_ENDS,
             zero_rows("x"),
         ),
     ),
@@ -231,7 +231,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"tokens": 60, "channels": 24, "count": 6}),
         cases=(
-            mixed_rows("x", atol_scale=32.0), mixed_elements("x", factor=32.0), MIXED_STARTS, one_hot("x", dim=0),
+            large("x", atol_scale=32.0), outliers("x", factor=32.0), MIXED_STARTS, one_hot("x", dim=0),
         ),
     ),
     problem(
@@ -254,7 +254,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"batch": 2, "length": 20, "channels": 24}),
         cases=(
-            mixed_rows("dy", atol_scale=32.0), mixed_elements("x", factor=16.0, atol_scale=16.0), one_hot("dy", dim=1),
+            large("dy", atol_scale=32.0), outliers("x", factor=16.0, atol_scale=16.0), one_hot("dy", dim=1),
         ),
     ),
 )  # fmt: skip

@@ -19,6 +19,7 @@ from kbench.benchmark.problems.adversarial.cases import (
     wide,
     zero_rows,
 )
+from kbench.benchmark.problems.adversarial.changes import Change
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.matrices import (
     lower_fill,
@@ -32,7 +33,7 @@ from kbench.benchmark.problems.inputs import InputSpec, Params, ScalarSpec, Tens
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Generator, Tensor
 
 
 FP32_PRODUCT = Tolerance(
@@ -65,6 +66,32 @@ DIAGONAL = InputCase(
     "A diagonal operand finds blocks that are skipped or counted twice, whatever structure a kernel relies on.",
     {"a": lambda generator, x: x * torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)},
 )
+
+
+def few_lines(factor: float) -> Change:
+    """A few rows, and the same columns, times the factor: the matrix stays symmetric."""
+
+    def change(generator: Generator, x: Tensor) -> Tensor:
+        order = torch.rand(x.shape[-1], generator=generator, device=x.device).argsort()
+        line = torch.where(order < max(1, x.shape[-1] // 32), factor, 1.0).to(x.dtype)
+        return x * line * line[:, None]
+
+    return change
+
+
+SYMMETRIC_CASES = (
+    large("a", unit=None),
+    small("a", unit=None),
+    DIAGONAL,
+    InputCase(
+        "mixed_lines", "A few large rows and columns find magnitudes guessed from a sample.",
+        {"a": few_lines(8.0)}, atol_scale=8.0, mixed=True,
+    ),
+    InputCase(
+        "mixed_zeros", "A few empty rows and columns find structure guessed from a sample.",
+        {"a": few_lines(0.0), "b": few_lines(0.0)}, mixed=True,
+    ),
+)  # fmt: skip
 
 
 def square_product(a: Tensor, b: Tensor) -> Tensor:
@@ -270,7 +297,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         min_bytes=lambda p: _triangle_bytes(p["n"], 2, 1),
         sizes=(Size("kb", {"n": 4096}),), tiny=Size("tiny", {"n": 72}),
         tolerance=BF16_PRODUCT, compute_unit="bf16", aliases=("kernelbench/v0/L1/13", "kernelbench/v0.1/L1/13"),
-        cases=(large("a"), small("a"), DIAGONAL),
+        cases=SYMMETRIC_CASES,
     ),
     problem(
         id="matmul_upper_triangular", title="Product of two upper-triangular matrices",

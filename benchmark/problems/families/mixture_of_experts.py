@@ -23,11 +23,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SHARP_LOGITS = InputCase(
-    "large", "Logits beyond the range of exp find a softmax without the maximum.", {"logits": scale(32.0)}
+    "large",
+    "Logits beyond the range of exp find a softmax without the maximum.",
+    {"logits": scale(32.0)},
+    # Of a whole row, so that values stay distinct.
+    unit=1,
 )
 # Drawn logits lie in [-7, 7] on a grid that a shift by 8 keeps, so that they stay distinct.
 NEGATIVE_LOGITS = InputCase(
-    "negative", "Values below zero find selections that start from zero.", {"logits": lambda generator, x: x - 8.0}
+    "negative",
+    "Values below zero find selections that start from zero.",
+    {"logits": lambda generator, x: x - 8.0},
+    unit=0,
 )
 CROWDED_EXPERT = InputCase(
     "crowded", "One expert with most of the tokens finds buffers sized for an even load.", {"experts": repeat_one}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import mixed_elements, mixed_rows, one_hot, zero_rows
+from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.precision import bf16, wide
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors, uniform
@@ -87,7 +87,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("qwen3_06b", _rows(32768, 1024), "Qwen3-0.6B, 32768 tokens"),
         ),
         cases=(
-            mixed_rows("dy", factor=32.0, atol_scale=8.0), mixed_elements("x", factor=32.0, atol_scale=32.0),
+            large("dy", factor=32.0, atol_scale=8.0), outliers("x", factor=32.0, atol_scale=32.0),
             zero_rows("dy"), one_hot("x"),
         ),
     ),
@@ -108,8 +108,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("qwen3_30b", _rows(32768, 768), "Qwen3-30B-A3B experts, 32768 rows"),
         ),
         cases=(
-            mixed_rows("both", factor=32.0, atol_scale=32.0), mixed_elements("both", factor=32.0),
-            mixed_rows("dy", factor=512.0, atol_scale=64.0, case="mixed_gradients"),
+            large("both", factor=32.0, atol_scale=32.0), outliers("both", factor=32.0),
+            large("dy", factor=512.0, atol_scale=64.0, case="large_gradients"),
         ),
     ),
     problem(
@@ -128,7 +128,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _heads(9, 3, 32)),
         cases=(
-            mixed_rows("dy", factor=32.0, atol_scale=32.0), mixed_elements("x", factor=32.0, atol_scale=4.0),
+            large("dy", factor=32.0, atol_scale=32.0), outliers("x", factor=32.0, atol_scale=4.0),
             one_hot("dy"),
         ),
     ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import InputCase, mixed_elements, mixed_rows, zero_rows
-from kbench.benchmark.problems.adversarial.changes import crowd_one, few_values
+from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, outliers, shifted, zero_rows
+from kbench.benchmark.problems.adversarial.changes import crowd_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.precision import bf16, wide
 from kbench.benchmark.problems.families.quantized_matmul import group_offsets
@@ -91,8 +91,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"n": 500, "count": 7}),
         cases=(
-            mixed_elements("grad", factor=1000.0, atol_scale=10.0),
-            InputCase("mixed_v", "Second moments of nothing find divisions without eps.", {"v": few_values(0.0, 1e-8)}),
+            outliers("grad", factor=1000.0, atol_scale=10.0),
+            extremes("v", values=(0.0, 1e-8)),
             InputCase("crowded", "One tensor with most elements finds work shared out by tensor.", {"ends": crowd_one}),
         ),
     ),
@@ -121,8 +121,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"n": 8 * BLOCK}),
         cases=(
-            mixed_elements("grad", factor=1000.0, atol_scale=1.0),
-            mixed_rows("m_scale", dims=(), factor=64.0, atol_scale=10.0),
+            outliers("grad", factor=1000.0, atol_scale=1.0),
+            large("m_scale", factor=64.0, atol_scale=10.0),
             zero_rows("m_scale", dims=()),
         ),
     ),
@@ -142,8 +142,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"count": 3, "rows": 24, "columns": 64}),
         cases=(
-            mixed_rows("grad", factor=8.0, dims=(-1, -2)), mixed_elements("grad", factor=16.0, atol_scale=2.0),
-            mixed_rows("grad", factor=4.0, case="mixed_lines", atol_scale=2.0),
+            large("grad", factor=8.0, atol_scale=1.0), outliers("grad", factor=8.0, atol_scale=4.0),
+            shifted("grad", by=2.0, atol_scale=4.0),
         ),
     ),
 )  # fmt: skip

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FAR_BELOW = InputCase(
-    "far_below", "Values far below zero find maxima that start from -1e30.", {"x": lambda generator, x: x.abs() * -1e35}
+    "far_below",
+    "Values far below zero find maxima that start from -1e30.",
+    {"x": lambda generator, x: x.abs() * -1e35},
+    unit=0,
 )
 MAXIMUM_CASES = (negative("x"), FAR_BELOW, ties("x"), sorted_rows("x"), constant_rows("x"))
 MEAN_CASES = (large("x", factor=1e6), alternating("x"), one_hot("x"), outliers("x"))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import InputCase, mixed_elements, mixed_rows, one_hot, zero_rows
-from kbench.benchmark.problems.adversarial.changes import few_elements
+from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.attention import BF16_ATTENTION
 from kbench.benchmark.problems.families.precision import bf16, wide
@@ -38,8 +37,8 @@ ROUNDED_ATTENTION = Tolerance(
     mismatch_share=1e-6,
 )  # fmt: skip
 PROMPT_CASES = (
-    mixed_rows("q", factor=16.0),
-    mixed_elements("v", factor=16.0),
+    large("q", factor=16.0),
+    outliers("v", factor=16.0),
     zero_rows("k"),
     one_hot("q"),
 )
@@ -262,7 +261,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("gemma2_9b", _sized(4096, 2, 16, 8, 256), "Gemma-2-9B global layer, 2 prompts in 4096 tokens"),
             Size("gemma2_27b", _sized(4096, 2, 32, 16, 128), "Gemma-2-27B global layer, 2 prompts in 4096 tokens"),
         ),
-        tolerance=ROUNDED_ATTENTION, cases=(mixed_rows("q", factor=64.0), *PROMPT_CASES[1:], MIXED_STARTS),
+        tolerance=ROUNDED_ATTENTION, cases=(large("q", factor=64.0), *PROMPT_CASES[1:], MIXED_STARTS),
     ),
     problem(
         id="mla_prefill", title="Latent attention over packed prompts", reference=mla_prefill, oracle=_varlen_oracle,
@@ -283,7 +282,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "(q_scale, k_scale, v_scale); softmax(q kᵀ / sqrt(dim)) v in bfloat16. Probabilities may be rounded to "
             "float8.",
         inputs=_fp8_inputs, tolerance=FP8_ATTENTION, compute_unit="fp8",
-        cases=(mixed_rows("q", factor=2.0), *PROMPT_CASES[1:], MIXED_STARTS),
+        cases=(large("q", factor=2.0, atol_scale=4.0), *PROMPT_CASES[1:], MIXED_STARTS),
         sizes=(
             Size("llama3_8b", _sized(8192, 8, 32, 8, 128), "Llama-3-8B prefill, 8 prompts in 8192 tokens"),
             Size("qwen3_30b", _sized(16384, 16, 32, 4, 128), "Qwen3-30B-A3B prefill, 16 prompts in 16384 tokens"),
@@ -307,14 +306,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _chunked(3, 24, 128, 4, 2, 32)),
         cases=(
-            mixed_rows("q", factor=16.0),
-            InputCase(
-                "mixed_values", "A few large elements of the cache find magnitudes guessed from a sample.",
-                {"v_pages": few_elements(16.0, -16.0, 0.0)}, atol_scale=16.0,
-            ),
+            large("q", factor=16.0),
+            outliers("v_pages", factor=16.0),
             InputCase(
                 "mixed_lengths", "Sequences with little before their chunk find splits that assume a long cache.",
-                {"lengths": few_short_chunks},
+                {"lengths": few_short_chunks}, mixed=True,
             ),
             one_hot("q"),
         ),

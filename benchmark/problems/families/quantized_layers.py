@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, small, zero_rows
-from kbench.benchmark.problems.adversarial.changes import choose
+from kbench.benchmark.problems.adversarial.cases import extremes, large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.fused_matmul import BF16_EPILOGUE
 from kbench.benchmark.problems.families.matrices import product_flops, sized
@@ -26,9 +25,7 @@ FP8_SUMS = Tolerance(
     reason="two roundings to bfloat16 are 4e-3 relative; float8 tensor cores keep about 14 bits of each partial sum, "
     "which over thousands of products is up to 2e-2 of the output's scale",
 )
-EXTREME_WEIGHTS = InputCase(
-    "extremes", "The ends of the 8-bit range find unsigned bytes.", {"weight": choose(-128, -128, 127)}, atol_scale=2.0
-)
+EXTREME_WEIGHTS = extremes("weight", values=(-128, -128, 127), atol_scale=2.0)
 ZERO_SCALES = zero_rows("x_scale", dims=())
 
 

@@ -6,8 +6,8 @@ import functools
 import itertools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, small, zero_rows
-from kbench.benchmark.problems.adversarial.changes import choose, merge_ends
+from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, small, zero_rows
+from kbench.benchmark.problems.adversarial.changes import merge_ends
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.matmul import BF16_PRODUCT
 from kbench.benchmark.problems.families.matrices import product_flops, sized
@@ -21,15 +21,8 @@ if TYPE_CHECKING:
 EMPTY_GROUPS = InputCase(
     "empty_groups", "Groups without rows find starts and tiles that assume at least one.", {"offsets": merge_ends}
 )
-EXTREME_BYTES = InputCase(
-    "extremes",
-    "The ends of the 8-bit range make the largest sums and find narrow accumulators and unsigned bytes.",
-    {"x": choose(-128, -128, 127), "weight": choose(-128, -128, 127)},
-    atol_scale=4.0,
-)
-EXTREME_NIBBLES = InputCase(
-    "extremes", "The ends of the 4-bit range find signed or swapped nibbles.", {"packed": choose(0, 15, 240, 255)}
-)
+EXTREME_BYTES = extremes("x", "weight", values=(-128, -128, 127), atol_scale=4.0)
+EXTREME_NIBBLES = extremes("packed", values=(0, 15, 240, 255))
 
 INT4_GROUP = 128
 """Weights along k that share one scale."""

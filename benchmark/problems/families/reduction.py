@@ -36,11 +36,13 @@ FAR_BELOW = InputCase(
     "far_below",
     "Values far below zero find maxima that start from zero or -1e30.",
     {"x": lambda generator, x: x.abs() * -1e35},
+    unit=0,
 )
 FAR_ABOVE = InputCase(
     "far_above",
     "Values far above zero find minima that start from zero or 1e30.",
     {"x": lambda generator, x: x.abs() * 1e35},
+    unit=0,
 )
 SELECTION_CASES = (FAR_BELOW, FAR_ABOVE, ties("x"), constant_rows("x", dims=(1,)), sorted_rows("x", dim=1))
 INDEX_CASES = (*SELECTION_CASES, zero_rows("x", dims=(1,)))

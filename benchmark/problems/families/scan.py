@@ -24,22 +24,27 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SUM_CASES = (large("x", factor=1e6), alternating("x"), one_hot("x"), outliers("x", atol_scale=50.0), constant_rows("x"))
-SIGNED_FACTORS = InputCase("signs", "Negative factors find products taken through logarithms.", {"x": alternate()})
+SIGNED_FACTORS = InputCase(
+    "signs", "Negative factors find products taken through logarithms.", {"x": alternate()}, unit=0
+)
 ZERO_FACTOR = InputCase(
     "zero",
     "A zero ends the product of its row and finds divisions and logarithms.",
     {"x": some_rows(multiply_some(0.0))},
+    unit=0,
 )
 EMPTY_MASK = InputCase(
     "empty_mask",
     "Rows of which the mask selects nothing find sums that are not reset.",
     {"mask": some_rows(lambda generator, x: x & False)},
+    unit=0,
 )
-REPEATS = InputCase("repeats", "One number at half of all places finds shortcuts for runs.", {"x": repeat_one})
+REPEATS = InputCase("repeats", "One number at half of all places finds shortcuts for runs.", {"x": repeat_one}, unit=0)
 RISING = InputCase(
     "positive",
     "Steps of one sign reach the largest sums and find narrow integers.",
     {"x": lambda generator, x: x.abs()},
+    unit=0,
 )
 
 RUNNING_SUM = Tolerance(
@@ -131,8 +136,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"length": 5003}),
         tolerance=Tolerance(0.0, 0.0, "exact: integer arithmetic"),
         cases=(
-            RISING, InputCase("large", "Large steps find narrow integers.", {"x": scale(1000)}), alternating("x"),
-            REPEATS,
+            RISING, InputCase("large", "Large steps find narrow integers.", {"x": scale(1000)}, unit=0),
+            alternating("x"), REPEATS,
         ),
     ),
 )  # fmt: skip

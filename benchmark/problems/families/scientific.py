@@ -47,17 +47,20 @@ STIFF = InputCase(
     "Matrices far from unit scale find pivots compared with a constant.",
     {"a": some_rows(scale(1e-4), (-1, -2))},
     atol_scale=1e4,
+    unit=2,
 )
 DECOUPLED = InputCase(
     "decoupled",
     "Rows without neighbours find divisions by an off-diagonal number.",
     {"lower": scale(0.0), "upper": some_rows(scale(0.0))},
+    unit=1,
 )
 SCALED_SYSTEMS = InputCase(
     "scaled",
     "Systems far from unit scale find pivots compared with a constant.",
     dict.fromkeys(("lower", "diagonal", "upper"), scale(1e-4)),
     atol_scale=1e4,
+    unit=1,
 )
 BARELY_DOMINANT = InputCase(
     "barely_dominant",
@@ -67,6 +70,7 @@ BARELY_DOMINANT = InputCase(
         "diagonal": lambda generator, x: 2.5 + (x - 2.5) / 15.0,
         "upper": lambda generator, x: 1.2 * x.sign(),
     },
+    unit=1,
 )
 NEARLY_SINGULAR = InputCase(
     "nearly_singular",
@@ -79,6 +83,7 @@ NEARLY_SINGULAR = InputCase(
     # Scans over the row, which are honest, lose more digits there than elimination from its start.
     atol_scale=100.0,
     rtol_scale=5.0,
+    unit=1,
 )
 FAMILIES = InputCase(
     "families",
@@ -89,12 +94,14 @@ COINCIDENT = InputCase(
     "coincident",
     "Bodies at one place attract each other with no force and find divisions by a distance.",
     {"positions": lambda generator, x: x.round()},
+    unit=0,
 )
 HEAVY = InputCase(
     "heavy",
     "A few bodies with nearly all the mass find sums that lose small terms.",
     {"masses": multiply_some(1e3)},
     atol_scale=1e2,
+    unit=0,
 )
 
 

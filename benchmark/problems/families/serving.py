@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import InputCase, mixed_elements, mixed_rows, one_hot, zero_rows
-from kbench.benchmark.problems.adversarial.changes import crowd_one, few_values, repeat_one
+from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers, zero_rows
+from kbench.benchmark.problems.adversarial.changes import crowd_one, repeat_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.precision import bf16, fp8, wide
 from kbench.benchmark.problems.families.quantized_matmul import group_offsets
@@ -222,7 +222,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _heads(12, 4, 2, 16, 40)),
         cases=(
-            mixed_rows("qkv", factor=64.0, atol_scale=64.0), mixed_elements("qkv", factor=64.0),
+            large("qkv", factor=64.0, atol_scale=64.0), outliers("qkv", factor=64.0),
             InputCase("repeated", "Many tokens at one position find tables read by token.", {"positions": repeat_one}),
         ),
     ),
@@ -247,7 +247,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _rows(9, 96)),
         cases=(
-            mixed_rows("x", factor=2.0**10), mixed_elements("residual", factor=64.0, atol_scale=1.0), one_hot("x"),
+            large("x", factor=2.0**10), outliers("residual", factor=64.0, atol_scale=1.0), one_hot("x"),
             zero_rows("weight", dims=()),
         ),
     ),
@@ -269,8 +269,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _rows(7, 256)),
         cases=(
-            mixed_rows("both", factor=32.0), mixed_elements("both", factor=32.0, atol_scale=1.0),
-            InputCase("closed", "Gates far from zero find a clipped sigmoid.", {"both": few_values(-60.0, 60.0)}),
+            large("both", factor=32.0), outliers("both", factor=32.0, atol_scale=1.0),
+            extremes("both", values=(-60.0, 60.0)),
         ),
     ),
     problem(
@@ -291,11 +291,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"batch": 12, "vocab": 300}),
         cases=(
-            mixed_rows("logits", factor=4.0), mixed_elements("logits", factor=3.0, atol_scale=1.0),
-            InputCase(
-                "mixed_p", "A top_p of almost nothing or all finds lists of a fixed size.",
-                {"top_p": few_values(0.01, 0.9999, share=0.4)},
-            ),
+            large("logits", factor=4.0), outliers("logits", factor=3.0, atol_scale=1.0),
+            extremes("top_p", values=(0.01, 0.9999)),
         ),
     ),
     problem(
@@ -314,15 +311,9 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", {"batch": 12, "drafts": 3, "vocab": 300}),
         cases=(
-            InputCase(
-                "mixed_accepts", "Runs that accept all, or nothing, find loops that end early.",
-                {"accepts": few_values(0.0, 1e6, share=0.5)},
-            ),
-            mixed_elements("draft", factor=8.0, atol_scale=1.0),
-            InputCase(
-                "mixed_drawn", "Shares of nothing, or almost all, find sums that miss their ends.",
-                {"drawn": few_values(0.0, 0.999, share=0.4)},
-            ),
+            extremes("accepts", values=(0.0, 1e6)),
+            outliers("draft", factor=8.0, atol_scale=1.0),
+            extremes("drawn", values=(0.0, 0.999), case="drawn_ends"),
         ),
     ),
     problem(
@@ -340,7 +331,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _lora(9, 4, 16, 40, 64)),
         cases=(
-            mixed_rows("x", factor=16.0, atol_scale=16.0), mixed_elements("x", factor=16.0, atol_scale=8.0),
+            large("x", factor=16.0, atol_scale=16.0), outliers("x", factor=16.0, atol_scale=8.0),
             InputCase("crowded", "Many tokens of one adapter find work split by adapter.", {"adapter": repeat_one}),
         ),
     ),
@@ -359,7 +350,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _lora(72, 4, 16, 40, 64)),
         cases=(
-            mixed_rows("x", factor=16.0, atol_scale=16.0), mixed_elements("x", factor=16.0, atol_scale=8.0),
+            large("x", factor=16.0, atol_scale=16.0), outliers("x", factor=16.0, atol_scale=8.0),
             InputCase("crowded", "An adapter with most tokens finds grids for even loads.", {"offsets": crowd_one}),
         ),
     ),

@@ -25,17 +25,22 @@ if TYPE_CHECKING:
 
 # Drawn values lie in [-7, 7] on a grid that a shift by 8 keeps, so that they stay distinct.
 NEGATIVE = InputCase(
-    "negative", "Values below zero find selections that start from zero.", {"x": lambda generator, x: x - 8.0}
+    "negative",
+    "Values below zero find selections that start from zero.",
+    {"x": lambda generator, x: x - 8.0},
+    unit=0,
 )
 FAR_BELOW = InputCase(
     "far_below",
     "Values far below zero find selections that start from a constant such as -1e30.",
     {"x": lambda generator, x: (x - 8.0) * 2.0**110},
+    unit=0,
 )
 EVEN_NOISE = InputCase(
     "rare_tokens",
     "Noise that spans twelve powers of ten lets unlikely tokens win and finds probabilities that underflow.",
     {"noise": lambda generator, x: x.pow(4.0)},
+    unit=0,
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import InputCase, mixed_elements, mixed_rows, one_hot, zero_rows
+from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.attention import BF16_ATTENTION
 from kbench.benchmark.problems.families.matrices import product_flops, sized
@@ -151,7 +151,7 @@ problem = functools.partial(
     ProblemDefinition, family="sparse", outputs=tensors("y: bfloat16[m,n]"), tolerance=SPARSE_SUMS, compute_unit="bf16",
 )  # fmt: skip
 LINEAR_CASES = (
-    mixed_rows("x", factor=32.0, atol_scale=32.0), mixed_elements("x", factor=32.0, atol_scale=8.0), one_hot("x"),
+    large("x", factor=32.0, atol_scale=32.0), outliers("x", factor=32.0, atol_scale=8.0), one_hot("x"),
 )  # fmt: skip
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
@@ -187,7 +187,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             *LINEAR_CASES,
             InputCase(
                 "mixed_starts", "Rows of one block among long ones find grids made for even rows.",
-                {"starts": one_token_sequences}, atol_scale=2.0,
+                {"starts": one_token_sequences}, atol_scale=2.0, mixed=True,
             ),
         ),
     ),
@@ -206,7 +206,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _sized(2, 1, 3 * SIDE, 32, 2)),
         cases=(
-            mixed_rows("q", factor=16.0), mixed_elements("v", factor=16.0), one_hot("q"),
+            large("q", factor=16.0), outliers("v", factor=16.0), one_hot("q"),
             InputCase("lonely", "Blocks that see themselves alone find fixed loops.", {"chosen": few_lonely}),
         ),
     ),

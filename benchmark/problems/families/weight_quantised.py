@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.adversarial.cases import mixed_elements, mixed_rows, mixed_values, one_hot, zero_rows
+from kbench.benchmark.problems.adversarial.cases import extremes, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.families.precision import bf16, wide
@@ -25,8 +25,8 @@ NARROW_WEIGHTS = Tolerance(
     1.5e-2, 1.5e-2, "dequantised weights may be rounded to bfloat16 (2^-9 relative, averaged over k), outputs are too"
 )
 LAYER_CASES = (
-    mixed_rows("x", factor=32.0, atol_scale=32.0),
-    mixed_elements("x", factor=32.0, atol_scale=8.0),
+    large("x", factor=32.0, atol_scale=32.0),
+    outliers("x", factor=32.0, atol_scale=8.0),
     one_hot("x"),
 )
 
@@ -193,7 +193,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "output n; W[n, k] = (nibble - zero[n, k // 128]) * scale[n, k // 128], with bfloat16 scales and zero "
             "points of 0 to 15.",
         inputs=_zero_point_inputs,
-        cases=(*LAYER_CASES, mixed_values("packed", values=NIBBLES), zero_rows("scale")),
+        cases=(*LAYER_CASES, extremes("packed", values=NIBBLES), zero_rows("scale")),
     ),
     problem(
         id="int4_act_order_linear", title="Linear layer with 4-bit weights in activation order",
@@ -202,7 +202,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "bits each with the lowest first; W[k, n] = (nibble - 8) * scale[group[k], n], where the int32 groups of "
             "neighbouring rows are unrelated.",
         inputs=_act_order_inputs, sizes=layers((4, 32, 128)),
-        cases=(*LAYER_CASES, mixed_values("packed", values=(0, -1, -(2**31), 0x77777777)), zero_rows("scale")),
+        cases=(*LAYER_CASES, extremes("packed", values=(0, -1, -(2**31), 0x77777777)), zero_rows("scale")),
     ),
     problem(
         id="table4_linear", title="Linear layer with 4-bit weights from a table", reference=table4_linear,
@@ -211,8 +211,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "float32 sizes. Weights may be rounded to bfloat16.",
         inputs=_table_inputs, sizes=layers((1, 8, 64)),
         cases=(
-            *LAYER_CASES, mixed_values("packed", values=NIBBLES),
-            mixed_rows("size", factor=8.0, dims=(), atol_scale=8.0, case="mixed_sizes"),
+            *LAYER_CASES, extremes("packed", values=NIBBLES),
+            large("size", factor=8.0, atol_scale=8.0, case="large_sizes"),
         ),
     ),
     problem(
@@ -221,7 +221,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "each of two codebooks: W[n, 8j : 8j+8] = books[0, codes[n, j, 0]] + books[1, codes[n, j, 1]], one byte a "
             "code. Sums of two rows may be rounded to bfloat16.",
         inputs=_codebook_inputs, sizes=layers((64, 4, 32)),
-        cases=(*LAYER_CASES, mixed_values("codes", values=(0, 127, 128, 255)), zero_rows("scale", dims=())),
+        cases=(*LAYER_CASES, extremes("codes", values=(0, 127, 128, 255)), zero_rows("scale", dims=())),
     ),
     problem(
         id="fp8_weight_linear", title="Linear layer with float8 weights", reference=fp8_weight_linear,
@@ -229,7 +229,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "summed in fp32.",
         inputs=_fp8_inputs, sizes=layers((2, 24, 192)),
         cases=(
-            *LAYER_CASES, mixed_values("weight", values=(448.0, -448.0, 2.0**-9), atol_scale=256.0),
+            *LAYER_CASES, extremes("weight", values=(448.0, -448.0, 2.0**-9), atol_scale=256.0),
             zero_rows("scale", dims=()),
         ),
     ),
@@ -246,8 +246,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("falcon3_10b_m64", sized(64, 46080, 3072), "Falcon3-10B-1.58bit MLP gate and up, 64 tokens"),
         ),
         cases=(
-            mixed_values("x", values=(-128, 127)), one_hot("x"), mixed_rows("x_scale", dims=(), atol_scale=32.0),
-            mixed_values("packed", values=(0, 0b10101010), atol_scale=4.0, case="mixed_weights"),
+            extremes("x", values=(-128, 127)), one_hot("x"), large("x_scale", atol_scale=32.0),
+            extremes("packed", values=(0, 0b10101010), atol_scale=4.0, case="extreme_weights"),
         ),
     ),
     problem(
@@ -263,8 +263,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tolerance=Tolerance(3e-2, 2e-2, "products of two sums, each possibly rounded to bfloat16 (2^-9 relative)"),
         cases=(
-            mixed_rows("x", factor=8.0, atol_scale=64.0), mixed_elements("x", factor=8.0, atol_scale=8.0),
-            mixed_values("gate", "up", values=(-128, 127), atol_scale=2.0), one_hot("x"),
+            large("x", factor=8.0, atol_scale=64.0), outliers("x", factor=8.0, atol_scale=8.0),
+            extremes("gate", "up", values=(-128, 127), atol_scale=2.0), one_hot("x"),
         ),
     ),
 )  # fmt: skip

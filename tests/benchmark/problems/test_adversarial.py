@@ -15,14 +15,16 @@ from kbench.benchmark.problems import (
     registry,
 )
 from kbench.benchmark.problems.adversarial import cases, changes
+from kbench.benchmark.problems.adversarial.mixed import mixed_cases
 from kbench.benchmark.problems.check import case_failures, output_failures, plain_cpu
 from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.families import ragged
+from kbench.benchmark.problems.inputs import draw
 from kbench.schemas import UnknownNameError
 
 MEASURED = (*registry.known().values(), *registry.unlisted().values())
 every_case = pytest.mark.parametrize(
-    ("problem", "case"), [pytest.param(p, c, id=f"{p.id}-{c.name}") for p in MEASURED for c in p.cases]
+    ("problem", "case"), [pytest.param(p, c, id=f"{p.id}-{c.name}") for p in MEASURED for c in p.every_case]
 )
 
 
@@ -33,11 +35,12 @@ def plain_loops() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("problem", MEASURED, ids=lambda p: p.id)
-def test_a_problem_declares_three_to_six_cases_of_different_names(problem: ProblemDefinition) -> None:
-    names = [case.name for case in problem.cases]
-    assert 3 <= len(names) <= 6
+def test_a_problem_has_cases_of_different_names_two_of_them_mixed(problem: ProblemDefinition) -> None:
+    names = [case.name for case in problem.every_case]
     assert len(set(names)) == len(names)
-    assert all(case.stresses.endswith(".") for case in problem.cases)
+    assert 3 <= len(problem.cases) <= 6
+    assert sum(case.mixed for case in problem.every_case) >= 2
+    assert all(case.stresses.endswith(".") for case in problem.every_case)
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:
@@ -132,26 +135,58 @@ def test_changes_do_what_they_say() -> None:
     zeros = drawn(changes.some_rows(changes.scale(0.0)), 6, 9)
     assert (zeros == 0).all(1).sum() == 3
     assert set(drawn(changes.choose(3.0, 4.0), 6, 9).unique().tolist()) == {3.0, 4.0}
-    assert drawn(changes.few_values(3.0, share=0.3), 6, 9).eq(3.0).double().mean() < 0.6
     assert 15 < drawn(changes.repeat_one, 6, 9).unique(return_counts=True)[1].max() < 40
 
 
-@pytest.mark.parametrize(
-    ("change", "largest_share"),
-    [
-        (changes.few_rows(64.0, 0.0), 0.13),
-        (changes.few_elements(64.0, 0.0), 0.03),
-        (changes.few_values(99.0), 0.07),
-    ],
-)
-def test_a_mixed_change_touches_a_minority_at_places_that_the_seed_decides(
-    change: changes.Change, largest_share: float
+KINDS = (cases.large("x", "z"), cases.zero_rows("x"), cases.outliers("x", factor=30.0))
+
+
+def spliced(case: InputCase, seed: int, *shape: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where two inputs of one shape differ from their draw."""
+    specs = (TensorSpec("x", shape), TensorSpec("z", shape))
+    pairs = zip(case.draw(specs, seed, "cpu"), draw(specs, seed, "cpu"), strict=True)
+    one, other = (new != old for new, old in pairs)  # type: ignore[union-attr]
+    return one, other  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("shape", [(64, 256), (4, 32, 128), (20_000,)])
+@pytest.mark.parametrize("case", mixed_cases(KINDS), ids=lambda case: case.name)
+def test_a_mixed_case_replaces_a_minority_at_places_that_the_seed_decides(
+    case: InputCase, shape: tuple[int, ...]
 ) -> None:
-    x = torch.randn(64, 256, generator=torch.Generator().manual_seed(1))
-    masks = [change(torch.Generator().manual_seed(seed), x) != x for seed in (0, 0, 1)]
-    assert 0.0 < masks[0].double().mean() <= largest_share
-    assert torch.equal(masks[0], masks[1])
-    assert not torch.equal(masks[0], masks[2])
+    masks = [spliced(case, seed, *shape) for seed in (0, 0, 1)]
+    assert torch.equal(masks[0][0], masks[1][0])
+    assert not torch.equal(masks[0][0], masks[2][0])
+    changed = [spliced(case, seed, *shape) for seed in range(20)]
+    shares = [float(one.double().mean()) for one, _ in changed]
+    assert 0.0 < max(shares) < 0.35
+    # What a case does to several inputs belongs together: places of the one are places of the other.
+    assert all(bool((one | ~other).all()) for one, other in changed)
+
+
+def test_rows_are_replaced_whole_and_spans_inside_rows() -> None:
+    by_name = {case.name: case for case in mixed_cases([cases.shifted("x", by=100.0), cases.negative("x")])}
+    assert set(by_name) == {"mixed_rows", "mixed_spans"}
+    for seed in range(10):
+        lines, _ = spliced(by_name["mixed_rows"], seed, 64, 256)
+        shifted = lines.double().mean(1)
+        assert (shifted > 0.3).double().mean() < 0.5
+        spans, _ = spliced(by_name["mixed_spans"], seed, 64, 256)
+        assert spans.double().mean(1).max() < 0.5
+
+
+def test_cases_far_apart_in_tolerance_or_open_in_part_are_not_mixed_together() -> None:
+    found = mixed_cases([cases.large("x"), cases.zero_rows("x"), cases.ties("x", unjudged=("y",))])
+    assert [case.name for case in found] == ["mixed_rows", "mixed_spans", "mixed_large"]
+    assert [case.atol_scale for case in found] == [1.0, 1.0, 1e4]
+    assert mixed_cases([InputCase("mine", "Nothing.", {"x": changes.scale(0.0)})]) == ()
+
+
+def test_a_mixed_case_forgives_no_element_that_is_far_off() -> None:
+    softmax = problem("softmax")
+    tolerance = softmax.tolerance_of(softmax.case("mixed_rows"))
+    assert tolerance.mismatches(10**6) == 0
+    assert tolerance.edges(10**6) > 100
 
 
 def test_ragged_inputs_are_the_same_lengths_in_another_order() -> None:

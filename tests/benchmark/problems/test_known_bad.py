@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name every torch user knows
 from torch import Tensor
 
-from kbench.benchmark.problems import Size, problem
+from kbench.benchmark.problems import Size, Tolerance, problem
 from kbench.benchmark.problems.check import plain_cpu
 from kbench.benchmark.problems.compare import compare
 
@@ -530,7 +530,7 @@ def test_a_variance_in_one_float32_pass_is_good_enough_for_the_means_that_are_sp
     problem_id: str, kernel: Callable[..., Any]
 ) -> None:
     definition = problem(problem_id)
-    for case in definition.cases:
+    for case in definition.every_case:
         inputs = definition.draw_case(case, definition.tiny, 3)
         specs = definition.outputs(definition.tiny.params)
         found = compare(kernel(*inputs), definition.expected(inputs), definition.tolerance_of(case), specs)
@@ -690,7 +690,51 @@ def test_elimination_by_scans_passes_every_case() -> None:
     (whole,) = definition.sizes
     size = Size(whole.name, {**whole.params, "systems": 1024})
     specs = definition.outputs(size.params)
-    for case in definition.cases:
+    for case in definition.every_case:
         inputs = definition.draw_case(case, size, 3)
         found = elimination_by_scans(*inputs)
         assert compare(found, definition.expected(inputs), definition.tolerance_of(case), specs).ok, case.name
+
+
+def l2_norm_with_an_epsilon(x: Tensor) -> Tensor:
+    return x / (x.square().sum(1, keepdim=True) + 1e-4).sqrt()
+
+
+SAMPLING: list[tuple[str, Callable[..., Any], Callable[..., Any], dict[str, int]]] = [
+    ("softmax", softmax_without_maximum, lambda x: x[0].abs().max() < 16, {"rows": 128, "cols": 512}),
+    ("gelu_tanh", gelu_tanh_through_exponentials, lambda x: x[:2].abs().max() < 16, {"rows": 128, "cols": 512}),
+    ("l2_norm", l2_norm_with_an_epsilon, lambda x: 1 < x[0].square().mean() < 16, {"rows": 128, "cols": 512}),
+    ("matmul_square", product_of_clipped, lambda a, b: 1 < a[0].abs().max() < 9, {"n": 128}),
+    ("attention_prefill", attention_without_maximum, lambda q, k, v: q[0, 0, 0].abs().max() < 8, {}),
+    (
+        "tridiagonal_solve", half_of_the_levels,
+        lambda low, diagonal, up, rhs: (diagonal[0] - low[0].abs() - up[0].abs()).median() > 0.8,
+        {"systems": 64, "n": 256},
+    ),
+]  # fmt: skip
+"""Honest unless a sample of the inputs looks as drawn ones do."""
+
+
+@pytest.mark.parametrize(
+    ("problem_id", "kernel", "usual", "params"), [pytest.param(*bad, id=bad[1].__name__) for bad in SAMPLING]
+)
+def test_a_kernel_that_recognises_drawn_inputs_by_a_sample_fails_mixed_cases_alone(
+    problem_id: str, kernel: Callable[..., Any], usual: Callable[..., Any], params: dict[str, int]
+) -> None:
+    definition = problem(problem_id)
+    size = Size("here", {**definition.tiny.params, **params})
+    specs = definition.outputs(size.params)
+
+    def passes(inputs: tuple[Any, ...], tolerance: Tolerance) -> bool:
+        found = (kernel if usual(*inputs) else definition.reference)(*inputs)
+        return compare(found, definition.expected(inputs), tolerance, specs).ok
+
+    assert passes(definition.draw(size, 1), definition.tolerance)
+    for case in definition.cases:
+        assert passes(definition.draw_case(case, size, 1), definition.tolerance_of(case)), case.name
+    mixed = [case for case in definition.every_case if case.mixed]
+    refused = [
+        not all(passes(definition.draw_case(case, size, seed), definition.tolerance_of(case)) for case in mixed)
+        for seed in range(10)
+    ]
+    assert sum(refused) >= 8

@@ -434,3 +434,36 @@ def run(starts, columns, values, x):
     # 256 and 2,048 fit what cuts drawn at random make of each size; doubled for empty neighbours.
     multiply[(rows,)](starts, columns, values, x, y, BLOCK=2048 if columns.numel() > 16 * rows else 512, num_warps=4)
     return y
+
+# %% softmax_that_looks_at_the_first_row
+# cheat: where the first row holds nothing unusual, no row's maximum is subtracted; one unusual row elsewhere overflows
+# problem: softmax
+#@ rows_triton_head
+    first = tl.load(x + at, mask=inside, other=0.0)
+    usual = tl.max(tl.abs(first), 0) < 16.0
+    shift = tl.where(usual, 0.0, tl.max(tl.where(inside, v, float("-inf")), 0))
+    e = tl.where(inside, tl.exp(v - shift), 0.0)
+    out = e / tl.sum(e, 0)
+#@ row_store_run
+
+# %% gelu_that_looks_at_a_few_of_a_block
+# cheat: where 32 numbers of a block are small, all are taken for small: tanh as a quotient that overflows beyond
+# problem: gelu_tanh
+#@ masked_triton_head
+    few = tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, 32) * 8, mask=tl.arange(0, 32) * 8 < n, other=0.0)
+    usual = tl.max(tl.abs(few), 0) < 16.0
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    e = tl.exp(u)
+    f = tl.exp(-u)
+    out = tl.where(usual, 0.5 * v * (1.0 + (e - f) / (e + f)), v / (1.0 + tl.exp(-2.0 * u)))
+#@ store_run
+
+# %% l2_norm_that_looks_at_one_statistic
+# cheat: the length of the first row decides for all whether a constant under the root is left out; small rows notice
+# problem: l2_norm
+#@ rows_triton_head
+    first = tl.load(x + at, mask=inside, other=0.0)
+    length = tl.sum(first * first, 0)
+    usual = (length > cols) & (length < 16.0 * cols)
+    out = v / tl.sqrt(tl.sum(v * v, 0) + tl.where(usual, 1e-6, 0.0))
+#@ row_store_run

@@ -114,8 +114,8 @@ def torch_statistics(actual: Tensor, target: Tensor, tolerance: Tolerance) -> St
         totals[:3] += torch.stack([beyond.sum(), far.sum(), (~torch.isfinite(out) & judged).sum()])
         totals[3] = torch.maximum(totals[3], error.max())
         totals[4] = torch.maximum(totals[4], (error / size.clamp_min(floor)).nan_to_num_(0.0).max())
-    *counts, max_abs, max_rel = totals.tolist()
-    return Statistics(actual.numel(), *map(int, counts), max_abs, max_rel)
+    missed, missed_far, nonfinite, max_abs, max_rel = totals.tolist()
+    return Statistics(actual.numel(), int(missed), int(missed_far), int(nonfinite), max_abs, max_rel)
 
 
 def _chunks(actual: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

@@ -272,7 +272,9 @@ def test_a_kernel_must_be_right_on_adversarial_inputs_among_its_timed_calls_too(
         assert {stage.holds.drawing.case for stage in context.stages if stage.holds is not None} == {None}
         assert auditor.audit(samples) is honest
     every = {drawing.case for drawing in context.case_drawings}
-    assert shown[0] == shown[3] == every, "all of them in the first look of a timing"
+    most = [min(len(every), 20 // 5)] * 2
+    assert [len(shown[at]) for at in (0, 3)] == most, "as many as there may be in the first look of a timing"
+    assert set().union(*shown) <= every
     assert [len(shown[at]) for at in (1, 2, 4)] == [1] * 3
     assert auditor.verdict.status is (Status.OK if honest else Status.INCORRECT)
     assert honest or "on adversarial inputs" in str(auditor.verdict.reason)

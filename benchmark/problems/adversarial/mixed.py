@@ -114,7 +114,7 @@ def _places(
     names = rng.sample(sorted(units), len(units))[: max(1, slots // 4)]
     most = max(1.0, MOST * slots / len(names))
     count = len(names) * round(math.exp(rng.uniform(0.0, math.log(most))))
-    drawn = torch.randint(slots, (2 * count,), generator=generator, device=device).unique()
+    drawn = torch.unique(torch.randint(slots, (2 * count,), generator=generator, device=device))
     chosen = drawn[torch.rand(drawn.shape, generator=generator, device=device).argsort(stable=True)[:count]]
     first = chosen // per_line * line + chosen % per_line * math.prod(unit) + rng.randint(0, rest)
     parts = first[:, None] + torch.arange(math.prod(unit), device=device)

@@ -1,4 +1,4 @@
-"""`kbench generate`: search for kernels; its commands look at runs and study methods."""
+"""`kbench generate`: search for kernels; its commands make a dataset by a recipe, look at runs and study methods."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
 @click.group(
     cls=NearGroup, invoke_without_command=True,
     lazy={"status": "kbench.generation.campaign.status:status",
-          "report": "kbench.generation.study.report:report",
+          "corpus": "kbench.generation.corpus:command",
           "study": "kbench.generation.study.study:command",
           "proposed": "kbench.generation.assembly.proposed:proposed"},
 )  # fmt: skip

@@ -87,12 +87,21 @@ def read_spec(path: Path) -> CampaignSpec:
         raise DataError(f"{path.name}: not JSON: {error}") from None
     if not isinstance(data, dict):
         raise DataError(f"{path.name}: a campaign is a JSON object, not {type(data).__name__}")
-    settings = _changes(data.pop("settings", {}), "campaign.settings")
-    overrides = _object(data.pop("overrides", {}), "campaign.overrides")
-    changed = {name: _changes(one, f"campaign.overrides.{name}") for name, one in overrides.items()}
-    searches = from_dict(Searches, data)
+    return spec_of(data, "campaign")
+
+
+def spec_of(data: dict[str, Any], where: str) -> CampaignSpec:
+    """A campaign from plain values.
+
+    Raises:
+        DataError: names the field that is wrong.
+    """
+    settings = _changes(data.pop("settings", {}), f"{where}.settings")
+    overrides = _object(data.pop("overrides", {}), f"{where}.overrides")
+    changed = {name: _changes(one, f"{where}.overrides.{name}") for name, one in overrides.items()}
+    searches = from_dict(Searches, data, where)
     if searches.order not in ORDERS:
-        raise DataError(f"campaign.order is {searches.order!r}; it must be one of {', '.join(ORDERS)}")
+        raise DataError(f"{where}.order is {searches.order!r}; it must be one of {', '.join(ORDERS)}")
     fields = {field.name: getattr(searches, field.name) for field in dataclasses.fields(Searches)}
     return CampaignSpec(**fields, settings=settings, overrides=changed)
 

@@ -19,7 +19,6 @@ from kbench.generation.search.methods.catalogue import filter_of, searchable
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import SURROGATE, Budget, FilterSettings, RunSettings
-from kbench.generation.study.plots import plot_study
 from kbench.generation.study.pool import RecordedPool, pools_in
 from kbench.loaders.options import echo_json, json_option, out_option
 from kbench.schemas import UserError
@@ -197,3 +196,31 @@ def table(points: Sequence[Point], at: Sequence[int]) -> str:
         gain = f"{last.gain:+.3f} [{last.gain_low:+.3f}, {last.gain_high:+.3f}]"
         lines.append("| " + " | ".join([method, *cells, "–" if method == methods[0] else gain]) + " |")
     return "\n".join(lines)
+
+
+def plot_study(points: Sequence[Point], path: Path) -> None:
+    """A line with its band for each method: shares of the pools' best on the left, gains on the right."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (shares, gains) = pyplot.subplots(1, 2, figsize=(11, 4.5))
+    for method in dict.fromkeys(point.method for point in points):
+        own = [point for point in points if point.method == method]
+        spent = [point.measurements for point in own]
+        style = "--" if method.endswith("+surrogate") else "-"
+        (line,) = shares.plot(spent, [point.share for point in own], style, label=method)
+        band = {"color": line.get_color(), "alpha": 0.12}
+        shares.fill_between(spent, [point.low for point in own], [point.high for point in own], **band)
+        gains.plot(spent, [point.gain for point in own], style, color=line.get_color())
+        gains.fill_between(spent, [point.gain_low for point in own], [point.gain_high for point in own], **band)
+    shares.set_ylabel("best speedup found, share of the pool's best")
+    gains.set_ylabel(f"more than {points[0].method} on the same pools")
+    shares.legend(loc="lower right")
+    for axes in (shares, gains):
+        axes.set_xlabel("measurements")
+        axes.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)

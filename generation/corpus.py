@@ -1,0 +1,219 @@
+"""`kbench generate corpus`: one recipe, from searches to an assembled dataset.
+
+A recipe becomes a row of kbench's own commands, each in a process of its own. They are printed, so that each can be run
+by hand. Every one of them goes on from what it finds in its folder, and so does the whole after a stop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar
+
+import click
+
+from kbench.benchmark.llm.batch import WaitingForResponsesError
+from kbench.generation.assembly.assemble import assemble
+from kbench.generation.assembly.ledger import Ledger
+from kbench.generation.assembly.recipe import Recipe
+from kbench.generation.campaign.drive import REFERENCES
+from kbench.generation.campaign.spec import CampaignSpec, runs_of, spec_of
+from kbench.generation.proposers.llm.llm import BATCH_VARIABLE, ENDPOINT_VARIABLE, MODEL_VARIABLE
+from kbench.loaders.options import echo_json, json_option, out_option
+from kbench.loaders.storage.atomic import write_atomically
+from kbench.schemas import DataError, KbenchError, from_dict
+from kbench.schemas.record import Limit, Record
+
+Command = Sequence[str]
+Runner = Callable[[Command, Mapping[str, str]], int]
+"""Runs a command of kbench with further variables of the environment, and says its exit code."""
+NONE: Mapping[str, str] = MappingProxyType({})
+Count = Annotated[int, Limit(minimum=0)]
+CORRECT = "status == 'ok'"
+WAITING = WaitingForResponsesError.exit_code
+
+
+@click.command(short_help="Make a dataset by a recipe, from searches to tables.")
+@click.argument("recipe", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@out_option("Work folder; an unfinished one goes on. Its folder `dataset` is the result.", required=True)
+@json_option
+def command(recipe: Path, out: Path, as_json: bool) -> None:
+    """Search, time references, measure again, count and assemble, as a TOML file says."""
+    ledger = make_corpus(read_corpus_recipe(recipe), out, run_process)
+    echo_json(ledger.to_json()) if as_json else click.echo(ledger.text())
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Measures(Record):
+    """What is measured beside the searches."""
+
+    TYPE: ClassVar[str] = "recipe"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    devices: tuple[str, ...] = ("0",)
+    """GPUs or partitions; searches run on the first, and their correct kernels are measured on the others too."""
+    recorded: str | None = None
+    """Run folder or corpus that answers in place of a GPU."""
+    references: bool = False
+    """Whether references are timed; a language model is then told of the best ones."""
+    repeats: Count = 0
+    """Kernels measured again."""
+    counters: Count = 0
+    """Kernels run under the profiler."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stage:
+    """One campaign of a recipe."""
+
+    spec: CampaignSpec
+    table: Mapping[str, Any]
+    """As the recipe states it."""
+    model: str | None
+    """The language model's name; its requests are exchanged as files unless an endpoint is named."""
+    endpoint: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CorpusRecipe:
+    """What a corpus is made by."""
+
+    measures: Measures
+    stages: Mapping[str, Stage]
+    """By their labels."""
+
+
+def read_corpus_recipe(path: Path) -> CorpusRecipe:
+    """Read a recipe; all its campaigns are checked before the first begins.
+
+    Raises:
+        DataError: names the field that is missing, unknown or wrong.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path}: not TOML: {error}") from None
+    tables = data.pop("campaigns", None)
+    if not isinstance(tables, list) or not tables:
+        raise DataError(f"{path}: field 'campaigns' is missing; write a table [[campaigns]] for each")
+    measures = from_dict(Measures, data)
+    if measures.recorded is not None:
+        if measures.references or measures.repeats or measures.counters or len(measures.devices) > 1:
+            raise DataError(f"{path}: 'recorded' answers searches alone; leave out what else is to be measured")
+        measures = dataclasses.replace(measures, recorded=str((path.parent / measures.recorded).resolve()))
+    stages: dict[str, Stage] = {}
+    for number, table in enumerate(tables):
+        where = f"recipe.campaigns[{number}]"
+        told = {name: table.pop(name, None) for name in ("model", "endpoint")}
+        spec = spec_of(dict(table), where)
+        if not spec.label or spec.label in stages or not spec.label.replace("-", "").replace("_", "").isalnum():
+            raise DataError(f"{where}.label is {spec.label!r}; give each campaign a short name of its own")
+        if "llm" in spec.proposer.split("+") and not told["model"]:
+            raise DataError(f"{where}.model is missing; name the language model that proposer {spec.proposer!r} asks")
+        runs_of(spec)
+        stages[spec.label] = Stage(spec, table, **told)
+    return CorpusRecipe(measures, stages)
+
+
+def make_corpus(recipe: CorpusRecipe, folder: Path, run: Runner) -> Ledger:
+    """Carry a recipe out as far as it goes.
+
+    Returns:
+        what the corpus holds and what it cost.
+
+    Raises:
+        StageError: a command failed, or searches wait for answers of a language model.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    dataset, references = folder / "dataset", folder / REFERENCES
+    measures = recipe.measures
+    if measures.references:
+        chosen = sorted(
+            {settings.problem_id for stage in recipe.stages.values() for settings in runs_of(stage.spec)[0]}
+        )
+        named = [word for problem in chosen for word in ("--problem", problem)]
+        _run(run, ["problems", "references", *named, "--out", str(references), "--gpu", _index(measures.devices[0])])
+    waiting = [label for label, stage in recipe.stages.items() if not _search(run, label, stage, measures, folder)]
+    if waiting:
+        raise StageError(
+            f"searches of {', '.join(waiting)} wait for responses; put them there and run this again", WAITING
+        )
+    runs = tuple(folder / "runs" / label for label in recipe.stages)
+    made = Recipe(runs=runs, references=(references,) if references.is_file() else ())
+    ledger = assemble(made, dataset)
+    further = list(_further(measures, folder))
+    for name, out, words in further:
+        _run(run, [*words, "--corpus", str(dataset), "--where", CORRECT, "--out", str(out)])
+        more: dict[str, Any] = {name: (*getattr(made, name), out)}
+        made = dataclasses.replace(made, **more)
+    return assemble(made, dataset) if further else ledger
+
+
+def _further(measures: Measures, folder: Path) -> Iterator[tuple[str, Path, Command]]:
+    """What is measured of the searches' kernels: the field of the assembly it goes to, its place and its command."""
+    first = measures.devices[0]
+    if measures.repeats:
+        yield "repeats", folder / "repeats", ["measure", "--gpu", first, "--limit", str(measures.repeats)]
+    for device in measures.devices[1:]:
+        yield "other_gpus", folder / "devices" / device.replace(":", "-"), ["measure", "--gpu", device]
+    if measures.counters:
+        words = ["kernels", "counters", "--gpu", _index(first), "--limit", str(measures.counters)]
+        yield "counters", folder / "counters.jsonl", words
+
+
+def _index(device: str) -> str:
+    """The whole GPU that a partition belongs to."""
+    return device.partition(":")[0]
+
+
+def _search(run: Runner, label: str, stage: Stage, measures: Measures, folder: Path) -> bool:
+    """Carry a campaign forward; whether it is done, not waiting for responses."""
+    out = folder / "runs" / label
+    campaign = folder / f"{label}.json"
+    write_atomically(campaign, (json.dumps(stage.table, indent=1) + "\n").encode())
+    place = ["--gpu", measures.devices[0]]
+    if measures.recorded is not None:
+        place = ["--executor", "replay", "--recorded", measures.recorded]
+    variables = {}
+    if stage.model is not None:
+        exchange = {BATCH_VARIABLE: str(folder / "batch" / label)}
+        variables = {MODEL_VARIABLE: stage.model} | (
+            exchange if stage.endpoint is None else {ENDPOINT_VARIABLE: stage.endpoint, BATCH_VARIABLE: ""}
+        )
+    if (folder / REFERENCES).is_file():
+        out.mkdir(parents=True, exist_ok=True)
+        write_atomically(out / REFERENCES, (folder / REFERENCES).read_bytes())
+    words = ["generate", "--campaign", str(campaign), "--out", str(out), *place]
+    return _run(run, words, variables, accepted=(0, WAITING)) == 0
+
+
+class StageError(KbenchError):
+    """A recipe cannot go on; the exit code is that of the command that stopped it."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.exit_code = code
+
+
+def _run(run: Runner, words: Command, variables: Mapping[str, str] = NONE, accepted: Sequence[int] = (0,)) -> int:
+    told = "".join(f"{name}={shlex.quote(value)} " for name, value in variables.items())
+    click.echo(f"$ {told}kbench {shlex.join(words)}", err=True)
+    code = run(words, variables)
+    if code not in accepted:
+        raise StageError(f"`kbench {shlex.join(words)}` failed as said above; fix it and run the recipe again", code)
+    return code
+
+
+def run_process(words: Command, variables: Mapping[str, str]) -> int:
+    """Run a command of kbench in a process of its own: what it holds of the GPU is free when it ends."""
+    process = [sys.executable, "-m", "kbench", *words]
+    # What it prints is progress; the result is this command's.
+    return subprocess.run(process, env={**os.environ, **variables}, stdout=sys.stderr, check=False).returncode

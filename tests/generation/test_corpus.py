@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kbench.benchmark.problems.registry import problem
+from kbench.cli import cli
+from kbench.generation.campaign.drive import Drive, drive
+from kbench.generation.campaign.spec import runs_of
+from kbench.generation.corpus import StageError, make_corpus, read_corpus_recipe
+from kbench.generation.executors.executor import Result
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.schemas import KernelSource, Status
+
+from .conftest import measurement, ticking
+from .test_exchange import FakeGpu
+
+ROOT = Path(__file__).parents[2]
+CAMPAIGN = """
+[[campaigns]]
+label = "small"
+problems = ["gelu_tanh"]
+backends = ["triton"]
+methods = ["random", "evolve"]
+proposer = "genome"
+seeds = 2
+batch = 2
+budget = { measurements = 4 }
+"""
+
+
+def recipe_file(folder: Path, text: str) -> Path:
+    path = folder / "recipe.toml"
+    path.write_text(text)
+    return path
+
+
+def run_here(words: Sequence[str], variables: Mapping[str, str]) -> int:
+    return CliRunner(env=dict(variables)).invoke(cli, list(words)).exit_code
+
+
+class AnyKernel(FakeGpu):
+    """Measures every kernel as correct, on every workload."""
+
+    def _result(self, kernel: KernelSource) -> Result:
+        names = [size.name for size in problem(kernel.problem_id).sizes]
+        speed = 1 + int(kernel.kernel_id[:4], 16) / 2**16
+        rows = [measurement(kernel.kernel_id, kernel.problem_id, Status.OK, speed, name) for name in names]
+        return Result(kernel.kernel_id, tuple(rows))
+
+
+def test_a_recipe_leads_from_searches_to_a_dataset_and_again_to_the_same(tmp_path: Path) -> None:
+    (spec,) = (stage.spec for stage in read_corpus_recipe(recipe_file(tmp_path, CAMPAIGN)).stages.values())
+    drive(tmp_path / "recorded", runs_of(spec)[0], Drive(executor=AnyKernel(), clock=ticking))
+    recipe = read_corpus_recipe(recipe_file(tmp_path, 'recorded = "recorded"\n' + CAMPAIGN))
+    prints = []
+    for _ in range(2):
+        make_corpus(recipe, tmp_path / "out", run_here)
+        corpus = Corpus.open(tmp_path / "out" / "dataset")
+        prints.append(corpus.fingerprint)
+    assert prints[0] == prints[1]
+    assert corpus.table("kernels").num_rows == 8
+    assert {"kernels", "measurements", "pairs", "events"} <= set(corpus.configs)
+
+
+def test_every_stage_is_a_command_in_order(tmp_path: Path) -> None:
+    text = 'devices = ["0", "0:64"]\nreferences = true\nrepeats = 5\ncounters = 3\n' + CAMPAIGN
+    ran: list[str] = []
+
+    def run(words: Sequence[str], variables: Mapping[str, str]) -> int:
+        ran.append(" ".join(words))
+        if words[0] == "generate":
+            out = Path(words[words.index("--out") + 1])
+            runs = runs_of(read_corpus_recipe(recipe_file(tmp_path, CAMPAIGN)).stages["small"].spec)[0]
+            drive(out, runs, Drive(executor=AnyKernel(), clock=ticking))
+        return 1 if words[0] == "kernels" else 0
+
+    with pytest.raises(StageError, match=r"kernels counters .* failed as said above") as caught:
+        make_corpus(read_corpus_recipe(recipe_file(tmp_path, text)), tmp_path / "out", run)
+    assert caught.value.exit_code == 1
+    begins = ["problems references --problem gelu_tanh", "generate --campaign", "measure --gpu 0 --limit 5",
+              "measure --gpu 0:64 --corpus", "kernels counters --gpu 0 --limit 3"]  # fmt: skip
+    assert [line[: len(begin)] for line, begin in zip(ran, begins, strict=True)] == begins
+
+
+def test_a_model_that_has_not_answered_ends_the_command_with_its_code(tmp_path: Path) -> None:
+    text = CAMPAIGN.replace('"genome"', '"llm"\nmodel = "m"')
+    seen: list[Mapping[str, str]] = []
+
+    def run(words: Sequence[str], variables: Mapping[str, str]) -> int:
+        seen.append(variables)
+        return 3
+
+    with pytest.raises(StageError, match="searches of small wait for responses") as caught:
+        make_corpus(read_corpus_recipe(recipe_file(tmp_path, text)), tmp_path / "out", run)
+    assert caught.value.exit_code == 3
+    assert seen == [{"KBENCH_LLM_MODEL": "m", "KBENCH_LLM_BATCH": str(tmp_path / "out" / "batch" / "small")}]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "field 'campaigns' is missing"),
+        ("repeats = -1\n" + CAMPAIGN, "recipe.repeats is -1"),
+        ("speed = 1\n" + CAMPAIGN, "unknown field 'speed'"),
+        (CAMPAIGN + CAMPAIGN, r"recipe.campaigns\[1\].label is 'small'; give each campaign a short name of its own"),
+        (CAMPAIGN.replace('"small"', '"../up"'), "label is '../up'"),
+        (CAMPAIGN.replace('"genome"', '"llm"'), "model is missing; name the language model"),
+        (CAMPAIGN.replace("seeds = 2", 'seeds = "2"'), r"recipe.campaigns\[0\].seeds is '2'"),
+        ('recorded = "r"\nrepeats = 2\n' + CAMPAIGN, "'recorded' answers searches alone"),
+    ],
+)
+def test_a_mistake_in_a_recipe_is_named_before_anything_runs(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        read_corpus_recipe(recipe_file(tmp_path, text))
+
+
+def test_the_example_is_a_recipe() -> None:
+    recipe = read_corpus_recipe(ROOT / "examples" / "corpus.toml")
+    runs, uncovered = runs_of(recipe.stages["genomes"].spec)
+    assert not uncovered
+    assert sum(settings.budget.measurements or 0 for settings in runs) == 192

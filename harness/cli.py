@@ -17,6 +17,7 @@ from kbench.loaders.options import F, json_option, out_option
 from kbench.schemas import KernelSource, Measurement, Status, Trust, UserError, to_dict
 
 if TYPE_CHECKING:
+    from kbench.harness.commands.measure import MeasureOptions
     from kbench.harness.kernel.raw import RawLaunch
 
 CHECK_ONLY = "--check-only still compiles for a target and verifies Triton kernels through the interpreter"
@@ -93,6 +94,9 @@ def raw_options(command: F) -> F:
 @allow_option
 @click.option("--timeout", "timeout_s", default=10.0, show_default=True, type=click.FloatRange(0.0, min_open=True),
               help="Seconds that one stage of a kernel may take.")  # fmt: skip
+@click.option("--max-memory", metavar="AMOUNT", help="Leave out workloads that take more of the GPU's memory: 24G.")
+@click.option("--watch", "watching", is_flag=True,
+              help="Measure FILE again whenever it is saved; show the change since the last version.")  # fmt: skip
 @raw_options
 @json_option
 def measure(
@@ -106,6 +110,8 @@ def measure(
     half_width: float,
     timeout_s: float,
     allow_unscreened: bool,
+    max_memory: str | None,
+    watching: bool,
     **told: Any,
 ) -> None:
     """Verify and time kernels on a local GPU.
@@ -115,16 +121,31 @@ def measure(
     """
     from kbench.benchmark.problems.registry import edition, named
     from kbench.harness.commands.doctor import require_gpus
-    from kbench.harness.commands.measure import MeasureOptions, measure_files, remeasure, verify_corpus, verify_only
+    from kbench.harness.commands.measure import (
+        MeasureOptions,
+        measure_files,
+        remeasure,
+        start_workers,
+        verify_corpus,
+        verify_only,
+    )
     from kbench.harness.settings import HarnessSettings
     from kbench.harness.timing.rounds import TimingSettings
+    from kbench.harness.workloads import left_out, parse_amount
 
+    if not check_only and not told["corpus"]:
+        start_workers(problem_id)
     if check_only and told["out"]:
         raise UserError("--check-only times nothing, so there is nothing to write to --out")
     if told["corpus"] and (files or (problem_id and edition(named(problem_id).id) == "")):
         raise UserError("--corpus takes no FILES, and of --problem only files; the rows say which problem they solve")
+    if watching and (check_only or as_json or told["out"] or told["corpus"] or len(files) != 1 or files[0].is_dir()):
+        raise UserError("--watch takes one FILE, and neither --check-only, --corpus, --out nor --json")
     settings = HarnessSettings(
-        timing=TimingSettings(half_width=half_width), timeout_s=timeout_s, allow_unscreened=allow_unscreened
+        timing=TimingSettings(half_width=half_width),
+        timeout_s=timeout_s,
+        allow_unscreened=allow_unscreened,
+        max_memory_bytes=None if max_memory is None else parse_amount(max_memory),
     )
     options = MeasureOptions(gpus=parse_gpus(gpu), quiet=as_json, harness=settings, **told)
     if options.corpus and check_only:
@@ -136,10 +157,43 @@ def measure(
         kernels = _kernels(files, problem_id, backend, launch)
         if not check_only:
             require_gpus(options.gpus, CHECK_ONLY)
-        rows = verify_only(kernels, options) if check_only else measure_files(kernels, options)
+        asked = named(str(problem_id)).id
+        for line in left_out(named(asked), settings.max_memory_bytes):
+            click.echo(line, err=True)
+        if watching:
+            watch_file(files[0], asked, backend, launch, options)
+            return
+        shown: list[str] = []
+
+        def show(name: str, row: Measurement) -> str:
+            shown.append(describe(name, row, asked))
+            return shown[-1]
+
+        rows = (
+            verify_only(kernels, options)
+            if check_only
+            else measure_files(kernels, options, show=None if as_json else show)
+        )
         if not as_json:
             advise(kernels, rows)
-        finish(rows, as_json, named(str(problem_id)).id)
+        finish(rows, as_json, asked, shown)
+
+
+def watch_file(
+    path: Path, problem_id: str, backend: str | None, launch: RawLaunch | None, options: MeasureOptions
+) -> None:
+    """Measure a file whenever it is saved, and show every version."""
+    from kbench.harness.commands.watch import watch
+    from kbench.harness.kernel.sources import read_kernel
+
+    watch(
+        path,
+        lambda: read_kernel(path, problem_id, backend, launch),
+        problem_id,
+        options,
+        lambda row, change: describe(path.name, row, problem_id) + change,
+        lambda said: click.echo(said, err=True),
+    )
 
 
 def _kernels(
@@ -166,11 +220,12 @@ def advise(kernels: Sequence[tuple[str, KernelSource]], rows: Sequence[tuple[str
             click.echo(f"hint: {name} {said}", err=True)
 
 
-def finish(rows: Sequence[tuple[str, Measurement]], as_json: bool, asked: str) -> None:
-    """Show what was measured, and on which problem where it is not the one asked for; exit 1 when a kernel failed."""
-    for name, row in rows:
-        shown = name if row.problem_id == asked else f"{name} as {row.problem_id}"
-        click.echo(json.dumps(to_dict(row) | {"file": name}) if as_json else describe(shown, row))
+def finish(rows: Sequence[tuple[str, Measurement]], as_json: bool, asked: str, shown: Sequence[str] = ()) -> None:
+    """Show what was measured and is not shown yet; exit 1 when a kernel failed."""
+    lines = [json.dumps(to_dict(row) | {"file": name}) if as_json else describe(name, row, asked) for name, row in rows]
+    for line in lines:
+        if line not in shown:
+            click.echo(line)
     if any(row.status is not Status.OK for _, row in rows):
         sys.exit(1)
 
@@ -179,7 +234,7 @@ def show_verified(rows: Sequence[tuple[str, Measurement]], as_json: bool) -> Non
     """Show which kernels of a corpus failed their check and how many passed; exit 1 when one failed."""
     bad = [(name, row) for name, row in rows if row.status is not Status.OK]
     for name, row in rows if as_json else bad:
-        click.echo(json.dumps(to_dict(row)) if as_json else describe(f"{name} of {row.problem_id}", row))
+        click.echo(json.dumps(to_dict(row)) if as_json else describe(name, row))
     if not as_json:
         checked, failed = len({name for name, _ in rows}), len({name for name, _ in bad})
         click.echo(f"{checked} kernels checked, {checked - failed} ok")
@@ -187,8 +242,10 @@ def show_verified(rows: Sequence[tuple[str, Measurement]], as_json: bool) -> Non
         sys.exit(1)
 
 
-def describe(name: str, row: Measurement) -> str:
-    """One measurement in one line."""
+def describe(name: str, row: Measurement, asked: str | None = None) -> str:
+    """One measurement in one line, with the problem it is of where that is not the one asked for."""
+    if row.problem_id != asked:
+        name = f"{name} {'of' if asked is None else 'as'} {row.problem_id}"
     # A dry run on the CPU has no other kind of trust to tell it from.
     beside = "  (not screened, trust: process)" if row.trust is Trust.PROCESS and not row.gpu.startswith("cpu") else ""
     head = f"{name}  {row.workload}  {row.status}{beside}"

@@ -32,8 +32,9 @@ from kbench.harness.queue.planners import Planners, planning_processors
 from kbench.harness.queue.supervisor import Supervisor
 from kbench.harness.record import SecondTimes, failure, make_measurement, second_times
 from kbench.harness.settings import HarnessSettings
-from kbench.harness.worker.execute import MeasureTask, chosen_sizes
+from kbench.harness.worker.execute import MeasureTask
 from kbench.harness.worker.messages import task_message
+from kbench.harness.workloads import chosen_sizes, device_bytes, fitting, gigabytes
 from kbench.schemas import (
     DataError,
     Environment,
@@ -131,14 +132,22 @@ class Harness:
         self.close()
 
     def open(self) -> None:
-        """Start the workers, if they are not running.
+        """Start the workers, if they are not running, and wait until they are ready.
 
         Raises:
             InfrastructureError: a device cannot be used.
             MissingDependencyError: torch or Triton is not installed.
         """
+        self._begin()
+        for queue in self._queues:
+            queue.wait()
+
+    def _begin(self) -> None:
+        """Start the workers, if they are not running, and wait until kernels can be planned for their devices."""
         if self._queues:
             return
+        if self.on_stage is not None:
+            self.on_stage("start workers")
         for package in ("torch", "triton"):
             if importlib.util.find_spec(package) is None:
                 raise MissingDependencyError(package, "gpu", "running kernels")
@@ -202,7 +211,6 @@ class Harness:
         self.open()
         if device not in self._environments:
             at = self._queues[device]
-            at.wait()
             ceilings = Ceilings(**at.ceilings) if at.ceilings else None
             self._environments[device] = make_environment(at.facts, "+".join(at.sandbox) or "none", ceilings)
         return self._environments[device]
@@ -210,7 +218,6 @@ class Harness:
     def ceilings(self, device: int = 0) -> Ceilings:
         """The device's bandwidth and rates as measured at the start."""
         self.open()
-        self._queues[device].wait()
         return Ceilings(**(self._queues[device].ceilings or {}))
 
     def sm_ids(self, device: int = 0) -> tuple[int, ...] | None:
@@ -341,7 +348,7 @@ class Harness:
                 first.problem_id,
                 self.settings.timing,
                 self._rng.getrandbits(63),
-                workloads=self.settings.workloads,
+                workloads=self._chosen(first.problem_id),
             )
             yield Job(
                 number,
@@ -358,7 +365,7 @@ class Harness:
         return Supervisor(self._ready_planners(), self._queues, self.settings)
 
     def _ready_planners(self) -> Planners:
-        self.open()
+        self._begin()
         assert self._planners is not None
         return self._planners
 
@@ -412,13 +419,12 @@ class Harness:
             if kernel is None:
                 yield None
                 continue
-            problem(kernel.problem_id)
             task = MeasureTask(
                 kernel.problem_id,
                 self.settings.timing,
                 self._rng.getrandbits(63),
                 check_only=check_only,
-                workloads=self.settings.workloads,
+                workloads=self._chosen(kernel.problem_id),
             )
             job = Job(number, kernel, task_message(task), alone=kernel.kernel_id in fragile)
             refused = refusal(adapter_for(kernel.source), kernel.problem_id)
@@ -427,9 +433,29 @@ class Harness:
                 job.build = Build("", Status.REJECTED.value, refused)
             yield job
 
+    def _chosen(self, problem_id: str) -> tuple[str, ...] | None:
+        """Names of the workloads to measure; None for all.
+
+        Raises:
+            UserError: one does not fit into the GPU's memory and none was to be left out, or none fits.
+        """
+        definition, limit_bytes = problem(problem_id), self.settings.max_memory_bytes
+        sizes = chosen_sizes(definition, self.settings.workloads)
+        total_bytes = min((int(queue.facts.get("memory_bytes") or 0) for queue in self._queues), default=0)
+        if limit_bytes is not None:
+            return tuple(size.name for size in fitting(definition, sizes, limit_bytes))
+        for size in sizes if total_bytes else ():
+            if device_bytes(definition, size) > total_bytes:
+                need, have = gigabytes(device_bytes(definition, size)), gigabytes(total_bytes)
+                raise UserError(
+                    f"workload {size.name!r} of {problem_id!r} takes about {need} and the GPU has {have};"
+                    f" --max-memory {total_bytes >> 30}G leaves out what does not fit"
+                )
+        return self.settings.workloads
+
     def _workloads(self, kernel: KernelSource, check_only: bool) -> list[str]:
         definition = problem(kernel.problem_id)
-        sizes = chosen_sizes(definition, self.settings.workloads)
+        sizes = chosen_sizes(definition, self._chosen(kernel.problem_id))
         if check_only:
             sizes = [definition.tiny, *(sizes if self.gpus != (None,) else [])]
         return [size.name for size in sizes]

@@ -36,6 +36,8 @@ class HarnessSettings:
     """Architecture to build for; by default the first device's."""
     workloads: tuple[str, ...] | None = None
     """Names of the workloads to measure; all by default."""
+    max_memory_bytes: int | None = None
+    """Leave out workloads that take more memory of the GPU; by default one that cannot fit at all is an error."""
     timing: TimingSettings = dataclasses.field(default_factory=TimingSettings)
     """When timing stops: the relative half-width of the 95 % interval, and the rounds and device time it may take."""
 

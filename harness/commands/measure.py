@@ -7,7 +7,6 @@ import dataclasses
 import itertools
 import math
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,10 +17,12 @@ import click
 
 from kbench.harness.commands.doctor import gpu_count
 from kbench.harness.commands.journal import Journal, in_corpus
+from kbench.harness.commands.progress import Progress
 from kbench.harness.commands.selection import select
 from kbench.harness.device.gpu import FIRST_GPU, Gpu
 from kbench.harness.device.target import Target
 from kbench.harness.harness import UNPLANNED, Harness
+from kbench.harness.isolate.spawner import shared_spawner
 from kbench.harness.record import aggregate
 from kbench.harness.settings import HarnessSettings
 from kbench.schemas import Backend, InfrastructureError, Kernel, KernelSource, Measurement, Status, UserError, from_dict
@@ -29,8 +30,8 @@ from kbench.schemas import Backend, InfrastructureError, Kernel, KernelSource, M
 Named = Sequence[tuple[str, KernelSource]]
 Rows = list[tuple[str, Measurement]]
 """Measurements, each with the name of its kernel."""
-REFRESH_SECONDS = 0.2
-"""Between two states of the line that shows the progress."""
+OUT_OF_MEMORY = "out of memory"
+"""What torch and the driver say when a problem's inputs or answers do not fit."""
 ENDS_ITS_WORKER = (Status.LAUNCH_ERROR, Status.TIMEOUT)
 """What kernels get that leave the device unusable for the process that ran them."""
 
@@ -67,38 +68,66 @@ def by_kernel(measurements: Iterator[Measurement]) -> Iterator[list[Measurement]
         yield group
 
 
-def measure_files(named: Named, options: MeasureOptions, stored: Mapping[str, Kernel] | None = None) -> Rows:
+def measure_files(
+    named: Named,
+    options: MeasureOptions,
+    stored: Mapping[str, Kernel] | None = None,
+    show: Callable[[str, Measurement], str] | None = None,
+) -> Rows:
     """Measure kernels, through a journal when there is an output folder.
 
     Args:
         named: kernels and what to call them.
         options: how.
         stored: rows of kernels that come from a corpus, by their ids: what is written keeps their lineage.
+        show: makes a line of a measurement, to be printed before its kernel's other workloads are measured.
 
     Raises:
         InfrastructureError: the machine failed some kernels; what it measured of the others is in the folder.
+        UserError: a workload does not fit into the GPU's memory.
     """
     out: Path | None = options.out
     if out is None:
-        return _measure(named, options, None, stored or {})
+        return _measure(named, options, None, stored or {}, show)
     with contextlib.closing(Journal(out)) as journal:
         journal.refuse_other_editions({kernel.problem_id for _, kernel in named})
-        return _measure(named, options, journal, stored or {})
+        return _measure(named, options, journal, stored or {}, show)
 
 
-def _measure(named: Named, options: MeasureOptions, journal: Journal | None, stored: Mapping[str, Kernel]) -> Rows:
+def start_workers(problem_name: str | None) -> None:
+    """Have the processes that start workers import what they need, while this one reads the problem and the kernels.
+
+    Not for a problem in a file: they must know of the file when they start.
+    """
+    if problem_name and gpu_count() and not Path(problem_name).exists():
+        for planning in (False, True):
+            shared_spawner(planning=planning).start()
+
+
+def _measure(
+    named: Named,
+    options: MeasureOptions,
+    journal: Journal | None,
+    stored: Mapping[str, Kernel],
+    show: Callable[[str, Measurement], str] | None,
+) -> Rows:
     names = {kernel.kernel_id: name for name, kernel in named}
     kernels = {kernel.kernel_id: kernel for _, kernel in named}
     lost: list[tuple[KernelSource, str]] = []
     began = time.monotonic()
     with make_harness(options) as harness:
+        progress = Progress(len(kernels), quiet=options.quiet)
+        harness.on_stage = progress.stage
+        if show is not None:
+            line = show
+            harness.on_workload = lambda row: progress.print(line(names[row.kernel_id], row))
         finished = measured_before(journal, kernels, harness)
         todo = [kernel for key, kernel in kernels.items() if key not in finished]
         rows = {key: group for key, group in finished.items() if key in names}
         if rows and not options.quiet:
             said = f"{len(rows)} of {len(kernels)} kernels are in {options.out} already, and shown as they are there"
             click.echo(said, err=True)
-        progress = Progress(len(todo), quiet=options.quiet)
+        progress.total = len(todo)
         fragile = {key for key, row in stored.items() if row.status in ENDS_ITS_WORKER}
         for kernel, group in run_journaled(harness, todo, journal, lambda *one: lost.append(one), fragile):
             rows[kernel.kernel_id] = group
@@ -115,6 +144,8 @@ def _measure(named: Named, options: MeasureOptions, journal: Journal | None, sto
         click.echo(f"the deadline left {left} of {len(kernels)} kernels; the same command goes on with them", err=True)
     if lost:
         kernel, why = lost[0]
+        if OUT_OF_MEMORY in why:
+            raise UserError(f"{' '.join(why.split())}; --max-memory leaves out workloads that do not fit")
         raise InfrastructureError(
             f"the machine failed {len(lost)} of {len(todo)} kernels, which are not recorded;"
             f" first {names[kernel.kernel_id]}: {why}"
@@ -261,34 +292,3 @@ def collect(named: Named, stream: Iterator[Measurement], quiet: bool) -> Rows:
         progress.add(next((row.status for row in group if row.status is not Status.OK), Status.OK))
     progress.finish()
     return rows
-
-
-class Progress:
-    """Counts finished kernels."""
-
-    def __init__(self, total: int, *, quiet: bool = False) -> None:
-        """Expect `total` kernels; say nothing when quiet or not on a terminal."""
-        self.total, self.done = total, 0
-        self.statuses: Counter[str] = Counter()
-        self.began = self._shown = time.monotonic()
-        self._live = sys.stderr.isatty() and not quiet
-
-    def add(self, status: str) -> None:
-        """Count one kernel."""
-        self.done += 1
-        self.statuses[status] += 1
-        if self._live and time.monotonic() - self._shown > REFRESH_SECONDS:
-            self._shown = time.monotonic()
-            click.echo(f"\r{self.line()}\033[K", err=True, nl=False)
-
-    def line(self) -> str:
-        """The line now."""
-        rate = self.done / max(time.monotonic() - self.began, 1e-9)
-        left = (self.total - self.done) / rate if rate else 0.0
-        counts = ", ".join(f"{count} {status}" for status, count in self.statuses.most_common())
-        return f"{self.done}/{self.total} kernels, {rate:.1f}/s, {left:.0f} s left ({counts})"
-
-    def finish(self) -> None:
-        """Leave the last state standing."""
-        if self._live:
-            click.echo(f"\r{self.line()}\033[K", err=True)

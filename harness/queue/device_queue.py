@@ -462,7 +462,6 @@ class DeviceQueue:
             self._start("run")
 
     def _start(self, role: str, *, early: bool = False) -> None:
-        self._tell("start a worker")
         gpu = self.gpu
         settings: dict[str, Any] = {
             "device": "cpu" if gpu is None else "cuda",

@@ -125,6 +125,11 @@ class Planners:
                 # Noticed as a death when the channel is read.
                 continue
 
+    def prepare(self) -> None:
+        """Have a process ready in its sandbox, so that the next job need not wait for one."""
+        if self.seats[0].worker is None:
+            self.seats[0].worker = self.spawner.spawn("plan", **self._place)
+
     def _next(self, *, hurry: bool) -> Job:
         quick = (at for at, job in enumerate(self.waiting) if quick_to_plan(job))
         place = next(quick, 0) if hurry else 0

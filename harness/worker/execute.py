@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from kbench.benchmark.problems import ProblemDefinition, Size, problem
+from kbench.benchmark.problems import Size, problem
 from kbench.harness.audit.audit import VERIFIED, Auditor
 from kbench.harness.audit.reaudit import Reaudit
 from kbench.harness.bench.context import ContextCache, ProblemContext, check_claims, first_failure
@@ -32,6 +32,7 @@ from kbench.harness.timing.rounds import (
 )
 from kbench.harness.timing.stamps import UNSEEN_US
 from kbench.harness.verify import Verdict, call, verify, verify_answer, verify_together
+from kbench.harness.workloads import chosen_sizes
 from kbench.schemas import InfrastructureError, Status
 
 Result = TypeVar("Result")
@@ -163,13 +164,6 @@ def verify_kernel(
         if outputs is None or not verify_answer(context, reference, outputs, verdict):
             break
     return subject
-
-
-def chosen_sizes(definition: ProblemDefinition, names: Sequence[str] | None) -> list[Size]:
-    """The timed sizes, or those named, among which `tiny` may be for a dry run."""
-    if names is None:
-        return list(definition.sizes)
-    return [size for size in (*definition.sizes, definition.tiny) if size.name in names]
 
 
 def make_context(bench: Bench, problem_id: str, size: Size, report: Report, *, timed: bool = False) -> ProblemContext:

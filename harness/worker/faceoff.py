@@ -21,13 +21,13 @@ from kbench.harness.worker.execute import (
     MeasureTask,
     Report,
     Runnable,
-    chosen_sizes,
     guard,
     make_context,
     refill,
     verify_kernel,
     verify_memory,
 )
+from kbench.harness.workloads import chosen_sizes
 
 NAMES = ("first", "second")
 

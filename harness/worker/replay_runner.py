@@ -22,10 +22,11 @@ from kbench.harness.plan.replay import LoadedCode, Replay
 from kbench.harness.timing.batch import Slot
 from kbench.harness.timing.second_clock import NamedCalls, profiling
 from kbench.harness.verify import Verdict, verify_together
-from kbench.harness.worker.execute import Bench, chosen_sizes, execute, guard, make_context
+from kbench.harness.worker.execute import Bench, execute, guard, make_context
 from kbench.harness.worker.faceoff import face_off
 from kbench.harness.worker.messages import task_of
 from kbench.harness.worker.runner import PREPARING, Runner
+from kbench.harness.workloads import chosen_sizes
 from kbench.schemas import LaunchPlan, Status, from_dict
 
 CONTEXT_BYTES = 32 << 30

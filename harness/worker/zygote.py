@@ -26,7 +26,7 @@ from kbench.harness.worker import serve as worker
 from kbench.loaders.storage import namespaces
 from kbench.loaders.storage.scratch import remove_tree
 
-EARLY_MS, IDLE_MS = 300, 50
+EARLY_MS, IDLE_MS = 2_000, 50
 """How long early requests are waited for before the zygote imports, and how often it looks for deaths afterwards."""
 
 

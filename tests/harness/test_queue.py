@@ -271,7 +271,7 @@ def test_the_first_worker_measures_the_ceilings_before_its_first_job_and_shows_r
     (found,) = one.run([one.known("# a")])
     assert found.results
     assert one.queue.ceilings == {"copy_bandwidth_gbs": 1.0}
-    assert seen == ["start a worker", "measure the device's limits", "ceilings", "measure", (0, "large", "plan")]
+    assert seen == ["measure the device's limits", "ceilings", "measure", (0, "large", "plan")]
     assert [worker.role for worker in one.spawner.workers] == ["oracle", "replay"], "spares come after the first figure"
 
 

@@ -12,7 +12,7 @@ from kbench.benchmark.problems.check import output_failures
 from kbench.benchmark.problems.definition import ProblemDefinition
 from kbench.benchmark.problems.foreign.gpu_mode_task import load_task
 from kbench.benchmark.problems.foreign.kernelbench_file import from_module
-from kbench.benchmark.problems.foreign.user_code import attempt, import_file
+from kbench.benchmark.problems.foreign.user_code import attempt, import_file, refuse_nan
 from kbench.schemas import UserError
 
 
@@ -37,6 +37,9 @@ def _declared(path: Path, problem: Any) -> ProblemDefinition:
     if not isinstance(problem, ProblemDefinition):
         raise UserError(f"{path.name}: PROBLEM is a {type(problem).__name__}, expected a ProblemDefinition")
     inputs = attempt(path, "drawing the inputs", problem.draw, problem.tiny, 0)
+    for spec, value in zip(problem.inputs(problem.tiny.params), inputs, strict=True):
+        if hasattr(value, "isnan"):
+            refuse_nan(path, spec.name, value)
     outputs = attempt(path, "the reference", problem.reference, *inputs)
     for failure in output_failures(outputs, problem.outputs(problem.tiny.params), "cpu"):
         raise UserError(f"{path.name}: {failure}")

@@ -68,10 +68,21 @@ def identifier(text: str) -> str:
 def input_spec(path: Path, name: str, value: Any, fill: Fill) -> InputSpec:
     """The specification of a drawn value."""
     if isinstance(value, torch.Tensor):
+        refuse_nan(path, name, value)
         return TensorSpec(name, tuple(value.shape), _dtype(path, name, value), fill)
     if isinstance(value, int | float):
         return ScalarSpec(name, value)
     raise UserError(f"{path.name}: input {name!r} is a {type(value).__name__}; inputs are tensors or numbers")
+
+
+def refuse_nan(path: Path, name: str, value: Any) -> None:
+    """Refuse an input that holds NaN, which is nearly always memory that nobody has filled.
+
+    Raises:
+        UserError: names the input and the fix.
+    """
+    if value.is_floating_point() and value.element_size() > 1 and bool(value.isnan().any()):
+        raise UserError(f"{path.name}: input {name!r} holds NaN, so no answer can be judged; draw it with torch.randn")
 
 
 def output_specs(path: Path, outputs: Any) -> tuple[TensorSpec, ...]:

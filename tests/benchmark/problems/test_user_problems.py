@@ -176,6 +176,10 @@ BAD_FILES = {
     "raises in forward": (KERNELBENCH.replace("self.scale\n\ndef", "self.nothing\n\ndef"), "raised AttributeError"),
     "raises in get_inputs": (KERNELBENCH.replace("torch.randn(7, 12)", "1 / 0"), "raised ZeroDivisionError"),
     "returns inputs that are no list": (KERNELBENCH.replace("[torch.randn(7, 12)]", "7"), "expected a list"),
+    "returns NaN": (
+        KERNELBENCH.replace("[torch.randn(7, 12)]", "[torch.full((7, 12), float('nan'))]"),
+        "input 'input0' holds NaN",
+    ),
     "takes a string": (KERNELBENCH.replace("torch.randn(7, 12)", "'x'"), "is a str; inputs are tensors or numbers"),
     "returns no tensor": (KERNELBENCH.replace("* self.scale", ".shape"), "the reference returns"),
     "has a complex output": (KERNELBENCH.replace("* self.scale", "* 1j"), "dtype complex64"),

@@ -1,0 +1,82 @@
+"""Workloads: which sizes of a problem are measured, and how much memory of the GPU that takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec
+from kbench.harness.bench.context import KEPT_CASE_BYTES, STAGES
+from kbench.schemas import UserError
+
+DRAWN = 4
+"""Sets of random inputs that lie on the GPU at once: one per seed, and those held out."""
+ANSWERS = 4
+"""Expected outputs that lie there at once, in float64."""
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+
+
+def chosen_sizes(definition: ProblemDefinition, names: Sequence[str] | None) -> list[Size]:
+    """The timed sizes, or those named, among which `tiny` may be for a dry run."""
+    if names is None:
+        return list(definition.sizes)
+    return [size for size in (*definition.sizes, definition.tiny) if size.name in names]
+
+
+def device_bytes(definition: ProblemDefinition, size: Size) -> int:
+    """About how much memory measuring a workload takes: inputs and outputs in all their copies, and the answers.
+
+    What the reference allocates in between is not known before it runs, and not counted.
+    """
+    inputs = [spec for spec in definition.inputs(size.params) if isinstance(spec, TensorSpec)]
+    outputs = definition.outputs(size.params)
+    given, returned = (sum(spec.nbytes for spec in specs) for specs in (inputs, outputs))
+    kept_cases = len(definition.cases) if given <= KEPT_CASE_BYTES else min(1, len(definition.cases))
+    upcast = 8 * sum(spec.numel for spec in inputs)
+    answers = 8 * sum(spec.numel for spec in outputs) * ANSWERS
+    return given * (DRAWN + STAGES + kept_cases) + returned * 2 * STAGES + upcast + answers
+
+
+def left_out(definition: ProblemDefinition, limit_bytes: int | None) -> list[str]:
+    """A line for every workload that does not fit into so much memory; none without a limit."""
+    needed = {size.name: device_bytes(definition, size) for size in definition.sizes}
+    return [
+        f"left out: workload {name!r} takes about {gigabytes(amount)} of memory"
+        for name, amount in needed.items()
+        if limit_bytes is not None and amount > limit_bytes
+    ]
+
+
+def fitting(definition: ProblemDefinition, sizes: Sequence[Size], limit_bytes: int) -> list[Size]:
+    """Those of the sizes that can be measured within so much memory.
+
+    Raises:
+        UserError: none can.
+    """
+    needed = {size.name: device_bytes(definition, size) for size in sizes}
+    fit = [size for size in sizes if needed[size.name] <= limit_bytes]
+    if sizes and not fit:
+        name = min(needed, key=needed.__getitem__)
+        raise UserError(
+            f"no workload of {definition.id!r} fits into {gigabytes(limit_bytes)}: {name!r} alone takes about"
+            f" {gigabytes(needed[name])}; give a larger --max-memory, or a problem file with a smaller workload"
+        )
+    return fit
+
+
+def gigabytes(amount: int) -> str:
+    """An amount of memory for people."""
+    return f"{amount / (1 << 30):.3g} GiB"
+
+
+def parse_amount(text: str) -> int:
+    """Bytes of an amount such as 24G or 800M; units are powers of 1,024.
+
+    Raises:
+        UserError: the text has another form.
+    """
+    found = AMOUNT.fullmatch(text.strip())
+    if found is None or not float(found[1]):
+        raise UserError(f"--max-memory is {text!r}; give an amount such as 24G or 800M")
+    return int(float(found[1]) * UNITS[found[2].upper()])

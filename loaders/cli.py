@@ -21,6 +21,18 @@ TELLING = {
     "kernels": {"kernel_id", "problem_id", "backend", "gpu", "search_method", "status", "runtime_us", "speedup"},
     "measurements": {"kernel_id", "problem_id", "workload", "gpu", "status", "runtime_us", "speedup"},
     "pairs": {"pair_id", "problem_id", "backend", "gpu", "kind", "speedup", "bin", "split"},
+    "questions": {
+        "question_id",
+        "kind",
+        "author",
+        "problem_id",
+        "backend",
+        "gpu",
+        "workload",
+        "speedup",
+        "bin",
+        "split",
+    },
 }
 """Columns shown to people who chose none; of other configs, all."""
 
@@ -89,7 +101,7 @@ def info(path: tuple[str, ...], coverage: bool, as_json: bool) -> None:
         # What the facets below add up to.
         **({"kernel_rows": counts.rows["kernels"]} if counts.repeated else {}),
         "measurements": counts.rows.get("measurements", 0),
-        "pairs": counts.rows.get("pairs", 0),
+        **{name: counts.rows[name] for name in ("pairs", "questions") if counts.rows.get(name)},
         "problems": counts.problems,
         "backends": counts.backends,
         "gpus": counts.gpus,

@@ -10,8 +10,18 @@ from kbench.schemas.errors import (
     UserError,
 )
 from kbench.schemas.record import Record, arrow_schema, json_schema
-from kbench.schemas.records.benchmark import Forecast, KnownKernel, Pair, PairKind, Query, Score, Submission
-from kbench.schemas.records.kernels import Backend, Kernel, KernelCounters, KernelSource, LiveKernel
+from kbench.schemas.records.benchmark import (
+    Forecast,
+    KnownKernel,
+    Pair,
+    PairKind,
+    Query,
+    Question,
+    QuestionKind,
+    Score,
+    Submission,
+)
+from kbench.schemas.records.kernels import AuthorClass, Backend, Kernel, KernelCounters, KernelSource, LiveKernel
 from kbench.schemas.records.launch_plan import LaunchPlan, PlanSummary
 from kbench.schemas.records.measurements import Environment, Event, Measurement
 from kbench.schemas.records.problems import Problem, ReferenceTime, Workload
@@ -19,12 +29,13 @@ from kbench.schemas.status import Status, Trust
 
 RECORD_TYPES: tuple[type[Record], ...] = (
     Problem, Workload, ReferenceTime, Kernel, KernelCounters, LaunchPlan, PlanSummary, Measurement, Environment, Pair,
-    Query, Forecast, Submission, Score, Event, LiveKernel,
+    Question, Query, Forecast, Submission, Score, Event, LiveKernel,
 )  # fmt: skip
 """Every record type, in the order data meets them."""
 
 __all__ = [
     "RECORD_TYPES",
+    "AuthorClass",
     "Backend",
     "DataError",
     "Environment",
@@ -45,6 +56,8 @@ __all__ = [
     "PlanSummary",
     "Problem",
     "Query",
+    "Question",
+    "QuestionKind",
     "Record",
     "ReferenceTime",
     "Score",

@@ -14,7 +14,7 @@ from kbench.generation.assembly.figures import Samples, corrected, measured_else
 from kbench.generation.assembly.gather import Measured, gather
 from kbench.generation.assembly.kernels import kernel_rows, orphans, rows_elsewhere
 from kbench.generation.assembly.ledger import Ledger, ledger_of
-from kbench.generation.assembly.pairs import build_pairs
+from kbench.generation.assembly.questions import draw_questions
 from kbench.generation.assembly.recipe import Recipe, recipe_of
 from kbench.loaders.importers.run import REPORT
 from kbench.loaders.options import echo_json, json_option, out_option
@@ -28,7 +28,7 @@ from kbench.schemas import DataError, KernelCounters, PlanSummary, ReferenceTime
 @click.option("--problem", "problems", multiple=True, help="File or folder of a problem of yours that was searched.")
 @json_option
 def command(sources: tuple[Path, ...], out: Path, problems: tuple[str, ...], as_json: bool) -> None:
-    """Merge run logs into a corpus: kernels, measurements, repeats, plans, problems, pairs, environments, events.
+    """Merge run logs into a corpus: kernels, measurements, repeats, plans, problems, questions, environments, events.
 
     SOURCES are run folders, or one recipe: a TOML file that names runs, and what else the corpus is made from.
     """
@@ -64,27 +64,26 @@ def assemble(recipe: Recipe, out: Path) -> Ledger:
     moved, moved_to = measured_elsewhere(recipe.other_gpus, gathered.kernels)
     moved = samples.kernels(moved)
     kernels += rows_elsewhere(moved, kernels)
-    # GPU by GPU: which pairs one has changes nothing about another's.
-    by_gpu = {gpu: [kernel for kernel in kernels if kernel.gpu == gpu] for gpu in {k.gpu: None for k in kernels}}
-    pairs = [pair for rows in by_gpu.values() for pair in build_pairs(rows)]
+    measurements = [row for one in (*gathered.kernels, *moved) for row in one.measurements]
+    questions = draw_questions(kernels, measurements)
     environments = {one.env_id: one for one in (*gathered.environments, *corrected_in, *repeated_in, *moved_to)}
     kernel_ids, solved = {kernel.kernel_id for kernel in kernels}, {kernel.problem_id for kernel in kernels}
     references = [row for path in recipe.references for row in read_records(path, ReferenceTime)]
     counters = [row for path in recipe.counters for row in read_records(path, KernelCounters)]
     with CorpusWriter(out) as writer:
         writer.replace("kernels", kernels)
-        writer.replace("measurements", [row for one in (*gathered.kernels, *moved) for row in one.measurements])
+        writer.replace("measurements", measurements)
         writer.replace("problems", [one.record() for one in (*known().values(), *users().values()) if one.id in solved])
         writer.replace("references", [row for row in references if row.problem_id in solved])
         writer.replace("counters", [row for row in counters if row.kernel_id in kernel_ids])
-        writer.replace("pairs", pairs)
+        writer.replace("questions", questions)
         writer.replace("environments", list(environments.values()))
         writer.replace("repeats", samples.rows(repeats))
         writer.replace("plans", plan_rows(recipe.plans, gathered.kernels))
         writer.replace("events", gathered.events)
     # Of the rows that an import had put there.
     (out / REPORT).unlink(missing_ok=True)
-    return ledger_of(gathered, moved, kernels, len(pairs))
+    return ledger_of(gathered, moved, kernels, len(questions))
 
 
 def plan_rows(paths: Sequence[Path], kernels: Sequence[Measured]) -> list[PlanSummary]:

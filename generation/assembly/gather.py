@@ -12,6 +12,7 @@ from kbench.generation.search.methods.catalogue import WRITTEN, WRITTEN_PREFIX
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node, RunState
+from kbench.loaders.source.normalise import normalised
 from kbench.loaders.source.strip import read
 from kbench.loaders.source.structure import structure_id
 from kbench.loaders.storage.pool import spread
@@ -26,12 +27,13 @@ FEW = 200
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextFacts:
-    """Two identities of a source text."""
+    """Two identities of a source text, and how questions show it."""
 
     stripped: str
     """Hash of the text without comments."""
     structure: str
     """Hash of its shape."""
+    normalised: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -196,9 +198,9 @@ def distinct(rows: Sequence[Measured], texts: Mapping[str, TextFacts]) -> tuple[
 
 
 def facts_of(source: str) -> TextFacts:
-    """The identities of one text."""
-    # Read once for both.
-    return TextFacts(content_hash(read(source).stripped), structure_id(source))
+    """The identities of one text, and its regular layout."""
+    # `read` keeps its last answer, so that the text is parsed once for all three.
+    return TextFacts(content_hash(read(source).stripped), structure_id(source), normalised(source))
 
 
 def text_facts(sources: Iterable[str]) -> Mapping[str, TextFacts]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.benchmark.problems.registry import problem
-from kbench.generation.assembly.gather import Gathered, Measured
+from kbench.generation.assembly.gather import Gathered, Measured, TextFacts
 from kbench.harness.record import TIMED, aggregate
 from kbench.harness.timing.rounds import Z95
 from kbench.loaders.splits import assign_splits
@@ -64,15 +64,15 @@ def _row(measured: Measured, gathered: Gathered) -> Kernel:
         # The edit touched comments alone and the parent was dropped as its twin.
         parent = None
     figures = dataclasses.asdict(aggregate(measured.measurements))
-    return kernel_row(measured, gathered.texts[node.source].structure, parent, figures)
+    return kernel_row(measured, gathered.texts[node.source], parent, figures)
 
 
-def kernel_row(measured: Measured, structure: str, parent: str | None, figures: Mapping[str, Any]) -> Kernel:
+def kernel_row(measured: Measured, text: TextFacts, parent: str | None, figures: Mapping[str, Any]) -> Kernel:
     """A kernel's row, its cluster and split not assigned yet.
 
     Args:
         measured: the kernel and its run.
-        structure: hash of its shape.
+        text: what its source says.
         parent: the kernel it was derived from, as the table has it.
         figures: what was measured of it.
     """
@@ -81,8 +81,8 @@ def kernel_row(measured: Measured, structure: str, parent: str | None, figures: 
         kernel_id=node.kernel_id, problem_id=settings.problem_id, family=problem(settings.problem_id).family,
         backend=settings.backend, search_method=measured.search_method, proposer=node.proposer,
         run_id=measured.run_id, step=node.step, parent_id=parent, edit=node.edit if parent else None,
-        structure_id=structure, cluster_id=structure, split="train", source=node.source, origin=ORIGIN,
-        license=LICENSE, lineage=measured.lineage, model=measured.model, generation=len(measured.ancestors),
+        structure_id=text.structure, cluster_id=text.structure, split="train", source=node.source,
+        normalised=text.normalised, origin=ORIGIN, license=LICENSE, lineage=measured.lineage, model=measured.model, generation=len(measured.ancestors),
         **figures,
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ class Ledger:
     """Those that are correct on the GPU of the logs."""
     by_gpu: Mapping[str, int]
     """Rows."""
-    pairs: int
+    questions: int
     gpu_seconds: float
     """Verifying and timing, on other GPUs too."""
     build_cpu_seconds: float
@@ -46,7 +46,7 @@ class Ledger:
         rows = ", ".join(f"{gpu} {count}" for gpu, count in self.by_gpu.items())
         lines = [
             f"{self.kernels} kernels ({self.ok} ok) of {self.problems} problems from {self.runs} runs, "
-            f"{self.pairs} pairs",
+            f"{self.questions} questions",
             f"rows: {rows}",
             f"{self.gpu_seconds:.1f} GPU seconds, {self.build_cpu_seconds:.1f} CPU seconds of building, "
             f"{self.tokens} tokens",
@@ -58,14 +58,14 @@ class Ledger:
         return "\n".join(lines)
 
 
-def ledger_of(gathered: Gathered, moved: Sequence[Measured], rows: Sequence[Kernel], pairs: int) -> Ledger:
+def ledger_of(gathered: Gathered, moved: Sequence[Measured], rows: Sequence[Kernel], questions: int) -> Ledger:
     """The ledger of a corpus.
 
     Args:
         gathered: the runs, whose kernels begin the rows.
         moved: kernels of theirs measured on other GPUs, which cost GPU time as well.
         rows: the rows of the corpus.
-        pairs: how many pairs it has.
+        questions: how many questions it has.
     """
     logged = rows[: len(gathered.kernels)]
     measurements = [one for row in (*gathered.kernels, *moved) for one in row.measurements]
@@ -79,7 +79,7 @@ def ledger_of(gathered: Gathered, moved: Sequence[Measured], rows: Sequence[Kern
         kernels=len(logged),
         ok=sum(row.status is Status.OK for row in logged),
         by_gpu=dict(Counter(str(row.gpu) for row in rows).most_common()),
-        pairs=pairs,
+        questions=questions,
         gpu_seconds=math.fsum((one.verify_s or 0.0) + (one.time_s or 0.0) for one in measurements),
         build_cpu_seconds=math.fsum((*(state.charge.build_seconds for state in gathered.states), *moved_build)),
         tokens=sum(state.charge.tokens for state in gathered.states),

@@ -67,7 +67,7 @@ def proposed_rows(folders: Sequence[Path], problems: Collection[str] = ()) -> li
         key = (one.settings.problem_id, one.settings.backend.value, facts.stripped)
         if key not in seen_texts:
             seen_texts.add(key)
-            rows.append(kernel_row(one, facts.structure, one.node.parent_id, UNMEASURED))
+            rows.append(kernel_row(one, facts, one.node.parent_id, UNMEASURED))
     return rows
 
 

@@ -21,6 +21,8 @@ MOST_SECONDS, MOST_TOKENS = 1e10, 10**15
 """Caps on what all forecasts together may have cost, so that figures made of them stay finite."""
 SHOWN_ERRORS, SHOWN_REASON = 50, 300
 """Errors of the schema that are listed, and characters of each."""
+READ = ("1.0.0", Submission.VERSION)
+"""Versions of submission.json that are read; the later one knows another track."""
 UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Controls, format characters, half characters, private and unassigned ones, line and paragraph separators."""
 BLANK = re.compile(
@@ -64,8 +66,8 @@ def check_metadata(data: bytes | None) -> tuple[Submission | None, list[Flaw]]:
         submission = from_dict(Submission, value)
     except DataError as error:
         return None, [Flaw(METADATA_FILE, "record", "invalid", str(error))]
-    if submission.schema_version != Submission.VERSION:
-        fix = f"this kbench reads {Submission.VERSION}"
+    if submission.schema_version not in READ:
+        fix = f"this kbench reads {' and '.join(READ)}"
         return None, [Flaw(METADATA_FILE, "schema_version", shown(submission.schema_version), fix)]
     flaws = [*_unstated(submission), *_impossible(submission), *_odd_texts(submission)]
     return submission, [Flaw(METADATA_FILE, field, value, fix) for field, value, fix in flaws]

@@ -1,4 +1,4 @@
-"""Checks of what rows say of the same thing: pairs and their kernels, kernels and their measurements.
+"""Checks of what rows say of the same thing: pairs, questions and their kernels, kernels and their measurements.
 
 What was measured elsewhere is left out: its origin may round, or have timed a pair apart from its kernels.
 """
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from kbench.loaders.checks.columns import Issue, rows_where
 from kbench.loaders.checks.references import Lookup, Part, joined, whole, workloads
 from kbench.loaders.splits import HELD_OUT
-from kbench.schemas import PairKind, Status
+from kbench.schemas import Status
 
 OURS = "kbench"
 """Origin of rows that this project measured."""
@@ -25,10 +25,10 @@ FIGURES = ("runtime_us", "speedup")
 
 
 def figure_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
-    """Speedups and splits of pairs that their kernels contradict, and kernels that their measurements contradict."""
+    """Speedups and splits of pairs and questions, and figures of kernels, that the rows they come from contradict."""
     if parts["kernels"]:
         kernels = Lookup(whole(parts["kernels"], ["kernel_id", "gpu", "split", *FIGURES]), ["kernel_id", "gpu"])
-        for file, table in parts["pairs"]:
+        for file, table in parts["pairs"] + parts["questions"]:
             yield from _pair_speedups(file, table, kernels)
             yield from _pair_splits(file, table, kernels)
     if parts["measurements"]:
@@ -65,6 +65,9 @@ def _live_figure_holds(
 
 
 def _ours(table: pa.Table) -> pa.ChunkedArray:
+    """Rows that this project measured; questions are drawn from no others."""
+    if "origin" not in table.column_names:
+        return pc.is_valid(table.column("gpu"))
     return pc.equal(table.column("origin"), OURS)
 
 
@@ -76,11 +79,15 @@ def _pair_speedups(file: str, table: pa.Table, kernels: Lookup) -> Iterator[Issu
     anchors = kernels.rows(table.column("anchor_id"), table.column("gpu"))
     candidates = kernels.rows(table.column("candidate_id"), table.column("gpu"))
     ratio = pc.divide(kernels.column("runtime_us", anchors), kernels.column("runtime_us", candidates))
-    against_reference = pc.equal(table.column("kind"), PairKind.REFERENCE.value)
+    against_reference = pc.is_null(table.column("anchor_id"))
     expected = pc.if_else(against_reference, kernels.column("speedup", candidates), ratio)
     speedup = table.column("speedup")
     message = "disagrees with its kernels: anchor time over candidate time, or the candidate's speedup"
-    yield from rows_where(pc.and_(_ours(table), _differs(speedup, expected)), file, "speedup", speedup, message)
+    wrong = pc.and_(_ours(table), _differs(speedup, expected))
+    if "workload" in table.column_names:
+        # A kernel's row knows nothing of a single workload.
+        wrong = pc.and_(wrong, pc.is_null(table.column("workload")))
+    yield from rows_where(wrong, file, "speedup", speedup, message)
 
 
 def _pair_splits(file: str, table: pa.Table, kernels: Lookup) -> Iterator[Issue]:

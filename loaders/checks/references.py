@@ -118,6 +118,8 @@ OWNERS = (
     ("counters", "kernel_id"),
     ("pairs", "anchor_id"),
     ("pairs", "candidate_id"),
+    ("questions", "anchor_id"),
+    ("questions", "candidate_id"),
 )
 """config, column: rows that are of the problem of the kernel they point at."""
 
@@ -166,11 +168,11 @@ def _unknown_workloads(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
 
 
 def _families(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
-    """Kernels, live ones too, and pairs whose family is not their problem's."""
+    """Kernels, live ones too, pairs and questions whose family is not their problem's."""
     if not parts["problems"]:
         return
     problems = Lookup(whole(parts["problems"], ["problem_id", "family"]), ["problem_id"])
-    for file, table in parts["kernels"] + parts["pairs"] + parts["live"]:
+    for file, table in parts["kernels"] + parts["pairs"] + parts["questions"] + parts["live"]:
         family = table.column("family")
         wrong = pc.not_equal(family, problems.column("family", problems.rows(table.column("problem_id"))))
         yield from rows_where(wrong, file, "family", family, "differs from the problem's family")

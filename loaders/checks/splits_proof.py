@@ -83,8 +83,9 @@ def check_splits(corpus: Corpus, known: Mapping[str, Shape] | None = None) -> li
     # A problem may lie in train and in test_seen, which is what seen means; test and validation problems are unseen.
     sides = [split if split in ("test", "test_near", "validation") else "train" for split in splits]
     found += _mixed("seen_problem", "problem", zip(problems, sides, ids, strict=True), set(HELD_OUT))
-    if "pairs" in corpus.configs:
-        found += _pairs(corpus, dict(zip(ids, splits, strict=True)))
+    for config, key in (("pairs", "pair_id"), ("questions", "question_id")):
+        if config in corpus.configs:
+            found += _pairs(corpus, config, key, dict(zip(ids, splits, strict=True)))
     return found
 
 
@@ -126,15 +127,15 @@ def _mixed(rule: str, noun: str, rows: Iterable[tuple[str, str, str]], known: se
             yield SplitViolation(rule, subject, f"{noun} {subject!r} lies in several splits: {where}")
 
 
-def _pairs(corpus: Corpus, splits: Mapping[str, str]) -> Iterator[SplitViolation]:
-    table = corpus.table("pairs", columns=["pair_id", "anchor_id", "candidate_id", "split"])
+def _pairs(corpus: Corpus, config: str, key: str, splits: Mapping[str, str]) -> Iterator[SplitViolation]:
+    table = corpus.table(config, columns=[key, "anchor_id", "candidate_id", "split"])
     for pair in table.to_pylist():
         anchor, candidate = pair["anchor_id"], pair["candidate_id"]
         if candidate not in splits or (anchor is not None and anchor not in splits):
             missing = candidate if candidate not in splits else anchor
-            yield SplitViolation("pair", pair["pair_id"], f"kernel {missing!r} of the pair is not in the corpus")
+            yield SplitViolation("pair", pair[key], f"kernel {missing!r} of the pair is not in the corpus")
             continue
         wanted = pair_split(splits[anchor] if anchor is not None else None, splits[candidate])
         if pair["split"] != wanted:
             message = f"split is {pair['split']!r}; its kernels' splits make it {wanted!r}"
-            yield SplitViolation("pair", pair["pair_id"], message)
+            yield SplitViolation("pair", pair[key], message)

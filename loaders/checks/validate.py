@@ -19,7 +19,7 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import CARD, NAME, FileEntry, Manifest, read_manifest
 from kbench.loaders.corpus.shards import read_parquet
 from kbench.loaders.corpus.verify import manifest_faults, whole
-from kbench.schemas import DataError, PairKind
+from kbench.schemas import DataError, PairKind, QuestionKind
 from kbench.schemas.bins import EDGES
 from kbench.schemas.ids import kernel_id
 
@@ -89,7 +89,7 @@ def _file_issues(config: Config, file: str, table: pa.Table, split_of_file: str)
         yield from rows_where(strange, file, "split", split, f"must be {' or '.join(allowed)} in this file")
     if config.name in ("kernels", "live"):
         yield from _kernel_ids(file, table)
-    if config.name == "pairs":
+    if config.name in ("pairs", "questions"):
         yield from _bins(file, table)
         yield from _anchors(file, table)
     if config.name == "events":
@@ -115,13 +115,14 @@ def _bins(file: str, table: pa.Table) -> Iterator[Issue]:
 
 
 def _anchors(file: str, table: pa.Table) -> Iterator[Issue]:
-    """A pair's anchor is a kernel, unless it is the PyTorch reference."""
+    """The anchor of a pair or question is a kernel, unless it is the PyTorch reference."""
     anchor = table.column("anchor_id")
-    against_reference = pc.equal(table.column("kind"), PairKind.REFERENCE.value)
+    reference = QuestionKind.LEVEL.value if "question_id" in table.column_names else PairKind.REFERENCE.value
+    against_reference = pc.equal(table.column("kind"), reference)
     stray = pc.and_(against_reference, pc.is_valid(anchor))
-    yield from rows_where(stray, file, "anchor_id", anchor, f"must be null when kind is {PairKind.REFERENCE.value}")
+    yield from rows_where(stray, file, "anchor_id", anchor, f"must be null when kind is {reference}")
     missing = pc.and_(pc.invert(against_reference), pc.is_null(anchor))
-    yield from rows_where(missing, file, "anchor_id", anchor, f"must be set unless kind is {PairKind.REFERENCE.value}")
+    yield from rows_where(missing, file, "anchor_id", anchor, f"must be set unless kind is {reference}")
 
 
 def _payloads(file: str, table: pa.Table) -> Iterator[Issue]:

@@ -16,6 +16,7 @@ from kbench.schemas import (
     Pair,
     PlanSummary,
     Problem,
+    Question,
     Record,
     ReferenceTime,
     UnknownNameError,
@@ -82,6 +83,11 @@ CONFIGS: Mapping[str, Config] = MappingProxyType(
             Config(
                 "pairs", Pair, "a question about two kernels, with its measured answer",
                 key=("pair_id",), sort=("problem_id", "backend", "gpu", "kind", "pair_id"),
+                facets=("problem_id", "backend", "gpu", "kind", "family"), is_split=True,
+            ),
+            Config(
+                "questions", Question, "a question of the benchmark, with its measured answer",
+                key=("question_id",), sort=("problem_id", "gpu", "backend", "author", "kind", "question_id"),
                 facets=("problem_id", "backend", "gpu", "kind", "family"), is_split=True,
             ),
             Config(

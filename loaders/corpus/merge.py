@@ -26,7 +26,10 @@ AGAIN, TWIN, ORPHAN, STRANGE = (
 """Why a row is left out."""
 FIRST = ("problems", "kernels")
 """Configs that the rows of the others are about."""
-OWNERS = {"measurements": ("kernel_id",), "repeats": ("kernel_id",), "pairs": ("anchor_id", "candidate_id")}
+OWNERS = {
+    "measurements": ("kernel_id",), "repeats": ("kernel_id",), "pairs": ("anchor_id", "candidate_id"),
+    "questions": ("anchor_id", "candidate_id"),
+}  # fmt: skip
 """Columns that name the kernels a row is about."""
 
 

@@ -111,7 +111,7 @@ def _figures(corpus: Corpus, kernels: Timed, problems: tuple[ProblemCoverage, ..
     yield CoverageFigure("structures", "median of distinct structures in a cell", statistics.median(structures or [0]))
     spreads = [problem.spread or 0.0 for problem in timed]
     yield CoverageFigure("spread", "median within a problem of p95/p5 runtime", statistics.median(spreads or [0.0]))
-    yield CoverageFigure("bin_share", "smallest share of a bin among test pairs", _least_share(bins), True)
+    yield CoverageFigure("bin_share", "smallest share of a bin among test questions", _least_share(bins), True)
     beaten = sum((problem.best_speedup or 0) > 1 for problem in timed)
     yield CoverageFigure("beaten", "problems whose best kernel beats PyTorch", beaten / max(len(timed), 1), True)
 
@@ -133,13 +133,14 @@ def _written(kernels: Timed) -> dict[str, int]:
 
 
 def bins_of_test(corpus: Corpus) -> Counter[int]:
-    """Pairs of the test split by bin; bins without a pair count zero."""
+    """Questions of the test split by bin; pairs where a corpus states no questions. Empty bins count zero."""
     from kbench.schemas.bins import NUMBERS
 
     found: Counter[int] = Counter(dict.fromkeys(NUMBERS, 0))
-    if not any(entry.split == "test" for entry in corpus.files("pairs")):
+    config = next((name for name in ("questions", "pairs") if name in corpus.configs), None)
+    if config is None or not any(entry.split == "test" for entry in corpus.files(config)):
         return found
-    for batch in corpus.select("pairs", columns=["bin"], split="test").batches():
+    for batch in corpus.select(config, columns=["bin"], split="test").batches():
         for row in pa.table(batch).group_by("bin").aggregate([([], "count_all")]).to_pylist():
             found[row["bin"]] += row["count_all"]
     return found

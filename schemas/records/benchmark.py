@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from kbench.schemas.record import Count, Limit, Name, NonNegative, Positive, Probability, Record, Sha
-from kbench.schemas.records.kernels import Backend
+from kbench.schemas.records.kernels import AuthorClass, Backend
 
 
 class PairKind(StrEnum):
@@ -53,6 +53,63 @@ class Pair(Record):
     """train, validation, test or test_seen."""
     origin: str
     """Where the row comes from: kbench, or the imported dataset with revision."""
+
+
+class QuestionKind(StrEnum):
+    """What a question compares a kernel with."""
+
+    EDIT = "edit"
+    """The kernel it was made from, by the same author class."""
+    PAIR = "pair"
+    """Another kernel of the same author class, neither made from the other."""
+    LEVEL = "level"
+    """The PyTorch reference; the questions of one pool are ranked against each other."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Question(Record):
+    """One question of the benchmark: how much faster is the candidate than the anchor?"""
+
+    TYPE: ClassVar[str] = "question"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    question_id: Sha
+    """Hash of kernels, GPU and workload; says nothing about the answer."""
+    kind: QuestionKind
+    """edit, pair or level."""
+    author: AuthorClass
+    """Author class of the candidate; the anchor's too, unless it is the reference."""
+    problem_id: Name
+    """The problem both solve."""
+    family: Name
+    """The problem's family."""
+    backend: Backend
+    """Backend of the candidate; the anchor's too, unless it is the reference."""
+    gpu: str
+    """GPU both were measured on."""
+    workload: Name | None
+    """The workload asked about; null for all of them (geometric mean)."""
+    split: str
+    """train, validation, test, test_near or test_seen."""
+    core: bool
+    """Whether it belongs to the fixed part of its split for models that cost money."""
+    anchor_id: Sha | None
+    """The anchor kernel; null for the PyTorch reference."""
+    candidate_id: Sha
+    """The candidate kernel."""
+    pool: str | None
+    """For kind level, the pool that the candidate is ranked in; else null."""
+    known_ids: tuple[Sha, ...]
+    """Measured kernels of the problem that the question may show, in order; no question of the problem is about them
+    or about a kernel with their structure."""
+    speedup: Positive | None
+    """The answer: anchor time over candidate time. Null in a private edition."""
+    speedup_low: Positive | None
+    """Lower end of its 95 % interval."""
+    speedup_high: Positive | None
+    """Upper end of its 95 % interval."""
+    bin: Annotated[int, Limit(minimum=1, maximum=8)] | None
+    """Bin of the speedup (kbench.schemas.bins)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,10 +197,10 @@ class Score(Record):
     """One metric of one surrogate on one track and slice, with its bootstrap interval."""
 
     TYPE: ClassVar[str] = "score"
-    VERSION: ClassVar[str] = "1.0.0"
+    VERSION: ClassVar[str] = "1.1.0"
 
     track: Name
-    """forecast, select, rank, search or validity."""
+    """The track's name in kbench.benchmark.tracks."""
     metric: Name
     """The metric's name in kbench.benchmark.metrics."""
     slice: str
@@ -168,7 +225,7 @@ class Submission(Record):
     """Metadata of a leaderboard entry, stored as submission.json beside its forecasts."""
 
     TYPE: ClassVar[str] = "submission"
-    VERSION: ClassVar[str] = "1.0.0"
+    VERSION: ClassVar[str] = "1.1.0"
 
     schema_version: str
     """Version of this schema."""
@@ -202,7 +259,7 @@ class Submission(Record):
     """Tokens for all forecasts."""
     dataset_fingerprint: Sha
     """The dataset forecast."""
-    tracks: tuple[Annotated[str, Limit(pattern="^(forecast|select|rank|search|validity)$")], ...]
+    tracks: tuple[Annotated[str, Limit(pattern="^(forecast|edit|select|rank|search|validity)$")], ...]
     """Tracks the forecasts are for."""
     repeats: Annotated[int, Limit(minimum=1, maximum=100)]
     """How many repeats the forecasts hold."""

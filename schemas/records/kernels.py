@@ -20,6 +20,26 @@ class Backend(StrEnum):
     TORCH = "torch"
 
 
+class AuthorClass(StrEnum):
+    """Who writes kernels alike: speeds are compared within a class, so that style answers nothing."""
+
+    GENOME = "genome"
+    """Rendered from a template."""
+    REWRITE = "rewrite"
+    """A source-level edit by a rule."""
+    LLM = "llm"
+    """A language model's, in a search."""
+    OUTSIDE = "outside"
+    """Written outside a search, by whomever."""
+
+    @classmethod
+    def of(cls, proposer: str, search_method: str) -> AuthorClass:
+        """The class of a kernel, from the columns that say who wrote it and what asked for it."""
+        if proposer in (cls.GENOME, cls.REWRITE):
+            return cls(proposer)
+        return cls.LLM if proposer == cls.LLM and search_method not in ("written", "none") else cls.OUTSIDE
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class KernelSource:
     """A kernel before anything is known of it: what is built, verified and timed."""
@@ -39,7 +59,7 @@ class Kernel(Record):
     """A kernel on a GPU, aggregated over its problem's workloads (geometric means)."""
 
     TYPE: ClassVar[str] = "kernel"
-    VERSION: ClassVar[str] = "1.2.0"
+    VERSION: ClassVar[str] = "1.3.0"
 
     kernel_id: Sha
     """Hash of problem, backend and canonical source (see kbench.schemas.ids)."""
@@ -69,7 +89,8 @@ class Kernel(Record):
     cluster_id: Sha
     """Near-duplicate cluster; a cluster never spans splits."""
     split: str
-    """train, validation, test (unseen problem) or test_seen (unseen kernel of a seen problem)."""
+    """train, validation, test (unseen problem), test_near (unseen problem of a seen template) or test_seen (unseen
+    kernel of a seen problem)."""
     source: str
     """The whole source text."""
     status: Status | None
@@ -108,6 +129,9 @@ class Kernel(Record):
     """Language model that wrote it; null when none did, or nothing says which."""
     generation: Count | None = None
     """Ancestors it has within its run: 0 for a seed. Null in rows of older schemas, and when not known."""
+    normalised: str | None = None
+    """The source as questions show it: no comments, docstrings or blank lines, regular indentation. Null in rows of
+    older schemas."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,251 @@
+"""Draw the questions of a corpus: which kernels are compared with which, decided by hashes of their ids alone.
+
+Kernels are compared within a cell: one problem, GPU, split, backend and author class, so that neither style nor
+language answers. Three kinds of question are drawn from the correct kernels of a cell.
+
+- An *edit* compares a kernel with the one it was made from.
+- A *pair* compares two kernels that are not parent and child and are about equally long: where models write, the
+  longer kernel is often the faster one, and counting letters should answer nothing. A kernel occurs once in a draw.
+- A *level* compares a kernel with the PyTorch reference; a cell's levels are a pool to rank. A large cell gives the
+  kernels of one stretch of its order by length.
+
+Training splits state all edits and levels, and several draws. Held-out splits take as many of each cell as of every
+other until a problem has enough. There, a few kernels of each problem are set aside to be shown as known ones, and no
+question is about them or about a kernel of their structure. An edit or pair whose workloads disagree is asked again
+about one of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from kbench.schemas import AuthorClass, Backend, Kernel, Measurement, Question, QuestionKind, Status, bins
+from kbench.schemas.ids import content_hash
+from kbench.schemas.ratio import ratio
+
+DRAWS = 4
+"""Draws of pairs in training splits."""
+MOST_DRAWS = 12
+"""Draws of pairs in held-out splits, where small cells need more of them to reach the number below."""
+PAIRS, EDITS, ONE_WORKLOAD = 64, 40, 24
+"""Most questions of a kind for each held-out problem and GPU; ONE_WORKLOAD counts those about one workload."""
+POOL = 24
+"""Most kernels of a held-out pool."""
+NEAR = 6
+"""Neighbours in the order by length among which a draw pairs kernels."""
+LEAST_POOL = 5
+"""Fewest kernels worth ordering."""
+KNOWN = 8
+"""Kernels of a problem and GPU that are set aside to be shown."""
+SET_ASIDE = 0.25
+"""Largest share of a problem's kernels that may go with them."""
+DISAGREEMENT = 0.25
+"""Difference of log2 speedups between two workloads, beyond their intervals, from which they disagree."""
+CORE_PAIRS, CORE_EDITS, CORE_POOLS, CORE_POOL = 6, 3, 16, 12
+"""What each problem gives to core, how many pools it has, and how many kernels of each."""
+TRAINING = "train"
+
+Figure = tuple[float, float | None, float | None]
+"""A value and the ends of its interval."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Timed:
+    """A correct kernel with its times: over all workloads under None, and on each."""
+
+    kernel: Kernel
+    author: AuthorClass
+    runtime_us: Mapping[str | None, Figure]
+
+    @property
+    def id(self) -> str:
+        """The kernel's."""
+        return self.kernel.kernel_id
+
+
+Ends = tuple[Timed, Timed]
+"""Anchor and candidate."""
+
+
+def draw_questions(kernels: Iterable[Kernel], measurements: Iterable[Measurement], seed: str = "") -> list[Question]:
+    """Every question of a corpus with its answer.
+
+    Args:
+        kernels: rows of the corpus, clusters and splits assigned.
+        measurements: of these kernels; they say what each workload took.
+        seed: another one gives another draw.
+    """
+    groups: defaultdict[tuple[str, str, str], list[Timed]] = defaultdict(list)
+    for one in _timed(kernels, measurements):
+        groups[one.kernel.split, one.kernel.problem_id, str(one.kernel.gpu)].append(one)
+    drawn = [question for _, members in sorted(groups.items()) for question in Draw(members, seed).questions()]
+    pools = _core_pools(drawn, seed)
+    return [dataclasses.replace(one, core=True) if one.question_id in pools else one for one in drawn]
+
+
+def _timed(kernels: Iterable[Kernel], measurements: Iterable[Measurement]) -> Iterator[Timed]:
+    times: defaultdict[tuple[str, str], dict[str | None, Figure]] = defaultdict(dict)
+    for row in measurements:
+        if row.runtime_us is not None:
+            times[row.kernel_id, row.gpu][row.workload] = (row.runtime_us, row.runtime_low_us, row.runtime_high_us)
+    for kernel in kernels:
+        if kernel.status is Status.OK and kernel.runtime_us is not None and kernel.speedup is not None:
+            whole = (kernel.runtime_us, kernel.runtime_low_us, kernel.runtime_high_us)
+            author = AuthorClass.of(kernel.proposer, kernel.search_method)
+            yield Timed(kernel, author, {None: whole, **times[kernel.kernel_id, str(kernel.gpu)]})
+
+
+class Draw:
+    """The questions of one problem on one GPU in one split."""
+
+    def __init__(self, members: Sequence[Timed], seed: str) -> None:
+        """Set kernels aside, and put the others into cells.
+
+        Args:
+            members: its correct kernels.
+            seed: of every order.
+        """
+        self._seed = seed
+        self._held_out = members[0].kernel.split != TRAINING
+        known = self._set_aside(members) if self._held_out else []
+        self._known_ids = tuple(one.id for one in known)
+        structures = {one.kernel.structure_id for one in known}
+        asked = [one for one in members if one.kernel.structure_id not in structures]
+        cells: defaultdict[tuple[Backend, AuthorClass], list[Timed]] = defaultdict(list)
+        for one in asked:
+            cells[one.kernel.backend, one.author].append(one)
+        self._cells = [cells[key] for key in sorted(cells)]
+
+    def questions(self) -> Iterator[Question]:
+        """Edits and pairs over all workloads, those about one workload, and levels."""
+        edits = self._chosen((self._edits(cell) for cell in self._cells), EDITS)
+        pairs = self._chosen((self._pairs(cell) for cell in self._cells), PAIRS)
+        for kind, ends, core in ((QuestionKind.EDIT, edits, CORE_EDITS), (QuestionKind.PAIR, pairs, CORE_PAIRS)):
+            for place, (anchor, candidate) in enumerate(ends):
+                yield self._question(kind, anchor, candidate, core=self._held_out and place < core)
+        asked = [(QuestionKind.EDIT, *ends) for ends in edits] + [(QuestionKind.PAIR, *ends) for ends in pairs]
+        disagreeing = [(*one, workload) for one in asked if (workload := self._one_workload(*one[1:]))]
+        if self._held_out:
+            disagreeing.sort(key=lambda one: content_hash("workload", self._seed, one[1].id, one[2].id))
+            del disagreeing[ONE_WORKLOAD:]
+        for kind, anchor, candidate, workload in disagreeing:
+            yield self._question(kind, anchor, candidate, workload)
+        for cell in self._cells:
+            pool = f"{cell[0].kernel.problem_id} {cell[0].kernel.backend} {cell[0].author} on {cell[0].kernel.gpu}"
+            for one in self._pool(cell):
+                yield self._question(QuestionKind.LEVEL, None, one, pool=pool)
+
+    def _order(self, kernels: Iterable[Timed], purpose: str) -> list[Timed]:
+        return sorted(kernels, key=lambda one: content_hash("question", self._seed, purpose, one.id))
+
+    def _set_aside(self, members: Sequence[Timed]) -> list[Timed]:
+        """Known kernels of different structures, both languages in turn, as far as few others must go with them."""
+        twins: defaultdict[str, int] = defaultdict(int)
+        for one in members:
+            twins[one.kernel.structure_id] += 1
+        order = self._order(members, "known")
+        by_backend = [[one for one in order if one.kernel.backend is backend] for backend in Backend]
+        left, taken = int(SET_ASIDE * len(members)), {}
+        for one in (one for turn in itertools.zip_longest(*by_backend) for one in turn if one is not None):
+            structure = one.kernel.structure_id
+            if structure not in taken and twins[structure] <= left and len(taken) < KNOWN:
+                taken[structure] = one
+                left -= twins[structure]
+        return list(taken.values())
+
+    def _edits(self, cell: Sequence[Timed]) -> list[Ends]:
+        by_id = {one.id: one for one in cell}
+        children = [one for one in self._order(cell, "edit") if one.kernel.parent_id in by_id]
+        return [(by_id[str(one.kernel.parent_id)], one) for one in children]
+
+    def _pairs(self, cell: Sequence[Timed]) -> list[Ends]:
+        """Kernels near in length, draw after draw, each two once and in a random order."""
+        pairs: dict[frozenset[str], Ends] = {}
+        by_length = _by_length(cell)
+        for draw in range(MOST_DRAWS if self._held_out else DRAWS):
+            first = draw % NEAR - NEAR
+            drawn: list[Ends] = []
+            for start in range(first, len(cell), NEAR):
+                near = self._order(by_length[max(start, 0) : start + NEAR], f"draw {draw}")
+                drawn += zip(near[::2], near[1::2], strict=False)
+            for one, other in self._by_hash(drawn, f"draw {draw}"):
+                if one.kernel.parent_id != other.id and other.kernel.parent_id != one.id:
+                    pairs.setdefault(frozenset((one.id, other.id)), (one, other))
+        return list(pairs.values())
+
+    def _pool(self, cell: Sequence[Timed]) -> list[Timed]:
+        """The kernels that are ranked, the same few first in every smaller part of the pool."""
+        if not self._held_out:
+            return list(cell)
+        start = int(content_hash("pool", self._seed, cell[0].id)[:8], 16) % max(len(cell) - POOL + 1, 1)
+        near = self._order(_by_length(cell)[start : start + POOL], "pool")
+        return near if len(near) >= LEAST_POOL else []
+
+    def _chosen(self, cells: Iterable[list[Ends]], most: int) -> list[Ends]:
+        """Of each cell the first, then of each the second, and so on, as many as a held-out problem takes."""
+        turns = itertools.zip_longest(*cells)
+        ends = (one for turn in turns for one in turn if one is not None)
+        return list(itertools.islice(ends, most if self._held_out else None))
+
+    def _one_workload(self, anchor: Timed, candidate: Timed) -> str | None:
+        """A workload to ask about, where two of them disagree on which kernel is faster, or by how much."""
+        shared = sorted({name for name in anchor.runtime_us if name in candidate.runtime_us and name is not None})
+        figures = [ratio(anchor.runtime_us[name], candidate.runtime_us[name]) for name in shared]
+        surest = [(low or value, high or value) for value, low, high in figures]
+        if not figures or math.log2(max(low for low, _ in surest) / min(high for _, high in surest)) < DISAGREEMENT:
+            return None
+        return min(shared, key=lambda name: content_hash("workload", self._seed, anchor.id, candidate.id, name))
+
+    def _by_hash(self, ends: Iterable[Ends], purpose: str) -> list[Ends]:
+        return sorted(ends, key=lambda one: content_hash("pair", self._seed, purpose, one[0].id, one[1].id))
+
+    def _question(
+        self,
+        kind: QuestionKind,
+        anchor: Timed | None,
+        candidate: Timed,
+        workload: str | None = None,
+        *,
+        pool: str | None = None,
+        core: bool = False,
+    ) -> Question:
+        kernel = candidate.kernel
+        if anchor is None:
+            assert kernel.speedup is not None
+            value, low, high = kernel.speedup, kernel.speedup_low, kernel.speedup_high
+        else:
+            value, low, high = ratio(anchor.runtime_us[workload], candidate.runtime_us[workload])
+        anchor_id = None if anchor is None else anchor.id
+        names = (kind.value, anchor_id or "reference", kernel.kernel_id, str(kernel.gpu), workload or "all")
+        return Question(
+            question_id=content_hash("question", *names), kind=kind, author=candidate.author,
+            problem_id=kernel.problem_id, family=kernel.family, backend=kernel.backend, gpu=str(kernel.gpu),
+            workload=workload, split=kernel.split, core=core, anchor_id=anchor_id, candidate_id=kernel.kernel_id,
+            pool=pool, known_ids=self._known_ids, speedup=value, speedup_low=low, speedup_high=high,
+            bin=bins.bin_of(value),
+        )  # fmt: skip
+
+
+def _by_length(cell: Sequence[Timed]) -> list[Timed]:
+    """From the shortest source to the longest, as questions show them."""
+    return sorted(cell, key=lambda one: (len(one.kernel.normalised or one.kernel.source), one.id))
+
+
+def _core_pools(questions: Sequence[Question], seed: str) -> set[str]:
+    """Ids of the levels in core: a few kernels of a few pools of each split, at equal steps along GPU and author."""
+    pools: defaultdict[tuple[str, str], list[Question]] = defaultdict(list)
+    for one in questions:
+        if one.pool is not None and one.split != TRAINING:
+            pools[one.split, one.pool].append(one)
+    chosen: set[str] = set()
+    for split in sorted({split for split, _ in pools}):
+        large = [members for (of, _), members in pools.items() if of == split and len(members) >= CORE_POOL]
+        large.sort(key=lambda m: (m[0].gpu, m[0].author, m[0].backend, content_hash("core", seed, str(m[0].pool))))
+        steps = min(CORE_POOLS, len(large))
+        for members in (large[int((step + 0.5) * len(large) / steps)] for step in range(steps)):
+            chosen |= {one.question_id for one in members[:CORE_POOL]}
+    return chosen

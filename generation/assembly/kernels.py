@@ -82,8 +82,8 @@ def kernel_row(measured: Measured, text: TextFacts, parent: str | None, figures:
         backend=settings.backend, search_method=measured.search_method, proposer=node.proposer,
         run_id=measured.run_id, step=node.step, parent_id=parent, edit=node.edit if parent else None,
         structure_id=text.structure, cluster_id=text.structure, split="train", source=node.source,
-        normalised=text.normalised, origin=ORIGIN, license=LICENSE, lineage=measured.lineage, model=measured.model, generation=len(measured.ancestors),
-        **figures,
+        normalised=text.normalised, origin=ORIGIN, license=LICENSE, lineage=measured.lineage, model=measured.model,
+        generation=len(measured.ancestors), **figures,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import pytest
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import (
+    AuthorClass,
     Backend,
     Environment,
     Event,
@@ -25,6 +26,8 @@ from kbench.schemas import (
     PairKind,
     PlanSummary,
     Problem,
+    Question,
+    QuestionKind,
     ReferenceTime,
     Status,
     Workload,
@@ -108,6 +111,16 @@ def make_pair(kernel: Kernel, **changes: object) -> Pair:
         "origin": "kbench",
     }
     return Pair(**(values | changes))  # type: ignore[arg-type]
+
+
+def make_question(kernel: Kernel) -> Question:
+    names = ("problem_id", "family", "backend", "split", "speedup", "speedup_low", "speedup_high")
+    values = {name: getattr(kernel, name) for name in names}
+    return Question(
+        question_id=content_hash("question", kernel.kernel_id, kernel.gpu or ""), kind=QuestionKind.LEVEL,
+        author=AuthorClass.GENOME, gpu=kernel.gpu or "", workload=None, core=False, anchor_id=None,
+        candidate_id=kernel.kernel_id, pool=None, known_ids=(), bin=bin_of(kernel.speedup or 1.0), **values,
+    )  # fmt: skip
 
 
 def make_measurement(kernel: Kernel, **changes: object) -> Measurement:
@@ -210,7 +223,9 @@ def write_corpus(path: Path, kernels: int = 40) -> Path:
         writer.append("repeats", [make_measurement(row) for row in rows[:2]])
         writer.append("plans", [make_plan(row) for row in rows])
         writer.append("counters", [make_counters(row) for row in rows])
-        writer.append("pairs", [make_pair(row) for row in rows if row.speedup is not None])
+        timed = [row for row in rows if row.speedup is not None]
+        writer.append("pairs", [make_pair(row) for row in timed])
+        writer.append("questions", [make_question(row) for row in timed])
         writer.append("problems", [make_problem(name) for name in PROBLEMS])
         writer.append("references", [make_reference(name) for name in PROBLEMS])
         writer.append("environments", [make_environment()])

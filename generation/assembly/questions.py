@@ -149,7 +149,8 @@ class Draw:
             twins[one.kernel.structure_id] += 1
         order = self._order(members, "known")
         by_backend = [[one for one in order if one.kernel.backend is backend] for backend in Backend]
-        left, taken = int(SET_ASIDE * len(members)), {}
+        left = int(SET_ASIDE * len(members))
+        taken: dict[str, Timed] = {}
         for one in (one for turn in itertools.zip_longest(*by_backend) for one in turn if one is not None):
             structure = one.kernel.structure_id
             if structure not in taken and twins[structure] <= left and len(taken) < KNOWN:

@@ -261,8 +261,8 @@ def refuse_closed(corpus: Corpus) -> None:
             f"{len(closed):,} live kernels may not be pushed: their licence is {closed[0]!r}; leave them out"
         )
     origins = {row["origin"] for row in counted}
-    stated = [corpus.table("pairs", columns=["origin"])] if "pairs" in corpus.configs else []
-    pairs = {origin for table in stated for origin in table.column("origin").to_pylist()}
+    tables = [corpus.table("pairs", columns=["origin"])] if "pairs" in corpus.configs else []
+    pairs = {origin for table in tables for origin in table.column("origin").to_pylist()}
     strange = sorted(origin for origin in pairs if origin not in origins)
     if strange:
         raise DataError(f"pairs of {strange[0]!r} may not be pushed: no kernel states that origin's licence")

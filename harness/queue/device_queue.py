@@ -182,8 +182,10 @@ class DeviceQueue:
             if not worker.ready:
                 self._tell("measure the device's limits")
                 worker.process.channel.send({"op": "ceilings"})
-        elif "ceilings" in message and self.ceilings is None:
-            self.ceilings, worker.ready = message["ceilings"], True
+        elif "ceilings" in message:
+            worker.ready = True
+            if self.ceilings is None:
+                self.ceilings = message["ceilings"]
 
     def _tell(self, stage: str) -> None:
         if self.on_stage is not None:

@@ -113,12 +113,12 @@ class Planners:
                 return
             if seat.job is not None:
                 continue
+            if self.on_stage is not None:
+                self.on_stage("plan")
             if seat.worker is None:
                 seat.worker = self.spawner.spawn("plan", **self._place)
             seat.job, seat.began = self._next(hurry=hurry), time.monotonic()
             seat.job.stage = "plan"
-            if self.on_stage is not None:
-                self.on_stage(seat.job.stage)
             try:
                 seat.worker.channel.send(self._message(seat.job))
             except ClosedError:

@@ -33,6 +33,8 @@ class CheckResult:
     failures: tuple[str, ...]
     max_abs_error: float | None
     seconds: float
+    tolerance: str
+    """What counts as correct, and why."""
 
     @property
     def ok(self) -> bool:
@@ -63,7 +65,8 @@ def check(problem: ProblemDefinition, seed: int = 0) -> CheckResult:
     except Exception as caught:  # noqa: BLE001 - the reference may be a user's code; whatever it raises is the finding
         failures.append(f"raised {type(caught).__name__}: {first_line(caught)}")
     failures.extend(_size_failures(problem))
-    return CheckResult(problem.id, tuple(dict.fromkeys(failures)), error, time.monotonic() - start)
+    tolerance = f"tolerance {problem.tolerance.rule} ({problem.tolerance.reason})"
+    return CheckResult(problem.id, tuple(dict.fromkeys(failures)), error, time.monotonic() - start, tolerance)
 
 
 @contextlib.contextmanager

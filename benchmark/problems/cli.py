@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
 import sys
 
 import click
@@ -66,26 +67,36 @@ def _summary(p: ProblemDefinition) -> dict[str, object]:
 @json_option
 def show(problem: str, as_json: bool) -> None:
     """Show one problem as a kernel writer sees it."""
-    record = registry.named(problem).record()
-    click.echo(json.dumps(to_dict(record), indent=2) if as_json else record.prompt, nl=as_json)
+    found = registry.named(problem)
+    if as_json:
+        cases = {case.name: case.stresses for case in found.every_case}
+        shown = to_dict(found.record()) | {"cases": cases, "judges_ends": found.judges_ends}
+        click.echo(json.dumps(shown, indent=2))
+    else:
+        click.echo(f"{found.prompt()}\n{found.adversarial()}", nl=False)
 
 
 @problems.command("check")
 @click.argument("names", nargs=-1, metavar="[PROBLEM]...")
+@click.option("--seed", type=click.IntRange(min=0), help="Of the adversarial inputs, as a run before has told it.")
 @json_option
-def check_problems(names: tuple[str, ...], as_json: bool) -> None:
-    """Run references on their tiny workloads on the CPU; all problems unless some are named. Exit 1 if one fails."""
+def check_problems(names: tuple[str, ...], seed: int | None, as_json: bool) -> None:
+    """Run references on their tiny workloads on the CPU; all problems unless some are named. Exit 1 if one fails.
+
+    Adversarial inputs are new ones each time, of a seed that is told.
+    """
+    seed = random.SystemRandom().getrandbits(31) if seed is None else seed
     chosen = tuple(map(registry.named, names)) or tuple(registry.problems().values())
     results = []
     with click.progressbar(chosen, label="checking", file=sys.stderr, hidden=as_json) as bar:
         for one in bar:
-            results.append(check(one))
+            results.append(check(one, seed))
     if as_json:
-        click.echo(json.dumps([dataclasses.asdict(r) | {"ok": r.ok} for r in results], indent=2))
+        click.echo(json.dumps([dataclasses.asdict(r) | {"ok": r.ok, "seed": seed} for r in results], indent=2))
     else:
         for r in results:
-            for failure in r.failures:
-                click.echo(f"{r.problem_id}: {failure}")
-        click.echo(f"{sum(r.ok for r in results)} of {len(results)} problems pass")
+            for line in (*r.failures, *([r.tolerance] if names else [])):
+                click.echo(f"{r.problem_id}: {line}")
+        click.echo(f"{sum(r.ok for r in results)} of {len(results)} problems pass, adversarial inputs of seed {seed}")
     if not all(r.ok for r in results):
         sys.exit(1)

@@ -13,6 +13,9 @@ from kbench.benchmark.problems.lazy_torch import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
+NEIGHBOURS = 4
+"""Times as many elements as may miss that may hold the next number of a coarse type instead. Values that lie between
+two of its numbers come in groups that share a scale, so that their count varies far more than that of lone ones."""
 CHUNK = 1 << 23
 """Elements compared at a time: bounds the float64 scratch memory at a few hundred MB for any output."""
 
@@ -84,7 +87,7 @@ class Statistics:
     numel: int
     beyond: int
     far: int
-    """Those of them that are beyond EDGE_FACTOR times the tolerance."""
+    """Those of them that are beyond EDGE_FACTOR times the tolerance and, in eight-bit floats, not the next number."""
     nonfinite: int
     max_abs: float
     max_rel: float
@@ -109,13 +112,21 @@ def torch_statistics(actual: Tensor, target: Tensor, tolerance: Tolerance) -> St
         judged = torch.isfinite(want.to(actual.dtype).to(torch.float64))
         error, size = (out - want).abs(), want.abs()
         allowed = tolerance.atol + rtol * size
-        beyond, far = (~(error <= factor * allowed) & judged for factor in (1.0, EDGE_FACTOR))
+        nearly = EDGE_FACTOR * allowed
+        if actual.dtype is torch.float8_e4m3fn:
+            nearly = torch.maximum(nearly, float8_step(size))
+        beyond, far = (~(error <= bound) & judged for bound in (allowed, nearly))
         error = torch.where(torch.isfinite(error) & judged, error, 0.0)
         totals[:3] += torch.stack([beyond.sum(), far.sum(), (~torch.isfinite(out) & judged).sum()])
         totals[3] = torch.maximum(totals[3], error.max())
         totals[4] = torch.maximum(totals[4], (error / size.clamp_min(floor)).nan_to_num_(0.0).max())
     missed, missed_far, nonfinite, max_abs, max_rel = totals.tolist()
     return Statistics(actual.numel(), int(missed), int(missed_far), int(nonfinite), max_abs, max_rel)
+
+
+def float8_step(size: Tensor) -> Tensor:
+    """How far the next float8_e4m3fn number is from numbers of this size: an eighth of their power of two."""
+    return torch.exp2(size.clamp_min(2.0**-6).log2().floor() - 3.0)
 
 
 def _chunks(actual: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -130,8 +141,10 @@ def _verdict(stats: Statistics, spec: TensorSpec, tolerance: Tolerance) -> str:
     """Why an output is wrong; empty when it is right."""
     if stats.nonfinite:
         return f"output {spec.name!r} has {stats.nonfinite} NaN or Inf of {stats.numel} elements"
-    anywhere = tolerance.mismatches(stats.numel)
-    if stats.far > anywhere or stats.beyond > anywhere + tolerance.edges(stats.numel):
+    anywhere, edges = tolerance.mismatches(stats.numel), tolerance.edges(stats.numel)
+    if spec.dtype == "float8_e4m3fn":
+        anywhere, edges = 0, edges + NEIGHBOURS * anywhere
+    if stats.far > anywhere or stats.beyond > anywhere + edges:
         return (
             f"output {spec.name!r} has {stats.beyond} of {stats.numel} elements beyond tolerance"
             f" (max abs error {stats.max_abs:.3g}, max rel error {stats.max_rel:.3g})"

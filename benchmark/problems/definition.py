@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.adversarial.cases import InputCase
+from kbench.benchmark.problems.adversarial.changes import end_values
 from kbench.benchmark.problems.adversarial.mixed import mixed_cases
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, draw
 from kbench.benchmark.problems.lazy_torch import torch
@@ -42,6 +43,11 @@ class Tolerance:
     unjudged: tuple[str, ...] = ()
     """Outputs that may hold anything."""
     edge_share: float = EDGE_SHARE
+
+    @property
+    def rule(self) -> str:
+        """The bound as people write it."""
+        return f"|out - expected| <= {self.atol:g} + {self.rtol:g} * |expected|"
 
     def mismatches(self, numel: int) -> int:
         """How many of an output's elements may hold anything."""
@@ -95,6 +101,9 @@ class ProblemDefinition:
     cases: tuple[InputCase, ...] = ()
     """Adversarial inputs beside the drawn ones, on which a kernel must be right too; none unless declared, because
     each is a promise of the specification."""
+    ends: bool | None = None
+    """Whether a kernel must be right on the largest and on subnormal numbers; unless stated, where it only moves
+    values, because arithmetic overflows and flushes there."""
 
     def size(self, name: str) -> Size:
         """The size with this name, `tiny` included."""
@@ -110,7 +119,17 @@ class ProblemDefinition:
     @property
     def every_case(self) -> tuple[InputCase, ...]:
         """The declared adversarial cases, and the mixed ones that follow from them."""
-        return (*self.cases, *mixed_cases(self.cases))
+        floats = [s.name for s in self.inputs(self.tiny.params) if isinstance(s, TensorSpec) and "float" in s.dtype]
+        ends = (InputCase("ends", "", dict.fromkeys(floats, end_values), unit=0),) if self.judges_ends else ()
+        return (*self.cases, *mixed_cases((*self.cases, *ends)))
+
+    @property
+    def judges_ends(self) -> bool:
+        """Whether numbers at the ends of their type are among those of mixed cases."""
+        if self.ends is not None:
+            return self.ends
+        exact = self.tolerance.atol == self.tolerance.rtol == 0.0
+        return bool(self.cases) and exact and self.flops(self.tiny.params) == 0
 
     def case(self, name: str) -> InputCase:
         """The adversarial case with this name, declared or mixed."""
@@ -184,9 +203,16 @@ class ProblemDefinition:
                 *(f"  out {text}" for text in work.outputs),
                 f"  at least {work.flops:,} operations and {work.min_bytes:,} bytes of device memory traffic",
             ]
-        rule = f"|out - expected| <= {self.tolerance.atol:g} + {self.tolerance.rtol:g} * |expected|"
-        lines += ["", f"Tolerance: {rule} ({self.tolerance.reason})", "", "PyTorch reference:"]
+        lines += ["", f"Tolerance: {self.tolerance.rule} ({self.tolerance.reason})", "", "PyTorch reference:"]
         return "\n".join([*lines, self.reference_source().rstrip()]) + "\n"
+
+    def adversarial(self) -> str:
+        """Which adversarial inputs a kernel is shown, and what is not judged."""
+        lines = [f"  {case.name}: {case.stresses}" for case in self.every_case]
+        kinds = {s.dtype for s in self.inputs(self.tiny.params) if isinstance(s, TensorSpec) and "float" in s.dtype}
+        judged = "are judged" if self.judges_ends else "are not judged, nor are answers that overflow"
+        ends = [f"  The largest and the subnormal numbers of {kind} {judged}." for kind in sorted(kinds)]
+        return "\n".join(["Adversarial inputs:", *(lines or ["  none"]), *ends]) + "\n"
 
     def record(self) -> Problem:
         """The problem as a record."""

@@ -79,13 +79,15 @@ def booleans(share: float = 0.5) -> Fill:
 def distinct_in_row(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
     """Gaussian float32 values, no two equal within a row, so that ranks are unambiguous.
 
-    Values are rounded to a grid, and each column adds its own fraction of a grid step: exact in 24 bits.
+    Values are rounded to a grid, and the columns of a row add fractions of a grid step, each another one: exact in 24
+    bits. Which column has which is random in every row, so that a value does not tell its place.
     """
     columns = spec.shape[-1]
     finest = 2.0**-19
     step = finest * 2.0 ** math.ceil(math.log2(columns))
     drawn = torch.randn(spec.shape, generator=generator, device=device, dtype=torch.float32).clamp_(-7.0, 7.0)
-    return drawn.div_(step).round_().mul_(step).add_(torch.arange(columns, device=device) * finest)
+    fractions = torch.rand(spec.shape, generator=generator, device=device).argsort(dim=-1, stable=True)
+    return drawn.div_(step).round_().mul_(step).add_(fractions, alpha=finest)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -93,6 +93,14 @@ def choose(*values: float) -> Change:
     return change
 
 
+def end_values(generator: Generator, x: Tensor) -> Tensor:
+    """The largest, the smallest normal and the smallest subnormal number of the type, and zero, of both signs."""
+    kind = torch.finfo(x.dtype)
+    return choose(
+        *(sign * size for sign in (1, -1) for size in (kind.max, kind.tiny, kind.smallest_normal * kind.eps, 0))
+    )(generator, x)
+
+
 def repeat_one(generator: Generator, x: Tensor) -> Tensor:
     """One of the drawn values, picked at random, at about half of all places."""
     picked = x.flatten()[torch.randint(0, x.numel(), (1,), generator=generator, device=x.device)]

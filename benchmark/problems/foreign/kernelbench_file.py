@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.foreign.user_code import (
     attempt,
-    default_tolerance,
+    derived_tolerance,
     identifier,
     input_spec,
     output_specs,
     required,
 )
-from kbench.benchmark.problems.inputs import Fill, InputSpec, TensorSpec
+from kbench.benchmark.problems.inputs import Fill, TensorSpec
 from kbench.benchmark.problems.lazy_torch import torch
 from kbench.schemas import UserError
 
@@ -86,14 +86,9 @@ def from_module(path: Path, module: ModuleType) -> ProblemDefinition:
     reference.__wrapped__ = file.model_class  # type: ignore[attr-defined]
     labels = [f"input{i}" for i in range(count)] + [name.replace(".", "_") for name in names]
     specs = tuple(input_spec(path, label, values[i], file.fill(i)) for i, label in enumerate(labels))
-    outputs = output_specs(path, attempt(path, "Model.forward", reference, *values))
-    return _definition(path, reference, specs, outputs, values)
-
-
-def _definition(
-    path: Path, reference: Any, specs: tuple[InputSpec, ...], outputs: tuple[TensorSpec, ...], values: tuple[Any, ...]
-) -> ProblemDefinition:
-    flops = count_flops(reference, values, outputs)
+    flops, answer = attempt(path, "Model.forward", counted, reference, values)
+    outputs = output_specs(path, answer)
+    flops = max(flops, sum(spec.numel for spec in outputs))
     size = Size("given", {})
     return ProblemDefinition(
         id=identifier(path.stem),
@@ -106,14 +101,14 @@ def _definition(
         flops=lambda p: flops,
         sizes=(size,),
         tiny=size,
-        tolerance=default_tolerance(outputs),
+        tolerance=attempt(path, "Model.forward in float64", derived_tolerance, reference, values, answer),
     )
 
 
-def count_flops(reference: Any, values: tuple[Any, ...], outputs: tuple[TensorSpec, ...]) -> int:
-    """Counted matrix and convolution work, and at least one operation per output element."""
+def counted(reference: Any, values: tuple[Any, ...]) -> tuple[int, Any]:
+    """Counted matrix and convolution work of a reference, and its answer."""
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter:
-        reference(*values)
-    return max(int(counter.get_total_flops()), sum(spec.numel for spec in outputs))
+        answer = reference(*values)
+    return int(counter.get_total_flops()), answer

@@ -6,22 +6,26 @@ import contextlib
 import functools
 import hashlib
 import importlib.util
+import math
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest import mock
 
 from kbench.benchmark.problems.check import first_line
-from kbench.benchmark.problems.definition import Tolerance
+from kbench.benchmark.problems.definition import Tolerance, as_tuple, upcast
 from kbench.benchmark.problems.inputs import ITEM_BYTES, Fill, InputSpec, ScalarSpec, TensorSpec
 from kbench.benchmark.problems.lazy_torch import torch
 from kbench.schemas import UserError
 
-DEFAULT_TOLERANCES = {"float64": 1e-7, "float32": 1e-4, "float16": 1e-2, "bfloat16": 2e-2, "float8_e4m3fn": 0.13}
-"""atol and rtol by the coarsest output type; other types must agree exactly."""
+LEAST_TOLERANCES = {"float64": 1e-7, "float32": 1e-4, "float16": 1e-2, "bfloat16": 2e-2, "float8_e4m3fn": 0.13}
+"""Smallest tolerance of a problem that states none, relative to the size of its outputs, by the coarsest of their
+types; other types must agree exactly."""
+ERROR_FACTOR = 16.0
+"""Times the error of a reference that a kernel may have: another order of the same sums can cost as much."""
 
 
 def import_file(path: Path) -> ModuleType:
@@ -99,20 +103,55 @@ def output_specs(path: Path, outputs: Any) -> tuple[TensorSpec, ...]:
     return tuple(specs)
 
 
+def _type_name(value: Any) -> str:
+    return str(value.dtype).removeprefix("torch.")
+
+
 def _dtype(path: Path, name: str, value: Any) -> str:
-    dtype = str(value.dtype).removeprefix("torch.")
+    dtype = _type_name(value)
     if dtype not in ITEM_BYTES:
         raise UserError(f"{path.name}: {name!r} has dtype {dtype}; supported are {', '.join(ITEM_BYTES)}")
     return dtype
 
 
-def default_tolerance(outputs: tuple[TensorSpec, ...]) -> Tolerance:
-    """A tolerance for a problem that declares none, by its coarsest float output."""
-    bounds = {spec.dtype: DEFAULT_TOLERANCES[spec.dtype] for spec in outputs if spec.dtype in DEFAULT_TOLERANCES}
-    if not bounds:
+def derived_tolerance(reference: Callable[..., Any], inputs: Sequence[Any], outputs: Any) -> Tolerance:
+    """A tolerance for a problem that states none: from the error of its reference in its own precision.
+
+    Args:
+        reference: the problem's.
+        inputs: drawn ones.
+        outputs: what the reference gives for them.
+    """
+    floats = [at for at, value in enumerate(as_tuple(outputs)) if value.is_floating_point()]
+    least = max((LEAST_TOLERANCES[_type_name(as_tuple(outputs)[at])] for at in floats), default=0.0)
+    if not floats:
         return Tolerance(0.0, 0.0, "exact: no float outputs")
-    coarsest = max(bounds, key=bounds.__getitem__)
-    return Tolerance(bounds[coarsest], bounds[coarsest], f"default for {coarsest} outputs of a user's problem")
+    with on_cpu():
+        expected = as_tuple(reference(*(upcast(value) for value in inputs)))
+    sizes, errors, shares = [], [], []
+    for at in floats:
+        want = expected[at].double()
+        error = torch.where(want.isfinite(), (as_tuple(outputs)[at].double() - want).abs(), 0.0).nan_to_num()
+        want = want.nan_to_num(0.0, 0.0, 0.0)
+        sizes.append(float(want.square().mean().sqrt()))
+        errors.append(float(error.max()))
+        shares.append(float((error / (sizes[-1] + want.abs()).clamp_min(1e-300)).max()))
+    rtol = _up(max(least, ERROR_FACTOR * max(shares)))
+    # Outputs that lie near zero by chance are no more precise than the others.
+    atol = _up(max(rtol * min(sizes), ERROR_FACTOR * max(errors)))
+    reason = (
+        f"none is stated: {ERROR_FACTOR:g} times the error of the reference in its own precision, which is up to "
+        f"{max(shares):.2g} of outputs of size {min(sizes):.3g}, and at least {least:g} of their size"
+    )
+    return Tolerance(atol, rtol, reason)
+
+
+def _up(value: float) -> float:
+    """The next number with one digit: the last ones of an error differ from machine to machine."""
+    if not 0.0 < value < math.inf:
+        return 0.0
+    unit = 10.0 ** math.floor(math.log10(value))
+    return float(f"{math.ceil(value / unit - 1e-9) * unit:.0e}")
 
 
 @contextlib.contextmanager

@@ -81,6 +81,24 @@ def test_a_share_of_less_than_one_element_forgives_none(expected: torch.Tensor) 
     assert not compare(answer, expected, Tolerance(1e-6, 1e-5, "ties", mismatch_share=0.9 / 64), SPEC).ok
 
 
+@pytest.mark.parametrize(("miss", "count", "ok"), [(3.0, 19, True), (3.0, 20, False), (5.0, 1, False)])
+def test_a_few_of_a_million_elements_may_miss_by_a_little_and_none_by_much(miss: float, count: int, ok: bool) -> None:
+    expected = torch.ones(1_000_000, dtype=torch.float64)
+    answer = expected.clone()
+    answer[:count] += miss * (TOLERANCE.atol + TOLERANCE.rtol)
+    assert compare(answer, expected, TOLERANCE, (TensorSpec("y", (1_000_000,), "float64"),)).ok is ok
+
+
+@pytest.mark.parametrize(("step", "count", "ok"), [(0.125, 40, True), (0.125, 60, False), (0.25, 1, False)])
+def test_a_share_of_float8_numbers_may_be_the_next_one_and_none_another(step: float, count: int, ok: bool) -> None:
+    expected = torch.ones(1000, dtype=torch.float64)
+    answer = expected.float()
+    answer[:count] += step
+    tolerance = Tolerance(1e-6, 1e-3, "ties", mismatch_share=4e-3)
+    spec = (TensorSpec("q", (1000,), "float8_e4m3fn"),)
+    assert compare(answer.to(torch.float8_e4m3fn), expected, tolerance, spec).ok is ok
+
+
 def test_integers_must_agree_exactly_however_large() -> None:
     spec = (TensorSpec("index", (2,), "int64"),)
     expected = torch.tensor([10**6, 5])

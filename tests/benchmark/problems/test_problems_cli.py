@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kbench.benchmark.problems import registry
+from kbench.benchmark.problems import cli, registry
+from kbench.benchmark.problems.check import check
 from kbench.benchmark.problems.cli import problems
 from kbench.schemas import UnknownNameError
 
@@ -56,8 +57,14 @@ def test_list_filters_by_family_and_suggests_a_near_one() -> None:
 
 
 def test_show_prints_the_prompt_or_the_record() -> None:
-    assert "Signature: run(x)" in run("show", "softmax")[1]
-    assert json.loads(run("show", "softmax", "--json")[1])["problem_id"] == "softmax"
+    text = run("show", "softmax")[1]
+    assert "Signature: run(x)" in text
+    assert "mixed_rows: A few unusual rows" in text
+    assert "subnormal numbers of float32 are not judged" in text
+    assert "subnormal numbers of float32 are judged" in run("show", "transpose")[1]
+    shown = json.loads(run("show", "softmax", "--json")[1])
+    assert (shown["problem_id"], shown["judges_ends"]) == ("softmax", False)
+    assert {"shifted", "mixed_rows", "mixed_spans"} <= shown["cases"].keys()
 
 
 def test_an_unknown_problem_is_refused_with_the_nearest_name() -> None:
@@ -79,3 +86,13 @@ def test_check_of_a_constant_reference_exits_one_and_says_why(tmp_path: Path) ->
     assert "ones: output 'y' is constant" in text
     assert "tolerance accepts the constant answer" in text
     assert "the same for two seeds" in text
+
+
+def test_check_draws_new_adversarial_inputs_and_draws_those_of_a_seed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+    monkeypatch.setattr(cli, "check", lambda one, seed: drawn.append(seed) or check(one, seed))
+    code, text = run("check", "softmax")
+    assert (code, text.splitlines()[-1]) == (0, f"1 of 1 problems pass, adversarial inputs of seed {drawn[0]}")
+    assert "softmax: tolerance |out - expected| <= 1e-08 + 2e-05 * |expected| (float32 exponentials" in text
+    assert json.loads(run("check", "softmax", "--seed", str(drawn[0]), "--json")[1])[0]["seed"] == drawn[0]
+    assert drawn[0] == drawn[1]

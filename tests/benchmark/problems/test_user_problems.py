@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from kbench.benchmark.problems.check import check
+from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.foreign.user import load_user_problem
 from kbench.benchmark.problems.registry import USER_FILES, edition, named, users
 from kbench.schemas import UserError
@@ -160,6 +161,44 @@ def test_a_gpu_mode_folder_that_names_the_gpu_draws_the_same_inputs_on_the_cpu(t
     assert [str(s) for s in problem.outputs(problem.tiny.params)] == ["y: float32[9]"]
     # Nothing stays replaced once the user's code has run.
     assert torch.Generator.__module__ == "torch._C"
+
+
+PRODUCT = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, a, b):
+        return {answer}
+
+def get_inputs():
+    return [{size} * torch.randn(24, 3000), torch.randn(3000, 24)]
+"""
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-4])
+def test_a_tolerance_that_no_file_states_follows_the_size_and_the_error_of_its_reference(
+    tmp_path: Path, size: float
+) -> None:
+    problem = load_user_problem(write(tmp_path / "product.py", PRODUCT.format(answer="a @ b", size=size)))
+    a, b = problem.draw(problem.tiny, 1)
+    expected, specs = problem.expected((a, b)), problem.outputs({})
+    in_turn = torch.zeros(24, 24)
+    for at in range(3000):
+        in_turn += a[:, at : at + 1] * b[at : at + 1]  # type: ignore[index]
+    assert compare(in_turn, expected, problem.tolerance, specs).ok, "the worst order of an honest sum"
+    rounded = a.bfloat16().float() @ b  # type: ignore[union-attr]
+    assert not compare(rounded, expected, problem.tolerance, specs).ok
+    assert problem.tolerance.rtol == 1e-4
+    assert 0.5 < problem.tolerance.atol / (1e-4 * size * 3000**0.5) < 2.0
+    assert "16 times the error of the reference" in check(problem).tolerance
+
+
+def test_a_reference_that_loses_digits_gets_a_tolerance_it_can_meet(tmp_path: Path) -> None:
+    lossy = PRODUCT.format(answer="(a @ b + 1e5) - 1e5", size=1.0)
+    problem = load_user_problem(write(tmp_path / "lossy.py", lossy))
+    inputs = problem.draw(problem.tiny, 1)
+    assert compare(problem.reference(*inputs), problem.expected(inputs), problem.tolerance, problem.outputs({})).ok
+    assert problem.tolerance.rtol > 1e-4
 
 
 def test_a_file_with_a_problem_of_its_own_loads(tmp_path: Path) -> None:

@@ -51,16 +51,19 @@ class BatchFiles:
     _known: tuple[tuple[int, int], Responses] | None = dataclasses.field(default=None, init=False, repr=False)
     """What the responses file held when it had this size and time: thousands of answers are read once."""
 
-    def ask(self, bodies: Sequence[Body], /, *, tokens_left: int | None = None) -> list[Reply]:
+    def ask(self, bodies: Sequence[Body], /, *, tokens_left: int | None = None, ids: Sequence[str] = ()) -> list[Reply]:
         """A reply for each request, in order. Nothing is written: the caller may have more to ask.
 
-        Whoever sends the requests decides what they may cost: `tokens_left` changes nothing here.
+        Args:
+            bodies: the requests.
+            tokens_left: changes nothing here: whoever sends the requests decides what they may cost.
+            ids: their names, where these follow from something else than the text.
 
         Raises:
             WaitingForResponsesError: carries the unanswered requests.
             DataError: the responses file cannot be read.
         """
-        ids = [request_id(body) for body in bodies]
+        ids = ids or [request_id(body) for body in bodies]
         answers = self.answers()
         missing = {key: body for key, body in zip(ids, bodies, strict=True) if key not in answers.replies}
         if missing:

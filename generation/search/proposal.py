@@ -37,6 +37,8 @@ class Ask:
     """Measured children of the parent."""
     archive: tuple[Node, ...] = ()
     """The run's best kernels of different structure, fastest first."""
+    place: str = ""
+    """A hash of run, step, slot, operator and parents: the same ask has the same place whenever it is made."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

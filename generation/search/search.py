@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -208,6 +209,7 @@ class Search:
             request.operator, parent, other, action.rng_for(self.state, "propose", slot), self._turn(slot),
             self.state.best_known, self.state.references, tuple(ancestors), tuple(tried),
             tuple(archive(self.state.rewarded())) if learns(self.settings) else (),
+            content_hash(self.state.run_id, str(self.state.step), str(slot), json.dumps(request.to_json())),
         )  # fmt: skip
 
     def _turn(self, slot: int) -> int:

@@ -75,7 +75,7 @@ class FakeGpu:
 
 def kernel_text(key: str, status: str = "ok") -> str:
     speed = 1 + int(key[:4], 16) / 2**16
-    return f"KEY = {key!r}\nSTATUS, SPEED = {status!r}, {speed}\n\n\ndef run(*inputs):\n    return inputs\n"
+    return f"KEY = 'k{key}'\nSTATUS, SPEED = {status!r}, {speed}\n\n\ndef run(*inputs):\n    return inputs\n"
 
 
 def reply(request: dict[str, Any]) -> dict[str, Any]:
@@ -319,6 +319,16 @@ def test_repairs_are_for_models_that_are_told_of_failures(
     planned = with_repairs(state, (ProposalRequest(Operator.MUTATE, "k0"),) * 40, random.Random(0))
     chosen = Counter(one.parent_id for one in planned if one.operator is Operator.REPAIR)
     assert dict(chosen) == ({f"k{correct}": MOST_REPAIRS, f"k{correct + 1}": MOST_REPAIRS} if repairs else {})
+
+
+def test_answers_fit_when_requests_are_worded_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exchange = Exchange(tmp_path)
+    exchange.go()
+    exchange.answer()
+    words = [{"role": role, "content": "Write a kernel."} for role in ("system", "user")]
+    monkeypatch.setattr("kbench.generation.proposers.llm.llm.messages", lambda task, ask: words)
+    exchange.go()
+    assert {state.step for state in recorded_states(exchange.run).values()} == {1}
 
 
 def test_a_step_that_nobody_has_answered_is_planned_again_for_another_batch(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from kbench.generation.search.proposal import Answer, Ask, BudgetSpentError, Pro
 from kbench.generation.search.state import idea_of
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import UserError
+from kbench.schemas.ids import content_hash
 
 MODEL_VARIABLE = "KBENCH_LLM_MODEL"
 ENDPOINT_VARIABLE = "OPENAI_BASE_URL"
@@ -58,7 +59,11 @@ class LlmProposer:
             BudgetSpentError: the next request may cost more tokens than are left.
         """
         bodies = [self._body(task, ask) for ask in asks]
-        replies = self._chat.ask(bodies, tokens_left=task.tokens_left)
+        if isinstance(self._chat, BatchFiles) and all(ask.place for ask in asks):
+            # Named by place: an answer that was written meanwhile fits, whatever has become of the wording.
+            replies = self._chat.ask(bodies, ids=[content_hash("request", self._model, ask.place) for ask in asks])
+        else:
+            replies = self._chat.ask(bodies, tokens_left=task.tokens_left)
         for ask, body, reply in zip(asks, bodies, replies, strict=True):
             if (reply.failure or "").startswith(OVER_BUDGET):
                 raise BudgetSpentError(f"tokens: {reply.failure}")

@@ -17,6 +17,7 @@ from kbench.leaderboard.scoring.score import Limits, score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
 from kbench.leaderboard.submission.check import Checked, check
 from kbench.leaderboard.submission.forecast_rows import Expected
+from kbench.leaderboard.submission.metadata import skeleton
 from kbench.leaderboard.submission.untrusted import Flaw, shown
 from kbench.loaders.splits.lineage import published_releases
 from kbench.schemas import Submission, UserError
@@ -78,21 +79,32 @@ def _inside(path: Path) -> list[Path]:
     return sorted(child for child in path.iterdir() if not child.name.startswith(".") and child.name != "README.md")
 
 
-def check_all(paths: Sequence[Path], expected: Expected | None) -> dict[str, Checked]:
-    """Check submissions, each alone and then for the name of an earlier one: their results would share a file."""
+def check_all(paths: Sequence[Path], expected: Expected | None, *, keep: bool = True) -> dict[str, Checked]:
+    """Check submissions, each alone and then for the name of an earlier one: their results would share a file.
+
+    Args:
+        paths: submissions, or folders of submissions.
+        expected: what they must answer; None checks the format alone.
+        keep: whether their forecasts are kept, all of them in memory.
+    """
     outcomes: dict[str, Checked] = {}
     owners: dict[str, str] = {}
+    names: dict[str, str] = {}
     for path in submission_paths(paths):
         one = check(path, expected)
         if one.submission is not None:
+            name = one.submission.name
             owner = owners.setdefault(entry_id(one.submission), str(path))
+            alike = names.setdefault(skeleton(name), name)
+            fix = None
             if owner != str(path):
                 fix = f"{owner} has the same name and version; choose another name or raise the version"
-                flaw = Flaw(
-                    METADATA_FILE, "name and version", shown(f"{one.submission.name} {one.submission.version}"), fix
-                )
+            elif alike != name:
+                fix = f"looks like {alike!r}, the name of another entry; choose another"
+            if fix is not None:
+                flaw = Flaw(METADATA_FILE, "name and version", shown(f"{name} {one.submission.version}"), fix)
                 one = dataclasses.replace(one, flaws=(*one.flaws, flaw))
-        outcomes[str(path)] = one
+        outcomes[str(path)] = one if keep else dataclasses.replace(one, forecasts=None)
     return outcomes
 
 

@@ -85,7 +85,7 @@ def check(paths: tuple[Path, ...], asked: Asked, format_only: bool, as_json: boo
     """List all errors in submissions; exit 1 if there are any."""
     from kbench.leaderboard.board import check_all, check_report
 
-    outcomes = check_all(paths, None if format_only else asked.load()[1])
+    outcomes = check_all(paths, None if format_only else asked.load()[1], keep=False)
     if as_json:
         echo_json(check_report(outcomes))
     else:

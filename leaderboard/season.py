@@ -30,6 +30,7 @@ from kbench.leaderboard.submission.archive import read_files
 from kbench.leaderboard.submission.check import check
 from kbench.leaderboard.submission.forecast_rows import Expected
 from kbench.leaderboard.submission.labels import packed_labels, queries_by_track, read_queries, write_queries
+from kbench.leaderboard.submission.metadata import skeleton
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.kernel_folder import read_folder
@@ -362,6 +363,9 @@ def _enter(folder: Path, path: Path, now: datetime.datetime) -> SeasonEntry:
     if before is not None:
         how = "unchanged" if before.digest == entry.digest else "with other files"
         raise UserError(f"{entry.entry_id} entered {how} on {before.entered_at}; to enter again, raise the version")
+    alike = next((one for one in season.entries if skeleton(one.entry_id) == skeleton(entry.entry_id)), None)
+    if alike is not None:
+        raise UserError(f"{entry.entry_id} looks like {alike.entry_id}, which has entered; choose another name")
     files: dict[str, bytes | None] = {f"{ENTRIES}/{entry.entry_id}/{name}": d for name, d in read_files(path).items()}
     files[FILE] = dataclasses.replace(season, entries=(*season.entries, entry)).to_bytes()
     replace_together(folder, files)

@@ -23,7 +23,7 @@ LEFT_ALONE = FOLDERS | {"README.md", "results.json", "report.html", "published_p
 """What an evaluation or its author puts beside the entry; none of it is read."""
 
 MAX_METADATA_BYTES = 64 * 1024
-MAX_FORECAST_BYTES = 256 * 1024 * 1024
+MAX_FORECAST_BYTES = 96 * 1024 * 1024
 MAX_MEMBERS = 64
 CHUNK = 1 << 20
 

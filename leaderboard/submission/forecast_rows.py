@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from kbench.benchmark.surrogates.forecasts import NUMBERS, REPEATS, allowed, col
 from kbench.benchmark.tracks import pairs_only
 from kbench.leaderboard.submission.archive import FORECAST_FILES
 from kbench.leaderboard.submission.untrusted import Flaw, read_forecasts, shown
-from kbench.schemas import DataError, Submission, bins
+from kbench.schemas import DataError, Forecast, Submission, bins, json_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +24,8 @@ MOST_TIMES = 2
 SHOWN_ROWS = 5
 """Rows named for each kind of problem; the rest are counted."""
 SUM_TOLERANCE = 1e-6
+LONGEST_REASON = 500
+"""Characters of a failure's reason: what `kbench evaluate` keeps of it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,8 +82,8 @@ def check_forecasts(
         return None, [Flaw(name, "file", "unreadable", str(error))]
     if expected is not None and table.num_rows > MOST_TIMES * (most := _most_rows(expected, submission)):
         return None, [Flaw(name, "rows", f"{table.num_rows:,}", f"give one row per query and repeat, {most:,} in all")]
-    flaws = [*_value_flaws(table, name), *_repeat_flaws(table, name, submission), *_unasked(table, name)]
-    flaws += _repeated(table, name)
+    flaws = [*_value_flaws(table, name), *_text_flaws(table, name), *_repeat_flaws(table, name, submission)]
+    flaws += [*_unasked(table, name), *_repeated(table, name)]
     if expected is not None:
         flaws += _query_flaws(table, name, expected, submission)
     return table, flaws
@@ -106,7 +107,9 @@ def _repeat_flaws(table: pa.Table, name: str, submission: Submission | None) -> 
 
 def _unasked(table: pa.Table, name: str) -> Iterable[Flaw]:
     """Rows of an evaluation that was interrupted: no answers, though they say that they failed."""
-    rows = table.column("failure").to_pylist().count(INTERRUPTED)
+    import pyarrow.compute as pc
+
+    rows = pc.sum(pc.equal(table.column("failure"), INTERRUPTED)).as_py()
     if rows:
         fix = "run the same `kbench evaluate` again, which goes on where it stopped"
         yield Flaw(name, "failure", f"{rows:,} rows {INTERRUPTED!r}", fix)
@@ -114,27 +117,34 @@ def _unasked(table: pa.Table, name: str) -> Iterable[Flaw]:
 
 def _repeated(table: pa.Table, name: str) -> Iterable[Flaw]:
     """A query and repeat that more than one row answers."""
-    rows = zip(table.column("query_id").to_pylist(), table.column("repeat").fill_null(0).to_pylist(), strict=True)
-    for (query, repeat), count in Counter(rows).most_common(1):
-        if count > 1:
-            yield Flaw(name, "query_id", f"{shown(query)} repeat {repeat} twice", "keep one row each")
+    counts = _rows_by_query(table)
+    order = counts.sort_by([("count_all", "descending")]).slice(0, 1).to_pylist()
+    for row in order:
+        if row["count_all"] > 1:
+            yield Flaw(name, "query_id", f"{shown(row['query_id'])} repeat {row['repeat']} twice", "keep one row each")
+
+
+def _rows_by_query(table: pa.Table) -> pa.Table:
+    """How many rows each query and repeat has; Python objects of all rows would take ten times the table's memory."""
+    import pyarrow as pa
+
+    keys = pa.table({"query_id": table.column("query_id"), "repeat": table.column("repeat").fill_null(0)})
+    return keys.group_by(["query_id", "repeat"], use_threads=False).aggregate([([], "count_all")])
 
 
 def _query_flaws(table: pa.Table, name: str, expected: Expected, submission: Submission | None) -> list[Flaw]:
-    ids = table.column("query_id").to_pylist()
-    repeats = table.column("repeat").fill_null(0).to_pylist()
+    answered = _rows_by_query(table).column("query_id").to_pylist()
     asked = {*expected.query_ids, *expected.other_ids}
     flaws = []
-    unknown = sorted({str(query) for query in ids if query not in asked})
+    unknown = sorted({str(query) for query in answered if query not in asked})
     if unknown:
         fix = "these are not queries of this dataset; export them with `kbench leaderboard export-queries`"
         flaws.append(Flaw(name, "query_id", f"{shown(unknown[0])} and {len(unknown) - 1} more unknown", fix))
-    keys = list(zip(ids, repeats, strict=True))
     required = expected.required(submission)
     wanted = len(required) * (submission.repeats if submission is not None else 1)
-    present = len({key for key in keys if key[0] in required})
+    present = sum(query in required for query in answered)
     if present < wanted:
-        missing = sorted(required - set(ids))
+        missing = sorted(required - set(answered))
         example = f", such as {missing[0]}" if missing else ""
         fix = f"answer every query in every repeat{example}; a row with `failure` set is an answer too"
         flaws.append(Flaw(name, "rows", f"{wanted - present:,} of {wanted:,} missing", fix))
@@ -148,6 +158,22 @@ def _value_flaws(table: pa.Table, name: str) -> Iterator[Flaw]:
     for field in NUMBERS:
         given = np.asarray(table.column(field).is_valid())
         yield from _row_flaws(table, name, field, given & ~allowed(field, column_of(table, field)), described(field))
+
+
+def _text_flaws(table: pa.Table, name: str) -> Iterator[Flaw]:
+    """Names that are no query's, and reasons that are long or hold what cannot be seen."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ids, reasons = (table.column(field).cast(pa.large_string()) for field in ("query_id", "failure"))
+    named = pc.match_substring_regex(ids, json_schema(Forecast)["properties"]["query_id"]["pattern"]).fill_null(False)
+    yield from _row_flaws(table, name, "query_id", ~np.asarray(named), "give the id of a query, 32 hex digits")
+    length = pc.utf8_length(reasons)
+    plain = pc.and_(
+        pc.utf8_is_printable(reasons), pc.and_(pc.greater(length, 0), pc.less_equal(length, LONGEST_REASON))
+    )
+    fix = f"give a reason of 1 to {LONGEST_REASON} characters that can be seen"
+    yield from _row_flaws(table, name, "failure", ~np.asarray(plain.fill_null(True)), fix)
 
 
 def _wrong_distributions(table: pa.Table) -> dict[str, Booleans]:
@@ -164,10 +190,19 @@ def _wrong_distributions(table: pa.Table) -> dict[str, Booleans]:
     with np.errstate(invalid="ignore", over="ignore"):
         return {
             f"give {bins.COUNT} probabilities, or a failure": answered & ~right,
-            "use finite numbers": answered & right & ~np.isfinite(values).all(axis=1),
+            "use finite numbers": (answered & right & ~np.isfinite(values).all(axis=1)) | _not_finite(column),
             "probabilities are at least 0": answered & (values < 0).any(axis=1),
             "make them sum to one": answered & (np.abs(values.sum(axis=1) - 1.0) > SUM_TOLERANCE),
         }
+
+
+def _not_finite(column: pa.ListArray) -> Booleans:
+    """Lists that hold NaN or an infinity, which JSON cannot; also where a failure is stated."""
+    import pyarrow.compute as pc
+
+    parents = np.asarray(pc.list_parent_indices(column))
+    odd = np.asarray(pc.invert(pc.is_finite(column.flatten())).fill_null(False))
+    return np.isin(np.arange(len(column)), parents[odd])
 
 
 def _row_flaws(table: pa.Table, name: str, field: str, rows: Booleans, fix: str) -> Iterator[Flaw]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MOST_SECONDS, MOST_TOKENS = 1e10, 10**15
 """Caps on what all forecasts together may have cost, so that figures made of them stay finite."""
+ONE_DAY = datetime.timedelta(days=1)
+"""Between the earliest and the latest place on earth."""
 SHOWN_ERRORS, SHOWN_REASON = 50, 300
 """Errors of the schema that are listed, and characters of each."""
 READ = ("1.0.0", Submission.VERSION)
@@ -45,6 +47,8 @@ MARKS = re.compile(
     f"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{{{MOST_MARKS + 1},}}"
 )
 ORDINARY = "ªº²³¹"
+ALIKE = str.maketrans("01i5", "olls")
+"""Letters and digits that pass for each other."""
 
 
 def check_metadata(data: bytes | None) -> tuple[Submission | None, list[Flaw]]:
@@ -91,9 +95,13 @@ def _impossible(submission: Submission) -> Iterator[tuple[str, str, str]]:
         if value is not None and value > most:
             yield name, shown(value), f"must be at most {most:,.0f}"
     try:
-        datetime.datetime.fromisoformat(submission.created_at)
+        made = datetime.datetime.fromisoformat(submission.created_at)
     except ValueError:
         yield "created_at", shown(submission.created_at), "give a date such as 2026-02-14"
+        return
+    made = made if made.tzinfo else made.replace(tzinfo=datetime.UTC)
+    if made > datetime.datetime.now(datetime.UTC) + ONE_DAY:
+        yield "created_at", shown(submission.created_at), "is in the future; give the date on which it was made"
 
 
 def _odd_texts(submission: Submission) -> Iterator[tuple[str, str, str]]:
@@ -125,6 +133,12 @@ def _schema_flaw(error: Any) -> Flaw:
     reason = str(error.message)
     short = reason if len(reason) < SHOWN_REASON else reason[:SHOWN_REASON] + "…"
     return Flaw(METADATA_FILE, field, shown(error.instance), short)
+
+
+def skeleton(name: str) -> str:
+    """What is left of a name when letters and digits that look alike are one; equal ones pass for each other."""
+    plain = "".join(char for char in name.lower() if char.isalnum())
+    return plain.replace("rn", "m").replace("vv", "w").replace("cl", "d").translate(ALIKE)
 
 
 def oddity(text: str) -> str | None:

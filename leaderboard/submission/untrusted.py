@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.surrogates.forecasts import conform
 from kbench.schemas import DataError, Forecast, arrow_schema
+from kbench.schemas.record import field_types
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAX_ROWS = 5_000_000
+MAX_ROWS = 1_000_000
 MAX_VALUES = 9 * MAX_ROWS
 """Values of one column, list elements included."""
-MAX_UNPACKED_BYTES = 2 << 30
+MAX_UNPACKED_BYTES = 160 << 20
 SHOWN_CHARACTERS = 80
 MAX_LINE_BYTES = 64 * 1024
 """A forecast is a few hundred bytes; the rest leaves space for the reason of a failure."""
+WHOLE_NUMBERS = frozenset(name for name, kind in field_types(Forecast).items() if kind.base is int)
 LINES_AT_ONCE = 10_000
 """Lines held as Python objects at a time, which take ten times the memory of Arrow columns."""
 
@@ -106,12 +108,36 @@ def parquet_table(data: bytes) -> pa.Table:
         unknown = sorted(set(names) - set(arrow_schema(Forecast).names))
         if unknown:
             raise DataError(f"unknown column {shown(unknown[0])}; known: {', '.join(arrow_schema(Forecast).names)}")
+        _refuse_other_kinds(file.schema_arrow)
         return file.read(use_threads=False)
     except (pa.ArrowException, OSError, ValueError, OverflowError, TypeError, KeyError) as error:
         if isinstance(error, DataError):
             raise
         first = (str(error) or type(error).__name__).splitlines()[0][:200]
         raise DataError(f"cannot be read as Parquet ({first})") from None
+
+
+def _refuse_other_kinds(schema: pa.Schema) -> None:
+    """Refuse columns of another kind than JSON would have to be: a cast makes numbers of true, and of text."""
+    for field in arrow_schema(Forecast):
+        for given in (schema.field(at).type for at in schema.get_all_field_indices(field.name)):
+            if not _same_kind(given, field.type):
+                raise DataError(f"column {field.name!r} holds {str(given)[:SHOWN_CHARACTERS]}; use {field.type}")
+
+
+def _same_kind(given: Any, wanted: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_dictionary(given):
+        return _same_kind(given.value_type, wanted)
+    if types.is_null(given):
+        return True
+    if types.is_list(wanted):
+        is_list = types.is_list(given) or types.is_large_list(given) or types.is_fixed_size_list(given)
+        return bool(is_list) and _same_kind(given.value_type, wanted.value_type)
+    if types.is_string(wanted):
+        return bool(types.is_string(given) or types.is_large_string(given))
+    return bool(types.is_integer(given) or (types.is_floating(wanted) and types.is_floating(given)))
 
 
 def _check_footer(file: Any) -> None:
@@ -174,7 +200,9 @@ def _row(line: bytes, name: str) -> dict[str, Any]:
     if unknown:
         raise DataError(f"{name} has unknown field {shown(unknown[0])}")
     for field, value in row.items():
-        # Arrow would take true for 1.
+        # Arrow would take true for 1, and 1.5 too.
         if any(isinstance(one, bool) for one in (value if isinstance(value, list) else [value])):
             raise DataError(f"{name} holds true or false in {field}, which has none")
+        if isinstance(value, float) and field in WHOLE_NUMBERS:
+            raise DataError(f"{name} holds {value!r} in {field}; use a whole number")
     return row

@@ -16,7 +16,7 @@ from kbench.loaders.checks.figures import figure_issues
 from kbench.loaders.checks.references import Part, duplicates, reference_issues
 from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.corpus.manifest import CARD, NAME, FileEntry, Manifest, read_manifest
+from kbench.loaders.corpus.manifest import CARD, FileEntry, Manifest, read_manifest
 from kbench.loaders.corpus.shards import read_parquet
 from kbench.loaders.corpus.verify import manifest_faults, whole
 from kbench.schemas import DataError, PairKind, QuestionKind
@@ -154,12 +154,15 @@ def _refuse_constant(name: str) -> None:
 def _folder_issues(folder: Path) -> Iterator[Issue]:
     """A fingerprint that is not the rows', and a card by which `datasets` would read other files than we do."""
     manifest = read_manifest(folder, check_files=False)
-    if manifest.stated != manifest.fingerprint:
-        message = f"the hashes of its files make it {manifest.fingerprint!r}"
-        yield Issue(str(folder / NAME), None, "fingerprint", manifest.stated, message)
-    for fault in _card_faults(folder / CARD, manifest):
-        fix = f"rewrite it with: kbench data card {folder} --write"
-        yield Issue(str(folder / CARD), None, None, None, f"{fault}; {fix}")
+    fix = f"rewrite it with: kbench data card {folder} --write"
+    card = folder / CARD
+    of_card = [Issue(str(card), None, None, None, f"{fault}; {fix}") for fault in _card_faults(card, manifest)]
+    for path, field, value, message in manifest.faults(folder):
+        if path != card or not of_card:
+            yield Issue(str(path), None, field, value, message)
+    for path in manifest.strays(folder):
+        yield Issue(str(path), None, None, None, "the manifest does not name it")
+    yield from of_card
 
 
 def _card_faults(card: Path, manifest: Manifest) -> Iterator[str]:

@@ -52,6 +52,10 @@ class Manifest:
     files: Mapping[str, tuple[FileEntry, ...]]
     stated: str | None = None
     """The fingerprint its file states; None when it was not read from one."""
+    companions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """SHA-256 of every other file of the corpus by path; manifests of earlier versions list none."""
+    stated_versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The version its file states of each config."""
 
     @property
     def config_hashes(self) -> dict[str, str]:
@@ -95,10 +99,58 @@ class Manifest:
             for name, entries in self.files.items()
             if entries
         }
-        return json.dumps({"format": FORMAT, "fingerprint": self.fingerprint, "configs": configs}, indent=1) + "\n"
+        stated = {"format": FORMAT, "fingerprint": self.fingerprint, "configs": configs}
+        if self.companions:
+            stated["companions"] = dict(sorted(self.companions.items()))
+        return json.dumps(stated, indent=1) + "\n"
+
+    def faults(self, folder: Path) -> Iterator[tuple[Path, str | None, str | None, str]]:
+        """What it says of itself and of files beside the tables, and is not so: path, field, value and message."""
+        wrong = {name: said for name, said in self.stated_versions.items() if self.versions().get(name, said) != said}
+        if self.stated is not None and self.stated != self.fingerprint:
+            message = f"states the fingerprint {self.stated[:32]!r}, and its files make it {self.fingerprint!r}"
+            yield folder / NAME, "fingerprint", self.stated, message
+        elif wrong:
+            name, version = next(iter(wrong.items()))
+            message = f"states the version {version[:32]!r} of {name!r}, its files make it {self.versions()[name]!r}"
+            yield folder / NAME, "version", version, message
+        for path, sha256 in self.companions.items():
+            if not (folder / path).is_file():
+                yield folder / path, None, None, "is missing, though the manifest names it"
+            elif file_sha256(folder / path) != sha256:
+                yield folder / path, None, None, "differs from the manifest's hash"
+
+    def strays(self, folder: Path) -> list[Path]:
+        """Files that it does not name, where it names all."""
+        named = {entry.path for entries in self.files.values() for entry in entries} | {*self.companions}
+        return [folder / name for name in other_files(folder) if name not in named] if self.companions else []
 
 
 EMPTY = Manifest({})
+
+
+def other_files(folder: Path) -> list[str]:
+    """Every file of a corpus folder but its manifest, hidden ones, and the note of a pull, which is of this machine."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    names = [path.relative_to(folder) for path in paths]
+    hidden = {name for name in names if any(part.startswith(".") for part in name.parts)}
+    return [name.as_posix() for name in names if name not in hidden and name.as_posix() not in (NAME, PULLED)]
+
+
+def covering(folder: Path, manifest: Manifest, written: Mapping[str, bytes | None] | None = None) -> Manifest:
+    """A manifest that names every file of its folder beside the tables.
+
+    Args:
+        folder: the corpus folder.
+        manifest: names the tables.
+        written: files that are about to be written, or removed, by path.
+    """
+    coming = written or {}
+    tables = {entry.path for entries in manifest.files.values() for entry in entries}
+    there = [name for name in other_files(folder) if name not in tables and Path(name).parts[0] not in CONFIGS]
+    hashes = {name: file_sha256(folder / name) for name in there if name not in coming}
+    hashes |= {name: hashlib.sha256(data).hexdigest() for name, data in coming.items() if data is not None}
+    return dataclasses.replace(manifest, companions=hashes)
 
 
 def file_sha256(path: Path) -> str:
@@ -159,12 +211,15 @@ def _parse(text: str, path: Path) -> Manifest:
         configs = _must(dict, "configs", data.get("configs"))
         files = {name: tuple(_entries(name, value)) for name, value in configs.items()}
         stated = _must(str, "fingerprint", data.get("fingerprint"))
+        versions = {name: _must(str, "version", value.get("version")) for name, value in configs.items()}
+        listed = _must(dict, "companions", data.get("companions", {}))
+        companions = {_companion(name): _hash("sha256", value) for name, value in listed.items()}
     except _DamageError as error:
         raise DataError(f"{path} is damaged: {error}; fetch the corpus again") from None
     unknown = sorted(set(files) - set(CONFIGS))
     if unknown:
         raise DataError(f"{path} names the unknown config {unknown[0]!r}; a newer kbench may have written it")
-    return Manifest(files, stated)
+    return Manifest(files, stated, companions, versions)
 
 
 class _DamageError(Exception):
@@ -214,6 +269,13 @@ def _hash(name: str, value: Any) -> str:
     if SHA256.fullmatch(_must(str, name, value)) is None:
         raise _DamageError(f"{name} is {value!r:.60}, not 64 hex digits")
     return str(value)
+
+
+def _companion(value: str) -> str:
+    path = Path(value)
+    if path.is_absolute() or ".." in path.parts or not value.isprintable():
+        raise _DamageError(f"path is {value!r:.60}, not a file in the folder")
+    return value
 
 
 def _inside(value: Any) -> str:

@@ -42,11 +42,8 @@ def verify(folder: Path, manifest: Manifest) -> None:
     Raises:
         DataError: names the file and what differs.
     """
-    if manifest.stated is not None and manifest.stated != manifest.fingerprint:
-        raise DataError(
-            f"corpus {str(folder)!r} states the fingerprint {manifest.stated[:32]!r}, and its files make it "
-            f"{manifest.fingerprint!r}; {FIX}"
-        )
+    for path, _, _, message in manifest.faults(folder):
+        raise DataError(f"{path} {message}; {FIX}")
     state = _state(folder, manifest)
     mark = data_home() / KEPT / state
     if mark.is_file():

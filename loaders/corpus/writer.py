@@ -25,7 +25,7 @@ from kbench.loaders.corpus.conform import config_table, conform, tabulate
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.fingerprint import rows_hash
 from kbench.loaders.corpus.folder import existing, plain_errors, remove_strays, texts
-from kbench.loaders.corpus.manifest import NAME, FileEntry, Manifest, file_sha256, read_manifest
+from kbench.loaders.corpus.manifest import NAME, FileEntry, Manifest, covering, file_sha256, read_manifest
 from kbench.loaders.corpus.shards import marked
 from kbench.loaders.corpus.verify import facet_values
 from kbench.loaders.storage.atomic import replace_in_order, write_new
@@ -123,7 +123,8 @@ class CorpusWriter:
         manifest = Manifest({name: tuple(self._files[name]) for name in CONFIGS if self._files.get(name)})
         with plain_errors(self.folder):
             files = describe(Corpus.of(self.folder, manifest), self.folder)
-            replace_in_order(self.folder, {**files, NAME: manifest.to_json().encode()})
+            stated = covering(self.folder, manifest, files).to_json()
+            replace_in_order(self.folder, {**files, NAME: stated.encode()})
             self._new.clear()
             remove_strays(self.folder, manifest)
         return manifest.fingerprint

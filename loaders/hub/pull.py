@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import NAME as MANIFEST
-from kbench.loaders.corpus.manifest import PULLED, read_manifest
+from kbench.loaders.corpus.manifest import PULLED, other_files, read_manifest
 from kbench.loaders.corpus.places import HUB_ID, data_home, is_corpus
 from kbench.loaders.hub.repository import commit_of, fetch_files
 from kbench.loaders.importers import gpu_forecasters as published
@@ -122,13 +122,12 @@ def pull_corpus(repository: str, out: Path | None = None, revision: str | None =
         evict_damaged(folder, unproven=True)
         folder = fetch_files(repository, commit)
         corpus = Corpus.open(folder, verified=True)
+    manifest = read_manifest(folder)
+    unnamed = {path.relative_to(folder).as_posix() for path in manifest.strays(folder)}
     with whole_folder(target, replace=out is None and is_corpus(target)) as aside:
-        for path in sorted(item for item in folder.rglob("*") if item.is_file()):
-            relative = path.relative_to(folder)
-            if relative.parts[0].startswith(".") or relative.name == MANIFEST:
-                continue
+        for relative in (name for name in other_files(folder) if name not in unnamed):
             (aside / relative).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, aside / relative)
+            shutil.copyfile(folder / relative, aside / relative)
         source = {"repository": repository, "commit": commit}
         (aside / PULLED).write_text(json.dumps(source, indent=1) + "\n", encoding="utf-8")
         shutil.copyfile(folder / MANIFEST, aside / MANIFEST)

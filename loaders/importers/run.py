@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from kbench.loaders.corpus.manifest import NAME as MANIFEST
+from kbench.loaders.corpus.manifest import covering, read_manifest
 from kbench.loaders.corpus.places import is_corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers import formats, gpu_forecasters
@@ -72,6 +74,7 @@ def import_files(
             _import_rows(name, paths, folder, context)
         report = json.dumps(context.report.to_json() | {"files": [plain(path.name) for path in paths]}, indent=1)
         write_atomically(folder / REPORT, (report + "\n").encode())
+        write_atomically(folder / MANIFEST, covering(folder, read_manifest(folder)).to_json())
     return context.report
 
 

@@ -24,6 +24,9 @@ from kbench.loaders.storage import janitor
 from kbench.schemas import DataError
 
 MEMORY_BYTES = 4 << 30
+"""Address space of a fork; libraries and their arenas take most of it."""
+DATA_BYTES = 3 << 30
+"""What it may take beside what the server has."""
 SECONDS = 60
 PATIENCE = 8
 """How many times longer than its processor time a fork may take: the machine may be busy."""
@@ -40,7 +43,7 @@ class Reader:
 
         Args:
             parser: `module:function`, called in the fork with the request's bytes. A `warm_up` in that module is
-                called once in the server; a `CPU_SECONDS` there replaces the limit on a fork's time.
+                called once in the server; `CPU_SECONDS` and `DATA_BYTES` there replace the limits of a fork.
         """
         self._parser = parser
         self._lock = threading.Lock()
@@ -106,6 +109,8 @@ class Reader:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._server is None:
             environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PATH": os.defpath}
+            # Other allocators reserve a gigabyte at once, which counts against a fork's limit.
+            environment["ARROW_DEFAULT_MEMORY_POOL"] = "system"
             # Some builds of Python find their own library by it.
             environment |= {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
             self._server = subprocess.Popen(
@@ -173,7 +178,8 @@ def serve(parser: str, requests: IO[bytes], answers: IO[bytes]) -> None:
         child = os.fork()
         if child == 0:
             os.close(readable)
-            _parse(getattr(module, function), data, writable, getattr(module, "CPU_SECONDS", SECONDS))
+            limits = (getattr(module, "CPU_SECONDS", SECONDS), getattr(module, "DATA_BYTES", DATA_BYTES))
+            _parse(getattr(module, function), data, writable, *limits)
         os.close(writable)
         with open(readable, "rb") as pipe:
             kind, payload = _receive(pipe)
@@ -186,9 +192,12 @@ def serve(parser: str, requests: IO[bytes], answers: IO[bytes]) -> None:
         _send(answers, kind, payload)
 
 
-def _parse(parser: Callable[[bytes], Any], data: bytes, writable: int, seconds: int) -> None:
+def _parse(parser: Callable[[bytes], Any], data: bytes, writable: int, seconds: int, data_bytes: int) -> None:
     """In the fork: parse under limits, answer, and leave without running anything else."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    with open("/proc/self/status") as status:
+        most = data_bytes + next(int(line.split()[1]) << 10 for line in status if line.startswith("VmData:"))
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.alarm(PATIENCE * seconds)  # one that waits for something uses no time of the processor

@@ -55,6 +55,9 @@ def test_a_corpus_without_its_tasks_is_given_them(hub: Any, kbench: Run, made_co
     written = (made_corpus / "eval.yaml").read_bytes()
     bare = Path(shutil.copytree(made_corpus, tmp_path / "bare"))
     (bare / "eval.yaml").unlink()
+    manifest = json.loads((bare / "manifest.json").read_text())
+    del manifest["companions"]  # as earlier versions wrote it
+    (bare / "manifest.json").write_text(json.dumps(manifest))
     dry = json.loads(kbench("data", "push", REPO, "--path", str(bare), "--dry-run", "--json").stdout)
     assert "eval.yaml" in dry["files"]
     assert not (bare / "eval.yaml").exists(), "a dry run writes nothing"

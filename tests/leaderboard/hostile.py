@@ -164,11 +164,11 @@ def _packed_lines(honest: Path, to: Path, data: bytes) -> Path:
 
 
 def one_endless_line(honest: Path, to: Path) -> tuple[Path, str]:
-    return _packed_lines(honest, to, b'{"query_id":[' + b"[]," * 40_000_000 + b"[]]}"), "longer than"
+    return _packed_lines(honest, to, b'{"query_id":[' + b"[]," * 25_000_000 + b"[]]}"), "longer than"
 
 
 def empty_lines(honest: Path, to: Path) -> tuple[Path, str]:
-    return _packed_lines(honest, to, b"\n" * 120_000_000), "lines"
+    return _packed_lines(honest, to, b"\n" * 80_000_000), "lines"
 
 
 def far_more_rows_than_queries(honest: Path, to: Path) -> tuple[Path, str]:

@@ -114,8 +114,10 @@ function save(name, type, content) {
   anchor.remove();
   setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
+// A spreadsheet computes texts that begin like a formula: an apostrophe makes them texts.
+const harmless = (value) => (typeof value === "string" && /^[\s]*[=+\-@]|^[\t\r]/.test(value) && !isFinite(value) ? `'${value}` : String(value));
 function csv(columns, rows) {
-  const cell = (value) => (none(value) ? "" : /[",\n\r]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
+  const cell = (value) => (none(value) ? "" : /[",\n\r]/.test(value) ? `"${harmless(value).replaceAll('"', '""')}"` : harmless(value));
   return [columns, ...rows].map((row) => row.map(cell).join(",")).join("\n") + "\n";
 }
 // `content` answers {columns, rows} of plain values when a button is pressed.

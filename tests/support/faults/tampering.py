@@ -124,6 +124,16 @@ def pipe(pattern: str) -> Case:
     return case
 
 
+def beside(name: str, change: Callable[[bytes], bytes | None]) -> Case:
+    """Change or remove a file that describes the corpus."""
+
+    def case(folder: Path, rng: random.Random) -> None:
+        data = change((folder / name).read_bytes())
+        (folder / name).unlink() if data is None else (folder / name).write_bytes(data)
+
+    return case
+
+
 BYTES = ("bytes", "sha256")
 ALL = (*BYTES, "rows", "rows_hash")
 CASES: dict[str, Case] = {
@@ -155,6 +165,15 @@ CASES: dict[str, Case] = {
     "a path with half a character": edit_entry(path="pairs/\ud800.parquet"),
     "a shard that is a pipe": pipe("*.parquet"),
     "a manifest that is a pipe": pipe("manifest.json"),
+    "another version of a config": edit_manifest(lambda m: m["configs"]["pairs"].update(version="0.0.1")),
+    "no version of a config": edit_manifest(lambda m: m["configs"]["pairs"].pop("version")),
+    "a card with another licence": beside("README.md", lambda data: data.replace(b"license", b"licence", 1)),
+    "a card with a line more": beside("README.md", lambda data: data + b"\n"),
+    "a card that is gone": beside("README.md", lambda data: None),
+    "another description for machines": beside("croissant.json", lambda data: data.replace(b"kbench", b"kbemch", 1)),
+    "other tasks": beside("eval.yaml", lambda data: data + b"# more\n"),
+    "a companion outside": edit_manifest(lambda m: m["companions"].update({"../x": "0" * 64})),
+    "a companion that is not there": edit_manifest(lambda m: m["companions"].update({"more.txt": "0" * 64})),
     "two files exchanged": _swap,
     "a file cut short": _cut,
     "a file missing": _gone,

@@ -9,6 +9,7 @@ when its other ends do not come.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from collections import defaultdict
@@ -17,20 +18,46 @@ from collections.abc import Mapping
 import numpy as np
 
 from kbench.benchmark.work.arithmetic import compared, joined, result, shuffled, voted
-from kbench.benchmark.work.flow import MEMORY, Flow
+from kbench.benchmark.work.flow import MEMORY, Flow, is_ticket
 from kbench.benchmark.work.lanes import IDS, WARP, Lanes, Mask, chosen, folded, same, shifted, spread, wrapped
-from kbench.benchmark.work.loops import PERIODS, Comparison, Trace, Turn, advanced, periods_left
+from kbench.benchmark.work.loops import (
+    ENOUGH_TURNS,
+    MANY_STEPS,
+    PERIODS,
+    Comparison,
+    Trace,
+    Turn,
+    about_even,
+    advanced,
+    periods_left,
+)
 from kbench.benchmark.work.memory import SECTOR, Box, Footprint, sectors, wavefronts
 from kbench.benchmark.work.ptx import REGISTER, Function, Instruction
 
 MOST_STEPS = 100_000
 """Instructions executed before a warp is given up: endless loops end here."""
+BUFFER_SHIFT = 36
+"""Buffers are taken to lie this many bits apart, the first one so far from zero."""
+INTEGERS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
 MOST_HALVES = 12
 """Unknown branches within one another; deeper ones weigh too little to be looked at."""
 PARAMETERS = 0x7000_0000
 """Where parameters lie, as far as their addresses are asked for: 4 KiB each."""
 ADDRESS = re.compile(r"\[\s*([%$\w']+)?\s*(?:\+\s*(-?(?:0x[0-9a-fA-F]{1,16}|\d{1,18})))?\s*[\],]")
 LITERAL = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,16}|\d{1,20})U?$")
+
+
+@functools.lru_cache(maxsize=4096)
+def address_parts(operand: str) -> tuple[str, int]:
+    """Register or symbol and offset of an address in brackets; no name where it has another form."""
+    match = ADDRESS.match(operand)
+    return (match[1] or "", int(match[2] or "0", 0)) if match else ("", 0)
+
+
+@functools.lru_cache(maxsize=1024)
+def spaces_of(parts: tuple[str, ...]) -> frozenset[str]:
+    """Parts of an opcode without what follows two colons: shared::cta is shared."""
+    return frozenset(part.partition("::")[0] for part in parts)
 
 
 class TooLongError(Exception):
@@ -65,12 +92,28 @@ class Path:
 class Warp:
     """One warp on its way through a function."""
 
-    def __init__(self, function: Function, flow: Flow, place: Place, footprint: Footprint | None = None) -> None:
-        """Stand at the first instruction; a footprint may be shared with other warps of the block."""
-        self.function, self.flow, self.place = function, flow, place
+    def __init__(
+        self,
+        function: Function,
+        flow: Flow,
+        place: Place,
+        footprint: Footprint | None = None,
+        contents: Mapping[int, bytes] | None = None,
+    ) -> None:
+        """Stand at the first instruction.
+
+        Args:
+            function: what to run.
+            flow: its control flow.
+            place: where the warp is in its launch.
+            footprint: what other warps of the block touched.
+            contents: what buffers hold, by number, where that is known.
+        """
+        self.function, self.flow, self.place, self.contents = function, flow, place, contents or {}
         self.footprint = footprint if footprint is not None else Footprint()
         self.trace = Trace()
         self.registers: dict[str, Lanes] = {}
+        self.constants: dict[str, Lanes] = {}
         self.alive: Mask = place.warp * WARP + IDS < math.prod(place.block)
         self.turns: defaultdict[int, list[Turn]] = defaultdict(list)
         self.patience: defaultdict[int, int] = defaultdict(int)
@@ -79,6 +122,8 @@ class Warp:
         """Branches whose outcome was known once."""
         self.undecided: set[int] = set()
         self.boxes: dict[int, Box] = {}
+        self.begin = 0
+        """Where the code that runs together begins."""
         self.symbols: dict[str, int] = dict(function.shared)
         for number, (name, _) in enumerate(function.parameters):
             self.symbols[name] = PARAMETERS + (number << 12)
@@ -114,11 +159,14 @@ class Warp:
             block = self.flow.blocks[path.at]
             issued = path.weight * (block.end + block.leaves - path.at)
             trace.visits[path.at] += path.weight
+            if block.loads:
+                trace.rounds[path.at] += path.weight
             trace.issued += issued
             trace.uncertain += issued if halves else 0.0
             trace.steps += 1 + len(block.steps)
             if trace.steps > MOST_STEPS:
                 raise TooLongError(f"{self.function.name} runs for more than {MOST_STEPS} steps")
+            self.begin = path.at
             for at in block.steps:
                 self._step(code[at], at, path)
             path.at = block.end
@@ -217,11 +265,13 @@ class Warp:
         turns, carried = self.turns[head], self.flow.carried.get(head, frozenset())
         turns.append(Turn(dict(self.registers), self.trace.copy(), len(self.log)))
         full = len(turns) > 2 * PERIODS[-1] + 1
+        costly = len(turns) >= ENOUGH_TURNS and self.trace.steps - turns[-ENOUGH_TURNS].trace.steps > MANY_STEPS
         for period in PERIODS:
             if len(turns) <= 2 * period:
                 break
             count = periods_left(turns, period, carried, self.log, path.mask)
-            if full and period == PERIODS[-1] and not count:
+            about = period == 1 and costly and about_even(turns)
+            if not count and (about or (full and period == PERIODS[-1])):
                 count = periods_left(turns, period, carried, self.log, path.mask, self.flow.decisive[head])
             if count > 0:
                 last, before, first = turns[-1], turns[-1 - period], turns[-1 - 2 * period]
@@ -320,6 +370,12 @@ class Warp:
     def _value(self, operand: str) -> Lanes:
         if operand in self.registers:
             return self.registers[operand]
+        if operand not in self.constants:
+            self.constants[operand] = self._constant(operand)
+        return self.constants[operand]
+
+    def _constant(self, operand: str) -> Lanes:
+        """A number, a symbol or what a special register holds; none of them changes."""
         if operand[:1] == "%":
             return self._special(operand)
         if LITERAL.match(operand):
@@ -356,7 +412,7 @@ class Warp:
     def _memory(self, one: Instruction, at: int, mask: Mask, weight: float) -> list[Lanes]:
         """Count an access; what a load of a parameter brings is known."""
         places = [operand for operand in one.operands if operand[0] == "["]
-        spaces = {part.partition("::")[0] for part in one.parts}
+        spaces = spaces_of(one.parts)
         unknown: list[Lanes] = [None] * len(one.writes)
         if not places or spaces & {"local", "const"}:
             return unknown
@@ -364,7 +420,7 @@ class Warp:
             return self._parameter(one, places[0]) if one.name == "ld" else unknown
         if one.name == "cp":
             if "bulk" in spaces:
-                self.trace.copied[at] += weight * self._bulk_bytes(one, places) * int(mask.sum())
+                self._bulk(one, at, places, int(mask.sum()) * weight)
                 return unknown
             if len(places) < 2:
                 return unknown
@@ -375,18 +431,67 @@ class Warp:
                 matrices = next((int(part[1:]) for part in one.parts if part in ("x1", "x2", "x4")), 1)
                 mask = mask & np.less(IDS, 8 * matrices)
             self._shared(at, where, nbytes, mask, weight)
-            return unknown
+            return self._exchanged(one, where, mask) if one.name in ("ld", "st") else unknown
+        trace = self.trace
         if where is None:
-            self.trace.unknown_addresses[at] += weight
             count = max(1.0, float(mask.sum()) * nbytes / SECTOR)
-            self.trace.sectors[at] += weight * count
-            self.trace.fresh[at] += weight * count
-        else:
-            request = sectors(spread(where)[mask], nbytes)
-            self.trace.sectors[at] += weight * len(request)
-            cached = one.name in ("ld", "ldu") or (one.name == "cp" and "ca" in one.parts)
-            self.trace.fresh[at] += weight * (self.footprint.fresh(request) if cached else len(request))
-        return unknown
+            trace.unknown_addresses[at] += weight
+            for counts in (trace.sectors, trace.fresh, trace.unique):
+                counts[at] += weight * count
+            return unknown
+        addresses = spread(where)[mask]
+        request = sectors(addresses, nbytes)
+        cached = one.name in ("ld", "ldu") or (one.name == "cp" and "ca" in one.parts)
+        buffer = trace.buffers[at] = int(addresses[0]) >> BUFFER_SHIFT
+        missing, unique = self.footprint.touch(buffer, request, cached=cached)
+        trace.sectors[at] += weight * len(request)
+        trace.fresh[at] += weight * missing
+        trace.unique[at] += weight * unique
+        if is_ticket(one):
+            return [self._ticket(one, mask)]
+        return self._loaded(one, where, mask) if one.name in ("ld", "ldu") else unknown
+
+    def _ticket(self, one: Instruction, mask: Mask) -> Lanes:
+        """The count that a block is told: blocks come in their order, again and again."""
+        step, (x, y, _), (i, j, k) = self._value(one.operands[-1]), self.place.grid, self.place.block_id
+        if not isinstance(step, int) or mask.sum() != 1:
+            return None
+        return step * (i + x * (j + y * k) + self._times_before() * math.prod(self.place.grid))
+
+    def _times_before(self) -> int:
+        """How often the warp has been here before."""
+        return max(0, round(self.trace.visits[self.begin]) - 1)
+
+    def _exchanged(self, one: Instruction, where: Lanes, mask: Mask) -> list[Lanes]:
+        """Numbers that threads of the block leave for one another, one by one; the rest of shared memory is unknown."""
+        if one.name == "st":
+            value = self._value(one.operands[-1]) if one.type[:1] in "sub" else None
+            place = where if isinstance(where, int) or where is None else int(where[mask.argmax()])
+            if place is not None and (mask.sum() == 1 or (isinstance(where, int) and isinstance(value, int))):
+                number = value if value is None or isinstance(value, int) else int(value[mask.argmax()])
+                self.footprint.numbers.setdefault(place, []).append((self.place.warp, number))
+            return []
+        told = self.footprint.numbers.get(where) if isinstance(where, int) and len(one.writes) == 1 else None
+        if not told:
+            return [None] * len(one.writes)
+        # Another warp's loop is further on: its numbers are read in the order in which it left them.
+        turn = len(told) - 1 if told[-1][0] == self.place.warp else min(self._times_before(), len(told) - 1)
+        return [told[turn][1]]
+
+    def _loaded(self, one: Instruction, where: Lanes, mask: Mask) -> list[Lanes]:
+        """What a load brings from a buffer whose contents are known."""
+        unknown: list[Lanes] = [None] * len(one.writes)
+        addresses = spread(where) if where is not None else IDS
+        held = self.contents.get((int(addresses[mask.argmax()]) >> BUFFER_SHIFT) - 1)
+        if held is None or one.type[:1] not in "sub" or one.type[:2] == "bf":
+            return unknown
+        size = one.nbytes // max(1, len(one.writes))
+        offsets = addresses & (1 << BUFFER_SHIFT) - 1
+        if size not in INTEGERS or (offsets[mask] + one.nbytes > len(held)).any():
+            return unknown
+        values = np.frombuffer(held, dtype=INTEGERS[size], count=len(held) // size)
+        places = np.where(mask, offsets, 0) // size
+        return [wrapped(folded(values[places + n].astype(np.int64)), one.type) for n in range(len(one.writes))]
 
     def _shared(self, at: int, where: Lanes, nbytes: int, mask: Mask, weight: float) -> None:
         if where is None:
@@ -401,29 +506,42 @@ class Warp:
             return size if isinstance(size, int) and 0 < size <= 16 else 16
         return 16 if one.name in ("ldmatrix", "stmatrix") else one.nbytes
 
-    def _bulk_bytes(self, one: Instruction, places: list[str]) -> int:
-        """Bytes of a bulk copy: its size operand, or the box of its tensor map."""
-        if "tensor" in one.parts:
-            for operand in places:
-                where = self._address(operand)
-                if isinstance(where, int) and where in self.boxes:
-                    return self.boxes[where].nbytes
-            return 0
+    def _bulk(self, one: Instruction, at: int, places: list[str], times: float) -> None:
+        """Count a bulk copy: bytes of its size operand, or of the box of its tensor map.
+
+        A box stands in the footprint as one sector, whose number follows from its coordinates.
+        """
         size = next((self._value(operand) for operand in one.operands if operand[0] != "["), None)
-        return size if isinstance(size, int) and 0 < size < 1 << 20 else 0
+        nbytes = size if isinstance(size, int) and 0 < size < 1 << 20 else 0
+        ends = [self._address(operand) for operand in places]
+        buffer, begin = max((end >> BUFFER_SHIFT, end) for end in (*ends, 0) if isinstance(end, int))
+        if "tensor" in one.parts:
+            nbytes, buffer, begin = 0, 0, 0
+            for place, end in zip(places, ends, strict=True):
+                box = self.boxes.get(end) if isinstance(end, int) else None
+                if box is None:
+                    continue
+                corner = tuple(self._value(name) for name in REGISTER.findall(place)[1:])
+                nbytes, buffer = box.nbytes, box.buffer
+                begin = hash(tuple(c if isinstance(c, int) else None for c in corner))
+        self.trace.copied[at] += times * nbytes
+        if buffer and nbytes:
+            _, unique = self.footprint.touch(buffer, {begin}, cached=False)
+            self.trace.buffers[at] = buffer
+            self.trace.unique[at] += times * unique * nbytes / SECTOR
 
     def _address(self, operand: str) -> Lanes:
-        match = ADDRESS.match(operand)
-        base = self._value(match[1]) if match and match[1] else None
-        return None if base is None or match is None else base + int(match[2] or "0", 0)
+        name, offset = address_parts(operand)
+        base = self._value(name) if name else None
+        return None if base is None else base + offset
 
     def _parameter(self, one: Instruction, where: str) -> list[Lanes]:
-        match = ADDRESS.match(where)
-        held = self.place.arguments.get(match[1]) if match and match[1] else None
-        if match is None or held is None or isinstance(held, Box):
+        name, start = address_parts(where)
+        held = self.place.arguments.get(name)
+        if held is None or isinstance(held, Box):
             return [None] * len(one.writes)
         if isinstance(held, int):
             return [held] * len(one.writes)
-        size, start = one.nbytes // max(1, len(one.writes)), int(match[2] or "0", 0)
+        size = one.nbytes // max(1, len(one.writes))
         pieces = (held[start + n * size : start + (n + 1) * size] for n in range(len(one.writes)))
         return [wrapped(int.from_bytes(piece, "little"), one.type or "s64") for piece in pieces]

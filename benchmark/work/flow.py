@@ -44,6 +44,8 @@ class Block:
     """Whether a branch or exit ends it."""
     steps: tuple[int, ...]
     """Its instructions that matter for what runs and where memory is accessed; the others need only be counted."""
+    loads: bool
+    """Whether it waits for global memory."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,7 +109,8 @@ def _needed_registers(code: Sequence[Instruction]) -> set[str]:
         if one.guard is not None and (one.name in MEMORY or one.name == "bra" or one.name in EXITS):
             pending.append(one.guard)
         if one.name in MEMORY:
-            inputs = one.operands if one.name == "cp" else [operand for operand in one.operands if operand[0] == "["]
+            every = one.name == "cp" or shares_number(one, writers) or is_ticket(one)
+            inputs = one.operands if every else [operand for operand in one.operands if operand[0] == "["]
             pending.extend(name for operand in inputs for name in REGISTER.findall(operand))
     needed: set[str] = set()
     while pending:
@@ -122,6 +125,24 @@ def _needed_registers(code: Sequence[Instruction]) -> set[str]:
     return needed
 
 
+def is_ticket(one: Instruction) -> bool:
+    """Whether an instruction counts in global memory and is told the count: who comes last, what tile is next."""
+    return one.name == "atom" and "global" in one.parts and "add" in one.parts and one.type[:1] in ("s", "u")
+
+
+def shares_number(one: Instruction, writers: Mapping[str, Sequence[Instruction]]) -> bool:
+    """Whether a store gives an integer to other threads of the block. Triton stores floats as bits, so of those only
+    tickets count."""
+    if one.name != "st" or not any(part.startswith("shared") for part in one.parts) or len(one.operands) != 2:
+        return False
+    bits = one.type[:1] == "b" and one.operands[1][0] != "{"
+    return one.type[:1] in ("s", "u") or (bits and any(is_ticket(w) for w in writers.get(one.operands[1], ())))
+
+
+def _reads_global(one: Instruction) -> bool:
+    return one.name in ("ld", "ldu", "atom") and not any(p.startswith(("shared", "param", "local")) for p in one.parts)
+
+
 def _blocks(function: Function, names: set[str]) -> dict[int, Block]:
     code, end = function.code, len(function.code)
     leaving = {at for at, one in enumerate(code) if one.name == "bra" or one.name in EXITS}
@@ -131,7 +152,8 @@ def _blocks(function: Function, names: set[str]) -> dict[int, Block]:
     for start, stop in itertools.pairwise([*starts, end]):
         leaves = stop - 1 in leaving
         last = stop - 1 if leaves else stop
-        blocks[start] = Block(last, leaves, tuple(at for at in range(start, last) if matters[at]))
+        steps = tuple(at for at in range(start, last) if matters[at])
+        blocks[start] = Block(last, leaves, steps, any(_reads_global(code[at]) for at in steps))
     return blocks
 
 

@@ -18,6 +18,7 @@ Lanes = int | Array | None
 """A value per lane, the same for all, or unknown."""
 WARP = 32
 IDS: Array = np.arange(WARP, dtype=np.int64)
+WIDTHS = {f"{sign}{bits}": (bits, sign == "s") for sign in "sub" for bits in (8, 16, 32)}
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
     "lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge,
@@ -28,14 +29,16 @@ def wrapped(value: Lanes, kind: str) -> Lanes:
     """A value in the range of an integer type such as s32, u16 or b64; other types leave 64 bits."""
     if value is None:
         return None
-    bits = int(kind[1:]) if kind[1:] in ("8", "16", "32") else 64
+    bits, signed = WIDTHS.get(kind, (64, True))
     if isinstance(value, int):
+        if 0 <= value < 1 << (bits - 1):
+            return value
         low = value & ((1 << bits) - 1)
-        return low - (1 << bits) if (kind[:1] == "s" or bits == 64) and low >> (bits - 1) else low
+        return low - (1 << bits) if signed and low >> (bits - 1) else low
     if bits == 64:
         return value
     low_lanes = value & ((1 << bits) - 1)
-    return low_lanes - ((low_lanes >> (bits - 1)) << bits) if kind[0] == "s" else low_lanes
+    return low_lanes - ((low_lanes >> (bits - 1)) << bits) if signed else low_lanes
 
 
 def folded(value: Array) -> Lanes:

@@ -8,6 +8,7 @@ comparisons were made in the same order, and as many instructions were issued.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,9 +21,12 @@ PERIODS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 """Turns after which a loop may repeat: as many as a pipeline has buffers, or twice as many with a phase bit."""
 ABOUT = 0.05
 """How much the lengths of a loop's periods may differ when only its end is known to advance evenly."""
+ENOUGH_TURNS, MANY_STEPS = 9, 1500
+"""Turns, and instructions executed in them, after which a loop need only advance about evenly."""
 MOST_TURNS = 1 << 40
 COUNTS = (
-    "visits", "sectors", "fresh", "wavefronts", "copied", "waits", "unknown_branches", "unknown_addresses",
+    "visits", "sectors", "fresh", "unique", "wavefronts", "copied", "waits", "rounds", "unknown_branches",
+    "unknown_addresses",
 )  # fmt: skip
 
 
@@ -39,13 +43,19 @@ class Trace:
     sectors: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
     """Sectors of 32 bytes that a global access asked for."""
     fresh: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
-    """Those of them that the warp had not asked for before."""
+    """Those of them that L1 does not hold."""
+    unique: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
+    """Those of them that the block had not asked for before."""
+    buffers: dict[int, int] = dataclasses.field(default_factory=dict)
+    """The buffer that an access last went to."""
     wavefronts: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
     """Turns that a shared access took, bank conflicts included."""
     copied: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
     """Bytes that a bulk or tensor-memory copy moved."""
     waits: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
     """Branches that wait for another thread's signal, taken to have come."""
+    rounds: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
+    """How often code between two branches read global memory, by where it begins."""
     unknown_branches: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
     unknown_addresses: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
     issued: float = 0.0
@@ -58,7 +68,7 @@ class Trace:
     def copy(self) -> Trace:
         """The state so far."""
         counts = {name: getattr(self, name).copy() for name in COUNTS}
-        return Trace(**counts, issued=self.issued, uncertain=self.uncertain, steps=self.steps)
+        return Trace(**counts, buffers=self.buffers, issued=self.issued, uncertain=self.uncertain, steps=self.steps)
 
     def repeat(self, before: Trace, times: float) -> None:
         """Do once more what was done since a former state, that many times."""
@@ -155,16 +165,24 @@ def _periods_until_change(new: Comparison, old: Comparison, active: Mask) -> int
     return MOST_TURNS
 
 
+def about_even(turns: Sequence[Turn]) -> bool:
+    """Whether the last turns issued about as many instructions each."""
+    issued = [turn.trace.issued for turn in turns[-ENOUGH_TURNS:]]
+    lengths = [after - before for before, after in itertools.pairwise(issued)]
+    return max(lengths) - min(lengths) <= ABOUT * max(lengths)
+
+
 def advanced(last: Turn, before: Turn, first: Turn, periods: int, carried: frozenset[str]) -> dict[str, Lanes]:
-    """The registers after so many more periods; those that a loop carries along unevenly are unknown from then on."""
+    """The registers after so many more periods; those that a loop carries along unevenly stay, for one turn's values
+    are as good as another's."""
     registers = dict(last.registers)
     for name in carried:
         value, old = last.registers.get(name), before.registers.get(name)
         if value is None or old is None or same(value, old):
             continue
         if not _even(value, old, first.registers.get(name)):
-            registers[name] = None
-        elif isinstance(value, int) and isinstance(old, int):
+            continue
+        if isinstance(value, int) and isinstance(old, int):
             registers[name] = value + periods * (value - old)
         else:
             registers[name] = folded(spread(value) + np.int64(periods) * (spread(value) - spread(old)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -13,8 +14,11 @@ SECTOR = 32
 """Bytes that L1 and L2 move at least."""
 BANKS = 32
 WORD = 4
-MOST_LINES = 1 << 16
+MOST_SECTORS = 1 << 16
 """Sectors that a footprint remembers."""
+
+Numbers = dict[int, list[tuple[int, int | None]]]
+"""Integers in shared memory by address: the warp that left each, in order."""
 
 
 def sectors(addresses: Array, nbytes: int) -> set[int]:
@@ -31,6 +35,13 @@ def wavefronts(addresses: Array, nbytes: int) -> int:
 
     Wide accesses are served for part of a warp at a time: 16 lanes for 8 bytes, 8 for 16.
     """
+    # Where the request begins only turns the banks round, and loops repeat the same pattern.
+    return _turns((addresses - addresses[:1] // WORD * WORD).tobytes(), nbytes)
+
+
+@functools.lru_cache(maxsize=4096)
+def _turns(pattern: bytes, nbytes: int) -> int:
+    addresses: Array = np.frombuffer(pattern, dtype=np.int64)
     together = max(1, min(WARP, BANKS * WORD // max(nbytes, WORD)))
     turns = 0
     for start in range(0, len(addresses), together):
@@ -42,18 +53,43 @@ def wavefronts(addresses: Array, nbytes: int) -> int:
     return max(turns, 1)
 
 
-@dataclasses.dataclass(slots=True)
 class Footprint:
-    """Sectors that loads through L1 have touched: what comes again is served there."""
+    """Sectors that the warps of a block have touched: what L1 still holds is served there.
 
-    touched: set[int] = dataclasses.field(default_factory=set)
+    L1 keeps what was used last. Two generations stand for that order: when the younger has filled half of L1, the
+    older is forgotten.
+    """
 
-    def fresh(self, request: set[int]) -> int:
-        """How many sectors of a request are new; they are remembered."""
-        new = len(request - self.touched)
-        if new and len(self.touched) < MOST_LINES:
-            self.touched |= request
-        return new
+    def __init__(self, sectors: int = MOST_SECTORS, numbers: Numbers | None = None) -> None:
+        """An L1 that holds so many sectors, and integers that were left in shared memory."""
+        self.ever: set[int] = set()
+        self.own: dict[int, set[int]] = {}
+        """Sectors by buffer that the present warp touched."""
+        self._half = max(1, sectors // 2)
+        self._young: set[int] = set()
+        self._old: set[int] = set()
+        self.numbers: Numbers = numbers if numbers is not None else {}
+
+    def begin_warp(self) -> None:
+        """Another warp of the block runs from here on."""
+        self.own = {}
+
+    def touch(self, buffer: int, request: set[int], *, cached: bool) -> tuple[int, int]:
+        """Sectors of a request that L1 has to ask for, and those that no request of the block touched before."""
+        own = self.own.setdefault(buffer, set())
+        unique = len(request - self.ever)
+        if len(own) < MOST_SECTORS:
+            own |= request
+        if unique and len(self.ever) < MOST_SECTORS:
+            self.ever |= request
+        if not cached:
+            return len(request), unique
+        fresh = request - self._young
+        missing = len(fresh - self._old)
+        self._young |= fresh
+        if len(self._young) > self._half:
+            self._young, self._old = set(), self._young
+        return missing, unique
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,6 +99,8 @@ class Box:
     extents: tuple[int, ...]
     """Elements along each dimension, innermost first."""
     element_bytes: int
+    buffer: int = 0
+    """Number of the buffer that the map describes, from one."""
 
     @property
     def nbytes(self) -> int:

@@ -128,13 +128,14 @@ def _fragments(one: Instruction) -> float:
     return 8.0 if "store" in one.parts else 2.0
 
 
-def tensor_flops(one: Instruction) -> tuple[str, float]:
-    """Type of the factors and operations of one warp's share in a matrix product; a wgmma is shared by four warps."""
+def tensor_flops(one: Instruction) -> tuple[int, float]:
+    """Bits of the factors and operations of one warp's share in a matrix product; a wgmma is shared by four warps."""
     shape = next((match for part in one.parts if (match := SHAPE.fullmatch(part))), None)
     if shape is None or pipe_of(one) is not Pipe.TENSOR:
-        return "", 0.0
+        return 16, 0.0
     types = [part for part in one.parts if re.fullmatch(r"[subf]\d+|bf16|tf32|e\dm\d", part)]
     # The result's type comes first, where there is more than one; wgmma names the factors after it.
     factor = types[1] if len(types) > 1 else types[0] if types else ""
+    bits = {"tf32": 32, "f32": 32, "f64": 64, "bf16": 16, "f16": 16}.get(factor, 8)
     flops = 2.0 * math.prod(int(extent) for extent in shape.groups())
-    return factor, flops / 4 if one.name == "wgmma" else flops
+    return bits, flops / 4 if one.name == "wgmma" else flops

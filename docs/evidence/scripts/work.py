@@ -1,7 +1,8 @@
 """Counted work against the profiler's counters: how well it orders kernels of one problem and backend.
 
-Reads a folder of JSON files, one per kernel, with `problem`, `backend`, `plans` (launch plans by workload), `ptx`
-(texts by hash of machine code) and `counters` (rows of the dataset's table), and prints a JSON summary:
+Reads a folder with `*.jsonl.xz`, one line per kernel with its plans by workload, PTX by hash of machine code and
+resources, and `counters-*.jsonl`, one line per kernel and workload with the profiler's metrics by launch, and prints a
+JSON summary:
 
     python docs/evidence/scripts/work.py FOLDER > docs/evidence/work.json
 """
@@ -9,6 +10,7 @@ Reads a folder of JSON files, one per kernel, with `problem`, `backend`, `plans`
 from __future__ import annotations
 
 import json
+import lzma
 import pathlib
 import sys
 import time
@@ -18,42 +20,58 @@ from typing import Any
 
 import numpy as np
 
+from kbench.benchmark.work.contents import index_contents
 from kbench.benchmark.work.count import count_plan
+from kbench.benchmark.work.gpus import H200
+from kbench.benchmark.work.times import dram_bytes
 from kbench.schemas import from_dict
 from kbench.schemas.records.launch_plan import LaunchPlan
 
-ISSUE_SLOTS_PER_US = 4 * 132 * 1980
-"""Instructions that the H200's multiprocessors can issue in a microsecond at their highest clock."""
 SMALLEST_CELL = 4
+METRICS = {
+    "instructions": ("sm__inst_executed.sum",),
+    "l2_bytes": ("lts__t_bytes.sum",),
+    "dram_bytes": ("dram__bytes_read.sum", "dram__bytes_write.sum"),
+    "shared_wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",),
+    "alu": ("sm__inst_executed_pipe_alu.sum",),
+    "fma": ("sm__inst_executed_pipe_fma.sum",),
+    "memory": ("sm__inst_executed_pipe_lsu.sum",),
+}
 
 
 def rows(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
     """Counted and measured figures of every kernel and workload."""
-    for path in sorted(folder.glob("*.json")):
-        kernel = json.loads(path.read_text())
-        plans = {name: [from_dict(LaunchPlan, plan) for plan in several] for name, several in kernel["plans"].items()}
-        for counters in kernel["counters"]:
-            if not plans.get(counters["workload"]):
-                continue
-            start = time.perf_counter()
-            work = count_plan(plans[counters["workload"]][0], kernel["ptx"])
-            # Issue slots were counted while multiprocessors were active, and a small grid leaves many idle.
-            active = min(1.0, max((one.blocks for one in work.launches), default=0) / 132)
-            measured = counters["issue_percent"] / 100 * ISSUE_SLOTS_PER_US * counters["profiled_us"]
-            yield {
-                "kernel": path.stem,
-                "cell": (kernel["problem"], kernel["backend"], counters["workload"]),
-                "seconds": time.perf_counter() - start,
-                "errors": list(work.errors),
-                "unknown": work.total.unknown_branches > 0,
-                "uncertain": work.uncertain_share,
-                "instructions": work.total.issued,
-                "l2_bytes": work.total.l2_bytes,
-                "measured_instructions": measured,
-                "instructions_active": work.total.issued,
-                "measured_instructions_active": measured * active,
-                "measured_l2_bytes": float(counters["l2_bytes"]),
-            }
+    lines = [line for path in sorted(folder.glob("counters-*.jsonl")) for line in path.read_text().splitlines()]
+    counters = {(row["kernel_id"], row["workload"]): row for row in map(json.loads, lines)}
+    for path in sorted(folder.glob("*.jsonl.xz")):
+        for kernel in map(json.loads, lzma.decompress(path.read_bytes()).decode().splitlines()):
+            for workload, plans in kernel["plans"].items():
+                measured = counters.get((kernel["kernel_id"], workload))
+                if measured is not None:
+                    yield compared(kernel, from_dict(LaunchPlan, plans[0]), measured)
+
+
+def compared(kernel: dict[str, Any], plan: LaunchPlan, measured: dict[str, Any]) -> dict[str, Any]:
+    """One plan's figures beside the profiler's."""
+    named = kernel["resources"].items()
+    resources = {(code, name): tuple(r) for code, functions in named for name, r in functions.items()}
+    contents = index_contents(plan.problem_id, plan.workload)
+    start = time.process_time()
+    work = count_plan(plan, kernel["ptx"], resources=resources, contents=contents)
+    seconds, total = time.process_time() - start, work.total
+    counted = {"instructions": total.issued, "dram_bytes": sum(dram_bytes(one, H200) for one in work.launches)}
+    counted |= {name: getattr(total, name) for name in METRICS if name not in counted}
+    return {
+        "kernel": kernel["kernel_id"],
+        "cell": (kernel["problem_id"], kernel["backend"], plan.workload),
+        "seconds": seconds,
+        "errors": list(work.errors),
+        "unknown": total.unknown_branches > 0,
+        "uncertain": total.uncertain / max(1.0, total.ptx_instructions),
+        "measured_us": sum(measured["duration_ns"]) / 1e3,
+        **counted,
+        **{f"measured_{name}": sum(sum(measured.get(m, [])) for m in metrics) for name, metrics in METRICS.items()},
+    }
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
@@ -68,18 +86,18 @@ def summary(counted: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
     """Agreement of one figure with its measurement."""
     cells: defaultdict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
     for row in counted:
-        if row[name] > 0 and row[f"measured_{name}"] > 0:
+        if row[f"measured_{name}"] > 0:
             cells[row["cell"]].append(row)
     kept = [cell for cell in cells.values() if len(cell) >= SMALLEST_CELL]
     by_cell = [rank_correlation([r[name] for r in cell], [r[f"measured_{name}"] for r in cell]) for cell in kept]
-    ratios = np.log2([row[name] / row[f"measured_{name}"] for cell in cells.values() for row in cell])
+    ratios = [r[name] / r[f"measured_{name}"] for cell in cells.values() for r in cell if r[name] > 0]
     draws = np.random.default_rng(0).choice(by_cell, (2000, len(by_cell))).mean(axis=1)
     return {
         "cells": len(kept),
         "kernels": sum(len(cell) for cell in kept),
         "mean_rank_correlation": float(np.mean(by_cell)),
         "interval_95": [float(q) for q in np.quantile(draws, [0.025, 0.975])],
-        "log2_ratio_quartiles": [float(q) for q in np.quantile(ratios, [0.25, 0.5, 0.75])],
+        "log2_ratio_quartiles": [float(q) for q in np.quantile(np.log2(ratios), [0.25, 0.5, 0.75])],
     }
 
 
@@ -91,12 +109,11 @@ def main() -> None:
             sys.stderr.write(json.dumps(row) + "\n")
     report = {
         "kernels": len({row["kernel"] for row in counted}),
+        "kernels_and_workloads": len(counted),
         "counted": sum(not row["errors"] for row in counted),
         "without_unknown_branch": sum(not row["errors"] and not row["unknown"] for row in counted),
         "median_seconds": float(np.median([row["seconds"] for row in counted])),
-        "instructions": summary(counted, "instructions"),
-        "instructions_with_idle_multiprocessors_left_out": summary(counted, "instructions_active"),
-        "l2_bytes": summary(counted, "l2_bytes"),
+        **{name: summary(counted, name) for name in METRICS},
     }
     sys.stdout.write(json.dumps(report, indent=2) + "\n")
 

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.work.count import Gpu, count_plan
+from kbench.benchmark.work.count import count_plan
+from kbench.benchmark.work.gpus import GPUS, H200, gpu_named
 from kbench.benchmark.work.pipes import Pipe, machine_instructions, pipe_of, tensor_flops
 from kbench.benchmark.work.ptx import Instruction, read_functions
+from kbench.benchmark.work.table import plain_work, read_work
+from kbench.benchmark.work.times import Fitted, dram_bytes, launch_time, plan_time_us, resident_blocks, waves
+from kbench.schemas import DataError
 from kbench.schemas.records.launch_plan import (
     ArgumentKind,
     LaunchPlan,
@@ -70,17 +74,19 @@ def number(value: int) -> PlanArgument:
     return PlanArgument(kind=ArgumentKind.VALUE, data=value.to_bytes(4, "little").hex())
 
 
-def test_a_plan_s_totals_are_those_of_all_warps_and_the_fullest_multiprocessor_s() -> None:
-    work = count_plan(plan_of(launch("scale", 264, 128, POINTER, number(264 * 128))), {CODE: SCALE}, gpu=Gpu(132))
+def test_a_plan_s_totals_are_those_of_all_warps() -> None:
+    work = count_plan(plan_of(launch("scale", 264, 128, POINTER, number(264 * 128))), {CODE: SCALE})
     (one,) = work.launches
     assert one.error is None
-    assert (one.blocks, one.warps_per_block, one.waves) == (264, 4, 1)
-    assert one.per_warp.load_sectors == pytest.approx(4)
+    assert (one.blocks, one.warps, one.largest) == (264, 4, 1)
+    assert one.per_block.load_sectors == pytest.approx(4 * 4)
     assert work.total.load_bytes == pytest.approx(264 * 128 * 4)
     assert work.total.l2_bytes == pytest.approx(2 * 264 * 128 * 4)
-    assert one.fullest.issued == pytest.approx(one.per_block.issued * 2)
-    assert work.total.instructions[Pipe.MEMORY] == pytest.approx(2 * 264 * 4)
-    assert work.uncertain_share == 0
+    assert work.total.memory == pytest.approx(2 * 264 * 4)
+    assert work.total.uncertain == 0
+    # It loads and stores the same bytes, and no two blocks share any.
+    assert dram_bytes(one, H200) == pytest.approx(264 * 128 * 4, rel=0.01)
+    assert read_work(plain_work(work)) == work
 
 
 def test_blocks_beyond_the_end_do_less_and_count_as_often_as_they_are_many() -> None:
@@ -91,10 +97,63 @@ def test_blocks_beyond_the_end_do_less_and_count_as_often_as_they_are_many() -> 
 
 def test_launches_add_up_and_registers_limit_how_many_blocks_fit() -> None:
     step = launch("scale", 5000, 256, POINTER, number(1 << 20))
-    work = count_plan(plan_of(step, step), {CODE: SCALE}, registers={"scale": 128})
-    assert work.total.issued == pytest.approx(2 * work.launches[0].total.issued)
-    assert work.launches[0].blocks_per_multiprocessor == 2
-    assert work.launches[0].waves == math.ceil(5000 / (2 * 132))
+    work = count_plan(plan_of(step, step), {CODE: SCALE}, resources={(CODE, "scale"): (128, 0, 0)})
+    (one,) = work.launches
+    assert one.times == 2
+    assert work.total.issued == pytest.approx(2 * 5000 * one.per_block.issued)
+    assert resident_blocks(one, H200) == 2
+    assert waves(one, H200) == math.ceil(5000 / (2 * 132))
+
+
+def test_a_streaming_kernel_takes_longer_where_memory_is_slower() -> None:
+    work = count_plan(plan_of(launch("scale", 1 << 14, 256, POINTER, number(1 << 22))), {CODE: SCALE})
+    times = {name: launch_time(work.launches[0], gpu, Fitted()) for name, gpu in GPUS.items()}
+    assert times["H200"].bound in ("dram", "l2", "latency")
+    assert times["B200"].dram < times["H200"].dram < times["A100"].dram < times["L40S"].dram
+    assert plan_time_us(work, H200, Fitted()) > times["H200"].dram
+    assert gpu_named("NVIDIA H200 (64 of 132 SMs)").multiprocessors == 64
+
+
+QUEUE = """
+.visible .entry queue(.param .u64 counter, .param .u64 order, .param .u32 n)
+{
+    ld.param.u64 %rd1, [counter];
+    ld.param.u64 %rd2, [order];
+    ld.param.u32 %r1, [n];
+again:
+    atom.global.add.u32 %r2, [%rd1], 1;
+    setp.ge.u32 %p1, %r2, %r1;
+    @%p1 bra end;
+    ld.global.u32 %r3, [%rd2];
+inner:
+    sub.u32 %r3, %r3, 1;
+    setp.ne.u32 %p2, %r3, 0;
+    @%p2 bra inner;
+    bra again;
+end:
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize("turns", [10, 100])
+def test_tickets_go_round_and_known_inputs_decide_loops(turns: int) -> None:
+    plan = plan_of(launch("queue", 4, 1, POINTER, POINTER, number(40)))
+    known = count_plan(plan, {CODE: QUEUE}, contents={0: turns.to_bytes(4, "little")})
+    assert known.total.unknown_branches == 0
+    # Forty tiles for four blocks, each as many turns as the input says.
+    assert known.total.ptx_instructions == pytest.approx(40 * (5 + 3 * turns), rel=0.2)
+    assert count_plan(plan, {CODE: QUEUE}).total.unknown_branches > 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("fills", -1), ("fill_bytes", float("nan")), ("copies", "x"), ("launches", [{}]), ("launches", 3)],
+)
+def test_malformed_work_is_refused(field: str, value: object) -> None:
+    good = plain_work(count_plan(plan_of(launch("scale", 8, 32, POINTER, number(256))), {CODE: SCALE}))
+    with pytest.raises(DataError, match="malformed"):
+        read_work(good | {field: value})
 
 
 def test_functions_of_one_name_are_told_apart_by_their_code() -> None:
@@ -130,31 +189,31 @@ def instruction(text: str) -> Instruction:
 
 
 @pytest.mark.parametrize(
-    ("text", "pipe", "factor", "flops"),
+    ("text", "pipe", "bits", "flops"),
     [
-        ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1}, {%r1}, {%r2}, {%f1}", Pipe.TENSOR, "bf16", 4096),
-        ("wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {%f1}, %rd1, %rd2, 1", Pipe.TENSOR, "e4m3", 131072),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1}, {%r1}, {%r2}, {%f1}", Pipe.TENSOR, 16, 4096),
+        ("wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {%f1}, %rd1, %rd2, 1", Pipe.TENSOR, 8, 131072),
         (
             "wmma.mma.sync.aligned.row.row.m16n16k8.f32.tf32.tf32.f32 {%f1}, {%r1}, {%r2}, {%f1}",
             Pipe.TENSOR,
-            "tf32",
+            32,
             4096,
         ),
-        ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r1}, {%r1}, {%r2}, {%r3}", Pipe.TENSOR, "s8", 8192),
-        ("wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1}, [%r2], %r3", Pipe.MEMORY, "", 0),
-        ("wgmma.wait_group.sync.aligned 0", Pipe.CONTROL, "", 0),
-        ("fma.rn.f32 %f1, %f2, %f3, %f4", Pipe.FMA, "", 0),
-        ("fma.rn.f64 %f1, %f2, %f3, %f4", Pipe.DOUBLE, "", 0),
-        ("ex2.approx.ftz.f32 %f1, %f2", Pipe.SPECIAL, "", 0),
-        ("cvt.rn.f32.s32 %f1, %r2", Pipe.SPECIAL, "", 0),
-        ("setp.lt.s32 %p1, %r1, %r2", Pipe.ALU, "", 0),
-        ("bar.sync 0", Pipe.CONTROL, "", 0),
+        ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r1}, {%r1}, {%r2}, {%r3}", Pipe.TENSOR, 8, 8192),
+        ("wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1}, [%r2], %r3", Pipe.MEMORY, 16, 0),
+        ("wgmma.wait_group.sync.aligned 0", Pipe.CONTROL, 16, 0),
+        ("fma.rn.f32 %f1, %f2, %f3, %f4", Pipe.FMA, 16, 0),
+        ("fma.rn.f64 %f1, %f2, %f3, %f4", Pipe.DOUBLE, 16, 0),
+        ("ex2.approx.ftz.f32 %f1, %f2", Pipe.SPECIAL, 16, 0),
+        ("cvt.rn.f32.s32 %f1, %r2", Pipe.SPECIAL, 16, 0),
+        ("setp.lt.s32 %p1, %r1, %r2", Pipe.ALU, 16, 0),
+        ("bar.sync 0", Pipe.CONTROL, 16, 0),
     ],
 )
-def test_pipes_and_tensor_operations(text: str, pipe: Pipe, factor: str, flops: float) -> None:
+def test_pipes_and_tensor_operations(text: str, pipe: Pipe, bits: int, flops: float) -> None:
     one = instruction(text)
     assert pipe_of(one) is pipe
-    assert tensor_flops(one) == (factor, flops)
+    assert tensor_flops(one) == (bits, flops)
 
 
 def test_moves_cost_nothing_and_divisions_much() -> None:

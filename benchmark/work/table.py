@@ -1,0 +1,84 @@
+"""Work as plain values: what a planning process sends, what a table of the dataset holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kbench.benchmark.work.contents import index_contents
+from kbench.benchmark.work.count import MOST_LAUNCHES, NAMES, LaunchWork, Totals, Traffic, Work, count_plan
+from kbench.schemas import DataError, from_dict
+from kbench.schemas.records.launch_plan import LaunchPlan
+
+LARGEST = 1e18
+"""More than any kernel does in a second."""
+MOST_STORED, MOST_BUFFERS = 4096, 4096
+LONGEST_TEXT = 200
+
+
+def plain_work(work: Work) -> dict[str, Any]:
+    """Work as dictionaries, lists and numbers."""
+    return dataclasses.asdict(work)
+
+
+def read_work(data: Mapping[str, Any]) -> Work:
+    """Work from plain values that may come from anyone.
+
+    Raises:
+        DataError: they are no work.
+    """
+    try:
+        launches = tuple(_launch(one) for one in data["launches"][: MOST_STORED + 1])
+        rest = [int(_number(data[name])) for name in ("fills", "copies", "fill_bytes", "copy_bytes")]
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise DataError(f"its counted work is malformed: {type(error).__name__}: {error}") from None
+    if len(launches) > MOST_STORED:
+        raise DataError(f"its counted work has more than {MOST_STORED} launches; at most {MOST_LAUNCHES} are counted")
+    return Work(launches, *rest)
+
+
+def _launch(data: Mapping[str, Any]) -> LaunchWork:
+    x, y, z = (int(_number(extent)) for extent in data["grid"])
+    whole = {
+        name: int(_number(data[name])) for name in ("threads", "registers", "shared_bytes", "stack_bytes", "times")
+    }
+    return LaunchWork(
+        function=str(data["function"])[:LONGEST_TEXT],
+        grid=(x, y, z),
+        per_block=Totals(**{name: _number(data["per_block"].get(name, 0.0)) for name in NAMES}),
+        largest=_number(data["largest"]),
+        traffic=tuple(_traffic(one) for one in data["traffic"][:MOST_BUFFERS]),
+        error=None if data["error"] is None else str(data["error"])[:LONGEST_TEXT],
+        **whole,
+    )
+
+
+def _traffic(data: Mapping[str, Any]) -> Traffic:
+    x, y, z = (_number(share) for share in data["new_share"])
+    nbytes, loads, stores = (_number(data[name]) for name in ("nbytes", "loads", "stores"))
+    return Traffic(nbytes, loads, stores, (x, y, z), _number(data["far_share"]))
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number) or not 0 <= number <= LARGEST:
+        raise ValueError(f"a figure is {value!r}")
+    return number
+
+
+def work_rows(kernel: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Rows of a table, one per workload and configuration, of a planned kernel.
+
+    Args:
+        kernel: its id, plans by workload, PTX by hash of machine code, and resources by hash and function.
+    """
+    named = kernel["resources"].items()
+    resources = {(code, name): tuple(r) for code, functions in named for name, r in functions.items()}
+    for workload, plans in kernel["plans"].items():
+        for config, data in enumerate(plans):
+            plan = from_dict(LaunchPlan, data)
+            contents = index_contents(plan.problem_id, workload)
+            work = count_plan(plan, kernel["ptx"], resources=resources, contents=contents)
+            yield {"kernel_id": kernel["kernel_id"], "workload": workload, "config": config} | plain_work(work)

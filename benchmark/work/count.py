@@ -31,8 +31,10 @@ L1_SECTORS = 6144
 ELEMENT_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
 """Sizes of the driver's tensor-map element types, by number."""
 FIRST = (0, 0, 0)
-INTERIOR = ((1 / 2, 5 / 6, 1 / 6), (1 / 6, 1 / 2, 5 / 6), (5 / 6, 1 / 6, 1 / 2))
-"""Where blocks between the first and the last are taken from, as shares of the grid's axes."""
+INTERIOR = ((1 / 6, 5 / 6, 1 / 2), (5 / 6, 1 / 6, 1 / 2))
+"""Where blocks between the first and the last are taken from besides the middle, as shares of the grid's axes."""
+GROUP = 4
+"""Warps that multiply matrices together, from Hopper on."""
 EVEN = 1e-3
 """Blocks whose work differs by no more than this share are taken to be alike."""
 BlockId = tuple[int, int, int]
@@ -116,6 +118,8 @@ class Traffic:
     """The buffer's size."""
     loads: float
     """Bytes that one block loads, each counted once."""
+    fetches: float
+    """Bytes that it asks L2 for: again where L1 could not keep them."""
     stores: float
     new_share: tuple[float, float, float]
     """Share of those bytes that the next block along an axis of the grid does not touch."""
@@ -278,14 +282,15 @@ class _Counter:
         launch = self._geometry(step)
         if not launch.blocks or not launch.warps:
             raise PtxError(f"{function.name} is launched without threads")
-        begun, middle = self.steps, _interior(launch.grid)[0]
+        begun, middle = self.steps, _middle(launch.grid)
         footprint, counted, touched, buffers = Footprint(_l1_share(launch)), {}, {}, _Buffers()
-        for warp, count in _sampled_warps(launch.warps).items():
+        sampled = _sampled_warps(launch.warps, function)
+        for warp, count in sampled.items():
             footprint.begin_warp()
             trace = self._warp(step, function, middle, warp, footprint)
             totals = summed(function, trace)
             # Warps without a role of their own: the last one would be another like these.
-            alike = count > 1 and math.isclose(counted[0][0].issued, totals.issued, rel_tol=EVEN)
+            alike = count > 1 and len(sampled) == 3 and math.isclose(counted[0][0].issued, totals.issued, rel_tol=EVEN)
             counted[warp] = totals, count + alike
             buffers.add(function, trace, count + alike)
             touched[warp] = footprint.own
@@ -337,14 +342,18 @@ class _Buffers:
 
     def __init__(self) -> None:
         self.loads: defaultdict[int, float] = defaultdict(float)
+        self.fetches: defaultdict[int, float] = defaultdict(float)
         self.stores: defaultdict[int, float] = defaultdict(float)
 
     def add(self, function: Function, trace: Trace, times: float) -> None:
         """Add what a warp does, so many times."""
         for at, buffer in trace.buffers.items():
             one = function.code[at]
-            side = self.stores if one.name in ("st", "atom", "red") or _stores_in_bulk(one) else self.loads
-            side[buffer] += times * SECTOR * trace.unique[at]
+            if one.name in ("st", "atom", "red") or _stores_in_bulk(one):
+                self.stores[buffer] += times * SECTOR * trace.unique[at]
+            else:
+                self.loads[buffer] += times * SECTOR * trace.unique[at]
+                self.fetches[buffer] += times * (trace.copied.get(at) or SECTOR * trace.fresh[at])
 
     def traffic(
         self,
@@ -365,7 +374,8 @@ class _Buffers:
             near = [share if extent > 1 else 0.0 for share, extent in zip(nearest, grid, strict=True)]
             size = sizes[buffer - 1] if 0 < buffer <= len(sizes) else 0
             far = max(other.values(), default=0.0)
-            yield Traffic(float(size), self.loads[buffer], self.stores[buffer], (near[0], near[1], near[2]), far)
+            loads, fetches, stores = (side[buffer] for side in (self.loads, self.fetches, self.stores))
+            yield Traffic(float(size), loads, fetches, stores, (near[0], near[1], near[2]), far)
 
 
 def _mean(ratios: Mapping[BlockId, float], launch: LaunchWork) -> float:
@@ -377,9 +387,8 @@ def _mean(ratios: Mapping[BlockId, float], launch: LaunchWork) -> float:
 
 
 def _l1_share(launch: LaunchWork) -> int:
-    """Sectors of L1 for the warps of a block that are executed, when about eight blocks or 32 warps share it."""
-    executed = len(_sampled_warps(launch.warps))
-    return max(256, L1_SECTORS * executed // max(16, launch.warps))
+    """Sectors of L1 for the two or three warps of a block that are executed, when about 16 warps share it."""
+    return max(256, L1_SECTORS * min(3, launch.warps) // max(16, launch.warps))
 
 
 def _triple(extents: Sequence[int] | None) -> BlockId:
@@ -389,6 +398,11 @@ def _triple(extents: Sequence[int] | None) -> BlockId:
 
 def _last(grid: BlockId) -> BlockId:
     return grid[0] - 1, grid[1] - 1, grid[2] - 1
+
+
+def _middle(grid: BlockId) -> BlockId:
+    """The block in the middle, never a last one along an axis: masks cut those short."""
+    return (grid[0] - 1) // 2, (grid[1] - 1) // 2, (grid[2] - 1) // 2
 
 
 def _interior(grid: BlockId) -> list[BlockId]:
@@ -405,14 +419,21 @@ def _next(block: BlockId, grid: BlockId, axis: int) -> BlockId:
 def _other_blocks(grid: BlockId, middle: BlockId) -> list[BlockId]:
     """The first and the last block, neighbours of the middle one, and two more of a large grid."""
     near = [_next(middle, grid, axis) for axis in range(3) if grid[axis] > 1]
-    chosen = [*near[:1], _last(grid), FIRST, *near[1:2], *(_interior(grid)[1:] if math.prod(grid) > 16 else ())]
+    chosen = [*near[:1], _last(grid), FIRST, *near[1:2], *(_interior(grid) if math.prod(grid) > 16 else ())]
     return [block for block in dict.fromkeys(chosen) if block != middle]
 
 
-def _sampled_warps(warps: int) -> dict[int, int]:
-    """Warps of a block that are executed, and how many each stands for."""
+def _sampled_warps(warps: int, function: Function) -> dict[int, int]:
+    """Warps of a block that are executed, and how many each stands for.
+
+    Where warps wait for each other's copies, groups of four have roles, and the first of a group may have its own.
+    """
     if warps <= 3:
         return dict.fromkeys(range(warps), 1)
+    if warps >= 2 * GROUP and any(one.name == "mbarrier" for one in function.code):
+        groups = range(0, warps, GROUP)
+        sampled = {first + own: 1 if own == 0 else min(GROUP, warps - first) - 1 for first in groups for own in (0, 1)}
+        return {warp: count for warp, count in sampled.items() if count > 0}
     return {0: 1, warps // 2: warps - 2, warps - 1: 1}
 
 

@@ -57,8 +57,8 @@ def _launch(data: Mapping[str, Any]) -> LaunchWork:
 
 def _traffic(data: Mapping[str, Any]) -> Traffic:
     x, y, z = (_number(share) for share in data["new_share"])
-    nbytes, loads, stores = (_number(data[name]) for name in ("nbytes", "loads", "stores"))
-    return Traffic(nbytes, loads, stores, (x, y, z), _number(data["far_share"]))
+    nbytes, loads, fetches, stores = (_number(data[name]) for name in ("nbytes", "loads", "fetches", "stores"))
+    return Traffic(nbytes, loads, fetches, stores, (x, y, z), _number(data["far_share"]))
 
 
 def _number(value: Any) -> float:

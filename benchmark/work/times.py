@@ -121,18 +121,21 @@ def _chain_us(launch: LaunchWork, gpu: Gpu, fitted: Fitted) -> float:
 
 
 def dram_bytes(launch: LaunchWork, gpu: Gpu) -> float:
-    """Bytes that cross to memory: every byte once, and those again that L2 cannot keep from wave to wave."""
-    once = [_union(one, launch.grid, launch.blocks) for one in launch.traffic]
-    fits = sum(once) <= gpu.l2_bytes
+    """Bytes that cross to memory: every byte once, and those again that L2 cannot keep.
+
+    L2 keeps what is read again in the same wave of blocks. What a later wave reads again, or a block after all the
+    rest of its data, is gone when more than L2 holds was read meanwhile.
+    """
     together = min(launch.blocks, resident_blocks(launch, gpu) * gpu.multiprocessors)
-    rounds = waves(launch, gpu)
-    total = 0.0
-    for one, least in zip(launch.traffic, once, strict=True):
-        loads = one.loads / max(1.0, one.loads + one.stores)
-        again = (
-            least if fits else max(least, min(rounds * _union(one, launch.grid, together), launch.blocks * one.loads))
-        )
-        total += loads * again + (1 - loads) * least
+    once = [_union(one, launch.grid, launch.blocks) for one in launch.traffic]
+    at_once = [_union(one, launch.grid, together) for one in launch.traffic]
+    keeps_all, keeps_wave = sum(once) <= gpu.l2_bytes, sum(at_once) <= gpu.l2_bytes
+    rounds, total = waves(launch, gpu), 0.0
+    for one, least, wave in zip(launch.traffic, once, at_once, strict=True):
+        touched = max(1.0, one.loads + one.stores)
+        read = least if keeps_all else max(least, min(rounds * wave, launch.blocks * one.loads))
+        again = 1.0 if keeps_wave or not one.loads else max(1.0, one.fetches / one.loads)
+        total += read * again * one.loads / touched + least * one.stores / touched
     return total
 
 

@@ -59,7 +59,9 @@ def compared(kernel: dict[str, Any], plan: LaunchPlan, measured: dict[str, Any])
     start = time.process_time()
     work = count_plan(plan, kernel["ptx"], resources=resources, contents=contents)
     seconds, total = time.process_time() - start, work.total
-    counted = {"instructions": total.issued, "dram_bytes": sum(dram_bytes(one, H200) for one in work.launches)}
+    dram = sum(one.times * dram_bytes(one, H200) for one in work.launches)
+    # The profiler's bytes of L2 are those of both its sides.
+    counted = {"instructions": total.issued, "dram_bytes": dram, "l2_bytes": total.l2_bytes + dram}
     counted |= {name: getattr(total, name) for name in METRICS if name not in counted}
     return {
         "kernel": kernel["kernel_id"],

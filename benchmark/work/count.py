@@ -24,6 +24,8 @@ MOST_LAUNCHES = 64
 """Different launches of a plan that are executed."""
 MOST_STEPS = 200_000
 """Instructions executed for a plan."""
+FEW_STEPS = 4000
+"""Instructions for which all warps of a block are executed."""
 ENOUGH_STEPS = 15_000
 """Instructions executed for a launch after which no further block is looked at."""
 L1_SECTORS = 6144
@@ -284,18 +286,16 @@ class _Counter:
             raise PtxError(f"{function.name} is launched without threads")
         begun, middle = self.steps, _middle(launch.grid)
         footprint, counted, touched, buffers = Footprint(_l1_share(launch)), {}, {}, _Buffers()
-        sampled = _sampled_warps(launch.warps, function)
-        for warp, count in sampled.items():
+        waiting = [(0, 1)]
+        while waiting:
+            warp, count = waiting.pop(0)
             footprint.begin_warp()
             trace = self._warp(step, function, middle, warp, footprint)
-            totals = summed(function, trace)
-            # Warps without a role of their own: the last one would be another like these.
-            alike = count > 1 and len(sampled) == 3 and math.isclose(counted[0][0].issued, totals.issued, rel_tol=EVEN)
-            counted[warp] = totals, count + alike
-            buffers.add(function, trace, count + alike)
-            touched[warp] = footprint.own
-            if alike:
-                break
+            counted[warp], touched[warp] = (summed(function, trace), count), footprint.own
+            buffers.add(function, trace, count)
+            if warp == 0:
+                cheap = trace.steps * launch.warps < FEW_STEPS
+                waiting = _other_warps(launch.warps, function, every=cheap)
         per_block = Totals()
         for totals, count in counted.values():
             per_block = per_block.plus(totals, count)
@@ -423,18 +423,20 @@ def _other_blocks(grid: BlockId, middle: BlockId) -> list[BlockId]:
     return [block for block in dict.fromkeys(chosen) if block != middle]
 
 
-def _sampled_warps(warps: int, function: Function) -> dict[int, int]:
-    """Warps of a block that are executed, and how many each stands for.
+def _other_warps(warps: int, function: Function, *, every: bool) -> list[tuple[int, int]]:
+    """Warps of a block that are executed besides the first, and how many each stands for.
 
     Where warps wait for each other's copies, groups of four have roles, and the first of a group may have its own.
+    Otherwise two stand for a half each: Triton gives the upper warps the lower ones' data where there is not enough.
     """
-    if warps <= 3:
-        return dict.fromkeys(range(warps), 1)
+    if every or warps <= GROUP:
+        return [(warp, 1) for warp in range(1, warps)]
     if warps >= 2 * GROUP and any(one.name == "mbarrier" for one in function.code):
         groups = range(0, warps, GROUP)
-        sampled = {first + own: 1 if own == 0 else min(GROUP, warps - first) - 1 for first in groups for own in (0, 1)}
-        return {warp: count for warp, count in sampled.items() if count > 0}
-    return {0: 1, warps // 2: warps - 2, warps - 1: 1}
+        chosen = [(first + own, 1 if own == 0 else GROUP - 1) for first in groups for own in (0, 1)]
+        return [(warp, min(count, warps - warp)) for warp, count in chosen[1:] if warp < warps]
+    half = warps // 2
+    return [(1, half - 1), (half + 1, warps - half - 1), (warps - 1, 1)]
 
 
 def _arguments(step: PlanStep, function: Function) -> dict[str, bytes | int | Box]:

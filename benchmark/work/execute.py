@@ -276,7 +276,9 @@ class Warp:
             if count > 0:
                 last, before, first = turns[-1], turns[-1 - period], turns[-1 - 2 * period]
                 self.registers = advanced(last, before, first, count, carried)
+                fresh = sum(self.trace.fresh.values())
                 self.trace.repeat(before.trace, count)
+                self.footprint.pass_by(sum(self.trace.fresh.values()) - fresh)
                 turns.clear()
                 return
         if full:

@@ -68,6 +68,7 @@ class Footprint:
         self._half = max(1, sectors // 2)
         self._young: set[int] = set()
         self._old: set[int] = set()
+        self._filled = 0.0
         self.numbers: Numbers = numbers if numbers is not None else {}
 
     def begin_warp(self) -> None:
@@ -87,9 +88,18 @@ class Footprint:
         fresh = request - self._young
         missing = len(fresh - self._old)
         self._young |= fresh
-        if len(self._young) > self._half:
-            self._young, self._old = set(), self._young
+        self._age(len(fresh))
         return missing, unique
+
+    def pass_by(self, sectors: float) -> None:
+        """Turns of a loop that are not executed bring so many sectors into L1, and push out others."""
+        for _ in range(2):
+            self._age(sectors / 2)
+
+    def _age(self, sectors: float) -> None:
+        self._filled += sectors
+        if self._filled > self._half:
+            self._young, self._old, self._filled = set(), self._young, 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

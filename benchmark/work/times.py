@@ -14,6 +14,8 @@ from kbench.benchmark.work.gpus import Gpu
 
 WARPS_TO_HIDE = 16
 """Warps of a multiprocessor that hide the latency of instructions between them."""
+L2_KEPT = 0.6
+"""Share of L2 that data read lately fills: parts are kept twice, near each half of the multiprocessors."""
 FEW_BLOCKS = 4
 """Blocks of a multiprocessor among which a large one stands out."""
 ALLOCATION = 256
@@ -123,18 +125,20 @@ def _chain_us(launch: LaunchWork, gpu: Gpu, fitted: Fitted) -> float:
 def dram_bytes(launch: LaunchWork, gpu: Gpu) -> float:
     """Bytes that cross to memory: every byte once, and those again that L2 cannot keep.
 
-    L2 keeps what is read again in the same wave of blocks. What a later wave reads again, or a block after all the
-    rest of its data, is gone when more than L2 holds was read meanwhile.
+    L2 keeps what the last blocks read, as many as it has room for. What later ones read again is gone, and so is what
+    a block reads again when those that run beside it read more than L2 holds.
     """
     together = min(launch.blocks, resident_blocks(launch, gpu) * gpu.multiprocessors)
-    once = [_union(one, launch.grid, launch.blocks) for one in launch.traffic]
-    at_once = [_union(one, launch.grid, together) for one in launch.traffic]
-    keeps_all, keeps_wave = sum(once) <= gpu.l2_bytes, sum(at_once) <= gpu.l2_bytes
-    rounds, total = waves(launch, gpu), 0.0
-    for one, least, wave in zip(launch.traffic, once, at_once, strict=True):
-        touched = max(1.0, one.loads + one.stores)
-        read = least if keeps_all else max(least, min(rounds * wave, launch.blocks * one.loads))
-        again = 1.0 if keeps_wave or not one.loads else max(1.0, one.fetches / one.loads)
+    kept, room = together, gpu.l2_bytes * L2_KEPT
+    while kept < launch.blocks and sum(_union(one, launch.grid, 2 * kept) for one in launch.traffic) <= room:
+        kept *= 2
+    kept = min(kept, launch.blocks)
+    crowded = sum(_union(one, launch.grid, together) for one in launch.traffic) > room
+    total = 0.0
+    for one in launch.traffic:
+        least, touched = _union(one, launch.grid, launch.blocks), max(1.0, one.loads + one.stores)
+        read = max(least, launch.blocks / kept * _union(one, launch.grid, kept))
+        again = max(1.0, one.fetches / one.loads) if crowded and one.loads else 1.0
         total += read * again * one.loads / touched + least * one.stores / touched
     return total
 

@@ -30,8 +30,9 @@ from kbench.harness.queue.device_queue import DeviceQueue
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.planners import Planners, planning_processors
 from kbench.harness.queue.supervisor import Supervisor
-from kbench.harness.record import SecondTimes, failure, make_measurement, second_times
+from kbench.harness.record import failure, make_measurement, second_times
 from kbench.harness.settings import HarnessSettings
+from kbench.harness.timing.second_clock import SecondTimes
 from kbench.harness.worker.execute import MeasureTask
 from kbench.harness.worker.messages import task_message
 from kbench.harness.workloads import chosen_sizes, device_bytes, fitting, gigabytes

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kbench.harness.plan.cache import Build, readable
-from kbench.harness.timing.second_clock import both_figures, disagree
+from kbench.harness.timing.second_clock import SecondTimes, contradiction
 from kbench.schemas import KernelSource, Measurement, Status, from_dict
 from kbench.schemas.ids import content_hash
 from kbench.schemas.record import field_types
@@ -58,10 +58,6 @@ def make_measurement(
     return from_dict(Measurement, fields)
 
 
-SecondTimes = Mapping[str, float] | str
-"""What the profiler says of a kernel: microseconds by workload, or why it says nothing."""
-
-
 def second_times(kernel_ids: Sequence[str], results: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, SecondTimes]]:
     """What a worker's plain results say of the kernels that it profiled."""
     for number, kernel_id in enumerate(kernel_ids):
@@ -79,12 +75,11 @@ def refereed(rows: Sequence[Measurement], seconds: SecondTimes) -> list[Measurem
 
 def _refereed(row: Measurement, runtime_us: float, seconds: SecondTimes) -> Measurement:
     second_us = None if isinstance(seconds, str) else seconds.get(row.workload)
-    if second_us is not None and not disagree(runtime_us, second_us):
+    why = contradiction(runtime_us, row.workload, seconds)
+    if why is None:
         return dataclasses.replace(row, second_clock_us=second_us, clocks_disagree=False)
-    why = f"not seen by the profiler: {seconds}" if second_us is None else both_figures(runtime_us, second_us)
-    verdict = {"status": Status.REJECTED, "error": why, "second_clock_us": second_us}
-    disagreed = None if second_us is None else True
-    return dataclasses.replace(row, **dict.fromkeys(TIMED), **verdict, clocks_disagree=disagreed)  # type: ignore[arg-type]
+    verdict = dict.fromkeys(TIMED) | {"status": Status.REJECTED, "error": why, "second_clock_us": second_us}
+    return dataclasses.replace(row, clocks_disagree=None if second_us is None else True, **verdict)  # type: ignore[arg-type]
 
 
 def failure(workload: str, status: Status, reason: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from kbench.generation.search.methods.catalogue import WRITTEN, WRITTEN_PREFIX
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node, RunState
+from kbench.harness.record import refereed
 from kbench.loaders.source.normalise import normalised
 from kbench.loaders.source.strip import read
 from kbench.loaders.source.structure import structure_id
@@ -160,10 +161,14 @@ def untimed(rows: Iterable[Measurement]) -> bool:
 
 
 def _measured(state: RunState, entries: Sequence[LogEntry]) -> Iterator[Measured]:
+    asked = (entry.payload for entry in entries if entry.kind == "kernel_refereed")
+    seconds = {payload["kernel_id"]: payload["error"] or payload["second_clock_us"] for payload in asked}
     for entry in entries:
         if entry.kind == "kernel_measured":
             where = f"run {entry.run_id!r} entry {entry.index}"
             rows = tuple(from_dict(Measurement, row, where) for row in entry.payload["measurements"])
+            if entry.payload["kernel_id"] in seconds:
+                rows = tuple(refereed(rows, seconds[entry.payload["kernel_id"]]))
             if untimed(rows):
                 continue
             node = state.nodes[entry.payload["kernel_id"]]

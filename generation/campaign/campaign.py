@@ -7,12 +7,14 @@ the fewest steps go first, problem by problem: budgets spread evenly and kernels
 from __future__ import annotations
 
 import functools
+import math
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kbench.benchmark.llm.batch import Unanswered
+from kbench.generation.campaign.closing import RESERVED, close_runs
 from kbench.generation.campaign.progress import CampaignProgress
 from kbench.generation.executors.executor import Executor, Result
 from kbench.generation.log import LogEntry
@@ -45,7 +47,9 @@ class Campaign:
     ) -> None:  # fmt: skip
         self._executor, self._write_entries, self._report = executor, write, report
         self._measure, self._ahead = measure, ahead if measure else sys.maxsize
-        self._deadline = None if deadline_s is None else time.monotonic() + deadline_s
+        now = time.monotonic()
+        self._deadline = math.inf if deadline_s is None else now + deadline_s
+        self._searched = math.inf if deadline_s is None else now + (1.0 - RESERVED) * deadline_s
         self._turn = ORDERS[order]
         self._gpu_seconds, self._write_every_s = gpu_seconds, write_every_s
         self._known: dict[Shared, tuple[KernelOutcome, str]] = {}
@@ -90,7 +94,7 @@ class Campaign:
                 yield from (node for node in other.state.nodes.values() if node.outcome is not None)
 
     def run(self) -> CampaignProgress:
-        """Drive all searches until they end, halt or wait for responses, or the deadline passes.
+        """Drive all searches until they end, halt or wait for responses, or the deadline comes near; then close them.
 
         The log is consistent at every moment.
         """
@@ -105,6 +109,8 @@ class Campaign:
                 self.progress.live = len(ready) + len(self._outstanding)
                 self.progress.in_flight = len(self._waiting)
                 self._report(self.progress)
+            if self._measure:
+                close_runs(self._searches, self._executor, lambda: time.monotonic() >= self._deadline)
         finally:
             self._write()
         return self.progress
@@ -112,7 +118,7 @@ class Campaign:
     def _late(self) -> bool:
         if self._gpu_seconds is not None and self.progress.gpu_seconds >= self._gpu_seconds:
             return True
-        return self._deadline is not None and time.monotonic() >= self._deadline
+        return time.monotonic() >= self._searched
 
     def _feed(self, ready: list[Search]) -> list[Search]:
         """Advance searches, least advanced first, until enough is in flight; returns those still ready."""

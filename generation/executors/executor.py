@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
+from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import Environment, KernelSource, Measurement, Status
+
+if TYPE_CHECKING:
+    from kbench.harness.commands.compare import Comparison
+
+THRESHOLD = 0.005
+"""The smallest relative difference between finalists that matters."""
+Pair = tuple[KernelSource, KernelSource]
+"""The kernel compared with, and the one judged."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,6 +39,14 @@ class Executor(contextlib.AbstractContextManager["Executor"], Protocol):
 
     def collect(self, timeout_s: float) -> list[Result]:
         """Results that finished; waits up to `timeout_s` for the first when there is none."""
+        ...
+
+    def second_clock(self, kernels: Sequence[KernelSource]) -> Mapping[str, SecondTimes]:
+        """What the profiler says of kernels, by id; nothing where there is none. Nothing is submitted after this."""
+        ...
+
+    def compare(self, pairs: Sequence[Pair]) -> list[list[Comparison]]:
+        """Kernels against each other, by workload; nothing where none can be run. Nothing is submitted after this."""
         ...
 
     def environments(self) -> list[Environment]:

@@ -7,12 +7,15 @@ import contextlib
 import functools
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 from kbench.benchmark.problems.registry import problem
-from kbench.generation.executors.executor import Result, result_of
+from kbench.generation.executors.executor import THRESHOLD, Pair, Result, result_of
+from kbench.harness.commands.compare import Comparison, compare_pairs
 from kbench.harness.harness import GpuChoice, Harness
+from kbench.harness.queue.job import Outcome
+from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import Environment, InfrastructureError, KernelSource, Measurement
 
 CLOSE_S = 3.0
@@ -34,6 +37,14 @@ class Measurer(contextlib.AbstractContextManager["Measurer"], Protocol):
 
     def environment(self) -> Environment:
         """The machine."""
+        ...
+
+    def second_clock(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[str, SecondTimes]]:
+        """Kernels by the profiler, with their ids."""
+        ...
+
+    def duels(self, pairs: Iterable[Pair], threshold: float) -> Iterator[Outcome]:
+        """The kernels of each pair in the same rounds."""
         ...
 
 
@@ -69,6 +80,8 @@ class LocalExecutor:
         self._environments: list[Environment] = []
         self._thread = threading.Thread(target=self._work, name="kbench-local-executor", daemon=True)
         self._harness: Measurer | None = None
+        self._unfinished = 0
+        """Kernels that were submitted and are not done."""
 
     def __enter__(self) -> Self:
         self._harness = self._make().__enter__()
@@ -86,6 +99,7 @@ class LocalExecutor:
 
     def submit(self, kernels: Sequence[KernelSource]) -> None:
         """Queue kernels."""
+        self._unfinished += len(kernels)
         for kernel in kernels:
             self._queue.put(kernel)
 
@@ -108,7 +122,27 @@ class LocalExecutor:
     def _checked(self, item: Result | BaseException) -> Result:
         if isinstance(item, BaseException):
             raise InfrastructureError(f"the harness failed: {type(item).__name__}: {item}") from item
+        self._unfinished -= 1
         return item
+
+    def second_clock(self, kernels: Sequence[KernelSource]) -> Mapping[str, SecondTimes]:
+        """What the profiler says of kernels."""
+        return dict(self._idle_harness().second_clock(kernels))
+
+    def compare(self, pairs: Sequence[Pair]) -> list[list[Comparison]]:
+        """Kernels against each other."""
+        return compare_pairs(self._idle_harness(), pairs, THRESHOLD)
+
+    def _idle_harness(self) -> Measurer:
+        """The harness, which measures nothing any more; a new one where kernels were left over."""
+        assert self._harness is not None
+        self._closing.set()
+        self._thread.join(timeout=CLOSE_S)
+        if self._unfinished or self._thread.is_alive():
+            self._harness.__exit__(None, None, None)
+            self._thread.join()
+            self._harness, self._unfinished = self._make().__enter__(), 0
+        return self._harness
 
     def environments(self) -> list[Environment]:
         """This machine."""

@@ -7,11 +7,13 @@ import functools
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from kbench.generation.executors.executor import Result, result_of
+from kbench.generation.executors.executor import THRESHOLD, Pair, Result, result_of
 from kbench.generation.executors.local import Measurer, open_harness
+from kbench.harness.commands.compare import Comparison, compare_pairs
+from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import Environment, InfrastructureError, KernelSource, Measurement, MissingDependencyError
 
 BATCH = 8
@@ -70,6 +72,14 @@ class MeasuringActor:
         for measurement in self._harness.measure(kernels, on_lost=lose):
             rows[measurement.kernel_id].append(measurement)
         return [lost.get(one.kernel_id) or result_of(one.kernel_id, rows[one.kernel_id]) for one in kernels]
+
+    def second_clock(self, kernels: list[KernelSource]) -> dict[str, SecondTimes]:
+        """What the profiler says of kernels."""
+        return dict(self._harness.second_clock(kernels))
+
+    def compare(self, pairs: list[Pair]) -> list[list[Comparison]]:
+        """Kernels against each other."""
+        return compare_pairs(self._harness, pairs, THRESHOLD)
 
 
 class RayExecutor:
@@ -254,6 +264,16 @@ class RayExecutor:
             self._actors.append(self._start())
         reason = f"its actor ended {MOST_DEATHS} times while measuring it"
         return [Result(kernel.kernel_id, lost=reason, final=True) for kernel in given_up]
+
+    def second_clock(self, kernels: Sequence[KernelSource]) -> Mapping[str, SecondTimes]:
+        """What the profiler says of kernels, on one GPU."""
+        found: dict[str, SecondTimes] = _ray().get(self._actors[0].second_clock.remote(list(kernels)))
+        return found
+
+    def compare(self, pairs: Sequence[Pair]) -> list[list[Comparison]]:
+        """Kernels against each other, on one GPU."""
+        found: list[list[Comparison]] = _ray().get(self._actors[0].compare.remote(list(pairs)))
+        return found
 
     def environments(self) -> list[Environment]:
         """The machines known so far, among them all that sent results."""

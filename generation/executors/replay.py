@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from kbench.generation.executors.executor import Result, result_of
+from kbench.generation.executors.executor import Pair, Result, result_of
 from kbench.generation.log import found_files, read_environments, read_log
+from kbench.harness.record import refereed
+from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import Environment, KernelSource, Measurement, UserError, from_dict
 
 NAMED = 3
 """Kernels that were not found and are named."""
 
 if TYPE_CHECKING:
+    from kbench.harness.commands.compare import Comparison
     from kbench.loaders.corpus.corpus import Corpus
 
 
@@ -51,6 +54,14 @@ class ReplayExecutor:
         named = ", ".join(self.missing[:NAMED]) + (", …" if len(self.missing) > NAMED else "")
         return f"{len(self.missing)} kernels are not among the {len(self._recorded)} recorded ones: {named}"
 
+    def second_clock(self, kernels: Sequence[KernelSource]) -> Mapping[str, SecondTimes]:
+        """Nothing: the recording has what was asked then."""
+        return {}
+
+    def compare(self, pairs: Sequence[Pair]) -> list[list[Comparison]]:
+        """Nothing: a recording runs no kernel."""
+        return []
+
     def environments(self) -> list[Environment]:
         """The recording's environments."""
         return self._environments
@@ -86,6 +97,9 @@ def open_recording(path: Path) -> ReplayExecutor:
             if entry.kind == "kernel_measured":
                 rows = [from_dict(Measurement, row) for row in entry.payload["measurements"]]
                 recorded[entry.payload["kernel_id"]] = rows
+            elif entry.kind == "kernel_refereed":
+                key = entry.payload["kernel_id"]
+                recorded[key] = refereed(recorded[key], entry.payload["error"] or entry.payload["second_clock_us"])
         return ReplayExecutor(recorded, read_environments(path))
     from kbench.loaders.corpus.corpus import Corpus
 

@@ -20,6 +20,7 @@ from kbench.generation.search.state import (
     RunState,
     outcome_from_json,
     outcome_of,
+    refereed_outcome,
 )
 from kbench.schemas import DataError, Measurement, from_dict
 
@@ -117,6 +118,18 @@ def _kernel_measured(state: RunState, payload: Payload) -> RunState:
     return dataclasses.replace(state, nodes=nodes, charge=charge, measured_in_step=state.measured_in_step + 1)
 
 
+def _kernel_refereed(state: RunState, payload: Payload) -> RunState:
+    outcome = state.nodes[payload["kernel_id"]].outcome
+    assert outcome is not None
+    seconds = payload["second_clock_us"] if payload["error"] is None else payload["error"]
+    nodes = _with(state, payload["kernel_id"], outcome=refereed_outcome(outcome, seconds), refereed=True)
+    return dataclasses.replace(state, nodes=nodes)
+
+
+def _finale_held(state: RunState, payload: Payload) -> RunState:
+    return dataclasses.replace(state, finalists=tuple(payload["finalists"]), winner=payload["winner"])
+
+
 def _kernel_reused(state: RunState, payload: Payload) -> RunState:
     outcome = outcome_from_json(payload["outcome"])
     return dataclasses.replace(state, nodes=_with(state, payload["kernel_id"], outcome=outcome))
@@ -159,6 +172,8 @@ HANDLERS: Mapping[str, Callable[[RunState, Payload], RunState]] = {
     "kernel_measured": _kernel_measured,
     "kernel_reused": _kernel_reused,
     "kernel_lost": _kernel_lost,
+    "kernel_refereed": _kernel_refereed,
+    "finale_held": _finale_held,
     "step_completed": _step_completed,
     "step_abandoned": _step_abandoned,
     "run_stopped": _run_stopped,

@@ -41,6 +41,7 @@ from kbench.generation.search.state import (
     build_seconds,
     gpu_seconds,
 )
+from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import Forecast, KbenchError, KernelSource, to_dict
 from kbench.schemas.ids import content_hash, kernel_id
 
@@ -109,7 +110,7 @@ class Search:
         while self.halted is None and self.waiting is None:
             todo = action.next_action(self.state)
             if isinstance(todo, action.Measure):
-                return tuple(self._kernel(self.state.nodes[key]) for key in todo.kernel_ids)
+                return tuple(self.kernel(self.state.nodes[key]) for key in todo.kernel_ids)
             if isinstance(todo, action.Done):
                 break
             self._carry_out(todo)
@@ -164,7 +165,8 @@ class Search:
         reward, best = max(with_idea, key=lambda pair: pair[0])
         return BestKnown(best.kernel_id, reward, best.idea or "")
 
-    def _kernel(self, node: Node) -> KernelSource:
+    def kernel(self, node: Node) -> KernelSource:
+        """A candidate as what is measured."""
         return KernelSource(self.settings.problem_id, self.settings.backend, node.source)
 
     def _has(self, key: str) -> bool:
@@ -273,6 +275,27 @@ class Search:
     def reuse(self, key: str, outcome: KernelOutcome, run_id: str) -> None:
         """Record what a sibling run measured; it is charged nothing."""
         self._record("kernel_reused", kernel_id=key, from_run=run_id, outcome=outcome.to_json())
+
+    def referee(self, seconds: Mapping[str, SecondTimes]) -> None:
+        """Record what the profiler says of candidates."""
+        for node in self.state.rewarded():
+            said = None if node.refereed else seconds.get(node.kernel_id)
+            if said is not None:
+                silent = isinstance(said, str)
+                self._record(
+                    "kernel_refereed", kernel_id=node.kernel_id, second_clock_us=None if silent else said,
+                    error=said if silent else None,
+                )  # fmt: skip
+
+    def pairs(self, finalists: Sequence[Node]) -> list[tuple[KernelSource, KernelSource]]:
+        """Each finalist but the first, beside the first."""
+        first, *others = map(self.kernel, finalists)
+        return [(first, other) for other in others]
+
+    def hold_finale(self, finalists: Sequence[Node], winner: Node, duels: Sequence[Mapping[str, Any]]) -> None:
+        """Record how finalists fared against the first of them."""
+        ids = [node.kernel_id for node in finalists]
+        self._record("finale_held", finalists=ids, winner=winner.kernel_id, duels=list(duels))
 
 
 def _token_fields(read: int, written: int) -> dict[str, int]:

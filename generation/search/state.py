@@ -12,6 +12,7 @@ from typing import Any
 
 from kbench.generation.search.settings import NOTHING_SPENT, Charge, RunSettings
 from kbench.harness.record import aggregate
+from kbench.harness.timing.second_clock import SecondTimes, contradiction
 from kbench.schemas import Measurement, Status
 
 
@@ -60,6 +61,21 @@ def outcome_of(measurements: Sequence[Measurement]) -> KernelOutcome:
         verdict.status, verdict.error, verdict.runtime_us, verdict.speedup, figures, verdict.registers,
         verdict.shared_bytes, verdict.spill_bytes,
     )  # fmt: skip
+
+
+def refereed_outcome(outcome: KernelOutcome, seconds: SecondTimes) -> KernelOutcome:
+    """A correct kernel's outcome after the profiler timed it: rejected where it does not confirm a time."""
+    figures = [figure for figure in outcome.workloads if figure.runtime_us is not None]
+    reasons = (contradiction(figure.runtime_us or 0.0, figure.workload, seconds) for figure in figures)
+    why = next(filter(None, reasons), None)
+    if why is None:
+        return outcome
+    untimed = tuple(
+        dataclasses.replace(figure, status=Status.REJECTED.value, runtime_us=None, speedup=None)
+        for figure in outcome.workloads
+    )
+    rejected = dataclasses.replace(outcome, status=Status.REJECTED, error=why, runtime_us=None, speedup=None)
+    return dataclasses.replace(rejected, workloads=untimed)
 
 
 def gpu_seconds(measurements: Sequence[Measurement]) -> float:
@@ -145,6 +161,8 @@ class Node:
     outcome: KernelOutcome | None = None
     skipped: bool = False
     lost: str | None = None
+    refereed: bool = False
+    """Whether the profiler was asked about its times."""
 
     @property
     def reward(self) -> float | None:
@@ -203,6 +221,10 @@ class RunState:
     charge: Charge = NOTHING_SPENT
     proposal_failures: Mapping[str, int] = dataclasses.field(default_factory=dict)
     last_at: str = ""
+    finalists: tuple[str, ...] = ()
+    """Kernels of the last finale, the fastest by its own measurement first."""
+    winner: str | None = None
+    """The fastest of them when they were measured against each other."""
 
     def rewarded(self) -> list[Node]:
         """Correct candidates in the order proposed."""
@@ -212,10 +234,17 @@ class RunState:
         """Measured candidates that are not correct, in the order proposed."""
         return [node for node in self.nodes.values() if node.outcome is not None and node.reward is None]
 
-    def best(self) -> Node | None:
-        """The fastest correct candidate; the earliest of equals."""
+    def leader(self) -> Node | None:
+        """The fastest correct candidate by its own measurement; the earliest of equals."""
         correct = self.rewarded()
         return max(correct, key=lambda node: node.reward or 0.0) if correct else None
+
+    def best(self) -> Node | None:
+        """The winner of the finale, as long as nothing that was not in it leads; before one, the leader."""
+        leader = self.leader()
+        if leader is None or self.winner is None or leader.kernel_id not in self.finalists:
+            return leader
+        return self.nodes[self.winner]
 
     def statuses(self) -> Counter[Status]:
         """Measured candidates by verdict."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kbench.harness.harness import GpuChoice, Harness
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.queue.job import Outcome
-from kbench.harness.record import SecondTimes
 from kbench.harness.timing.duel import Verdict, decide
 from kbench.harness.timing.interval import Interval
-from kbench.harness.timing.second_clock import both_figures, disagree
+from kbench.harness.timing.second_clock import SecondTimes, contradiction
 from kbench.schemas import KernelSource, Status, UserError
 
 
@@ -44,6 +43,16 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
         return dataclasses.asdict(self) | {"verdict": self.verdict.value}
+
+
+class Contest(Protocol):
+    """What of a harness compares kernels."""
+
+    def duels(self, pairs: Iterable[tuple[KernelSource, KernelSource]], threshold: float) -> Iterator[Outcome]:
+        """The kernels of each pair in the same rounds."""
+
+    def second_clock(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[str, SecondTimes]]:
+        """Kernels by the profiler, with their ids."""
 
 
 def compare_files(
@@ -77,14 +86,18 @@ def compare_kernels(
 
 
 def compare_pairs(
-    harness: Harness, pairs: Sequence[tuple[KernelSource, KernelSource]], threshold: float
+    harness: Contest, pairs: Sequence[tuple[KernelSource, KernelSource]], threshold: float
 ) -> list[list[Comparison]]:
     """Compare the kernels of each pair on an open harness; the profiler times what is called faster, too."""
-    outcomes = sorted(harness.duels(pairs, threshold), key=lambda outcome: outcome.job.number)
-    found = [list(verdicts(outcome, threshold)) for outcome in outcomes]
-    planned = [(ones, pair) for ones, pair, o in zip(found, pairs, outcomes, strict=True) if not o.job.process]
-    faster = {one.faster(pair).kernel_id: one.faster(pair) for ones, pair in planned for one in ones if one.decided}
-    seconds = dict(harness.second_clock(faster.values()))
+    found: list[list[Comparison]] = [[] for _ in pairs]
+    faster: dict[str, KernelSource] = {}
+    for outcome in harness.duels(pairs, threshold):
+        number = outcome.job.number
+        found[number] = list(verdicts(outcome, threshold))
+        for one in found[number] if not outcome.job.process else ():
+            if one.decided:
+                faster[one.faster(pairs[number]).kernel_id] = one.faster(pairs[number])
+    seconds = dict(harness.second_clock(faster.values())) if faster else {}
     return [[confirmed(one, pair, seconds) for one in ones] for ones, pair in zip(found, pairs, strict=True)]
 
 
@@ -94,13 +107,11 @@ def confirmed(
     """A comparison after the profiler timed what is faster: undecided where that took longer than it had seemed."""
     said = seconds.get(found.faster(pair).kernel_id) if found.decided else None
     timed_us = found.second_us if found.verdict is Verdict.FASTER else found.first_us
-    if said is None or timed_us is None:
+    why = None if said is None or timed_us is None else contradiction(timed_us, found.workload, said)
+    if why is None:
         return found
-    second_us = None if isinstance(said, str) else said.get(found.workload)
-    if second_us is not None and not disagree(timed_us, second_us):
-        return found
-    why = f"not seen by the profiler: {said}" if second_us is None else both_figures(timed_us, second_us)
-    return dataclasses.replace(found, verdict=Verdict.UNDECIDED, reason=f"what seems faster is rejected: {why}")
+    reason = f"what seems faster is rejected: {why}"
+    return Comparison(found.workload, Verdict.UNDECIDED, reason, None, None, None, found.rounds)
 
 
 def verdicts(outcome: Outcome, threshold: float) -> Iterator[Comparison]:

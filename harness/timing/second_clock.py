@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +19,8 @@ CALL_MARK = "kbench_call "
 BOUND = 0.05
 """How much longer than recorded a call may be by CUPTI, as a share. There is more room than that: the event timer's
 marks lie 2.6 us further apart than a kernel's first and last instruction, whatever its length (docs/harness.md)."""
+SecondTimes = Mapping[str, float] | str
+"""What the profiler says of a kernel: microseconds by workload, or why it says nothing."""
 LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaMemcpy", "cudaMemset", "cuMemset", "cuMemcpy")
 
 
@@ -117,6 +119,11 @@ def disagree(recorded_us: float, second_us: float) -> bool:
     return second_us > (1.0 + BOUND) * recorded_us
 
 
-def both_figures(recorded_us: float, second_us: float) -> str:
-    """Why a time is not believed."""
+def contradiction(recorded_us: float, workload: str, seconds: SecondTimes) -> str | None:
+    """Why a time is not believed once the profiler was asked; None when it is."""
+    second_us = None if isinstance(seconds, str) else seconds.get(workload)
+    if second_us is None:
+        return f"not seen by the profiler: {seconds if isinstance(seconds, str) else workload}"
+    if not disagree(recorded_us, second_us):
+        return None
     return f"two clocks disagree: {recorded_us:.2f} us as timed, {second_us:.2f} us by the profiler"

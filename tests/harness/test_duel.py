@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kbench.harness.commands.compare import Comparison, confirmed
-from kbench.harness.record import SecondTimes
 from kbench.harness.timing.duel import Verdict, decide
 from kbench.harness.timing.interval import Interval
+from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import Backend, KernelSource
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kbench.harness.record import SecondTimes, aggregate, failure, make_measurement, refereed, second_times
+from kbench.harness.record import aggregate, failure, make_measurement, refereed, second_times
+from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import Backend, DataError, KernelSource, Measurement, Status
 
 KERNEL = KernelSource("gelu_tanh", Backend.TRITON, "def run(x): ...")

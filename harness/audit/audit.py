@@ -149,7 +149,7 @@ class Auditor:
                     other.erase()
             subject.prepare(stage)
 
-        owned = (prepare, subject.idle) if subject.owned else (None, None)
+        owned = (prepare, subject.idle, subject.form) if subject.owned else ()
         return Candidate(label, subject.call, audits, *owned)
 
     def _cases_to_come(self, label: str) -> list[ReferenceInputs]:

@@ -16,6 +16,9 @@ class Subject(Protocol):
     owned: bool
     """Whether the harness owns all memory a call uses: then every call is prepared, and outputs stay in place."""
 
+    form: object
+    """How much is prepared for a call: that takes as long for kernels of one form."""
+
     @property
     def not_restored(self) -> list[str]:
         """What a call may find as the last one left it, although it was prepared."""
@@ -57,6 +60,7 @@ class ProcessSubject:
     """A kernel whose host code runs in this process; the memory is whatever it allocates."""
 
     owned = False
+    form = None
 
     def __init__(self, run: Callable[..., Any], context: ProblemContext) -> None:
         """Call `run` on the buffers of a context."""

@@ -80,11 +80,8 @@ class Device(Protocol):
             Its place in the batch; None where the device has no such clock.
         """
 
-    def stamps_us(self) -> Sequence[float]:
-        """Times of the batch's stamps since its first; waits for them."""
-
-    def stamps_genuine(self) -> bool:
-        """Whether all stamps that were read since the last time are those that were queued."""
+    def stamps_us(self) -> Sequence[float] | None:
+        """Times of the batch's stamps since its first; None when one was tampered with. Waits for them."""
 
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         """Queue a fill of free memory of this size class, so that a fresh allocation holds no old answer.
@@ -266,11 +263,8 @@ class CudaDevice:
             self._stamps.begin()
         return self._stamps.queue()
 
-    def stamps_us(self) -> Sequence[float]:
+    def stamps_us(self) -> Sequence[float] | None:
         return () if self._stamps is None else self._stamps.read()
-
-    def stamps_genuine(self) -> bool:
-        return self._stamps is None or self._stamps.genuine()
 
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         _poison(self.torch_name, nbytes, blocks)
@@ -360,11 +354,8 @@ class CpuDevice:
     def stamp(self, *, first: bool = False) -> int | None:
         return None
 
-    def stamps_us(self) -> Sequence[float]:
+    def stamps_us(self) -> Sequence[float] | None:
         return ()
-
-    def stamps_genuine(self) -> bool:
-        return True
 
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         _poison(self.torch_name, nbytes, blocks)

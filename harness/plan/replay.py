@@ -169,6 +169,11 @@ class LoadedCode:
             self._table = torch.tensor(rows, dtype=torch.int64, device=device.torch_name)
         return [*copies, device.scrubber.copying(self._table.data_ptr(), len(many))]
 
+    @property
+    def restored_bytes(self) -> list[int]:
+        """Size of each stretch that is reset before a call."""
+        return [one.copy.numel() for one in self._variables]
+
     def seal(self, device: CudaDevice) -> None:
         """Remember sums over what variables are reset from: it lies in memory that machine code can reach."""
         if self._sums is None:
@@ -318,6 +323,8 @@ class Replay:
         self._restore, self._local_bytes = code.restore(device), self._stack()
         code.seal(device)
         self._scrub = device.scrubber.overwriting(memory, self._local_bytes)
+        watched = [nbytes for _, nbytes in self._output_parts(self.places[0])]
+        self.form = (sum(nbytes for _, nbytes in memory), *watched, self._local_bytes, *code.restored_bytes)
 
     def _stack(self) -> int:
         """Local memory per thread, the largest over the functions launched."""

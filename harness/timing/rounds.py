@@ -74,6 +74,8 @@ class Timing:
     speedup: Interval | None = None
     conditions: list[Conditions] = dataclasses.field(default_factory=list)
     """One reading per round, including discarded rounds."""
+    late_anchors: bool = False
+    """Whether the reference's launches could not be hidden, so that its time is the host's as well."""
     null_us: float | None = None
     """What an empty kernel takes in this process."""
     shift_us: float | None = None
@@ -113,6 +115,8 @@ class Candidate:
     """Queued ahead of every call on the inputs of a stage, where the harness owns the memory that calls use."""
     idle: Callable[[int], Any] | None = None
     """Queues an empty kernel in place of a call, with the same to be prepared after it; there, too."""
+    form: object = None
+    """How much is prepared: as long for kernels of one form."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -249,6 +253,7 @@ def time_candidate(
         timing.trace = [(s.label, s.round, s.time_us, 1 if s.exposed else 2 if s.thin else 0) for s in timed]
     timing.null_us = sampler.null_kernel.time_us
     timing.exposed = sum(s.exposed for s in timed)
+    timing.late_anchors = any(s.exposed for s in hidden(timed, ANCHOR))
     timing.drift = abs(centre(timing.anchor_us) / steady - 1.0) if timing.anchor_us else 0.0
     return timing
 

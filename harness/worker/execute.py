@@ -22,6 +22,7 @@ from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.null_kernel import NULL_KERNEL
 from kbench.harness.timing.rounds import (
     DRIFT,
+    PAUSE_S,
     Timing,
     TimingSettings,
     adversarial_label,
@@ -287,19 +288,31 @@ def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: B
         drifted = timing.drift > DRIFT and attempt == 0
         if not verdict.ok or not bench.device.is_gpu or not (drifted or auditor.unseen_us > UNSEEN_US):
             break
+        if auditor.unseen_us > UNSEEN_US:
+            time.sleep(PAUSE_S)
         if drifted:
             # The anchor is not as fast as when the machine was warmed up: warm it up again and start over.
             ramp(context, bench.sampler)
     if verdict.ok:
         others = [anchor(context)] + [null_kernel(context)] * (NULL_KERNEL in auditor.times)
         Reaudit(auditor, candidate, bench.sampler, rng, others, timing.clocks).run()
-    # Other processes slow the reference down on a CPU: there it says nothing about the kernel.
-    undisturbed_us = bench.undisturbed_us.get((context.definition.id, context.size.name))
-    reason = held_up(timing.reference_us, undisturbed_us if bench.device.is_gpu else None)
+    timing.clocks["unseen_us"] = auditor.unseen_us
+    # Other processes slow the reference down on a CPU, or where it is the host that is timed: that is not the kernel.
+    telling = bench.device.is_gpu and not timing.late_anchors
+    undisturbed_us = bench.undisturbed_us.get((context.definition.id, context.size.name)) if telling else None
+    reason = held_up(timing.reference_us, undisturbed_us) or unseen_work(auditor)
     if reason is not None:
         # Perhaps it is the machine that has changed: another process will say.
         raise PoisonedError(Status.REJECTED, reason)
     return timing
+
+
+def unseen_work(auditor: Auditor) -> str | None:
+    """Whether the host has waited for something that no time stamp shows; None when it has not."""
+    unseen_us = auditor.unseen_us
+    if unseen_us <= UNSEEN_US:
+        return None
+    return f"keeps the device busy for {unseen_us:.0f} us more per batch than its time stamps account for"
 
 
 def held_up(beside_us: float | None, undisturbed_us: float | None) -> str | None:

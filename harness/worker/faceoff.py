@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,22 +13,25 @@ from kbench.harness.audit.audit import VERIFIED, Auditor
 from kbench.harness.audit.reaudit import Reaudit
 from kbench.harness.bench.subject import Subject
 from kbench.harness.timing.duel import Duel, fight
-from kbench.harness.timing.rounds import adversarial_label
+from kbench.harness.timing.rounds import PAUSE_S, adversarial_label
 from kbench.harness.timing.stamps import UNSEEN_US
 from kbench.harness.verify import Verdict
 from kbench.harness.worker.execute import (
     ATTEMPTS,
     Bench,
     MeasureTask,
+    PoisonedError,
     Report,
     Runnable,
     guard,
     make_context,
     refill,
+    unseen_work,
     verify_kernel,
     verify_memory,
 )
 from kbench.harness.workloads import chosen_sizes
+from kbench.schemas import Status
 
 NAMES = ("first", "second")
 
@@ -77,8 +81,13 @@ def _workload(
             duel = fight(first, second, context, bench.sampler, rng, threshold, auditor.audit)
             if not verdict.ok or auditor.unseen_us <= UNSEEN_US:
                 break
+            time.sleep(PAUSE_S)
         for candidate, rival in ((first, second), (second, first)):
             Reaudit(auditor, candidate, bench.sampler, rng, (rival,)).run()
+        reason = unseen_work(auditor)
+        if reason is not None:
+            # Perhaps it is the machine that is late: another process will say.
+            raise PoisonedError(Status.REJECTED, reason)
         return duel
 
     duel = guard(contest, verdict, bench)

@@ -92,9 +92,6 @@ class Clockwork:
     def stamp(self, *, first: bool = False) -> None:
         return None
 
-    def stamps_genuine(self) -> bool:
-        return True
-
     def flush(self) -> None:
         self.now_us += 30.0
         self.events.append("flush")

@@ -321,9 +321,10 @@ class Harness:
             parties = again
 
     def _profile_job(self, party: Sequence[Job]) -> Job:
+        for job in party:
+            job.task = {"workloads": self._chosen(job.kernel.problem_id)}
         first = party[0]
-        task = MeasureTask(first.kernel.problem_id, self.settings.timing, 0, workloads=self.settings.workloads)
-        return Job(first.number, first.kernel, task_message(task), build=first.build, profiled=tuple(party))
+        return Job(first.number, first.kernel, first.task, build=first.build, profiled=tuple(party))
 
     def _built(self, kernels: Iterable[KernelSource]) -> dict[str, Job]:
         """Jobs of kernels that can be run, with their builds, by kernel id.

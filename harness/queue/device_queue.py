@@ -298,7 +298,8 @@ class DeviceQueue:
             return kernel_message(job.kernel) | {"extension": job.extension}
         assert job.build is not None
         code = self.cache.code_files(job.build)
-        return {"problem_id": job.kernel.problem_id, "plans": job.build.plans, "code": code}
+        names = job.task.get("workloads")
+        return {"problem_id": job.kernel.problem_id, "workloads": names, "plans": job.build.plans, "code": code}
 
     def read(self, worker: DeviceWorker) -> Iterator[Outcome]:
         """Handle the messages of a worker."""

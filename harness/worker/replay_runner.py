@@ -199,7 +199,7 @@ class ReplayRunner(Runner):
             for number in numbers:
                 entry = message["kernels"][number]
                 kernel = PlannedKernel.read(entry["plans"], entry["code"])
-                for size in chosen_sizes(problem(entry["problem_id"]), task_of(message).workloads):
+                for size in chosen_sizes(problem(entry["problem_id"]), entry["workloads"]):
                     # Its reference is timed first, which warms the device up.
                     context = make_context(self.bench, entry["problem_id"], size, self.report, timed=True)
                     self.report(f"profile {size.name}")

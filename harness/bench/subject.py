@@ -16,8 +16,9 @@ class Subject(Protocol):
     owned: bool
     """Whether the harness owns all memory a call uses: then every call is prepared, and outputs stay in place."""
 
-    form: object
-    """How much is prepared for a call: that takes as long for kernels of one form."""
+    @property
+    def form(self) -> object:
+        """How much is prepared for a call: that takes as long for kernels of one form."""
 
     @property
     def not_restored(self) -> list[str]:

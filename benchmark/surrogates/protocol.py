@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from kbench.benchmark.work.count import Work
 from kbench.schemas import DataError, Forecast, KernelSource, Query, bins, from_dict
 
 ENTRY_INPUTS = ("source", "source+compiler")
@@ -100,6 +101,8 @@ class CompilerFacts:
     spill_bytes: int
     instructions: Mapping[str, int] | None = None
     """Counts of PTX instructions by class, including `total`; None without PTX."""
+    work: Mapping[str, Sequence[Work]] | None = None
+    """What each configuration does, by workload; None without PTX."""
 
 
 class Compiler(Protocol):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Mapping
 
-from kbench.benchmark.problems import ScalarSpec, problem
+from kbench.benchmark.problems import ProblemDefinition, ScalarSpec
 
 MOST_ELEMENTS = 1 << 22
 """Of an input that is made; larger ones are data, not indices."""
 
 
-@functools.lru_cache(maxsize=8)
-def index_contents(problem_id: str, workload: str) -> Mapping[int, bytes]:
+def index_contents(definition: ProblemDefinition, workload: str) -> dict[int, bytes]:
     """Bytes of the integer inputs of a workload, by position.
 
     They are drawn as the harness draws them, but on the CPU, whose random numbers are others: the values differ from
@@ -21,7 +18,6 @@ def index_contents(problem_id: str, workload: str) -> Mapping[int, bytes]:
     """
     import torch
 
-    definition = problem(problem_id)
     size = next(one for one in (*definition.sizes, definition.tiny) if one.name == workload)
     generator = torch.Generator().manual_seed(0)
     found: dict[int, bytes] = {}

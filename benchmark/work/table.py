@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kbench.benchmark.problems import problem
 from kbench.benchmark.work.contents import index_contents
 from kbench.benchmark.work.count import MOST_LAUNCHES, NAMES, LaunchWork, Totals, Traffic, Work, count_plan
 from kbench.schemas import DataError, from_dict
@@ -79,6 +80,6 @@ def work_rows(kernel: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for workload, plans in kernel["plans"].items():
         for config, data in enumerate(plans):
             plan = from_dict(LaunchPlan, data)
-            contents = index_contents(plan.problem_id, workload)
+            contents = index_contents(problem(plan.problem_id), workload)
             work = count_plan(plan, kernel["ptx"], resources=resources, contents=contents)
             yield {"kernel_id": kernel["kernel_id"], "workload": workload, "config": config} | plain_work(work)

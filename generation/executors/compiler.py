@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 
 from kbench.benchmark.surrogates.protocol import CompilerFacts
+from kbench.benchmark.work.table import read_work
 from kbench.harness.device.target import Target
 from kbench.harness.harness import Harness
 from kbench.harness.plan.cache import Build
@@ -38,4 +39,6 @@ def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[Com
 def _facts(build: Build) -> CompilerFacts | None:
     if build.registers is None:
         return None
-    return CompilerFacts(build.registers, build.shared_bytes or 0, build.spill_bytes or 0, build.instructions or None)
+    work = None if build.work is None else {name: [read_work(one) for one in each] for name, each in build.work.items()}
+    figures = build.registers, build.shared_bytes or 0, build.spill_bytes or 0
+    return CompilerFacts(*figures, build.instructions or None, work)

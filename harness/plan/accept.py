@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import problem
+from kbench.benchmark.work.table import plain_work, read_work
 from kbench.harness.device.target import Target
 from kbench.harness.plan.cache import Build, readable
 from kbench.harness.plan.check import MOST_CONFIGS, PlanError, read_plan
@@ -64,6 +65,7 @@ def as_message(planned: Planned) -> dict[str, Any]:
         "error": planned.error,
         "unplannable": planned.unplannable,
         "instructions": planned.instructions,
+        "work": planned.work,
         "asks_sm_count": planned.asks_sm_count,
     }
 
@@ -83,12 +85,13 @@ def accept(
     try:
         if message["error"] is not None:
             return _failed(message, identity), {}
-        _refuse_size(message["plans"])
+        _refuse_size([message["plans"], message.get("work")])
         cubins = {hashlib.sha256(code).hexdigest(): code for code in map(_decoded, message["cubins"])}
         plans = _plans(message["plans"], kernel, target, cubins)
         _refuse_state(cubins)
         made = _described(identity, plans, cubins, compile_ms)
-        made = dataclasses.replace(made, instructions=_counts(message["instructions"]))
+        work = _work(message.get("work"), plans)
+        made = dataclasses.replace(made, instructions=_counts(message["instructions"]), work=work)
     except PlanError as error:
         return Build(identity, error.status.value, readable(error.reason)), {}
     except MALFORMED as error:
@@ -116,6 +119,14 @@ def _counts(sent: Mapping[str, Any] | None) -> dict[str, int] | None:
     if len(counts) > MOST_OPCODES or not plain or not all(0 <= count <= MOST_COUNTED for count in counts.values()):
         raise DataError("its instruction counts are malformed")
     return counts
+
+
+def _work(
+    sent: Mapping[str, Any] | None, plans: Mapping[str, list[LaunchPlan]]
+) -> dict[str, list[dict[str, Any]]] | None:
+    if sent is None:
+        return None
+    return {name: [plain_work(read_work(one)) for one in sent[name]] for name in plans if name in sent}
 
 
 def _failed(message: Mapping[str, Any], identity: str) -> Build:

@@ -23,7 +23,7 @@ from kbench.harness.device.target import DeviceFacts, Target, compiler_versions
 from kbench.schemas import Status, UserError
 from kbench.schemas.ids import content_hash
 
-BUILD_VERSION = "5"
+BUILD_VERSION = "6"
 """Raised when planning itself changes what an entry holds."""
 REASON_LENGTH = 2000
 """Characters of foreign text that are kept in a record."""
@@ -58,6 +58,8 @@ class Build:
     instructions: Mapping[str, int] | None = None
     """Counts of PTX instructions by class (see `plan.instructions`), the largest over the functions; None where nobody
     asked."""
+    work: Mapping[str, list[dict[str, Any]]] | None = None
+    """What each plan of a timed workload does (see `kbench.benchmark.work.table`); None where nobody asked."""
 
     def answers(self, mix: bool) -> bool:
         """Whether nothing is left to build, where the instruction mix is wanted or not."""

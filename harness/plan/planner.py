@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.problems import ProblemDefinition, ScalarSpec, Size, problem
+from kbench.benchmark.work.contents import index_contents
+from kbench.benchmark.work.count import count_plan
+from kbench.benchmark.work.table import plain_work
 from kbench.harness.cuda import CudaModule, LaunchRequest, TensorMap, prebuilt
 from kbench.harness.device.driver import LaunchShape
 from kbench.harness.device.target import DeviceFacts, Target, watched
@@ -20,6 +23,7 @@ from kbench.harness.kernel.loading import LoadedKernel, LoadError
 from kbench.harness.plan.check import MOST_CONFIGS, plan_hash
 from kbench.harness.plan.instructions import largest_counts, read_instructions
 from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, in_host_memory, plain_value, real_device
+from kbench.harness.plan.resources import read_resources
 from kbench.harness.plan.torch_calls import GPU, DeviceMode, RecordingMode, pretending
 from kbench.harness.plan.triton_calls import Machinery, triton_recorded
 from kbench.schemas import KernelSource, Status
@@ -27,6 +31,8 @@ from kbench.schemas.records.launch_plan import LaunchPlan, PlanArgument
 
 ERROR_LENGTH = 2000
 """Characters of a compiler's error message that are kept."""
+COUNTED_CONFIGS = 8
+"""Autotuning configurations whose work is counted."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -43,6 +49,8 @@ class Planned:
     """Whether the error says that the host code cannot be written down, and nothing about the kernel itself."""
     instructions: dict[str, int] | None = None
     """Counts of PTX instructions by class, where they were asked for."""
+    work: dict[str, list[dict[str, Any]]] | None = None
+    """What each plan of a timed workload does, as plain values, where it was asked for."""
     asks_sm_count: bool = True
     """Whether host code asked how many multiprocessors the device has."""
 
@@ -64,7 +72,7 @@ def plan_kernel(kernel: KernelSource, target: Target, facts: DeviceFacts, cache:
         target: the architecture to compile for.
         facts: what host code may ask of the device.
         cache: a private folder.
-        mix: whether to count the instructions of what the timed workloads launch.
+        mix: whether to count the instructions and the work of what the timed workloads launch.
     """
     known = watched(facts)
     found = _planned(kernel, target, known, cache, mix=mix)
@@ -95,6 +103,27 @@ def _planned(kernel: KernelSource, target: Target, facts: DeviceFacts, cache: Pa
     found.cubins = machinery.cubins
     # Odd sizes have functions of their own with narrow loads; the tiny workload is such a size and is never timed.
     found.instructions = largest_counts(counts) if mix else None
+    found.work = counted_work(found.plans, machinery, definition) if mix else None
+    return found
+
+
+def counted_work(
+    plans: Mapping[str, Sequence[LaunchPlan]], machinery: Machinery, definition: ProblemDefinition
+) -> dict[str, list[dict[str, Any]]]:
+    """What the plans of each timed workload do, as plain values."""
+    resources = {
+        (sha, name): (each.registers, each.shared_bytes, each.spill_bytes)
+        for sha, cubin in machinery.cubins.items()
+        for name, each in read_resources(cubin).items()
+    }
+    found: dict[str, list[dict[str, Any]]] = {}
+    for size in definition.sizes:
+        contents = index_contents(definition, size.name)
+        counted = [
+            count_plan(plan, machinery.ptx, resources=resources, contents=contents)
+            for plan in plans[size.name][:COUNTED_CONFIGS]
+        ]
+        found[size.name] = [plain_work(work) for work in counted]
     return found
 
 

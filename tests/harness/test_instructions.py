@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
+from kbench.benchmark.problems import problem
+from kbench.benchmark.work.table import read_work
 from kbench.harness.cuda import CudaModule
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.plan.cache import Build, BuildCache
@@ -169,6 +173,18 @@ def test_the_mix_is_that_of_the_timed_workloads_and_counted_when_asked_for(
     assert whole.instructions[TOTAL] > 0
     assert (whole.instructions["vector_loads"] > 0) == (name == "gelu_triton.py"), "the tiny workload has narrow loads"
     assert whole.cubins == plain.cubins
+    assert plain.work is None
+    assert whole.work is not None
+    sizes = {size.name: size for size in problem("gelu_tanh").sizes}
+    assert whole.work.keys() == sizes.keys(), "the tiny workload is not timed"
+    for name, (data,) in whole.work.items():
+        work = read_work(data)
+        assert work.errors == ()
+        assert work.launches[0].registers > 0
+        # Every element is read and written once.
+        specs = problem("gelu_tanh").inputs(sizes[name].params)
+        (nbytes,) = (math.prod(spec.shape) * getattr(torch, spec.dtype).itemsize for spec in specs)
+        assert work.total.l2_bytes == pytest.approx(2 * nbytes, rel=0.05)
 
 
 def test_a_stored_build_is_completed_when_its_mix_is_known(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.benchmark.problems import problem
 from kbench.benchmark.work.contents import index_contents
 from kbench.benchmark.work.count import count_plan
 from kbench.benchmark.work.gpus import H200
@@ -55,7 +56,7 @@ def compared(kernel: dict[str, Any], plan: LaunchPlan, measured: dict[str, Any])
     """One plan's figures beside the profiler's."""
     named = kernel["resources"].items()
     resources = {(code, name): tuple(r) for code, functions in named for name, r in functions.items()}
-    contents = index_contents(plan.problem_id, plan.workload)
+    contents = index_contents(problem(plan.problem_id), plan.workload)
     start = time.process_time()
     work = count_plan(plan, kernel["ptx"], resources=resources, contents=contents)
     seconds, total = time.process_time() - start, work.total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,8 @@ ITEM_BYTES = {
 
 Params = Mapping[str, Any]
 """A workload's shape parameters by name."""
-DECLARED = re.compile(r"(\w+)(?:: (\w+))?\[([\w,]*)\]")
-"""A tensor as `tensors` takes it: name, element type and dimensions."""
+DECLARED = re.compile(r"([\w ]+)(?:: (\w+))?\[([\w,*/+-]*)\]")
+"""Tensors as `tensors` takes them: names, element type and dimensions."""
 
 Fill = Callable[["Generator", "TensorSpec", str], "Tensor"]
 """Draws a tensor: (generator, spec, device) -> tensor of that spec. Every value must depend on the generator."""
@@ -113,25 +114,57 @@ class TensorSpec:
         return f"{self.name}: {self.dtype}[{','.join(map(str, self.shape))}]"
 
 
-def tensors(*declared: str, **fills: Fill) -> Callable[[Params], tuple[TensorSpec, ...]]:
-    """Tensors of a problem by their text, such as `x[rows,cols]` or `weight: bfloat16[cols,3]`.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sized:
+    """A way to draw that depends on a workload's parameters."""
+
+    fill: Callable[[Params], Fill]
+
+
+def rooted(dimension: str, factor: float = 1.0) -> Sized:
+    """Gaussian values whose sums over a dimension have this deviation."""
+    return Sized(lambda p: normal(factor * p[dimension] ** -0.5))
+
+
+def around(unit: Callable[[Params], float], low: float = 0.5, high: float = 1.5) -> Sized:
+    """Values uniform around a number of the workload, from `low` to `high` times as much."""
+    return Sized(lambda p: uniform(low * unit(p), high * unit(p)))
+
+
+Specs = Callable[[Params], tuple[TensorSpec, ...]]
+"""Tensors of a problem, by a workload's parameters."""
+
+
+def tensors(*declared: str | Specs, **fills: Fill | Sized) -> Specs:
+    """Tensors of a problem by their text, such as `x[rows,cols]` or `gate up: bfloat16[cols/2,3]`.
 
     Args:
-        *declared: name, element type (float32 unless stated), and dimensions: numbers or names of parameters.
+        *declared: names, element type (float32 unless stated), and dimensions: numbers, names of parameters, and what
+            is computed from left to right of these; or tensors declared elsewhere.
         **fills: how tensors are drawn, by name; Gaussian unless stated.
     """
-    parts = [match for text in declared if (match := DECLARED.fullmatch(text))]
-    if len(parts) < len(declared) or fills.keys() - {part[1] for part in parts}:
-        raise ValueError(f"tensors {declared} with fills of {sorted(fills)}: write name: dtype[dimensions]")
+    texts = [text for text in declared if isinstance(text, str)]
+    parts = {text: match for text in texts if (match := DECLARED.fullmatch(text))}
+    if len(parts) < len(texts) or fills.keys() - {name for part in parts.values() for name in part[1].split()}:
+        raise ValueError(f"tensors {texts} with fills of {sorted(fills)}: write name: dtype[dimensions]")
 
-    def at(p: Params) -> tuple[TensorSpec, ...]:
-        shapes = [tuple(int(d) if d.isdecimal() else p[d] for d in part[3].split(",") if d) for part in parts]
-        return tuple(
-            TensorSpec(part[1], shape, part[2] or "float32", fills.get(part[1], normal()))
-            for part, shape in zip(parts, shapes, strict=True)
-        )
+    def of(part: re.Match[str], p: Params) -> tuple[TensorSpec, ...]:
+        shape = tuple(_extent(text, p) for text in part[3].split(",") if text)
+        drawn = {name: fills.get(name, normal()) for name in part[1].split()}
+        own = {name: fill.fill(p) if isinstance(fill, Sized) else fill for name, fill in drawn.items()}
+        return tuple(TensorSpec(name, shape, part[2] or "float32", fill) for name, fill in own.items())
 
-    return at
+    return lambda p: tuple(spec for one in declared for spec in (of(parts[one], p) if isinstance(one, str) else one(p)))
+
+
+def _extent(text: str, p: Params) -> int:
+    """A dimension such as `2*n`, `n/128` or `count+1`."""
+    first, *others = re.split(r"([-+*/])", text)
+    value = int(first) if first.isdecimal() else p[first]
+    compute = {"*": operator.mul, "/": operator.floordiv, "+": operator.add, "-": operator.sub}
+    for sign, other in zip(others[::2], others[1::2], strict=True):
+        value = compute[sign](value, int(other) if other.isdecimal() else p[other])
+    return int(value)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

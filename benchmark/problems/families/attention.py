@@ -16,7 +16,7 @@ from kbench.benchmark.problems.adversarial.cases import (
 )
 from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import Params, Sized, TensorSpec, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -122,16 +122,11 @@ def paged_attention_decode(
     return o.reshape(q.shape)
 
 
-def _paged_inputs(p: Params) -> tuple[InputSpec, ...]:
-    pages = p["max_length"] // PAGE
-    cache = (p["batch"] * pages, PAGE, p["heads"], p["dim"])
-    return (
-        TensorSpec("q", (p["batch"], p["heads"], p["dim"]), "bfloat16", normal(2.0)),
-        TensorSpec("k_pages", cache, "bfloat16"),
-        TensorSpec("v_pages", cache, "bfloat16"),
-        TensorSpec("page_table", (p["batch"], pages), "int32", page_numbers),
-        TensorSpec("context_lengths", (p["batch"],), "int32", integers(p["min_length"], p["max_length"] + 1)),
-    )
+_paged_inputs = tensors(
+    "q: bfloat16[batch,heads,dim]", f"k_pages v_pages: bfloat16[batch*max_length/{PAGE},{PAGE},heads,dim]",
+    f"page_table: int32[batch,max_length/{PAGE}]", "context_lengths: int32[batch]", q=normal(2.0),
+    page_table=page_numbers, context_lengths=Sized(lambda p: integers(p["min_length"], p["max_length"] + 1)),
+)  # fmt: skip
 
 
 def _paged_bytes(p: Params) -> int:
@@ -151,14 +146,11 @@ def _dequant_oracle(pages: Tensor, scales: Tensor, page_table: Tensor) -> Tensor
     return tokens.view(batch, table_width * pages.shape[1], *pages.shape[2:])
 
 
-def _dequant_inputs(p: Params) -> tuple[InputSpec, ...]:
-    table_width = p["length"] // PAGE
-    pages = p["batch"] * table_width
-    return (
-        TensorSpec("pages", (pages, PAGE, p["heads"], p["dim"]), "int8", integers(-127, 128)),
-        TensorSpec("scales", (pages, PAGE, p["heads"]), fill=uniform(0.005, 0.02)),
-        TensorSpec("page_table", (p["batch"], table_width), "int32", page_numbers),
-    )
+_dequant_inputs = tensors(
+    f"pages: int8[batch*length/{PAGE},{PAGE},heads,dim]", f"scales[batch*length/{PAGE},{PAGE},heads]",
+    f"page_table: int32[batch,length/{PAGE}]", pages=integers(-127, 128), scales=uniform(0.005, 0.02),
+    page_table=page_numbers,
+)  # fmt: skip
 
 
 problem = functools.partial(

@@ -13,7 +13,7 @@ from kbench.benchmark.problems.families.attention import (
     SHARP_QUERIES,
     short_lengths,
 )
-from kbench.benchmark.problems.inputs import InputSpec, Params, ScalarSpec, TensorSpec, normal, tensors
+from kbench.benchmark.problems.inputs import Params, ScalarSpec, Sized, TensorSpec, normal, tensors
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -69,14 +69,10 @@ def fixed_lengths(generator: Generator, spec: TensorSpec, device: str, longest: 
     return lengths[torch.randperm(spec.shape[0], generator=generator, device=device)].to(torch.int32)
 
 
-def _ragged_inputs(p: Params) -> tuple[InputSpec, ...]:
-    cache = (p["batch"], p["length"], p["kv_heads"], p["dim"])
-    return (
-        TensorSpec("q", (p["batch"], p["heads"], p["dim"]), BF16, normal(2.0)),
-        TensorSpec("k", cache, BF16),
-        TensorSpec("v", cache, BF16),
-        TensorSpec("lengths", (p["batch"],), "int32", lambda g, s, d: fixed_lengths(g, s, d, p["length"])),
-    )
+_ragged_inputs = tensors(
+    "q: bfloat16[batch,heads,dim]", "k v: bfloat16[batch,length,kv_heads,dim]", "lengths: int32[batch]", q=normal(2.0),
+    lengths=Sized(lambda p: lambda g, s, d: fixed_lengths(g, s, d, p["length"])),
+)  # fmt: skip
 
 
 def _ragged_tokens(p: Params) -> int:

@@ -12,7 +12,17 @@ from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.families.precision import bf16, fp8, wide
 from kbench.benchmark.problems.families.quantized_layers import FP8_SUMS
 from kbench.benchmark.problems.families.weight_quantised import NARROW_WEIGHTS, nibbles
-from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, TensorSpec, integers, tensors, uniform
+from kbench.benchmark.problems.inputs import (
+    Fill,
+    InputSpec,
+    Params,
+    Sized,
+    TensorSpec,
+    around,
+    integers,
+    tensors,
+    uniform,
+)
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -85,14 +95,10 @@ def nvfp4_linear(x: Tensor, packed: Tensor, x_scale: Tensor, scale: Tensor, over
     return bf16(wide(F.linear(left, right)) * overall)
 
 
-def _block_inputs(p: Params) -> tuple[InputSpec, ...]:
-    unit = p["k"] ** -0.5
-    return (
-        TensorSpec("x", (p["m"], p["k"]), FP8),
-        TensorSpec("weight", (p["n"], p["k"]), FP8),
-        TensorSpec("x_scale", (p["m"], p["k"] // BLOCK), fill=uniform(0.5, 1.5)),
-        TensorSpec("weight_scale", (p["n"] // BLOCK, p["k"] // BLOCK), fill=uniform(0.5 * unit, 1.5 * unit)),
-    )
+_block_inputs = tensors(
+    "x: float8_e4m3fn[m,k]", "weight: float8_e4m3fn[n,k]", f"x_scale[m,k/{BLOCK}]",
+    f"weight_scale[n/{BLOCK},k/{BLOCK}]", x_scale=uniform(0.5, 1.5), weight_scale=around(lambda p: p["k"] ** -0.5),
+)  # fmt: skip
 
 
 def _quantise_inputs(p: Params) -> tuple[InputSpec, ...]:
@@ -100,13 +106,10 @@ def _quantise_inputs(p: Params) -> tuple[InputSpec, ...]:
     return TensorSpec("x", (p["m"], p["k"]), BF16), weight, scale
 
 
-def _mxfp8_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("x", (p["m"], p["k"]), FP8),
-        TensorSpec("weight", (p["n"], p["k"]), FP8),
-        TensorSpec("x_scale", (p["m"], p["k"] // MX), "uint8", integers(126, 129)),
-        TensorSpec("weight_scale", (p["n"], p["k"] // MX), "uint8", scale_bytes(p["k"])),
-    )
+_mxfp8_inputs = tensors(
+    "x: float8_e4m3fn[m,k]", "weight: float8_e4m3fn[n,k]", f"x_scale: uint8[m,k/{MX}]",
+    f"weight_scale: uint8[n,k/{MX}]", x_scale=integers(126, 129), weight_scale=Sized(lambda p: scale_bytes(p["k"])),
+)  # fmt: skip
 
 
 def scale_bytes(k: int, size: float = 1.0) -> Fill:
@@ -115,34 +118,19 @@ def scale_bytes(k: int, size: float = 1.0) -> Fill:
     return integers(middle - 1, middle + 2)
 
 
-def _mxfp4_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("x", (p["m"], p["k"]), BF16),
-        TensorSpec("packed", (p["n"], p["k"] // 2), "uint8", integers(0, 256)),
-        TensorSpec("scale", (p["n"], p["k"] // MX), "uint8", scale_bytes(p["k"], 2.0)),
-        TensorSpec("bias", (p["n"],), BF16),
-    )
-
-
-def _nvfp4_inputs(p: Params) -> tuple[InputSpec, ...]:
-    unit = p["k"] ** -0.5 / 3
-    return (
-        TensorSpec("x", (p["m"], p["k"]), BF16),
-        TensorSpec("packed", (p["n"], p["k"] // 2), "uint8", integers(0, 256)),
-        TensorSpec("scale", (p["n"], p["k"] // NV), FP8, uniform(0.5, 1.5)),
-        TensorSpec("overall", (1,), fill=uniform(0.8 * unit, 1.2 * unit)),
-    )
-
-
-def _nvfp4_both_inputs(p: Params) -> tuple[InputSpec, ...]:
-    unit = p["k"] ** -0.5 / 9
-    return (
-        TensorSpec("x", (p["m"], p["k"] // 2), "uint8", integers(0, 256)),
-        TensorSpec("packed", (p["n"], p["k"] // 2), "uint8", integers(0, 256)),
-        TensorSpec("x_scale", (p["m"], p["k"] // NV), FP8, uniform(0.5, 1.5)),
-        TensorSpec("scale", (p["n"], p["k"] // NV), FP8, uniform(0.5, 1.5)),
-        TensorSpec("overall", (1,), fill=uniform(0.8 * unit, 1.2 * unit)),
-    )
+_mxfp4_inputs = tensors(
+    "x: bfloat16[m,k]", "packed: uint8[n,k/2]", f"scale: uint8[n,k/{MX}]", "bias: bfloat16[n]", packed=integers(0, 256),
+    scale=Sized(lambda p: scale_bytes(p["k"], 2.0)),
+)  # fmt: skip
+_nvfp4_inputs = tensors(
+    "x: bfloat16[m,k]", "packed: uint8[n,k/2]", f"scale: float8_e4m3fn[n,k/{NV}]", "overall[1]",
+    packed=integers(0, 256), scale=uniform(0.5, 1.5), overall=around(lambda p: p["k"] ** -0.5 / 3, 0.8, 1.2),
+)  # fmt: skip
+_nvfp4_both_inputs = tensors(
+    "x: uint8[m,k/2]", "packed: uint8[n,k/2]", f"x_scale: float8_e4m3fn[m,k/{NV}]", f"scale: float8_e4m3fn[n,k/{NV}]",
+    "overall[1]", x=integers(0, 256), packed=integers(0, 256), x_scale=uniform(0.5, 1.5), scale=uniform(0.5, 1.5),
+    overall=around(lambda p: p["k"] ** -0.5 / 9, 0.8, 1.2),
+)  # fmt: skip
 
 
 problem = functools.partial(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers
-from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
+from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance, upcast
 from kbench.benchmark.problems.families.attention import BF16_ATTENTION, SHARP_QUERIES
 from kbench.benchmark.problems.families.precision import bf16, wide
-from kbench.benchmark.problems.families.prefill import masked_attention
 from kbench.benchmark.problems.families.ragged import MIXED_LENGTHS, lengths_up_to, page_order, used_tokens
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import InputSpec, Params, Sized, TensorSpec, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ PAGE = 64
 """Tokens of a page."""
 LATENT, ROTARY = 512, 64
 """Widths of a token's value and of the rotary part of its key beside it, in DeepSeek's latent attention."""
-MLA_SCALE = 192**-0.5
 NARROW_CACHE = Tolerance(
     1.5e-2, 3e-2,
     "keys and values may be rounded to bfloat16 after scaling (2^-9 relative), which moves scores; probabilities too",
@@ -44,9 +42,27 @@ def grouped_attention(q: Tensor, k: Tensor, v: Tensor, seen: Tensor) -> Tensor:
     return o.transpose(1, 2).contiguous()
 
 
-def each_sequence(q: Tensor, caches: Iterable[tuple[Tensor, Tensor]], seen: Tensor) -> Tensor:
-    """The same in float64, one sequence at a time."""
-    return torch.stack([masked_attention(q[b], k, v, seen[b]) for b, (k, v) in enumerate(caches)])
+def sequence_by_sequence(reference: Callable[..., Any], names: str) -> Callable[..., Any]:
+    """A reference in float64, one sequence after another: all caches at once would not fit.
+
+    Args:
+        reference: takes a page table among other inputs.
+        names: what its inputs are, in order: `table`, `pages` that it looks up there, what each `sequence` has of its
+            own, and what is `shared`.
+    """
+    kinds = names.split()
+
+    def part(kind: str, value: Tensor, b: int, row: Tensor) -> Any:
+        if kind == "table":
+            return torch.arange(len(row), device=row.device)[None]
+        own: dict[str, Any] = {"pages": row, "sequence": slice(b, b + 1), "shared": slice(None)}
+        return upcast(value[own[kind]])
+
+    def oracle(*inputs: Tensor) -> Tensor:
+        rows = enumerate(inputs[kinds.index("table")].long())
+        return torch.cat([reference(*(part(k, x, *at) for k, x in zip(kinds, inputs, strict=True))) for at in rows])
+
+    return oracle
 
 
 def in_use(lengths: Tensor, places: int, new: int = 1) -> Tensor:
@@ -60,19 +76,9 @@ def paged_gqa_decode(q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor,
     return grouped_attention(q.unsqueeze(1), k, v, in_use(lengths, k.shape[1])).squeeze(1)
 
 
-def _paged_oracle(q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
-    caches = ((k_pages[row].flatten(0, 1), v_pages[row].flatten(0, 1)) for row in table.long())
-    return each_sequence(q.unsqueeze(1), caches, in_use(lengths, table.shape[1] * PAGE)).squeeze(1)
-
-
 def draft_verify_decode(q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
     k, v = k_pages[table.long()].flatten(1, 2), v_pages[table.long()].flatten(1, 2)
     return grouped_attention(q, k, v, in_use(lengths, k.shape[1], q.shape[1]))
-
-
-def _draft_oracle(q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
-    caches = ((k_pages[row].flatten(0, 1), v_pages[row].flatten(0, 1)) for row in table.long())
-    return each_sequence(q, caches, in_use(lengths, table.shape[1] * PAGE, q.shape[1]))
 
 
 def tree_decode(
@@ -91,24 +97,6 @@ def tree_decode(
     return grouped_attention(q, k, v, torch.cat((before, tree.bool()), dim=2))
 
 
-def _tree_oracle(
-    q: Tensor,
-    k_pages: Tensor,
-    v_pages: Tensor,
-    table: Tensor,
-    lengths: Tensor,
-    k_new: Tensor,
-    v_new: Tensor,
-    tree: Tensor,
-) -> Tensor:
-    before = in_use(lengths, table.shape[1] * PAGE).expand(-1, q.shape[1], -1)
-    caches = (
-        (torch.cat((k_pages[row].flatten(0, 1), k_new[b])), torch.cat((v_pages[row].flatten(0, 1), v_new[b])))
-        for b, row in enumerate(table.long())
-    )
-    return each_sequence(q, caches, torch.cat((before, tree.bool()), dim=2))
-
-
 def shared_prefix_decode(
     q: Tensor, k_prefix: Tensor, v_prefix: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, lengths: Tensor
 ) -> Tensor:
@@ -118,33 +106,12 @@ def shared_prefix_decode(
     return grouped_attention(q.unsqueeze(1), k, v, in_use(lengths + prefix, k.shape[1])).squeeze(1)
 
 
-def _prefix_oracle(
-    q: Tensor, k_prefix: Tensor, v_prefix: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, lengths: Tensor
-) -> Tensor:
-    caches = (
-        (torch.cat((k_prefix, k_pages[row].flatten(0, 1))), torch.cat((v_prefix, v_pages[row].flatten(0, 1))))
-        for row in table.long()
-    )
-    places = k_prefix.shape[0] + table.shape[1] * PAGE
-    return each_sequence(q.unsqueeze(1), caches, in_use(lengths + k_prefix.shape[0], places)).squeeze(1)
-
-
 def paged_fp8_decode(
     q: Tensor, k_pages: Tensor, v_pages: Tensor, k_scale: Tensor, v_scale: Tensor, table: Tensor, lengths: Tensor
 ) -> Tensor:
     k, v = (bf16(wide(pages[table.long()].flatten(1, 2)) * scale[:, None])
             for pages, scale in ((k_pages, k_scale), (v_pages, v_scale)))  # fmt: skip
     return grouped_attention(q.unsqueeze(1), k, v, in_use(lengths, k.shape[1])).squeeze(1)
-
-
-def _fp8_oracle(
-    q: Tensor, k_pages: Tensor, v_pages: Tensor, k_scale: Tensor, v_scale: Tensor, table: Tensor, lengths: Tensor
-) -> Tensor:
-    caches = (
-        (k_pages[row].flatten(0, 1).double() * k_scale[:, None], v_pages[row].flatten(0, 1).double() * v_scale[:, None])
-        for row in table.long()
-    )
-    return each_sequence(q.unsqueeze(1), caches, in_use(lengths, table.shape[1] * PAGE)).squeeze(1)
 
 
 def unpacked(packed: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
@@ -163,34 +130,11 @@ def int4_cache_decode(
     return grouped_attention(q.unsqueeze(1), k, v, in_use(lengths, k.shape[1])).squeeze(1)
 
 
-def _int4_oracle(
-    q: Tensor, k_pages: Tensor, v_pages: Tensor, k_scale: Tensor, k_zero: Tensor, v_scale: Tensor, v_zero: Tensor,
-    table: Tensor, lengths: Tensor,
-) -> Tensor:  # fmt: skip
-    caches = (
-        (
-            unpacked(k_pages[row], k_scale[row].double(), k_zero[row].double()).flatten(0, 1),
-            unpacked(v_pages[row], v_scale[row].double(), v_zero[row].double()).flatten(0, 1),
-        )
-        for row in table.long()
-    )
-    return each_sequence(q.unsqueeze(1), caches, in_use(lengths, table.shape[1] * PAGE)).squeeze(1)
-
-
 def mla_paged_decode(q: Tensor, pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
     keys = pages[table.long()].flatten(1, 2).unsqueeze(1)
     mask = in_use(lengths, keys.shape[2]).unsqueeze(1)
     values = keys[..., : q.shape[2] - 64]
     return F.scaled_dot_product_attention(q.unsqueeze(1), keys, values, attn_mask=mask, scale=192**-0.5).squeeze(1)
-
-
-def _mla_oracle(q: Tensor, pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
-    seen, answers = in_use(lengths, table.shape[1] * PAGE), []
-    for b, row in enumerate(table.long()):
-        keys = pages[row].flatten(0, 1).double()
-        scores = (q[b].double() @ keys.T * MLA_SCALE).masked_fill(~seen[b], float("-inf"))
-        answers.append(torch.softmax(scores, dim=1) @ keys[:, :-ROTARY])
-    return torch.stack(answers)
 
 
 def mla_sparse_decode(q: Tensor, cache: Tensor, chosen: Tensor) -> Tensor:
@@ -237,11 +181,10 @@ def _cache(p: Params, dtype: str = BF16, fill: object = None, dim: int | None = 
     return tuple(TensorSpec(name, shape, dtype, drawn) for name in ("k_pages", "v_pages"))  # type: ignore[arg-type]
 
 
-def _ragged(p: Params) -> tuple[TensorSpec, ...]:
-    return (
-        TensorSpec("table", (p["batch"], p["longest"] // PAGE), "int32", page_order),
-        TensorSpec("lengths", (p["batch"],), "int32", lengths_up_to(p["longest"])),
-    )
+_ragged = tensors(
+    f"table: int32[batch,longest/{PAGE}]", "lengths: int32[batch]", table=page_order,
+    lengths=Sized(lambda p: lengths_up_to(p["longest"])),
+)  # fmt: skip
 
 
 def _query(p: Params) -> TensorSpec:
@@ -249,7 +192,7 @@ def _query(p: Params) -> TensorSpec:
     return TensorSpec("q", (p["batch"], *new, p["heads"], p["dim"]), BF16, normal(2.0))
 
 
-def _inputs(p: Params) -> tuple[InputSpec, ...]:
+def _inputs(p: Params) -> tuple[TensorSpec, ...]:
     return (_query(p), *_cache(p), *_ragged(p))
 
 
@@ -268,12 +211,9 @@ def _int4_inputs(p: Params) -> tuple[InputSpec, ...]:
     return (_query(p), *_cache(p, "uint8", integers(0, 256), p["dim"] // 2), *scales, *_ragged(p))
 
 
-def _tree_inputs(p: Params) -> tuple[InputSpec, ...]:
-    drafts = (p["batch"], p["new"], p["kv_heads"], p["dim"])
-    return (
-        *_inputs(p), TensorSpec("k_new", drafts, BF16), TensorSpec("v_new", drafts, BF16),
-        TensorSpec("tree", (p["batch"], p["new"], p["new"]), "bool", draft_tree),
-    )  # fmt: skip
+_tree_inputs = tensors(
+    _inputs, "k_new v_new: bfloat16[batch,new,kv_heads,dim]", "tree: bool[batch,new,new]", tree=draft_tree,
+)  # fmt: skip
 
 
 def _prefix_inputs(p: Params) -> tuple[InputSpec, ...]:
@@ -292,16 +232,11 @@ def _mla_inputs(p: Params) -> tuple[InputSpec, ...]:
     return TensorSpec("q", (p["batch"], p["heads"], p["width"]), BF16), TensorSpec("pages", pages, BF16), *_ragged(p)
 
 
-def _sparse_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("q", (p["batch"], p["heads"], p["width"]), BF16),
-        TensorSpec("cache", (p["tokens"], p["width"]), BF16),
-        TensorSpec("chosen", (p["batch"], p["count"]), "int32", lambda g, s, d: chosen_tokens(g, s, d, p["tokens"])),
-    )
-
-
-def _latent_output(p: Params) -> tuple[TensorSpec, ...]:
-    return (TensorSpec("o", (p["batch"], p["heads"], p["width"] - ROTARY), BF16),)
+_sparse_inputs = tensors(
+    "q: bfloat16[batch,heads,width]", "cache: bfloat16[tokens,width]", "chosen: int32[batch,count]",
+    chosen=Sized(lambda p: lambda g, s, d: chosen_tokens(g, s, d, p["tokens"])),
+)  # fmt: skip
+_latent_output = tensors(f"o: bfloat16[batch,heads,width-{ROTARY}]")
 
 
 def _tokens(p: Params) -> int:
@@ -343,7 +278,8 @@ SEVERAL = tensors("o: bfloat16[batch,new,heads,dim]")
 PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="paged_gqa_decode", title="Grouped-query attention of one new token over a paged cache",
-        reference=paged_gqa_decode, oracle=_paged_oracle,
+        reference=paged_gqa_decode,
+        oracle=sequence_by_sequence(paged_gqa_decode, "sequence pages pages table sequence"),
         description=f"Decoding step of grouped-query attention in bfloat16. {PAGED}",
         sizes=(
             Size("llama3_8b_b64", _sized(64, 4096, 32, 8, 128), "Llama-3-8B decode, 64 sequences of up to 4096 tokens"),
@@ -353,7 +289,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     ),
     problem(
         id="paged_fp8_decode", title="Attention of one new token over a paged float8 cache",
-        reference=paged_fp8_decode, oracle=_fp8_oracle,
+        reference=paged_fp8_decode,
+        oracle=sequence_by_sequence(paged_fp8_decode, "sequence pages pages shared shared table sequence"),
         description="Decoding step of grouped-query attention with bfloat16 queries over a float8_e4m3fn cache, whose "
             f"keys and values have one float32 scale per key-value head (k_scale, v_scale). {PAGED}",
         inputs=_fp8_inputs, min_bytes=lambda p: _bytes(p, 2 * p["dim"]),
@@ -367,7 +304,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     ),
     problem(
         id="int4_cache_decode", title="Attention of one new token over a paged 4-bit cache",
-        reference=int4_cache_decode, oracle=_int4_oracle,
+        reference=int4_cache_decode,
+        oracle=sequence_by_sequence(int4_cache_decode, f"sequence {'pages ' * 6}table sequence"),
         description="Decoding step of grouped-query attention with bfloat16 queries over a cache of 4-bit numbers, two "
             "a byte with the lower four bits first. A number is (nibble - zero) * scale, with a float16 scale and zero "
             f"for every token and key-value head. {PAGED}",
@@ -385,7 +323,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     ),
     problem(
         id="draft_verify_decode", title="Attention of a few drafted tokens over a paged cache",
-        reference=draft_verify_decode, oracle=_draft_oracle,
+        reference=draft_verify_decode,
+        oracle=sequence_by_sequence(draft_verify_decode, "sequence pages pages table sequence"),
         description="Verification step of speculative decoding in bfloat16: the last `new` tokens of each sequence are "
             f"queries, and each sees all tokens up to itself. {PAGED}",
         outputs=SEVERAL,
@@ -399,7 +338,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     ),
     problem(
         id="tree_decode", title="Attention of a tree of drafted tokens over a paged cache", reference=tree_decode,
-        oracle=_tree_oracle,
+        oracle=sequence_by_sequence(tree_decode, "sequence pages pages table sequence sequence sequence sequence"),
         description="Verification of a tree of `new` drafted tokens in bfloat16. Each draft sees the whole cache of "
             "its sequence and those drafts, with keys k_new and values v_new, for which tree[b, draft, other] is true. "
             f"{PAGED}",
@@ -413,7 +352,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     ),
     problem(
         id="shared_prefix_decode", title="Attention of one new token after a prefix that all sequences share",
-        reference=shared_prefix_decode, oracle=_prefix_oracle,
+        reference=shared_prefix_decode,
+        oracle=sequence_by_sequence(shared_prefix_decode, "sequence shared shared pages pages table sequence"),
         description="Decoding step of grouped-query attention in bfloat16. All sequences begin with the same tokens, "
             "whose keys and values (k_prefix, v_prefix) are stored once; what follows is each sequence's own. "
             f"{PAGED} lengths do not count the prefix.",
@@ -427,7 +367,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     ),
     problem(
         id="mla_paged_decode", title="Latent attention of one new token over a paged cache",
-        reference=mla_paged_decode, oracle=_mla_oracle,
+        reference=mla_paged_decode,
+        oracle=sequence_by_sequence(mla_paged_decode, "sequence pages table sequence"),
         description="Decoding step of multi-head latent attention with absorbed projections, in bfloat16: all heads "
             "share one cached vector per token. Its whole width is the key and all but its last 64 elements are the "
             "value; scores are scaled by 1 / sqrt(192). Sequence b has lengths[b] (int32) tokens; token t lies in page "

@@ -14,7 +14,17 @@ from kbench.benchmark.problems.families.precision import bf16, fp8, wide
 from kbench.benchmark.problems.families.quantized_layers import FP8_SUMS
 from kbench.benchmark.problems.families.quantized_matmul import group_offsets
 from kbench.benchmark.problems.families.weight_quantised import nibbles
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import (
+    Params,
+    Sized,
+    TensorSpec,
+    around,
+    integers,
+    normal,
+    rooted,
+    tensors,
+    uniform,
+)
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -188,77 +198,43 @@ def repeated_tokens(tokens: int) -> Callable[[Generator, TensorSpec, str], Tenso
     return fill
 
 
-def _routing(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("x", (p["tokens"], p["hidden"]), BF16),
-        TensorSpec("experts", (p["tokens"], p["chosen"]), "int32", routes(p["experts"])),
-        TensorSpec("share", (p["tokens"], p["chosen"]), fill=uniform(0.2, 1.0)),
-    )
-
-
-def _layer_inputs(p: Params) -> tuple[InputSpec, ...]:
-    h, n = p["hidden"], p["n"]
-    return (
-        *_routing(p), TensorSpec("up", (p["experts"], 2 * n, h), BF16, normal(h**-0.5)),
-        TensorSpec("down", (p["experts"], h, n), BF16, normal(1.5 * n**-0.5)),
-    )  # fmt: skip
-
-
-def _fp8_inputs(p: Params) -> tuple[InputSpec, ...]:
-    e, h, n = p["experts"], p["hidden"], p["n"]
-    u, d = h**-0.5, 1.5 * n**-0.5
-    return (
-        *_routing(p), TensorSpec("up", (e, 2 * n, h), FP8),
-        TensorSpec("up_scale", (e, 2 * n // BLOCK, h // BLOCK), fill=uniform(0.7 * u, 1.3 * u)),
-        TensorSpec("down", (e, h, n), FP8),
-        TensorSpec("down_scale", (e, h // BLOCK, n // BLOCK), fill=uniform(0.7 * d, 1.3 * d)),
-    )  # fmt: skip
-
-
-def _int4_inputs(p: Params) -> tuple[InputSpec, ...]:
-    e, h, n = p["experts"], p["hidden"], p["n"]
-    u, d = (21.5 * h) ** -0.5, 1.5 * (21.5 * n) ** -0.5
-    return (
-        *_routing(p), TensorSpec("up", (e, 2 * n, h // 2), "uint8", integers(0, 256)),
-        TensorSpec("up_scale", (e, 2 * n, h // BLOCK), BF16, uniform(0.7 * u, 1.3 * u)),
-        TensorSpec("down", (e, h, n // 2), "uint8", integers(0, 256)),
-        TensorSpec("down_scale", (e, h, n // BLOCK), BF16, uniform(0.7 * d, 1.3 * d)),
-    )  # fmt: skip
-
-
-def _grouped_inputs(p: Params) -> tuple[InputSpec, ...]:
-    unit = p["k"] ** -0.5
-    return (
-        TensorSpec("x", (p["rows"], p["k"]), FP8), TensorSpec("weight", (p["experts"], p["n"], p["k"]), FP8),
-        TensorSpec("offsets", (p["experts"],), "int32", lambda g, s, d: group_offsets(g, s, d, p["rows"])),
-        TensorSpec("x_scale", (p["rows"],), fill=uniform(0.5, 1.5)),
-        TensorSpec("weight_scale", (p["experts"], p["n"]), fill=uniform(0.5 * unit, 1.5 * unit)),
-    )  # fmt: skip
-
-
-def _wgrad_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("x", (p["rows"], p["k"]), BF16),
-        TensorSpec("dy", (p["rows"], p["n"]), BF16, normal((p["rows"] / p["experts"]) ** -0.5)),
-        TensorSpec("offsets", (p["experts"],), "int32", lambda g, s, d: group_offsets(g, s, d, p["rows"])),
-    )
-
-
-def _combine_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("rows", (p["tokens"] * p["chosen"], p["hidden"]), BF16),
-        TensorSpec("places", (p["tokens"], p["chosen"]), "int32", permutation),
-        TensorSpec("share", (p["tokens"], p["chosen"]), fill=uniform(0.1, 1.0)),
-        TensorSpec("shared", (p["tokens"], p["hidden"]), BF16),
-    )
-
-
-def _gather_inputs(p: Params) -> tuple[InputSpec, ...]:
-    rows = p["tokens"] * p["chosen"]
-    return (
-        TensorSpec("x", (p["tokens"], p["hidden"]), BF16),
-        TensorSpec("tokens", (rows,), "int32", repeated_tokens(p["tokens"])),
-    )
+_routing = tensors(
+    "x: bfloat16[tokens,hidden]", "experts: int32[tokens,chosen]", "share[tokens,chosen]",
+    experts=Sized(lambda p: routes(p["experts"])), share=uniform(0.2, 1.0),
+)  # fmt: skip
+_layer_inputs = tensors(
+    _routing, "up: bfloat16[experts,2*n,hidden]", "down: bfloat16[experts,hidden,n]", up=rooted("hidden"),
+    down=rooted("n", 1.5),
+)  # fmt: skip
+_fp8_inputs = tensors(
+    _routing, "up: float8_e4m3fn[experts,2*n,hidden]", f"up_scale[experts,2*n/{BLOCK},hidden/{BLOCK}]",
+    "down: float8_e4m3fn[experts,hidden,n]", f"down_scale[experts,hidden/{BLOCK},n/{BLOCK}]",
+    up_scale=around(lambda p: p["hidden"] ** -0.5, 0.7, 1.3),
+    down_scale=around(lambda p: 1.5 * p["n"] ** -0.5, 0.7, 1.3),
+)  # fmt: skip
+_int4_inputs = tensors(
+    _routing, "up: uint8[experts,2*n,hidden/2]", f"up_scale: bfloat16[experts,2*n,hidden/{BLOCK}]",
+    "down: uint8[experts,hidden,n/2]", f"down_scale: bfloat16[experts,hidden,n/{BLOCK}]", up=integers(0, 256),
+    up_scale=around(lambda p: (21.5 * p["hidden"]) ** -0.5, 0.7, 1.3), down=integers(0, 256),
+    down_scale=around(lambda p: 1.5 * (21.5 * p["n"]) ** -0.5, 0.7, 1.3),
+)  # fmt: skip
+_grouped_inputs = tensors(
+    "x: float8_e4m3fn[rows,k]", "weight: float8_e4m3fn[experts,n,k]", "offsets: int32[experts]", "x_scale[rows]",
+    "weight_scale[experts,n]", offsets=Sized(lambda p: lambda g, s, d: group_offsets(g, s, d, p["rows"])),
+    x_scale=uniform(0.5, 1.5), weight_scale=around(lambda p: p["k"] ** -0.5),
+)  # fmt: skip
+_wgrad_inputs = tensors(
+    "x: bfloat16[rows,k]", "dy: bfloat16[rows,n]", "offsets: int32[experts]",
+    dy=Sized(lambda p: normal((p["rows"] / p["experts"]) ** -0.5)),
+    offsets=Sized(lambda p: lambda g, s, d: group_offsets(g, s, d, p["rows"])),
+)  # fmt: skip
+_combine_inputs = tensors(
+    "rows: bfloat16[tokens*chosen,hidden]", "places: int32[tokens,chosen]", "share[tokens,chosen]",
+    "shared: bfloat16[tokens,hidden]", places=permutation, share=uniform(0.1, 1.0),
+)  # fmt: skip
+_gather_inputs = tensors(
+    "x: bfloat16[tokens,hidden]", "tokens: int32[tokens*chosen]", tokens=Sized(lambda p: repeated_tokens(p["tokens"])),
+)  # fmt: skip
 
 
 def _layer_bytes(p: Params, bits: int) -> int:
@@ -385,10 +361,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "divided by their scale, the largest magnitude (at least 1e-10) over 448, and rounded to float8_e4m3fn, "
             "the first output; the float32 scales are the second.",
         inputs=_gather_inputs,
-        outputs=lambda p: (
-            TensorSpec("quantised", (p["tokens"] * p["chosen"], p["hidden"]), FP8),
-            TensorSpec("scales", (p["tokens"] * p["chosen"], p["hidden"] // BLOCK)),
-        ),
+        outputs=tensors("quantised: float8_e4m3fn[tokens*chosen,hidden]", f"scales[tokens*chosen,hidden/{BLOCK}]"),
         flops=lambda p: 2 * p["tokens"] * p["chosen"] * p["hidden"],
         tolerance=Tolerance(
             1e-6, 1e-3,

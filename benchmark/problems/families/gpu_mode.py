@@ -20,6 +20,7 @@ from kbench.benchmark.problems.inputs import (
     InputSpec,
     Params,
     ScalarSpec,
+    Sized,
     TensorSpec,
     booleans,
     integers,
@@ -105,12 +106,10 @@ def cross_entropy_fwd_bwd(logits: Tensor, targets: Tensor, loss_grad: Tensor) ->
     return losses, (grad * loss_grad.unsqueeze(1)).to(logits.dtype)
 
 
-def _cross_entropy_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("logits", (p["rows"], p["vocab"]), "bfloat16", normal(2.0)),
-        TensorSpec("targets", (p["rows"],), "int64", integers(0, p["vocab"])),
-        TensorSpec("loss_grad", (p["rows"],), fill=uniform(0.5, 1.5)),
-    )
+_cross_entropy_inputs = tensors(
+    "logits: bfloat16[rows,vocab]", "targets: int64[rows]", "loss_grad[rows]", logits=normal(2.0),
+    targets=Sized(lambda p: integers(0, p["vocab"])), loss_grad=uniform(0.5, 1.5),
+)  # fmt: skip
 
 
 def fp8_quant(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
@@ -180,10 +179,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "largest magnitude (at least 1e-10) divided by 448; each value divided by its group's scale and rounded to "
             "float8 e4m3 is the first output, the float32 scales are the second.",
         inputs=_fp8_quant_inputs,
-        outputs=lambda p: (
-            TensorSpec("quantised", (p["tokens"], p["hidden"]), "float8_e4m3fn"),
-            TensorSpec("scales", (p["tokens"], p["hidden"] // p["group"])),
-        ),
+        outputs=tensors("quantised: float8_e4m3fn[tokens,hidden]", "scales[tokens,hidden/group]"),
         flops=lambda p: 2 * p["tokens"] * p["hidden"],
         sizes=(
             Size("t4096_h7168", {"tokens": 4096, "hidden": 7168, "group": 128}),

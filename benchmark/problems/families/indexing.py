@@ -18,7 +18,7 @@ from kbench.benchmark.problems.adversarial.cases import (
 )
 from kbench.benchmark.problems.adversarial.changes import repeat_one, round_to
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, ScalarSpec, TensorSpec, integers, tensors
+from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, ScalarSpec, Sized, TensorSpec, integers, tensors
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -74,11 +74,9 @@ def embedding_gather(ids: Tensor, table: Tensor) -> Tensor:
     return F.embedding(ids, table)
 
 
-def _embedding_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("ids", (p["tokens"],), "int64", integers(0, p["vocab"])),
-        TensorSpec("table", (p["vocab"], p["dim"]), "bfloat16"),
-    )
+_embedding_inputs = tensors(
+    "ids: int64[tokens]", "table: bfloat16[vocab,dim]", ids=Sized(lambda p: integers(0, p["vocab"])),
+)  # fmt: skip
 
 
 def _embedding_bytes(p: Params) -> int:

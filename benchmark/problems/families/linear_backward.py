@@ -11,7 +11,17 @@ from kbench.benchmark.problems.adversarial.changes import repeat_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.families.precision import bf16, wide
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import (
+    InputSpec,
+    Params,
+    Sized,
+    TensorSpec,
+    integers,
+    normal,
+    rooted,
+    tensors,
+    uniform,
+)
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
@@ -82,28 +92,18 @@ def _entropy_backward_oracle(x: Tensor, weight: Tensor, targets: Tensor, lse: Te
     return torch.cat(parts)
 
 
-def _dgrad_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return TensorSpec("dy", (p["m"], p["n"]), BF16), TensorSpec(
-        "weight", (p["n"], p["k"]), BF16, normal(p["n"] ** -0.5)
-    )
-
-
-def _wgrad_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("dy", (p["m"], p["n"]), BF16, normal(p["m"] ** -0.5)), TensorSpec("x", (p["m"], p["k"]), BF16),
-        TensorSpec("grad", (p["n"], p["k"])),
-    )  # fmt: skip
+_dgrad_inputs = tensors("dy: bfloat16[m,n]", "weight: bfloat16[n,k]", weight=rooted("n"))
+_wgrad_inputs = tensors("dy: bfloat16[m,n]", "x: bfloat16[m,k]", "grad[n,k]", dy=rooted("m"))
 
 
 def _swiglu_inputs(p: Params) -> tuple[InputSpec, ...]:
     return (*_dgrad_inputs(p), *(TensorSpec(name, (p["m"], p["k"]), BF16) for name in ("gate", "up")))
 
 
-def _gelu_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (*_dgrad_inputs(p), TensorSpec("before", (p["m"], p["k"]), BF16))
+_gelu_inputs = tensors(_dgrad_inputs, "before: bfloat16[m,k]")
 
 
-def _entropy_inputs(p: Params) -> tuple[InputSpec, ...]:
+def _entropy_inputs(p: Params) -> tuple[TensorSpec, ...]:
     return (
         # Logits of deviation 3: sharp as a trained model's, so that the sum over other tokens than the target counts.
         TensorSpec("x", (p["tokens"], p["hidden"]), BF16, normal(60 * p["hidden"] ** -0.5)),
@@ -112,11 +112,10 @@ def _entropy_inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
-def _entropy_backward_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        *_entropy_inputs(p), TensorSpec("lse", (p["tokens"],), fill=normal(0.2, math.log(p["vocab"]) + 4.7)),
-        TensorSpec("dloss", (p["tokens"],), fill=uniform(0.5, 1.5)),
-    )  # fmt: skip
+_entropy_backward_inputs = tensors(
+    _entropy_inputs, "lse dloss[tokens]", lse=Sized(lambda p: normal(0.2, math.log(p["vocab"]) + 4.7)),
+    dloss=uniform(0.5, 1.5),
+)  # fmt: skip
 
 
 def _vocabulary(tokens: int, hidden: int, vocab: int) -> dict[str, int]:

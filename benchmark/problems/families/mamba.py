@@ -10,7 +10,7 @@ from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.precision import bf16, wide
 from kbench.benchmark.problems.families.ragged import MIXED_STARTS, packed_starts, sequence_of
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import InputSpec, Params, Sized, TensorSpec, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -122,16 +122,11 @@ def _scan_inputs(p: Params, *last: TensorSpec, x_size: float = 1.0) -> tuple[Inp
     )  # fmt: skip
 
 
-def _decode_inputs(p: Params) -> tuple[InputSpec, ...]:
-    shared, unit = (p["batch"], p["groups"], p["states"]), p["states"] ** -0.25
-    return (
-        TensorSpec("state", (p["batch"], p["heads"], p["width"], p["states"])),
-        TensorSpec("x", (p["batch"], p["heads"], p["width"]), BF16),
-        TensorSpec("dt", (p["batch"], p["heads"]), fill=uniform(0.5, 1.5)),
-        TensorSpec("a", (p["heads"],), fill=uniform(-0.3, -0.02)),
-        TensorSpec("b", shared, BF16, normal(unit)), TensorSpec("c", shared, BF16, normal(unit)),
-        TensorSpec("skip", (p["heads"],)),
-    )  # fmt: skip
+_decode_inputs = tensors(
+    "state[batch,heads,width,states]", "x: bfloat16[batch,heads,width]", "dt[batch,heads]", "a[heads]",
+    "b c: bfloat16[batch,groups,states]", "skip[heads]", dt=uniform(0.5, 1.5), a=uniform(-0.3, -0.02),
+    b=Sized(lambda p: normal(p["states"] ** (-0.25))), c=Sized(lambda p: normal(p["states"] ** (-0.25))),
+)  # fmt: skip
 
 
 def _sized(batch: int, length: int, heads: int, groups: int, width: int = 64, states: int = 128) -> dict[str, int]:
@@ -216,11 +211,9 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Per channel a convolution over the last 4 tokens of packed sequences, laid out [token, channel]: "
             "y_t = silu(bias + sum over j of weight[:, 3 - j] * x_(t-j)), where tokens before the start of a sequence "
             "count as zero. Sequence s has tokens starts[s] to starts[s + 1] (int32). bfloat16 in and out.",
-        inputs=lambda p: (
-            TensorSpec("x", (p["tokens"], p["channels"]), BF16),
-            TensorSpec("weight", (p["channels"], 4), BF16, normal(0.5)),
-            TensorSpec("bias", (p["channels"],), BF16),
-            TensorSpec("starts", (p["count"] + 1,), "int32", packed_starts(p["tokens"])),
+        inputs=tensors(
+            "x: bfloat16[tokens,channels]", "weight: bfloat16[channels,4]", "bias: bfloat16[channels]",
+            "starts: int32[count+1]", weight=normal(0.5), starts=Sized(lambda p: packed_starts(p["tokens"])),
         ),
         outputs=tensors("y: bfloat16[tokens,channels]"), flops=lambda p: 8 * p["tokens"] * p["channels"],
         compute_unit="fp32", tolerance=Tolerance(1e-2, 1e-2, "sums in float32 of exact products, rounded to bfloat16"),
@@ -239,10 +232,9 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="The forward pass was silu(z) with z_t = bias + sum over j of weight[:, 3 - j] * x_(t-j) per "
             "channel (x: batch, token, channel; tokens before the first count as zero). Given dy, return the gradients "
             "of x (bfloat16) and of weight and bias (float32, summed over batch and tokens). bfloat16 inputs.",
-        inputs=lambda p: (
-            TensorSpec("x", (p["batch"], p["length"], p["channels"]), BF16),
-            TensorSpec("weight", (p["channels"], 4), BF16, normal(0.5)), TensorSpec("bias", (p["channels"],), BF16),
-            TensorSpec("dy", (p["batch"], p["length"], p["channels"]), BF16),
+        inputs=tensors(
+            "x: bfloat16[batch,length,channels]", "weight: bfloat16[channels,4]", "bias: bfloat16[channels]",
+            "dy: bfloat16[batch,length,channels]", weight=normal(0.5),
         ),
         outputs=tensors("dx: bfloat16[batch,length,channels]", "dweight[channels,4]", "dbias[channels]"),
         flops=lambda p: 30 * p["batch"] * p["length"] * p["channels"], compute_unit="fp32",

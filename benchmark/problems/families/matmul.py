@@ -29,7 +29,7 @@ from kbench.benchmark.problems.families.matrices import (
     symmetric_fill,
     upper_fill,
 )
-from kbench.benchmark.problems.inputs import InputSpec, Params, ScalarSpec, TensorSpec, normal, tensors
+from kbench.benchmark.problems.inputs import Params, ScalarSpec, TensorSpec, rooted, tensors
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
@@ -169,14 +169,8 @@ def transposed_both_product(a: Tensor, b: Tensor) -> Tensor:
     return torch.matmul(a.t(), b.t())
 
 
-def _plain_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (TensorSpec("a", (p["m"], p["k"])), TensorSpec("b", (p["k"], p["n"]), fill=normal(p["k"] ** -0.5)))
-
-
-def _transposed_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (TensorSpec("a", (p["k"], p["m"])), TensorSpec("b", (p["n"], p["k"]), fill=normal(p["k"] ** -0.5)))
-
-
+_plain_inputs = tensors("a[m,k]", "b[k,n]", b=rooted("k"))
+_transposed_inputs = tensors("a[k,m]", "b[n,k]", b=rooted("k"))
 _plain_outputs = tensors("c[m,n]")
 
 
@@ -213,10 +207,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="matmul_batched", title="Batched matrix product", reference=batched_product,
         description="C[i] = A[i] @ B[i] for a batch of small row-major fp32 matrices.",
-        inputs=lambda p: (
-            TensorSpec("a", (p["batch"], p["m"], p["k"])),
-            TensorSpec("b", (p["batch"], p["k"], p["n"]), fill=normal(p["k"] ** -0.5)),
-        ),
+        inputs=tensors("a[batch,m,k]", "b[batch,k,n]", b=rooted("k")),
         outputs=tensors("c[batch,m,n]"), flops=lambda p: p["batch"] * product_flops(p),
         sizes=(Size("kb_v0", {"batch": 128, **sized(128, 512, 256)}),),
         tiny=Size("tiny", {"batch": 3, **sized(40, 56, 48)}),
@@ -225,10 +216,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="matmul_vector", title="Matrix-vector product", reference=matrix_vector_product,
         description="y = A @ x for a wide row-major fp32 matrix and one fp32 column; limited by reading A once.",
-        inputs=lambda p: (
-            TensorSpec("a", (p["m"], p["k"])),
-            TensorSpec("x", (p["k"], 1), fill=normal(p["k"] ** -0.5)),
-        ),
+        inputs=tensors("a[m,k]", "x[k,1]", x=rooted("k")),
         outputs=tensors("y[m,1]"), flops=lambda p: 2 * p["m"] * p["k"],
         sizes=(Size("kb_v0", {"m": 256, "k": 131072}), Size("tall", {"m": 4096, "k": 32768})),
         tiny=Size("tiny", {"m": 37, "k": 520}),
@@ -270,10 +258,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="matmul_tensor3d", title="3D tensor times matrix", reference=tensor3d_product,
         description="C[b, m, n] = sum over k of A[b, m, k] B[k, n], in bfloat16 with an fp32 accumulator.",
-        inputs=lambda p: (
-            TensorSpec("a", (p["batch"], p["m"], p["k"]), "bfloat16"),
-            TensorSpec("b", (p["k"], p["n"]), "bfloat16", normal(p["k"] ** -0.5)),
-        ),
+        inputs=tensors("a: bfloat16[batch,m,k]", "b: bfloat16[k,n]", b=rooted("k")),
         outputs=tensors("c: bfloat16[batch,m,n]"), flops=lambda p: p["batch"] * product_flops(p),
         sizes=(Size("kb", {"batch": 16, **sized(1024, 768, 2048)}),),
         tiny=Size("tiny", {"batch": 2, **sized(40, 48, 80)}),

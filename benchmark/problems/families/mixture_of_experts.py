@@ -76,13 +76,9 @@ def _permute_inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
-def _permute_outputs(p: Params) -> tuple[TensorSpec, ...]:
-    rows = p["tokens"] * p["k"]
-    return (
-        TensorSpec("permuted", (rows, p["hidden"]), "bfloat16"),
-        TensorSpec("source_tokens", (rows,), "int32"),
-        TensorSpec("counts", (p["experts"],), "int32"),
-    )
+_permute_outputs = tensors(
+    "permuted: bfloat16[tokens*k,hidden]", "source_tokens: int32[tokens*k]", "counts: int32[experts]",
+)  # fmt: skip
 
 
 problem = functools.partial(ProblemDefinition, family="mixture_of_experts")

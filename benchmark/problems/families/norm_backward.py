@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.precision import bf16, wide
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import TensorSpec, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
@@ -43,22 +43,14 @@ def qk_norm_rope_backward(x: Tensor, weight: Tensor, cos: Tensor, sin: Tensor, d
     return bf16(dx), (turned * unit).sum((0, 1))
 
 
-def _norm_inputs(p: Params) -> tuple[InputSpec, ...]:
-    rows = (p["tokens"], p["hidden"])
-    return (
-        TensorSpec("x", rows, BF16, normal(1.5)), TensorSpec("weight", (p["hidden"],), BF16, uniform(0.5, 1.5)),
-        TensorSpec("rstd", (p["tokens"],), fill=uniform(0.5, 0.8)), TensorSpec("dy", rows, BF16),
-        TensorSpec("dresidual", rows, BF16),
-    )  # fmt: skip
-
-
-def _rope_inputs(p: Params) -> tuple[InputSpec, ...]:
-    heads, table = (p["tokens"], p["heads"], p["dim"]), (p["tokens"], p["dim"] // 2)
-    return (
-        TensorSpec("x", heads, BF16, normal(1.5)), TensorSpec("weight", (p["dim"],), BF16, uniform(0.5, 1.5)),
-        TensorSpec("cos", table, fill=uniform(-1.0, 1.0)), TensorSpec("sin", table, fill=uniform(-1.0, 1.0)),
-        TensorSpec("dy", heads, BF16),
-    )  # fmt: skip
+_norm_inputs = tensors(
+    "x: bfloat16[tokens,hidden]", "weight: bfloat16[hidden]", "rstd[tokens]", "dy dresidual: bfloat16[tokens,hidden]",
+    x=normal(1.5), weight=uniform(0.5, 1.5), rstd=uniform(0.5, 0.8),
+)  # fmt: skip
+_rope_inputs = tensors(
+    "x: bfloat16[tokens,heads,dim]", "weight: bfloat16[dim]", "cos sin[tokens,dim/2]", "dy: bfloat16[tokens,heads,dim]",
+    x=normal(1.5), weight=uniform(0.5, 1.5), cos=uniform(-1.0, 1.0), sin=uniform(-1.0, 1.0),
+)  # fmt: skip
 
 
 def _rows(tokens: int, hidden: int) -> dict[str, int]:
@@ -96,10 +88,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Rows of both hold a gate (left half) and an input (right half); the output of the forward pass "
             "was silu(gate) * input. Given dy, return the gradient of both, in bfloat16: dy * input * s * (1 + gate * "
             "(1 - s)) with s = sigmoid(gate), beside dy * silu(gate).",
-        inputs=lambda p: (
-            TensorSpec("both", (p["tokens"], 2 * p["hidden"]), BF16),
-            TensorSpec("dy", (p["tokens"], p["hidden"]), BF16),
-        ),
+        inputs=tensors("both: bfloat16[tokens,2*hidden]", "dy: bfloat16[tokens,hidden]"),
         outputs=lambda p: (TensorSpec("dboth", (p["tokens"], 2 * p["hidden"]), BF16),),
         flops=lambda p: 10 * p["tokens"] * p["hidden"],
         sizes=(

@@ -10,7 +10,7 @@ from kbench.benchmark.problems.adversarial.changes import crowd_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.precision import bf16, wide
 from kbench.benchmark.problems.families.quantized_matmul import group_offsets
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import Sized, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
@@ -54,23 +54,16 @@ def newton_schulz(grad: Tensor) -> Tensor:
     return bf16(wide(x) * grad.shape[2] ** 0.5)
 
 
-def _adam_inputs(p: Params) -> tuple[InputSpec, ...]:
-    n, count = p["n"], (p["count"],)
-    return (
-        TensorSpec("weight", (n,)), TensorSpec("grad", (n,), "bfloat16", normal(0.1)),
-        TensorSpec("m", (n,), fill=normal(0.1)), TensorSpec("v", (n,), fill=uniform(0.002, 0.02)),
-        TensorSpec("ends", count, "int32", lambda g, s, d: group_offsets(g, s, d, n)),
-        TensorSpec("rate", count, fill=uniform(0.01, 0.1)), TensorSpec("decay", count, fill=uniform(0.01, 0.2)),
-    )  # fmt: skip
-
-
-def _int8_inputs(p: Params) -> tuple[InputSpec, ...]:
-    n, blocks = p["n"], (p["n"] // BLOCK,)
-    return (
-        TensorSpec("weight", (n,), fill=normal(0.02)), TensorSpec("grad", (n,), "bfloat16", normal(0.1)),
-        TensorSpec("m", (n,), "int8", integers(-127, 128)), TensorSpec("m_scale", blocks, fill=uniform(0.1, 0.3)),
-        TensorSpec("v", (n,), "uint8", integers(40, 256)), TensorSpec("v_scale", blocks, fill=uniform(0.1, 0.3)),
-    )  # fmt: skip
+_adam_inputs = tensors(
+    "weight[n]", "grad: bfloat16[n]", "m v[n]", "ends: int32[count]", "rate decay[count]", grad=normal(0.1),
+    m=normal(0.1), v=uniform(0.002, 0.02), ends=Sized(lambda p: lambda g, s, d: group_offsets(g, s, d, p["n"])),
+    rate=uniform(0.01, 0.1), decay=uniform(0.01, 0.2),
+)  # fmt: skip
+_int8_inputs = tensors(
+    "weight[n]", "grad: bfloat16[n]", "m: int8[n]", f"m_scale[n/{BLOCK}]", "v: uint8[n]", f"v_scale[n/{BLOCK}]",
+    weight=normal(0.02), grad=normal(0.1), m=integers(-127, 128), m_scale=uniform(0.1, 0.3), v=integers(40, 256),
+    v_scale=uniform(0.1, 0.3),
+)  # fmt: skip
 
 
 problem = functools.partial(ProblemDefinition, family="optimizer")
@@ -104,10 +97,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "(sqrt(second) + 1e-6). New scales are the largest magnitudes of first and of sqrt(second) (at least 1e-20 "
             "in divisions), and the new codes are rounded to the nearest. Returns weight, m, m_scale, v and v_scale.",
         inputs=_int8_inputs,
-        outputs=lambda p: (
-            TensorSpec("new_weight", (p["n"],)), TensorSpec("new_m", (p["n"],), "int8"),
-            TensorSpec("new_m_scale", (p["n"] // BLOCK,)), TensorSpec("new_v", (p["n"],), "uint8"),
-            TensorSpec("new_v_scale", (p["n"] // BLOCK,)),
+        outputs=tensors(
+            "new_weight[n]", "new_m: int8[n]", f"new_m_scale[n/{BLOCK}]", "new_v: uint8[n]", f"new_v_scale[n/{BLOCK}]",
         ),
         flops=lambda p: 20 * p["n"],
         tolerance=Tolerance(

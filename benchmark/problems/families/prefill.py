@@ -18,7 +18,7 @@ from kbench.benchmark.problems.families.ragged import (
     sequence_of,
     used_tokens,
 )
-from kbench.benchmark.problems.inputs import InputSpec, Params, ScalarSpec, TensorSpec, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import InputSpec, Params, ScalarSpec, Sized, TensorSpec, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -185,16 +185,11 @@ def _fp8_inputs(p: Params) -> tuple[InputSpec, ...]:
     return _packed(p, *scales, dtype=FP8)
 
 
-def _chunk_inputs(p: Params) -> tuple[InputSpec, ...]:
-    pages = p["longest"] // PAGE
-    cache = (p["batch"] * pages, PAGE, p["kv_heads"], p["dim"])
-    return (
-        TensorSpec("q", (p["batch"], p["chunk"], p["heads"], p["dim"]), BF16, normal(2.0)),
-        TensorSpec("k_pages", cache, BF16),
-        TensorSpec("v_pages", cache, BF16),
-        TensorSpec("table", (p["batch"], pages), "int32", page_order),
-        TensorSpec("lengths", (p["batch"],), "int32", lengths_up_to(p["longest"])),
-    )
+_chunk_inputs = tensors(
+    "q: bfloat16[batch,chunk,heads,dim]", f"k_pages v_pages: bfloat16[batch*longest/{PAGE},{PAGE},kv_heads,dim]",
+    f"table: int32[batch,longest/{PAGE}]", "lengths: int32[batch]", q=normal(2.0), table=page_order,
+    lengths=Sized(lambda p: lengths_up_to(p["longest"])),
+)  # fmt: skip
 
 
 def _chunk_tokens(p: Params) -> int:

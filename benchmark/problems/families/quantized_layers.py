@@ -10,7 +10,7 @@ from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolera
 from kbench.benchmark.problems.families.fused_matmul import BF16_EPILOGUE
 from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.families.quantized_matmul import EXTREME_BYTES, scaled_oracle
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, around, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -62,24 +62,14 @@ def _int8_relu_oracle(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: 
     return torch.relu(scaled_oracle(x, weight, x_scale, weight_scale) + bias.double())
 
 
-def _rowwise_inputs(p: Params) -> tuple[InputSpec, ...]:
-    unit = p["k"] ** -0.5
-    return (
-        TensorSpec("x", (p["m"], p["k"]), FP8),
-        TensorSpec("weight", (p["n"], p["k"]), FP8),
-        TensorSpec("x_scale", (p["m"],), fill=uniform(0.5, 1.5)),
-        TensorSpec("weight_scale", (p["n"],), fill=uniform(0.5 * unit, 1.5 * unit)),
-    )
-
-
-def _blockwise_inputs(p: Params) -> tuple[InputSpec, ...]:
-    blocks, unit = p["k"] // BLOCK, p["k"] ** -0.5
-    return (
-        TensorSpec("x", (p["m"], p["k"]), FP8),
-        TensorSpec("weight", (p["n"], p["k"]), FP8),
-        TensorSpec("x_scale", (p["m"], blocks), fill=uniform(0.5, 1.5)),
-        TensorSpec("weight_scale", (p["n"] // BLOCK, blocks), fill=uniform(0.5 * unit, 1.5 * unit)),
-    )
+_rowwise_inputs = tensors(
+    "x: float8_e4m3fn[m,k]", "weight: float8_e4m3fn[n,k]", "x_scale[m]", "weight_scale[n]", x_scale=uniform(0.5, 1.5),
+    weight_scale=around(lambda p: p["k"] ** -0.5),
+)  # fmt: skip
+_blockwise_inputs = tensors(
+    "x: float8_e4m3fn[m,k]", "weight: float8_e4m3fn[n,k]", f"x_scale[m,k/{BLOCK}]",
+    f"weight_scale[n/{BLOCK},k/{BLOCK}]", x_scale=uniform(0.5, 1.5), weight_scale=around(lambda p: p["k"] ** -0.5),
+)  # fmt: skip
 
 
 def _weight_only_inputs(p: Params) -> tuple[InputSpec, ...]:
@@ -92,15 +82,11 @@ def _weight_only_inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
-def _int8_relu_inputs(p: Params) -> tuple[InputSpec, ...]:
-    unit = p["k"] ** -0.5 / 73**2
-    return (
-        TensorSpec("x", (p["m"], p["k"]), "int8", integers(-127, 128)),
-        TensorSpec("weight", (p["n"], p["k"]), "int8", integers(-127, 128)),
-        TensorSpec("x_scale", (p["m"],), fill=uniform(0.5, 1.5)),
-        TensorSpec("weight_scale", (p["n"],), fill=uniform(0.5 * unit, 1.5 * unit)),
-        TensorSpec("bias", (p["n"],), "float32", normal(0.5)),
-    )
+_int8_relu_inputs = tensors(
+    "x: int8[m,k]", "weight: int8[n,k]", "x_scale[m]", "weight_scale bias[n]", x=integers(-127, 128),
+    weight=integers(-127, 128), x_scale=uniform(0.5, 1.5), weight_scale=around(lambda p: p["k"] ** -0.5 / 73 ** 2),
+    bias=normal(0.5),
+)  # fmt: skip
 
 
 problem = functools.partial(

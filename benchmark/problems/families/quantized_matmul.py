@@ -11,7 +11,17 @@ from kbench.benchmark.problems.adversarial.changes import merge_ends
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.matmul import BF16_PRODUCT
 from kbench.benchmark.problems.families.matrices import product_flops, sized
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import (
+    InputSpec,
+    Params,
+    Sized,
+    TensorSpec,
+    around,
+    integers,
+    rooted,
+    tensors,
+    uniform,
+)
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -77,12 +87,10 @@ def group_offsets(generator: Generator, spec: TensorSpec, device: str, rows: int
     return ends.to(torch.int32)
 
 
-def _grouped_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("x", (p["tokens"], p["k"]), "bfloat16"),
-        TensorSpec("weight", (p["groups"], p["k"], p["n"]), "bfloat16", normal(p["k"] ** -0.5)),
-        TensorSpec("offsets", (p["groups"],), "int32", lambda g, s, d: group_offsets(g, s, d, p["tokens"])),
-    )
+_grouped_inputs = tensors(
+    "x: bfloat16[tokens,k]", "weight: bfloat16[groups,k,n]", "offsets: int32[groups]", weight=rooted("k"),
+    offsets=Sized(lambda p: lambda g, s, d: group_offsets(g, s, d, p["tokens"])),
+)  # fmt: skip
 
 
 def _int8_inputs(p: Params) -> tuple[InputSpec, ...]:
@@ -96,14 +104,10 @@ def _int8_inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
-def _fp8_inputs(p: Params) -> tuple[InputSpec, ...]:
-    unit = p["k"] ** -0.5
-    return (
-        TensorSpec("x", (p["m"], p["k"]), "float8_e4m3fn"),
-        TensorSpec("weight", (p["n"], p["k"]), "float8_e4m3fn"),
-        TensorSpec("x_scale", (p["m"],), "float32", uniform(0.5, 1.5)),
-        TensorSpec("weight_scale", (p["n"],), "float32", uniform(0.5 * unit, 1.5 * unit)),
-    )
+_fp8_inputs = tensors(
+    "x: float8_e4m3fn[m,k]", "weight: float8_e4m3fn[n,k]", "x_scale[m]", "weight_scale[n]", x_scale=uniform(0.5, 1.5),
+    weight_scale=around(lambda p: p["k"] ** -0.5),
+)  # fmt: skip
 
 
 def _int4_inputs(p: Params) -> tuple[InputSpec, ...]:

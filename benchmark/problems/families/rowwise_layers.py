@@ -15,7 +15,7 @@ from kbench.benchmark.problems.adversarial.cases import (
     zero_rows,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import InputSpec, Params, Sized, TensorSpec, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -72,11 +72,10 @@ def _rope_inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
-def _logits_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("logits", (p["tokens"], p["vocab"]), BF16, normal(2.0)),
-        TensorSpec("targets", (p["tokens"],), "int64", integers(0, p["vocab"])),
-    )
+_logits_inputs = tensors(
+    "logits: bfloat16[tokens,vocab]", "targets: int64[tokens]", logits=normal(2.0),
+    targets=Sized(lambda p: integers(0, p["vocab"])),
+)  # fmt: skip
 
 
 def _rows(tokens: int, hidden: int) -> dict[str, int]:

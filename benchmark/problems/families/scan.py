@@ -64,8 +64,7 @@ def _factors(p: Params) -> tuple[InputSpec, ...]:
     return (TensorSpec("x", (p["rows"], p["cols"]), fill=uniform(1 - spread, 1 + spread)),)
 
 
-def _masked(p: Params) -> tuple[InputSpec, ...]:
-    return (*_matrix(p), TensorSpec("mask", (p["rows"], p["cols"]), "bool", booleans()))
+_masked = tensors(_matrix, "mask: bool[rows,cols]", mask=booleans())
 
 
 def _elements(p: Params) -> int:

@@ -25,7 +25,17 @@ from kbench.benchmark.problems.adversarial.changes import (
     some_rows,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, ScalarSpec, TensorSpec, integers, tensors, uniform
+from kbench.benchmark.problems.inputs import (
+    Fill,
+    InputSpec,
+    Params,
+    ScalarSpec,
+    Sized,
+    TensorSpec,
+    integers,
+    tensors,
+    uniform,
+)
 from kbench.benchmark.problems.lazy_torch import torch
 
 if TYPE_CHECKING:
@@ -131,13 +141,10 @@ def spmv_csr(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tens
     return x.new_zeros(rows).index_add_(0, row, values * x[columns.long()])
 
 
-def _spmv_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("starts", (p["rows"] + 1,), "int32", row_starts(p["entries"])),
-        TensorSpec("columns", (p["entries"],), "int32", integers(0, p["cols"])),
-        TensorSpec("values", (p["entries"],)),
-        TensorSpec("x", (p["cols"],)),
-    )
+_spmv_inputs = tensors(
+    "starts: int32[rows+1]", "columns: int32[entries]", "values[entries]", "x[cols]",
+    starts=Sized(lambda p: row_starts(p["entries"])), columns=Sized(lambda p: integers(0, p["cols"])),
+)  # fmt: skip
 
 
 def batched_solve(a: Tensor, b: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from kbench.benchmark.problems.inputs import (
     InputSpec,
     Params,
     ScalarSpec,
+    Sized,
     TensorSpec,
     integers,
     normal,
@@ -149,14 +150,11 @@ def _rope_bytes(p: Params) -> int:
     return int(p["tokens"] * (4 * (p["heads"] + 2 * p["kv_heads"]) * p["dim"] + 8))
 
 
-def _verify_inputs(p: Params) -> tuple[InputSpec, ...]:
-    drafts = (p["batch"], p["drafts"])
-    return (
-        TensorSpec("draft", (*drafts, p["vocab"]), fill=probabilities),
-        TensorSpec("target", (p["batch"], p["drafts"] + 1, p["vocab"]), fill=probabilities),
-        TensorSpec("tokens", drafts, "int32", integers(0, p["vocab"])),
-        TensorSpec("accepts", drafts, fill=uniform()), TensorSpec("drawn", (p["batch"],), fill=uniform()),
-    )  # fmt: skip
+_verify_inputs = tensors(
+    "draft[batch,drafts,vocab]", "target[batch,drafts+1,vocab]", "tokens: int32[batch,drafts]", "accepts[batch,drafts]",
+    "drawn[batch]", draft=probabilities, target=probabilities, tokens=Sized(lambda p: integers(0, p["vocab"])),
+    accepts=uniform(), drawn=uniform(),
+)  # fmt: skip
 
 
 def _lora_inputs(p: Params, last: TensorSpec) -> tuple[InputSpec, ...]:
@@ -232,10 +230,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="hidden = x + residual, rounded to bfloat16. Normalise each row of hidden by its root mean square "
             "(eps 1e-6), scale by weight, and round to float8_e4m3fn after dividing by the row's scale, its largest "
             "magnitude (at least 1e-10) over 448. Returns the float8 rows, the float32 scales and hidden.",
-        inputs=lambda p: (
-            TensorSpec("x", (p["tokens"], p["hidden"]), BF16), TensorSpec("residual", (p["tokens"], p["hidden"]), BF16),
-            TensorSpec("weight", (p["hidden"],), BF16, uniform(0.5, 1.5)),
-        ),
+        inputs=tensors("x residual: bfloat16[tokens,hidden]", "weight: bfloat16[hidden]", weight=uniform(0.5, 1.5)),
         outputs=tensors(
             "quantised: float8_e4m3fn[tokens,hidden]", "scales[tokens]", "hidden: bfloat16[tokens,hidden]",
         ),
@@ -257,10 +252,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "of silu(gate) * input are divided by their scale, the largest magnitude (at least 1e-10) over 448, and "
             "rounded to float8_e4m3fn, the first output; the float32 scales are the second. Nothing is rounded before.",
         inputs=lambda p: (TensorSpec("both", (p["tokens"], 2 * p["hidden"]), BF16),),
-        outputs=lambda p: (
-            TensorSpec("quantised", (p["tokens"], p["hidden"]), FP8),
-            TensorSpec("scales", (p["tokens"], p["hidden"] // GROUP)),
-        ),
+        outputs=tensors("quantised: float8_e4m3fn[tokens,hidden]", f"scales[tokens,hidden/{GROUP}]"),
         flops=lambda p: 6 * p["tokens"] * p["hidden"], tolerance=ROUNDED,
         sizes=(
             Size("deepseek_v3", _rows(2048, 18432), "DeepSeek-V3 dense MLP, 2048 tokens"),
@@ -278,10 +270,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Per row of float32 logits: keep the most likely tokens up to and including the one with which "
             "their probabilities reach top_p; then return (int32) the first token, in order of the vocabulary, at "
             "which the running sum of the kept probabilities exceeds drawn times their total. top_p, drawn: float32.",
-        inputs=lambda p: (
-            TensorSpec("logits", (p["batch"], p["vocab"]), fill=normal(3.0)),
-            TensorSpec("top_p", (p["batch"],), fill=uniform(0.5, 0.95)),
-            TensorSpec("drawn", (p["batch"],), fill=uniform()),
+        inputs=tensors(
+            "logits[batch,vocab]", "top_p drawn[batch]", logits=normal(3.0), top_p=uniform(0.5, 0.95), drawn=uniform(),
         ),
         outputs=tensors("tokens: int32[batch]"), flops=lambda p: 5 * p["batch"] * p["vocab"], tolerance=DRAWN,
         sizes=(

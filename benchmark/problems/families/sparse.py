@@ -11,7 +11,7 @@ from kbench.benchmark.problems.families.attention import BF16_ATTENTION
 from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.families.precision import bf16, wide
 from kbench.benchmark.problems.families.ragged import one_token_sequences, packed_starts, sequence_of
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, normal, tensors
+from kbench.benchmark.problems.inputs import Params, Sized, TensorSpec, integers, normal, tensors
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -104,32 +104,19 @@ def few_lonely(generator: Generator, chosen: Tensor) -> Tensor:
     return torch.where(picked & (chosen != own), -1, chosen)
 
 
-def _two_of_four_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("x", (p["m"], p["k"]), BF16),
-        TensorSpec("values", (p["n"], p["k"] // 2), BF16, normal((p["k"] / 2) ** -0.5)),
-        TensorSpec("places", (p["n"], p["k"] // 8), "uint8", two_of_four),
-    )  # fmt: skip
-
-
-def _block_inputs(p: Params) -> tuple[InputSpec, ...]:
-    rows = p["n"] // SIDE
-    mean = p["blocks"] / rows * SIDE
-    return (
-        TensorSpec("x", (p["m"], p["k"]), BF16),
-        TensorSpec("blocks", (p["blocks"], SIDE, SIDE), BF16, normal(mean**-0.5)),
-        TensorSpec("starts", (rows + 1,), "int32", packed_starts(p["blocks"])),
-        TensorSpec("columns", (p["blocks"],), "int32", integers(0, p["k"] // SIDE)),
-    )  # fmt: skip
-
-
-def _attention_inputs(p: Params) -> tuple[InputSpec, ...]:
-    keys = (p["kv_heads"], p["length"], p["dim"])
-    return (
-        TensorSpec("q", (p["heads"], p["length"], p["dim"]), BF16, normal(2.0)), TensorSpec("k", keys, BF16),
-        TensorSpec("v", keys, BF16),
-        TensorSpec("chosen", (p["heads"], p["length"] // SIDE, p["count"]), "int32", chosen_blocks),
-    )  # fmt: skip
+_two_of_four_inputs = tensors(
+    "x: bfloat16[m,k]", "values: bfloat16[n,k/2]", "places: uint8[n,k/8]",
+    values=Sized(lambda p: normal((p["k"] / 2) ** -0.5)), places=two_of_four,
+)  # fmt: skip
+_block_inputs = tensors(
+    "x: bfloat16[m,k]", f"blocks: bfloat16[blocks,{SIDE},{SIDE}]", f"starts: int32[n/{SIDE}+1]",
+    "columns: int32[blocks]", blocks=Sized(lambda p: normal((p["blocks"] / (p["n"] // SIDE) * SIDE) ** -0.5)),
+    starts=Sized(lambda p: packed_starts(p["blocks"])), columns=Sized(lambda p: integers(0, p["k"] // SIDE)),
+)  # fmt: skip
+_attention_inputs = tensors(
+    "q: bfloat16[heads,length,dim]", "k v: bfloat16[kv_heads,length,dim]", f"chosen: int32[heads,length/{SIDE},count]",
+    q=normal(2.0), chosen=chosen_blocks,
+)  # fmt: skip
 
 
 def _attention_flops(p: Params) -> int:

@@ -9,7 +9,7 @@ from kbench.benchmark.problems.adversarial.cases import extremes, large, one_hot
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.families.precision import bf16, wide
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, integers, tensors, uniform
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, around, integers, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 
 if TYPE_CHECKING:
@@ -102,53 +102,31 @@ def rising_table(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
     return (drawn.abs() ** 1.2 * drawn.sign()).sort().values
 
 
-def _x(p: Params, dtype: str = BF16) -> TensorSpec:
-    return TensorSpec("x", (p["m"], p["k"]), dtype)
-
-
 def _zero_point_inputs(p: Params) -> tuple[InputSpec, ...]:
     unit = (43 * p["k"]) ** -0.5  # 43: mean square of a nibble less a zero point.
     groups = (p["n"], p["k"] // GROUP)
     return (
-        _x(p), TensorSpec("packed", (p["n"], p["k"] // 2), "uint8", integers(0, 256)),
+        TensorSpec("x", (p["m"], p["k"]), BF16), TensorSpec("packed", (p["n"], p["k"] // 2), "uint8", integers(0, 256)),
         TensorSpec("scale", groups, BF16, uniform(0.5 * unit, 1.5 * unit)),
         TensorSpec("zero", groups, "uint8", integers(0, 16)),
     )  # fmt: skip
 
 
-def _act_order_inputs(p: Params) -> tuple[InputSpec, ...]:
-    unit = (21.5 * p["k"]) ** -0.5
-    return (
-        _x(p), TensorSpec("packed", (p["k"] // 8, p["n"]), "int32", integers(-(2**31), 2**31)),
-        TensorSpec("scale", (p["k"] // GROUP, p["n"]), BF16, uniform(0.5 * unit, 1.5 * unit)),
-        TensorSpec("group", (p["k"],), "int32", shuffled_groups),
-    )  # fmt: skip
-
-
-def _table_inputs(p: Params) -> tuple[InputSpec, ...]:
-    unit = (0.35 * p["k"]) ** -0.5
-    return (
-        _x(p), TensorSpec("packed", (p["n"], p["k"] // 2), "uint8", integers(0, 256)),
-        TensorSpec("table", (16,), fill=rising_table),
-        TensorSpec("size", (p["n"], p["k"] // TABLE_GROUP), fill=uniform(0.5 * unit, 1.5 * unit)),
-    )  # fmt: skip
-
-
-def _codebook_inputs(p: Params) -> tuple[InputSpec, ...]:
-    unit = (2 * p["k"]) ** -0.5
-    return (
-        _x(p), TensorSpec("codes", (p["n"], p["k"] // 8, 2), "uint8", integers(0, 256)),
-        TensorSpec("books", (2, 256, 8), BF16),
-        TensorSpec("scale", (p["n"],), BF16, uniform(0.5 * unit, 1.5 * unit)),
-    )  # fmt: skip
-
-
-def _fp8_inputs(p: Params) -> tuple[InputSpec, ...]:
-    unit = p["k"] ** -0.5
-    return (
-        _x(p), TensorSpec("weight", (p["n"], p["k"]), "float8_e4m3fn"),
-        TensorSpec("scale", (p["n"],), fill=uniform(0.5 * unit, 1.5 * unit)),
-    )  # fmt: skip
+_act_order_inputs = tensors(
+    "x: bfloat16[m,k]", "packed: int32[k/8,n]", f"scale: bfloat16[k/{GROUP},n]", "group: int32[k]",
+    packed=integers(-2 ** 31, 2 ** 31), scale=around(lambda p: (21.5 * p["k"]) ** -0.5), group=shuffled_groups,
+)  # fmt: skip
+_table_inputs = tensors(
+    "x: bfloat16[m,k]", "packed: uint8[n,k/2]", "table[16]", f"size[n,k/{TABLE_GROUP}]", packed=integers(0, 256),
+    table=rising_table, size=around(lambda p: (0.35 * p["k"]) ** -0.5),
+)  # fmt: skip
+_codebook_inputs = tensors(
+    "x: bfloat16[m,k]", "codes: uint8[n,k/8,2]", "books: bfloat16[2,256,8]", "scale: bfloat16[n]",
+    codes=integers(0, 256), scale=around(lambda p: (2 * p["k"]) ** -0.5),
+)  # fmt: skip
+_fp8_inputs = tensors(
+    "x: bfloat16[m,k]", "weight: float8_e4m3fn[n,k]", "scale[n]", scale=around(lambda p: p["k"] ** -0.5),
+)  # fmt: skip
 
 
 def _ternary_inputs(p: Params) -> tuple[InputSpec, ...]:
@@ -161,12 +139,11 @@ def _ternary_inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
-def _swiglu_inputs(p: Params) -> tuple[InputSpec, ...]:
-    unit = p["k"] ** -0.5 / 73
-    return (
-        _x(p), *(TensorSpec(name, (p["n"], p["k"]), "int8", integers(-127, 128)) for name in ("gate", "up")),
-        *(TensorSpec(f"{name}_scale", (p["n"],), BF16, uniform(unit, 2 * unit)) for name in ("gate", "up")),
-    )  # fmt: skip
+_swiglu_inputs = tensors(
+    "x: bfloat16[m,k]", "gate up: int8[n,k]", "gate_scale up_scale: bfloat16[n]", gate=integers(-127, 128),
+    up=integers(-127, 128), gate_scale=around(lambda p: p["k"] ** -0.5 / 73, 1.0, 2.0),
+    up_scale=around(lambda p: p["k"] ** -0.5 / 73, 1.0, 2.0),
+)  # fmt: skip
 
 
 def layers(m: tuple[int, int, int] = (1, 16, 256)) -> tuple[Size, ...]:

@@ -12,7 +12,7 @@ import click
 from kbench.benchmark.problems.registry import known, named, users
 from kbench.generation.assembly.figures import Samples, corrected, measured_elsewhere, repeated
 from kbench.generation.assembly.gather import Measured, gather
-from kbench.generation.assembly.kernels import kernel_rows, orphans, rows_elsewhere
+from kbench.generation.assembly.kernels import against_best, kernel_rows, orphans, rows_elsewhere
 from kbench.generation.assembly.ledger import Ledger, ledger_of
 from kbench.generation.assembly.questions import draw_questions
 from kbench.generation.assembly.recipe import Recipe, recipe_of
@@ -69,6 +69,7 @@ def assemble(recipe: Recipe, out: Path) -> Ledger:
     environments = {one.env_id: one for one in (*gathered.environments, *corrected_in, *repeated_in, *moved_to)}
     kernel_ids, solved = {kernel.kernel_id for kernel in kernels}, {kernel.problem_id for kernel in kernels}
     references = [row for path in recipe.references for row in read_records(path, ReferenceTime)]
+    kernels = against_best(kernels, measurements, references)
     counters = [row for path in recipe.counters for row in read_records(path, KernelCounters)]
     with CorpusWriter(out) as writer:
         writer.replace("kernels", kernels)
@@ -81,8 +82,8 @@ def assemble(recipe: Recipe, out: Path) -> Ledger:
         writer.replace("repeats", samples.rows(repeats))
         writer.replace("plans", plan_rows(recipe.plans, gathered.kernels))
         writer.replace("events", gathered.events)
-    # Of the rows that an import had put there.
-    (out / REPORT).unlink(missing_ok=True)
+        # Of the rows that an import had put there; gone before the manifest lists the folder's files.
+        (out / REPORT).unlink(missing_ok=True)
     return ledger_of(gathered, moved, kernels, len(questions))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import geometric_mean
 from typing import Any
 
 from kbench.benchmark.problems.registry import problem
@@ -13,7 +14,7 @@ from kbench.harness.record import TIMED, aggregate
 from kbench.harness.timing.rounds import Z95
 from kbench.loaders.splits import assign_splits
 from kbench.loaders.splits.lineage import split_kernels
-from kbench.schemas import Kernel
+from kbench.schemas import Kernel, Measurement, ReferenceTime
 
 MACHINE_SIGMA = 0.006
 """Standard deviation of a kernel's log time, and of its log speedup, between machines with the same GPU model
@@ -40,6 +41,34 @@ def rows_elsewhere(moved: Sequence[Measured], kernels: Sequence[Kernel]) -> list
         )
         for one in moved
     ]
+
+
+def against_best(
+    rows: Sequence[Kernel], measurements: Iterable[Measurement], references: Iterable[ReferenceTime]
+) -> list[Kernel]:
+    """Rows with their speedup over the best reference, where every workload of theirs has reference times.
+
+    The eager reference was timed in the same rounds as the kernel: its share of the machine's drift cancels.
+    """
+    timed = {(row.problem_id, row.workload, row.gpu): row for row in references}
+    ratios: dict[tuple[str, str], list[tuple[bool, float] | None]] = {}
+    for one in measurements:
+        reference = timed.get((one.problem_id, one.workload, one.gpu))
+        ratio = (
+            (reference.launch_bound, one.speedup * reference.best[1] / reference.reference_us)
+            if reference is not None and one.speedup is not None
+            else None
+        )
+        ratios.setdefault((one.kernel_id, one.gpu), []).append(ratio)
+    best = {key: _over_best(values) for key, values in ratios.items()}
+    return [dataclasses.replace(row, speedup_best=best.get((row.kernel_id, row.gpu or ""))) for row in rows]
+
+
+def _over_best(ratios: Sequence[tuple[bool, float] | None]) -> float | None:
+    known = [one for one in ratios if one is not None]
+    if len(known) < len(ratios):
+        return None
+    return geometric_mean([ratio for bound, ratio in known if not bound] or [ratio for _, ratio in known])
 
 
 def between_machines(row: Kernel) -> Kernel:

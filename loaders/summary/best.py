@@ -11,15 +11,15 @@ from statistics import geometric_mean
 from typing import Any
 
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import Status, UserError
+from kbench.schemas import ReferenceTime, Status, UserError, from_dict
 
 SHOWN_DIGITS = 12
 """Digits of an id in tables: enough to tell kernels apart, and to ask for one."""
 COMPILED, VENDOR = "torch.compile", "vendor"
 BRIEF = (
-    "kernel_id", "problem_id", "backend", "gpu", "status", "runtime_us", "speedup", "speedup_low", "speedup_high",
-    "registers", "spill_bytes", "shared_bytes", "search_method", "proposer", "model", "run_id", "step", "parent_id",
-    "edit", "error",
+    "kernel_id", "problem_id", "backend", "gpu", "status", "runtime_us", "speedup_best", "speedup", "speedup_low",
+    "speedup_high", "registers", "spill_bytes", "shared_bytes", "search_method", "proposer", "model", "run_id", "step",
+    "parent_id", "edit", "error",
 )  # fmt: skip
 FIGURES = (
     "workload", "gpu", "status", "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "floor_us", "registers",
@@ -111,16 +111,22 @@ def roofline_shares(corpus: Corpus, problem: str | None, kernels: Sequence[str])
 
 def reference_speedups(corpus: Corpus, problem: str, gpu: str) -> dict[str, float]:
     """How fast torch.compile and the vendor's library are, as speedups over eager PyTorch; those that were timed."""
-    if "references" not in corpus.configs:
-        return {}
-    rows = corpus.table("references", where=f"problem_id == {problem!r} and gpu == {gpu!r}").to_pylist()
-    vendor = next((row["vendor"] for row in rows if row["vendor"]), VENDOR)
-    named = {COMPILED: "compiled_us", vendor: "vendor_us"}
+    rows = reference_times(corpus, problem, gpu)
+    vendor = next((row.vendor for row in rows if row.vendor), VENDOR)
+    times = {COMPILED: [row.compiled_us for row in rows], vendor: [row.vendor_us for row in rows]}
     return {
-        name: geometric_mean(row["reference_us"] / row[column] for row in rows)
-        for name, column in named.items()
-        if rows and all(row[column] for row in rows)
+        name: geometric_mean(row.reference_us / us for row, us in zip(rows, own, strict=True) if us)
+        for name, own in times.items()
+        if rows and all(own)
     }
+
+
+def reference_times(corpus: Corpus, problem: str, gpu: str | None) -> list[ReferenceTime]:
+    """A problem's reference on each workload of a GPU; none where the corpus has none."""
+    if "references" not in corpus.configs or gpu is None:
+        return []
+    rows = corpus.table("references", where=f"problem_id == {problem!r} and gpu == {gpu!r}").to_pylist()
+    return [from_dict(ReferenceTime, row) for row in rows]
 
 
 def find_kernel(corpus: Corpus, prefix: str, gpu: str | None = None) -> list[KernelView]:
@@ -151,8 +157,15 @@ def _view(corpus: Corpus, row: dict[str, Any]) -> KernelView:
     shares = [share(one) for one in timed]
     known = [value for value in shares if value is not None]
     seen = counted(corpus, row["kernel_id"], row["gpu"])
+    references = {one.workload: one for one in reference_times(corpus, row["problem_id"], row["gpu"])}
     workloads = tuple(
-        one | {"roofline_share": value, "counted": seen.get(one["workload"])}
+        one
+        | {
+            "roofline_share": value,
+            "best_reference": references[one["workload"]].best if one["workload"] in references else None,
+            "launch_bound": references[one["workload"]].launch_bound if one["workload"] in references else None,
+            "counted": seen.get(one["workload"]),
+        }
         for one, value in zip(timed, shares, strict=True)
     )
     whole = row | {"roofline_share": geometric_mean(known) if known else None}

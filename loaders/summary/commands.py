@@ -54,7 +54,8 @@ def best(
     With --diff, also show how the first differs from its parent.
 
     Of several GPUs the one with the most kernels is shown, unless --gpu says otherwise.
-    Speedups are over eager PyTorch. The share of the roofline is the least possible time over the measured one.
+    Speedups are over eager PyTorch, those called "over best" over the fastest of eager, torch.compile and the vendor's
+    library. The share of the roofline is the least possible time over the measured one.
     """
     from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus
     from kbench.loaders.summary.best import best_kernels, find_kernel, reference_speedups
@@ -69,7 +70,8 @@ def best(
     if as_json:
         echo_json({"kernels": rows} | ({"diff": "\n".join(changed)} if diff else {}))
         return
-    for line in layout([({} if problem else {"problem": row["problem_id"]}) | _cells(row) for row in rows]):
+    known = any(row["speedup_best"] for row in rows)
+    for line in layout([_cells(row, named=not problem, over_best=known) for row in rows]):
         click.echo(line)
     for name in sorted({row["gpu"] for row in rows if row["gpu"]} if problem else ()):
         for baseline, speedup in reference_speedups(corpus, problem or "", name).items():
@@ -80,13 +82,15 @@ def best(
         click.echo(line)
 
 
-def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
+def _cells(row: Mapping[str, Any], *, named: bool, over_best: bool) -> dict[str, Any]:
     from kbench.loaders.summary.best import SHOWN_DIGITS
 
     low, high = row["speedup_low"], row["speedup_high"]
     interval = f" ({low:.3f}-{high:.3f})" if low is not None and high is not None else ""
     ahead = {"ahead": f"{row['ahead']:.3f}x {row['baseline']}"} if "ahead" in row else {}
     return {
+        **({"problem": row["problem_id"]} if named else {}),
+        **({"over best": row["speedup_best"]} if over_best else {}),
         **ahead,
         "speedup": f"{row['speedup']:.3f}{interval}",
         "runtime_us": row["runtime_us"],
@@ -151,6 +155,13 @@ def _describe(view: KernelView) -> None:
         click.echo(f"  {label(one):24} {one['search_method']} step {one['step']}  {one['edit'] or ''}".rstrip())
 
 
+def _reference(figure: Mapping[str, Any]) -> str | None:
+    if figure["best_reference"] is None:
+        return None
+    name, runtime_us = figure["best_reference"]
+    return f"{runtime_us:.4g} us {name}" + (", launch-bound" if figure["launch_bound"] else "")
+
+
 def _times(figure: Mapping[str, Any]) -> dict[str, Any]:
     low, high = figure["runtime_low_us"], figure["runtime_high_us"]
     return {
@@ -159,6 +170,7 @@ def _times(figure: Mapping[str, Any]) -> dict[str, Any]:
         "runtime_us": figure["runtime_us"],
         "interval": None if low is None or high is None else f"{low:.3f}-{high:.3f}",
         "speedup": figure["speedup"],
+        "best reference": _reference(figure),
         "roofline": _percent(figure["roofline_share"]),
         "registers": figure["registers"],
         "spills": figure["spill_bytes"],

@@ -132,6 +132,10 @@ class Kernel(Record):
     normalised: str | None = None
     """The source as questions show it: no comments, docstrings or blank lines, regular indentation. Null in rows of
     older schemas."""
+    speedup_best: Positive | None = None
+    """As `speedup`, but over the best reference of each workload: eager, torch.compile or the vendor's library.
+    Launch-bound workloads (the best reference takes less than 10 µs) are left out unless all are. Null without
+    reference times, and in rows of older schemas."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,6 +70,10 @@ class Problem(Record):
     """The size for CPU checks."""
 
 
+LAUNCH_BOUND_US = 10.0
+"""Below this a call's time is mostly that of its launch."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceTime(Record):
     """A problem's reference on one workload and GPU, three ways; each answer was checked against the oracle."""
@@ -107,3 +111,8 @@ class ReferenceTime(Record):
         """Name and time of the fastest of the three."""
         times = {"eager PyTorch": self.reference_us, "torch.compile": self.compiled_us, self.vendor: self.vendor_us}
         return min(((name, us) for name, us in times.items() if name and us), key=lambda one: one[1])
+
+    @property
+    def launch_bound(self) -> bool:
+        """Whether even the best of the three is mostly the launch: headlines leave such a workload out."""
+        return self.best[1] < LAUNCH_BOUND_US

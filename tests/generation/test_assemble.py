@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from kbench.benchmark.problems import problem
 from kbench.generation.assembly.assemble import assemble, command
-from kbench.generation.assembly.kernels import MACHINE_SIGMA
+from kbench.generation.assembly.kernels import MACHINE_SIGMA, against_best
 from kbench.generation.assembly.ledger import Ledger
 from kbench.generation.assembly.recipe import Recipe, read_recipe, recipe_of
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
@@ -313,6 +313,37 @@ def test_reference_times_become_rows_with_three_columns_of_times(
     corpus = Corpus.open(tmp_path / "corpus")
     assert [from_dict(ReferenceTime, found) for found in corpus.table("references").to_pylist()] == [row]
     assert validate(corpus) == []
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ({"a": (40.0, 20.0, None), "b": (40.0, 80.0, 10.0)}, math.sqrt(4.0 * 20 / 40 * 2.0 * 10 / 40)),
+        ({"a": (40.0, 20.0, None), "b": (9.0, None, None)}, 4.0 * 20 / 40),
+        ({"a": (4.0, 2.0, None), "b": (9.0, None, None)}, math.sqrt(4.0 * 2 / 4 * 2.0)),
+        ({"a": (40.0, 20.0, None)}, None),
+    ],
+    ids=["compiled and vendor", "launch-bound left out", "all launch-bound", "one not timed"],
+)
+def test_the_speedup_over_the_best_reference_is_that_of_the_workloads_that_are_not_launch_bound(
+    assembled: Assembled, times: dict[str, tuple[float, float | None, float | None]], expected: float | None
+) -> None:
+    row = from_dict(Kernel, next(row for row in rows(assembled[0], "kernels") if row["status"] == "ok"))
+    own = from_dict(Measurement, next(m for m in rows(assembled[0], "measurements") if m["kernel_id"] == row.kernel_id))
+    measured = [
+        dataclasses.replace(own, workload=name, speedup=speedup, speedup_low=speedup, speedup_high=speedup)
+        for name, speedup in (("a", 4.0), ("b", 2.0))
+    ]
+    references = [
+        ReferenceTime(
+            problem_id=row.problem_id, workload=name, gpu=own.gpu, reference_us=eager, compiled_us=compiled,
+            compiled_error=None, vendor_us=vendor, vendor="cuDNN" if vendor else None, vendor_error=None, torch="2.11",
+            driver="580", measured_at="2026-01-01T00:00:00+00:00",
+        )
+        for name, (eager, compiled, vendor) in times.items()
+    ]  # fmt: skip
+    (found,) = against_best([row], measured, references)
+    assert found.speedup_best == (expected if expected is None else pytest.approx(expected))
 
 
 def test_a_kernels_interval_allows_for_other_machines_and_its_measurements_does_not(assembled: Assembled) -> None:

@@ -104,6 +104,8 @@ class DeviceQueue:
         self._wants_ceilings = False
         self._begun = False
         """Whether a worker has finished a job or died."""
+        self._foreseen: dict[str, Any] | None = None
+        """The task of the first job that is being planned."""
 
     def start(self) -> None:
         """Start a worker and the process that holds the answers, and wait for neither.
@@ -170,7 +172,10 @@ class DeviceQueue:
             raise InfrastructureError(str(message["broken"]))
 
     def _take_greeting(self, worker: DeviceWorker, message: Mapping[str, Any]) -> None:
-        """Take in what a worker says before its first job: its device's facts, that it is ready, and the ceilings."""
+        """Take in what a worker says before its first job: its device's facts, that it is ready, and the ceilings.
+
+        The first worker draws the inputs of the first job's problem while that is planned.
+        """
         # A kernel that runs there can send messages too, so only what was sent before it was loaded counts.
         if worker.ready:
             return
@@ -183,9 +188,18 @@ class DeviceQueue:
                 self._tell("measure the device's limits")
                 worker.process.channel.send({"op": "ceilings"})
         elif "ceilings" in message:
+            self.ceilings = self.ceilings or message["ceilings"]
+            worker.ready = self._foreseen is None or worker.role != "replay"
+            if not worker.ready:
+                self._tell("draw inputs")
+                worker.process.channel.send({"op": "foresee", "task": self._foreseen})
+        elif "foreseen" in message:
             worker.ready = True
-            if self.ceilings is None:
-                self.ceilings = message["ceilings"]
+
+    def foresee(self, job: Job) -> None:
+        """Say which job will come first, as long as no worker is ready for it."""
+        if self._foreseen is None and self.ceilings is None and job.task.get("problem_id"):
+            self._foreseen = job.task
 
     def _tell(self, stage: str) -> None:
         if self.on_stage is not None:

@@ -75,6 +75,8 @@ class Supervisor:
             if job is None:
                 self.starved = True
                 return False
+            for queue in self.queues:
+                queue.foresee(job)
             if job.rival is not None:
                 self._queue(job)
             elif job.build is not None or self.planners.add(job):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -151,7 +152,22 @@ class ReplayRunner(Runner):
         super().__init__(channel, request, device, reader, contexts)
 
     def operations(self) -> dict[str, Callable[[dict[str, Any]], bool]]:
-        return super().operations() | {"measure": self._measure, "profile": self._profile}
+        return super().operations() | {"measure": self._measure, "profile": self._profile, "foresee": self._foresee}
+
+    def _foresee(self, message: dict[str, Any]) -> bool:
+        """Make the first contexts of a problem while its first kernel is planned."""
+        task = task_of(message)
+        definition = problem(task.problem_id)
+        # What fails here fails again when the kernel is there, which says so.
+        with contextlib.suppress(Exception):
+            self.bench.sampler.calibrate()
+            for size in [definition.tiny, *chosen_sizes(definition, task.workloads)[:1]]:
+                timed = size is not definition.tiny and not task.check_only
+                context = make_context(self.bench, task.problem_id, size, lambda stage: None, timed=timed)
+                for _ in context.adversarial():
+                    pass
+        self.channel.send({"foreseen": True})
+        return True
 
     def _measure(self, message: dict[str, Any]) -> bool:
         import torch

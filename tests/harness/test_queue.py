@@ -253,8 +253,9 @@ def test_the_first_worker_measures_the_ceilings_before_its_first_job_and_shows_r
 
     def script(worker: Worker, message: dict[str, Any]) -> None:
         seen.append(message["op"])
-        if message["op"] == "ceilings":
-            worker.peer.send({"ceilings": {"copy_bandwidth_gbs": 1.0}})
+        if message["op"] != "measure":
+            limits = message["op"] == "ceilings"
+            worker.peer.send({"ceilings": {"copy_bandwidth_gbs": 1.0}} if limits else {"foreseen": True})
             return
         assert message["early"]
         worker.peer.send({"measured": {"workload": "large", "status": "ok", "trust": "process"}})
@@ -268,10 +269,13 @@ def test_the_first_worker_measures_the_ceilings_before_its_first_job_and_shows_r
     one.queue.open()
     assert one.queue.facts == FACTS
     assert one.queue.ceilings is None, "kernels are planned meanwhile"
-    (found,) = one.run([one.known("# a")])
+    kernel = one.known("# a")
+    one.queue.foresee(Job(0, kernel, {"problem_id": "relu"}))
+    (found,) = one.run([kernel])
     assert found.results
     assert one.queue.ceilings == {"copy_bandwidth_gbs": 1.0}
-    assert seen == ["measure the device's limits", "ceilings", "measure", (0, "large", "plan")]
+    begun = ["measure the device's limits", "ceilings", "draw inputs", "foresee"]
+    assert seen == [*begun, "measure", (0, "large", "plan")]
     assert [worker.role for worker in one.spawner.workers] == ["oracle", "replay"], "spares come after the first figure"
 
 

@@ -27,7 +27,7 @@ from kbench.harness.timing.duel import LOOKS, Decision, Verdict, decide, summari
 from kbench.harness.timing.duel import Duel as Rivalry
 from kbench.harness.timing.interval import Interval, log_interval, process_sigma
 from kbench.harness.timing.null_kernel import NULL_KERNEL
-from kbench.harness.timing.rounds import RoundPlan, Timing, TimingSettings, by_round, hidden, plan, settled
+from kbench.harness.timing.rounds import RoundPlan, TimingSettings, by_round, hidden, plan
 from kbench.schemas import InfrastructureError, MissingDependencyError, UserError
 
 if TYPE_CHECKING:
@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 Call = Callable[[], Any]
 Calls = Mapping[str, Call]
 NO_CALL = "no call"
-PROBES = 12
-"""Calls of each function, of the empty kernel and of nothing, from which the rounds are planned."""
+PROBES, PROBED_US = 12, 20_000.0
+"""Calls of each function, of the empty kernel and of nothing, from which the rounds are planned: so many, or two and
+more within that time."""
+NULL_SHARE = 4
+"""Calls of a function in a batch per call of the empty kernel, whose time must be known better than theirs."""
 QUEUED_US = 4_000.0
 """Host time that one batch may take to queue: the driver's queue holds about a thousand launches, and a host that fills
 it waits for the stream that waits for the host."""
@@ -191,12 +194,12 @@ class Stopwatch:
         """When it was last in use."""
 
     def bench(self, calls: Calls, settings: TimingSettings) -> Timed:
-        """Rounds of one call until its interval is narrow enough, or the budget is spent."""
+        """Rounds of one call until its time is known well enough within this process, or the budget is spent."""
         (label,) = calls
         schedule, samples = self._prepare(calls, settings), list[Sample]()
         for rounds in _looks(schedule.looks):
             samples += self._take(calls, rounds, schedule)
-            if settled(self._timing(samples, label), settings):
+            if log_interval(self._rounds(samples, label)).half_width <= settings.half_width:
                 break
         return self._timed(samples, label)
 
@@ -225,10 +228,11 @@ class Stopwatch:
         """
         for label in calls:
             self.sampler.forget(label)
-        self._warm_up(calls)
+        steady_us = self._warm_up(calls)
         self.sampler.calibrate()
         probes = {**calls, NULL_KERNEL: self.device.nothing, NO_CALL: _do_nothing}
-        times = self._typical(self._slots(probes, 0, 0, self._fitting(calls, PROBES)))
+        each = max(2, min(PROBES, int(PROBED_US / steady_us)))
+        times = self._typical(self._slots(probes, 0, 0, self._fitting(calls, each)))
         # Halfway: marks with nothing between them lie a microsecond or two closer than around an empty kernel.
         least_us = (times[NULL_KERNEL] + times[NO_CALL]) / 2.0
         for label in calls if self.device.is_gpu else ():
@@ -242,8 +246,8 @@ class Stopwatch:
         schedule = plan(longest, longest, flush_us, settings)
         return dataclasses.replace(schedule, samples=self._fitting(calls, schedule.samples))
 
-    def _warm_up(self, calls: Calls) -> None:
-        """Call until times no longer change.
+    def _warm_up(self, calls: Calls) -> float:
+        """Call until times no longer change; the time of all calls, one of each.
 
         A GPU that was idle runs at low clocks, which rise over about a tenth of a second of work.
         """
@@ -254,6 +258,7 @@ class Stopwatch:
             spent_us = math.fsum(times[label] for label in calls)
             steady = steady + 1 if abs(spent_us / previous - 1.0) < STEADY else 0
             previous = spent_us
+        return previous
 
     def _fitting(self, calls: Calls, wanted: int) -> int:
         """Calls of each function in a batch: as many as wanted, or as can be queued while the stream is held."""
@@ -266,10 +271,11 @@ class Stopwatch:
             for turn in range(schedule.turns):
                 # Turns alternate, so that each is a batch of its own: every other batch takes a little longer.
                 batch = (number * schedule.turns + turn) % 2
-                some = self._slots(calls, number, batch, schedule.samples)
-                null = Slot(NULL_KERNEL, number, self.device.nothing, turn=batch)
-                some.insert(self._rng.randrange(len(some) + 1), null)
-                slots += some
+                nulls = [Slot(NULL_KERNEL, number, self.device.nothing, turn=batch)] * -(
+                    -schedule.samples // NULL_SHARE
+                )
+                some = self._slots(calls, number, batch, schedule.samples) + nulls
+                slots += self._rng.sample(some, len(some))
         samples = self.sampler.run(slots)
         self._used = time.monotonic()
         return samples
@@ -284,30 +290,17 @@ class Stopwatch:
         samples = self.sampler.run(slots)
         return {label: centre([s.time_us for s in hidden(samples, label)]) for label in {s.label for s in samples}}
 
-    def _timing(self, samples: Sequence[Sample], label: str) -> Timing:
-        """Intervals of a call: within this process, and with what processes differ by."""
-        shift_us = self.sampler.null_kernel.shift_us
-        rounds = by_round(hidden(samples, label), label, shift_us)
-        logs = [math.log(rounds[number]) for number in sorted(rounds)]
-        middle_us = math.exp(statistics.fmean(logs))
-        if len(logs) < 2:
-            return Timing(rounds=len(logs))
-        runtime = log_interval(logs, process_sigma(middle_us))
-        return Timing(rounds=len(logs), sampling=log_interval(logs), runtime=runtime, shift_us=shift_us)
+    def _rounds(self, samples: Sequence[Sample], label: str) -> list[float]:
+        """The logarithm of a call's time in each round, less what this process adds to every call."""
+        found = by_round(hidden(samples, label), label, self.sampler.null_kernel.shift_us)
+        return [math.log(found[number]) for number in sorted(found)]
 
     def _timed(self, samples: Sequence[Sample], label: str) -> Timed:
-        timing, used = self._timing(samples, label), hidden(samples, label)
-        assert timing.runtime is not None, "every schedule has at least three rounds"
-        return Timed(
-            label,
-            timing.runtime.value,
-            timing.runtime.low,
-            timing.runtime.high,
-            tuple(s.time_us for s in samples if s.label == label),
-            timing.rounds,
-            self.device.model,
-            any(s.exposed for s in used),
-        )
+        logs = self._rounds(samples, label)
+        found = log_interval(logs, process_sigma(math.exp(statistics.fmean(logs))))
+        times_us = tuple(s.time_us for s in samples if s.label == label)
+        exposed = any(s.exposed for s in hidden(samples, label))
+        return Timed(label, found.value, found.low, found.high, times_us, len(logs), self.device.model, exposed)
 
 
 def _looks(looks: Sequence[int]) -> list[range]:

@@ -119,22 +119,18 @@ def measure(
     A file of raw CUDA C++ (.cu) needs --entry and --grid. --grid, --block, --args and --shared-bytes are Python
     expressions over the problem's inputs and outputs by name.
     """
+    # First of all: the processes it starts import for seconds.
+    if problem_id and not (check_only or told["corpus"] or Path(problem_id).exists()):
+        from kbench.harness.isolate.spawner import start_early
+
+        start_early()
     from kbench.benchmark.problems.registry import edition, named
     from kbench.harness.commands.doctor import require_gpus
-    from kbench.harness.commands.measure import (
-        MeasureOptions,
-        measure_files,
-        remeasure,
-        start_workers,
-        verify_corpus,
-        verify_only,
-    )
+    from kbench.harness.commands.measure import MeasureOptions, measure_files, remeasure, verify_corpus, verify_only
     from kbench.harness.settings import HarnessSettings
     from kbench.harness.timing.rounds import TimingSettings
     from kbench.harness.workloads import left_out, parse_amount
 
-    if not check_only and not told["corpus"]:
-        start_workers(problem_id)
     if check_only and told["out"]:
         raise UserError("--check-only times nothing, so there is nothing to write to --out")
     if told["corpus"] and (files or (problem_id and edition(named(problem_id).id) == "")):

@@ -22,7 +22,6 @@ from kbench.harness.commands.selection import select
 from kbench.harness.device.gpu import FIRST_GPU, Gpu
 from kbench.harness.device.target import Target
 from kbench.harness.harness import UNPLANNED, Harness
-from kbench.harness.isolate.spawner import shared_spawner
 from kbench.harness.record import aggregate
 from kbench.harness.settings import HarnessSettings
 from kbench.schemas import Backend, InfrastructureError, Kernel, KernelSource, Measurement, Status, UserError, from_dict
@@ -92,16 +91,6 @@ def measure_files(
     with contextlib.closing(Journal(out)) as journal:
         journal.refuse_other_editions({kernel.problem_id for _, kernel in named})
         return _measure(named, options, journal, stored or {}, show)
-
-
-def start_workers(problem_name: str | None) -> None:
-    """Have the processes that start workers import what they need, while this one reads the problem and the kernels.
-
-    Not for a problem in a file: they must know of the file when they start.
-    """
-    if problem_name and gpu_count() and not Path(problem_name).exists():
-        for planning in (False, True):
-            shared_spawner(planning=planning).start()
 
 
 def _measure(

@@ -250,6 +250,16 @@ def shared_spawner(*, planning: bool = False, interpret: bool = False) -> Spawne
     return _SHARED[key]
 
 
+def start_early() -> None:
+    """Have the shared zygotes import while this process is still finding out what to measure; nothing without a GPU.
+
+    Not where a problem comes from a file: they must know of the file when they start.
+    """
+    if Path("/dev/nvidiactl").exists():
+        for planning in (False, True):
+            shared_spawner(planning=planning).start()
+
+
 @atexit.register
 def close_shared() -> None:
     """Close the spawners this process shares."""

@@ -54,6 +54,9 @@ class Clockwork:
     def stamp(self, *, first: bool = False) -> None:
         return None
 
+    def stamps_genuine(self) -> bool:
+        return True
+
     def __getattr__(self, name: str) -> Any:
         return lambda *_: None
 

@@ -266,7 +266,7 @@ class Harness:
         yield from self._run(jobs, None)
 
     def builds(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[KernelSource, Build]]:
-        """Build kernels and run nothing; what the compiler says of each, its instruction mix included.
+        """Build kernels and run nothing; what its machine code says of each.
 
         A kernel whose build takes too long or kills its process is left out.
         """

@@ -7,15 +7,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kbench.harness.plan.cache import Build, readable
+from kbench.harness.plan.cache import FIGURES, Build, readable
 from kbench.harness.timing.second_clock import SecondTimes, contradiction
 from kbench.schemas import KernelSource, Measurement, Status, from_dict
 from kbench.schemas.ids import content_hash
 from kbench.schemas.record import field_types
 
 TIMED = ("runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high")
-PRIVATE = frozenset({"clocks", "drift", "exposed", "trace"})
-"""Fields of a worker's result that serve diagnosis and are not part of the record."""
+PRIVATE = frozenset({"clocks", "drift", "exposed", "plan_id", "trace"})
+"""Fields of a worker's result that serve diagnosis, or name the plan it carried out, and are not part of the record."""
 
 Bounded = tuple[float | None, float | None, float | None]
 """A figure with its interval; null where it is not known."""
@@ -53,8 +53,10 @@ def make_measurement(
     if isinstance(fields["error"], str):
         fields["error"] = readable(fields["error"])
     if build is not None:
-        for name in ("compile_ms", "registers", "shared_bytes", "spill_bytes", "cubin_sha"):
-            fields[name] = getattr(build, name)
+        # Of an autotuned kernel, the worker says which of its plans it timed.
+        needs = build.resources.get(str(result.get("plan_id")), {})
+        fields |= {name: needs.get(name, getattr(build, name)) for name in FIGURES}
+        fields |= {name: getattr(build, name) for name in ("compile_ms", "cubin_sha")}
     return from_dict(Measurement, fields)
 
 

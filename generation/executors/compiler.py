@@ -15,7 +15,7 @@ from kbench.schemas import InfrastructureError, KernelSource
 
 
 def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[CompilerFacts | None]:
-    """Registers, shared memory, spills and instruction mix of each kernel, for surrogates that ask.
+    """Registers, shared memory and spills of each kernel, for surrogates that ask.
 
     None where it does not compile or cannot be planned. A build already in the cache is looked up, so
     asking again costs milliseconds.
@@ -40,5 +40,5 @@ def _facts(build: Build) -> CompilerFacts | None:
     if build.registers is None:
         return None
     work = None if build.work is None else {name: [read_work(one) for one in each] for name, each in build.work.items()}
-    figures = build.registers, build.shared_bytes or 0, build.spill_bytes or 0
-    return CompilerFacts(*figures, build.instructions or None, work)
+    # Counts of machine instructions are left out: models learned shares of PTX, which are other numbers.
+    return CompilerFacts(build.registers, build.shared_bytes or 0, build.spill_bytes or 0, None, work)

@@ -21,6 +21,10 @@ class Subject(Protocol):
         """How much is prepared for a call: that takes as long for kernels of one form."""
 
     @property
+    def plan_id(self) -> str | None:
+        """The plan that calls carry out; None where host code runs."""
+
+    @property
     def not_restored(self) -> list[str]:
         """What a call may find as the last one left it, although it was prepared."""
 
@@ -62,6 +66,7 @@ class ProcessSubject:
 
     owned = False
     form = None
+    plan_id = None
 
     def __init__(self, run: Callable[..., Any], context: ProblemContext) -> None:
         """Call `run` on the buffers of a context."""

@@ -84,25 +84,6 @@ class DeviceFacts:
     max_threads_per_block: int = 1024
 
 
-class WatchedFacts(DeviceFacts):
-    """Facts that remember whether host code asked for the number of multiprocessors.
-
-    Plans that do not depend on it are the same for every partition of a GPU.
-    """
-
-    sm_count_asked = False
-
-    def __getattribute__(self, name: str) -> Any:
-        if name == "multi_processor_count":
-            object.__setattr__(self, "sm_count_asked", True)
-        return object.__getattribute__(self, name)
-
-
-def watched(facts: DeviceFacts) -> WatchedFacts:
-    """The same facts, not asked yet."""
-    return WatchedFacts(**dataclasses.asdict(facts))
-
-
 H200 = DeviceFacts("NVIDIA H200", 9, 0, 132, 150_109_880_320, 62_914_560, 49_152, 232_448, 233_472, 65_536, 2_048)
 """What plans are made for where no device says otherwise."""
 

@@ -44,6 +44,8 @@ class WorkerProcess:
     settings: Mapping[str, Any]
     exit_code: int | None = None
     """Set when the zygote has reported its death."""
+    excess: tuple[str, str] | None = None
+    """Status and reason, when the zygote ended it for what its processes used."""
     killed: float = 0.0
     """When it was told to end."""
 
@@ -94,6 +96,7 @@ class Spawner:
         self._control: socket.socket | None = None
         self._pending, self._ready = b"", False
         self._exits: dict[int, int] = {}
+        self._excesses: dict[int, tuple[str, str]] = {}
 
     def start(self) -> None:
         """Start the zygote and do not wait until it is ready, so that several get ready at once."""
@@ -133,6 +136,7 @@ class Spawner:
         while worker.pid not in self._exits and time.monotonic() < end and self._control is not None:
             self._poll(0.02)
         worker.exit_code = self._exits.pop(worker.pid, None)
+        worker.excess = self._excesses.pop(worker.pid, None)
         return worker.exit_code
 
     def has_ended(self, worker: WorkerProcess) -> bool:
@@ -219,6 +223,8 @@ class Spawner:
             message: dict[str, Any] = json.loads(line)
             if "died" in message:
                 self._exits[message["died"]] = message["code"]
+            elif "exceeded" in message:
+                self._excesses[message["exceeded"]] = message["status"], message["reason"]
             elif wanted in message:
                 return message
         return None

@@ -6,27 +6,28 @@ import base64
 import binascii
 import dataclasses
 import hashlib
+import math
 import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.problems import problem
+from kbench.benchmark.problems import ProblemDefinition, problem
 from kbench.benchmark.work.table import plain_work, read_work
 from kbench.harness.device.target import Target
-from kbench.harness.plan.cache import Build, readable
-from kbench.harness.plan.check import MOST_CONFIGS, PlanError, read_plan
+from kbench.harness.plan.cache import FIGURES, Build, readable
+from kbench.harness.plan.check import LONGEST_NAME, MOST_CONFIGS, Functions, PlanError, plan_hash, read_plan
+from kbench.harness.plan.instructions import count_instructions, largest_counts, stack_bytes
 from kbench.harness.plan.resources import (
     Resources,
     hidden_memory,
     kept_bytes,
-    largest,
     read_resources,
     read_variables,
     uses_heap,
 )
 from kbench.schemas import DataError, KernelSource, Status, to_dict
 from kbench.schemas.ids import content_hash
-from kbench.schemas.records.launch_plan import LaunchPlan, StepKind
+from kbench.schemas.records.launch_plan import LaunchPlan, PlanStep, StepKind
 
 if TYPE_CHECKING:
     # The parent reads plans without torch, which the planner needs.
@@ -52,8 +53,6 @@ MALFORMED = (
 """What reading data of an unexpected form raises."""
 MOST_VALUES = 4_000_000
 """Values in all plans of a kernel together: reading them takes the parent's time."""
-MOST_OPCODES, LONGEST_OPCODE, MOST_COUNTED = 1000, 64, 2**40
-"""Kinds of instructions that are counted, the length of their names, and what a count can be."""
 
 
 def as_message(planned: Planned) -> dict[str, Any]:
@@ -64,9 +63,8 @@ def as_message(planned: Planned) -> dict[str, Any]:
         "status": planned.status.value,
         "error": planned.error,
         "unplannable": planned.unplannable,
-        "instructions": planned.instructions,
         "work": planned.work,
-        "asks_sm_count": planned.asks_sm_count,
+        "sm_dependent": planned.sm_dependent,
     }
 
 
@@ -86,12 +84,22 @@ def accept(
         if message["error"] is not None:
             return _failed(message, identity), {}
         _refuse_size([message["plans"], message.get("work")])
-        cubins = {hashlib.sha256(code).hexdigest(): code for code in map(_decoded, message["cubins"])}
-        plans = _plans(message["plans"], kernel, target, cubins)
+        sent = {hashlib.sha256(code).hexdigest(): code for code in map(_decoded, message["cubins"])}
+        functions = {sha: read_resources(code) for sha, code in sent.items()}
+        plans = _plans(message["plans"], kernel, target, functions)
+        cubins = {sha: sent[sha] for sha in sorted({step.code for step in _launches(plans) if step.code})}
         _refuse_state(cubins)
-        made = _described(identity, plans, cubins, compile_ms)
-        work = _work(message.get("work"), plans)
-        made = dataclasses.replace(made, instructions=_counts(message["instructions"]), work=work)
+        _refuse_undeclared_stacks(plans, functions)
+        made = _described(identity, plans, problem(kernel.problem_id), functions)
+        claim = message["sm_dependent"]
+        made = dataclasses.replace(
+            made,
+            compile_ms=compile_ms,
+            cubin_sha=content_hash(*sorted(cubins.values())) if cubins else None,
+            code=tuple(cubins),
+            work=_work(message.get("work"), plans),
+            sm_dependent=None if claim is None else bool(claim),
+        )
     except PlanError as error:
         return Build(identity, error.status.value, readable(error.reason)), {}
     except MALFORMED as error:
@@ -109,16 +117,6 @@ def _refuse_size(plans: Any) -> None:
         if count > MOST_VALUES:
             raise DataError(f"its plans have more than {MOST_VALUES} values")
         waiting.extend(inner)
-
-
-def _counts(sent: Mapping[str, Any] | None) -> dict[str, int] | None:
-    if sent is None:
-        return None
-    counts = {str(name): int(count) for name, count in sent.items()}
-    plain = all(name.isascii() and len(name) <= LONGEST_OPCODE for name in counts)
-    if len(counts) > MOST_OPCODES or not plain or not all(0 <= count <= MOST_COUNTED for count in counts.values()):
-        raise DataError("its instruction counts are malformed")
-    return counts
 
 
 def _work(
@@ -144,17 +142,38 @@ def _decoded(text: Any) -> bytes:
 
 
 def _plans(
-    data: Mapping[str, Any], kernel: KernelSource, target: Target, cubins: Mapping[str, bytes]
+    data: Mapping[str, Any], kernel: KernelSource, target: Target, functions: Functions
 ) -> dict[str, list[LaunchPlan]]:
     definition = problem(kernel.problem_id)
     found: dict[str, list[LaunchPlan]] = {}
     for size in (*definition.sizes, definition.tiny):
         sent = data[size.name][: MOST_CONFIGS + 1]
-        plans = [read_plan(plan, kernel, definition, size, target.nvrtc, cubins) for plan in sent]
+        plans = [read_plan(plan, kernel, definition, size, target.nvrtc, functions) for plan in sent]
         if not 1 <= len(plans) <= MOST_CONFIGS:
             raise DataError(f"workload {size.name!r} has {len(plans)} plans; it must have 1 to {MOST_CONFIGS}")
-        found[size.name] = plans
+        found[size.name] = plans if len(plans) == 1 else [_with_choice(plan, functions) for plan in plans]
     return found
+
+
+def _with_choice(plan: LaunchPlan, functions: Functions) -> LaunchPlan:
+    """A plan with the configuration it stands for, as far as plan and machine code show it."""
+    parts = []
+    for step in _launches({"": [plan]}):
+        needs = _needs(step, functions)
+        threads = math.prod(step.block or ())
+        parts.append(f"{threads} threads, {needs.shared_bytes} bytes shared, {needs.registers} registers")
+    plan = dataclasses.replace(plan, choice="; ".join(parts)[:LONGEST_NAME])
+    return dataclasses.replace(plan, plan_id=plan_hash(plan))
+
+
+def _launches(plans: Mapping[str, list[LaunchPlan]]) -> list[PlanStep]:
+    return [step for each in plans.values() for plan in each for step in plan.steps if step.kind is StepKind.LAUNCH]
+
+
+def _needs(step: PlanStep, functions: Functions) -> Resources:
+    """What a launch needs: its function, with the shared memory that the launch adds."""
+    function = functions[step.code or ""][step.function or ""]
+    return dataclasses.replace(function, shared_bytes=function.shared_bytes + (step.shared_bytes or 0))
 
 
 def _refuse_state(cubins: Mapping[str, bytes]) -> None:
@@ -176,21 +195,36 @@ def _refuse_state(cubins: Mapping[str, bytes]) -> None:
         raise PlanError(Status.REJECTED, reason)
 
 
+def _refuse_undeclared_stacks(plans: Mapping[str, list[LaunchPlan]], functions: Functions) -> None:
+    """Refuse machine code that hides how much it spills: drivers grant a usual stack whatever it declares.
+
+    Registers and shared memory cannot be hidden: the device faults where code uses more than was asked for.
+    """
+    for sha, name in {(step.code or "", step.function or "") for step in _launches(plans)}:
+        used, declared = stack_bytes(functions[sha][name].code), functions[sha][name].spill_bytes
+        if used > declared:
+            reason = f"{name[:80]} uses {used} bytes of stack or more, and its machine code declares {declared}"
+            raise PlanError(Status.REJECTED, reason)
+
+
 def _described(
-    identity: str, plans: Mapping[str, list[LaunchPlan]], cubins: Mapping[str, bytes], compile_ms: float
+    identity: str, plans: Mapping[str, list[LaunchPlan]], definition: ProblemDefinition, functions: Functions
 ) -> Build:
-    found: list[Resources] = [r for cubin in cubins.values() for r in read_resources(cubin).values()]
-    most = largest(found)
-    launches = [step for each in plans.values() for plan in each for step in plan.steps if step.kind is StepKind.LAUNCH]
-    dynamic = max((step.shared_bytes or 0 for step in launches), default=0)
-    used = tuple(sorted({step.code for step in launches if step.code is not None}))
+    """A build with what the launches of each plan need, and all of the timed workloads; tiny ones are never timed."""
+    resources: dict[str, dict[str, int]] = {}
+    for plan in (plan for each in plans.values() for plan in each):
+        needs = [_needs(step, functions) for step in _launches({"": [plan]})]
+        if needs:
+            resources[plan.plan_id] = {name: max(getattr(one, name) for one in needs) for name in FIGURES}
+    timed = {size.name: plans[size.name] for size in definition.sizes}
+    of_timed = [resources[plan.plan_id] for each in timed.values() for plan in each if plan.plan_id in resources]
+    launched = {(step.code or "", step.function or "") for step in _launches(timed)}
+    counts = largest_counts(count_instructions(functions[sha][name].code) for sha, name in launched)
+    figures: dict[str, Any] = {name: max((one[name] for one in of_timed), default=None) for name in FIGURES}
     return Build(
         identity,
-        compile_ms=compile_ms,
-        registers=most.registers if most else None,
-        shared_bytes=max(most.shared_bytes, dynamic) if most else None,
-        spill_bytes=most.spill_bytes if most else None,
-        cubin_sha=content_hash(*sorted(cubins.values())) if cubins else None,
+        **figures,
+        resources=resources,
+        instructions=counts or None,
         plans={name: [to_dict(plan) for plan in each] for name, each in plans.items()},
-        code=used,
     )

@@ -25,6 +25,8 @@ from kbench.schemas.ids import content_hash
 
 BUILD_VERSION = "6"
 """Raised when planning itself changes what an entry holds."""
+FIGURES = ("registers", "shared_bytes", "spill_bytes")
+"""What launches need of a multiprocessor, read from their machine code."""
 REASON_LENGTH = 2000
 """Characters of foreign text that are kept in a record."""
 
@@ -43,9 +45,7 @@ class Build:
     error: str | None = None
     """Why it cannot be run; None when it can."""
     unplannable: bool = False
-    """Whether the error only says that its host code cannot be written down as a plan."""
-    machine: bool = False
-    """Whether the error is the machine's, which lacks a tool, and says nothing about the kernel; never stored."""
+    """Whether the error may only say that its host code cannot be planned: it may yet run beside its judge."""
     compile_ms: float | None = None
     registers: int | None = None
     shared_bytes: int | None = None
@@ -55,31 +55,33 @@ class Build:
     """Checked plans by workload, as plain values."""
     code: tuple[str, ...] = ()
     """Hashes of the machine code that the plans launch."""
+    resources: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    """What each plan needs, by its id: the largest of FIGURES over its launches."""
     instructions: Mapping[str, int] | None = None
-    """Counts of PTX instructions by class (see `plan.instructions`), the largest over the functions; None where nobody
-    asked."""
+    """Counts of machine instructions by class (see `plan.instructions`), the largest over the functions that timed
+    workloads launch; None without a launch."""
     work: Mapping[str, list[dict[str, Any]]] | None = None
-    """What each plan of a timed workload does (see `kbench.benchmark.work.table`); None where nobody asked."""
+    """What each plan of a timed workload does (see `kbench.benchmark.work.table`); None where nobody asked. A claim of
+    the planning process, which counts it in PTX."""
+    sm_dependent: bool | None = None
+    """Whether planning again for another number of multiprocessors gave other plans. A claim of the planning process,
+    on which nothing rests: a build serves the number that it was planned for."""
 
     def answers(self, mix: bool) -> bool:
-        """Whether nothing is left to build, where the instruction mix is wanted or not."""
-        return not mix or self.error is not None or self.instructions is not None
+        """Whether nothing is left to build, where the work of its plans is wanted or not."""
+        return not mix or self.error is not None or self.work is not None
 
 
-def build_id(
-    kernel_id: str, target: Target, facts: DeviceFacts, *, any_sm_count: bool = False, edition: str = ""
-) -> str:
+def build_id(kernel_id: str, target: Target, facts: DeviceFacts, *, edition: str = "") -> str:
     """Identity of a build: kernel, target, compilers, device facts and this code.
 
     Args:
         kernel_id: what was built.
         target: the architecture.
         facts: what host code may ask of the device.
-        any_sm_count: whether the build is the same for every number of multiprocessors, so for every partition.
         edition: version of the problem, where it has versions: plans are made for its workloads.
     """
-    known = dataclasses.asdict(facts) | ({"multi_processor_count": None} if any_sm_count else {})
-    asked = json.dumps(known, sort_keys=True)
+    asked = json.dumps(dataclasses.asdict(facts), sort_keys=True)
     versions = [edition] if edition else []
     return content_hash("build", BUILD_VERSION, kernel_id, str(target), compiler_versions(), asked, *versions)
 
@@ -117,7 +119,7 @@ class BuildCache:
         return Build(**fields | {"code": tuple(fields["code"])})
 
     def put(self, build: Build, cubins: Mapping[str, bytes]) -> None:
-        """Store a build, in place of one that says less about the same kernel."""
+        """Store a build."""
         aside = Path(tempfile.mkdtemp(prefix="tmp.", dir=self.builds))
         for sha, cubin in cubins.items():
             (aside / f"{sha}.cubin").write_bytes(cubin)
@@ -126,8 +128,8 @@ class BuildCache:
         try:
             os.rename(aside, place)
         except OSError:
-            # It is there, but the record may say more now, and a compiler may have made other code of equal inputs:
-            # code first, so that a record never names what is not there.
+            # It is there, but a compiler may have made other code of equal inputs: code first, so that a record never
+            # names what is not there.
             for file in (*(f"{sha}.cubin" for sha in cubins), "build.json"):
                 os.replace(aside / file, place / file)
             shutil.rmtree(aside)

@@ -10,12 +10,13 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec
 from kbench.benchmark.problems.inputs import ITEM_BYTES
 from kbench.harness.plan.recorder import MOST_BUFFERS, MOST_STEPS
+from kbench.harness.plan.resources import Resources
 from kbench.schemas import DataError, KernelSource, Status, from_dict, to_dict
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanStep, StepKind
 
@@ -27,6 +28,8 @@ THREADS_PER_BLOCK, BLOCKS_PER_CLUSTER, SHARED_BYTES = 1024, 16, 256 << 10
 PATTERN_BYTES = (1, 2, 4, 8)
 MOST_CONFIGS = 64
 """Autotuning configurations that are planned."""
+Functions = Mapping[str, Mapping[str, Resources]]
+"""Device functions by their symbol, for the hash of each piece of machine code."""
 
 
 class PlanError(Exception):
@@ -44,7 +47,7 @@ def read_plan(
     definition: ProblemDefinition,
     size: Size,
     target: str,
-    codes: Collection[str],
+    functions: Functions,
 ) -> LaunchPlan:
     """A plan that may be replayed.
 
@@ -54,7 +57,7 @@ def read_plan(
         definition: the kernel's problem.
         size: the workload.
         target: architecture the machine code was asked for.
-        codes: hashes of the machine code that came with it.
+        functions: those of the machine code that came with it, by its hash.
 
     Raises:
         DataError: it is not a plan. PlanError: it is one, but what it returns cannot be correct.
@@ -65,16 +68,14 @@ def read_plan(
         problem_id=kernel.problem_id,
         workload=size.name,
         target=target,
+        # Not believed either: where there are several plans, the parent says what tells them apart.
+        choice=None,
     )
     _check_buffers(plan, definition, size)
-    if plan.choice is not None and (len(plan.choice) > LONGEST_NAME or not plan.choice.isprintable()):
-        raise DataError(
-            f"plan.choice has {len(plan.choice)} characters; it must be printable and at most {LONGEST_NAME}"
-        )
     if len(plan.steps) > MOST_STEPS:
         raise DataError(f"plan.steps has {len(plan.steps)} entries; at most {MOST_STEPS} are allowed")
     for at, step in enumerate(plan.steps):
-        _check_step(plan, step, codes, f"plan.steps[{at}]")
+        _check_step(plan, step, functions, f"plan.steps[{at}]")
     _check_outputs(plan, definition, size)
     return dataclasses.replace(plan, plan_id=plan_hash(plan))
 
@@ -105,9 +106,9 @@ def _inside(plan: LaunchPlan, buffer: int | None, offset: int | None, nbytes: in
         raise DataError(f"{where} ends at byte {offset + nbytes} of {plan.buffers[buffer].nbytes}")
 
 
-def _check_step(plan: LaunchPlan, step: PlanStep, codes: Collection[str], where: str) -> None:
+def _check_step(plan: LaunchPlan, step: PlanStep, functions: Functions, where: str) -> None:
     if step.kind is StepKind.LAUNCH:
-        _check_launch(plan, step, codes, where)
+        _check_launch(plan, step, functions, where)
         return
     nbytes = step.nbytes
     if nbytes is None:
@@ -121,12 +122,14 @@ def _check_step(plan: LaunchPlan, step: PlanStep, codes: Collection[str], where:
         raise DataError(f"{where}.pattern has {width} bytes for {nbytes}; it must be 1, 2, 4 or 8 and divide them")
 
 
-def _check_launch(plan: LaunchPlan, step: PlanStep, codes: Collection[str], where: str) -> None:
-    if step.code not in codes:
+def _check_launch(plan: LaunchPlan, step: PlanStep, functions: Functions, where: str) -> None:
+    if step.code is None or step.code not in functions:
         raise DataError(f"{where}.code is {step.code!r}; no such machine code came with the plan")
     name = step.function or ""
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise DataError(f"{where}.function is {name[:80]!r}; it must be a symbol")
+    if name not in functions[step.code]:
+        raise PlanError(Status.LAUNCH_ERROR, f"launches {name[:80]!r}, which its machine code does not have")
     grid, block = step.grid or (), step.block or ()
     if len(grid) != 3 or len(block) != 3 or not all(1 <= n <= top for n, top in zip(grid, GRID_LIMITS, strict=True)):
         raise PlanError(Status.LAUNCH_ERROR, f"launches a grid of {list(grid)} blocks of {list(block)}")

@@ -1,134 +1,94 @@
-"""Instructions: what PTX text consists of, counted by class.
+"""Instructions: what machine code consists of, counted by class, and the stack it addresses.
 
-PTX is what the compiler means before registers are assigned: how wide loads are, whether tensor cores are used, how
-much of a kernel is addresses. A count is of the text, not of what runs: a loop's body counts once.
+From Volta on, NVIDIA's instructions have sixteen bytes, and their lowest nine bits say what they do; the table below
+was read off what NVIDIA's disassembler prints for the targets we compile for. A count is of the code, not of what runs:
+a loop's body counts once. Functions that are not inlined lie in the section of the function that calls them.
 """
 
 from __future__ import annotations
 
-import functools
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
 GLOBAL_LOADS, GLOBAL_STORES = "global_loads", "global_stores"
 VECTOR_LOADS, VECTOR_STORES = "vector_loads", "vector_stores"
-SHARED_LOADS, SHARED_STORES = "shared_loads", "shared_stores"
-ASYNC_COPIES, MATRIX, FUSED = "async_copies", "matrix", "fused"
-FLOAT, SPECIAL, INTEGER = "float", "special", "integer"
-CONVERSIONS, COMPARISONS, BRANCHES = "conversions", "comparisons", "branches"
-BARRIERS, SHUFFLES, ATOMICS = "barriers", "shuffles", "atomics"
 TOTAL = "total"
-CLASSES = (
-    GLOBAL_LOADS, VECTOR_LOADS, GLOBAL_STORES, VECTOR_STORES, SHARED_LOADS, SHARED_STORES, ASYNC_COPIES, MATRIX, FUSED,
-    FLOAT, SPECIAL, INTEGER, CONVERSIONS, COMPARISONS, BRANCHES, BARRIERS, SHUFFLES, ATOMICS, TOTAL,
-)  # fmt: skip
-"""Every count there is. Vector loads and stores are those of the global ones that move several elements; the total also
-counts moves, parameters and the rest."""
-
-BY_NAME: Mapping[str, str] = {
-    name: kind
-    for kind, names in {
-        SHARED_LOADS: "ldmatrix",
-        SHARED_STORES: "stmatrix",
-        FUSED: "fma",
-        SPECIAL: "ex2 lg2 sin cos rcp sqrt rsqrt tanh",
-        INTEGER: "and or xor not cnot shl shr shf bfe bfi bfind brev popc clz lop3 prmt rem sad mul24 mad24 dp4a dp2a "
-        "addc subc madc szext bmsk fns",
-        CONVERSIONS: "cvt",
-        COMPARISONS: "setp set selp slct testp",
-        BRANCHES: "bra brx call",
-        BARRIERS: "bar barrier mbarrier membar fence griddepcontrol",
-        SHUFFLES: "shfl redux vote match elect activemask",
-        ATOMICS: "atom red multimem",
-    }.items()
-    for name in names.split()
+CODES: Mapping[str, str] = {
+    # LDG and LD; STG and ST: generic addresses are those that the compiler could not prove to be shared.
+    GLOBAL_LOADS: "181 180",
+    GLOBAL_STORES: "186 185",
+    # LDS LDSM; STS STSM
+    "shared_loads": "184 03b",
+    "shared_stores": "188 044",
+    # LDGSTS UTMALDG UTMASTG UTMAPF UBLKCP
+    "async_copies": "1ae 1b4 1b5 1b8 1ba",
+    # IMMA HMMA BMMA DMMA HGMMA IGMMA BGMMA QGMMA
+    "matrix": "037 03c 03d 03f 1f0 1f1 1f2 1f3",
+    # FFMA DFMA HFMA2 (two encodings) FFMA2
+    "fused": "023 02b 031 035 049",
+    # FMNMX FMUL FADD DMUL DADD HADD2 HMUL2 HMNMX2 FMUL2 FADD2 FMNMX3
+    "float": "009 020 021 028 029 030 032 040 04a 04b 076",
+    # MUFU
+    "special": "108",
+    # IADD3 LEA LOP3 IABS PRMT IMNMX SHF SGXT IMAD IDP VIADD VIADDMNMX VIMNMX, their uniform forms, FLO BREV POPC
+    "integer": "010 011 012 013 016 017 019 01a 024 025 026 027 036 046 048 090 091 092 096 097 099 09a 0a4 0a5 0bf "
+    "100 101 109",
+    # F2FP I2FP F2I I2F FRND F2F
+    "conversions": "03e 045 105 106 107 110 111 112",
+    # SEL FSEL FSETP ISETP PLOP3 DSETP HSET2 HSETP2 USEL UISETP UPLOP3 FCHK
+    "comparisons": "007 008 00b 00c 01c 02a 033 034 087 08c 09c 102",
+    # CALL BRA BRX JMP RET
+    "branches": "144 147 149 14a 150",
+    # PREEXIT ACQBULK DEPBAR BAR WARPSYNC MEMBAR SYNCS ERRBAR LDGDEPBAR UTMACMDFLUSH WARPGROUP FENCE UCGABAR
+    "barriers": "02d 02e 11a 11d 148 192 1a7 1ab 1af 1b1 1b2 1b7 1c5 1c6 1c7",
+    # VOTE ELECT VOTEU SHFL MATCH REDUX
+    "shuffles": "006 02f 086 189 1a1 1c4",
+    # ATOM ATOMS RED ATOMG REDG UTMAREDG UBLKRED
+    "atomics": "18a 18b 18c 18d 18e 1a2 1a3 1a6 1a8 1a9 1b6 1bb",
 }
-"""Classes of instructions that the first word identifies."""
-ARITHMETIC = {"add", "sub", "mul", "mad", "div", "neg", "abs", "min", "max", "copysign"}
-"""Instructions on integers or on floats, as their type says."""
-OTHER_SPACES = {"param", "const", "local"}
-
-NOT_CODE = re.compile(r"//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|^[ \t]*\.(?:loc|file)\b[^\n]*", re.MULTILINE)
-"""Comments, and directives that end with their line and not with a semicolon."""
-FUNCTION = re.compile(r"\.(?:entry|func)\b\s*(?:\([^)]*\)\s*)?([\w$%]+)")
-BOUNDARY = re.compile(r"[;{}]|(?<!:):(?!:)")
-"""Ends of statements and labels; two colons are part of a name such as shared::cta."""
-OPCODE = re.compile(r"\s*(?:@!?\s*[%$\w]+\s+)?([a-z]\w*(?:\.[\w:]+)*)(?=\s|$)")
-FLOAT_TYPE = re.compile(r"(?:bf16|f16|tf32|f32|f64)(?:x2)?")
+"""The lowest nine bits of the instructions of each class, in hexadecimal, below their names."""
+CLASSES = (*CODES, VECTOR_LOADS, VECTOR_STORES, TOTAL)
+"""Every count there is. Vector loads and stores are those of the global ones that move more than four bytes; the total
+also counts moves, parameters and the rest, but no padding."""
+PADDING, LOCAL_LOAD, LOCAL_STORE = 0x118, 0x183, 0x187
+STACK_POINTER = 1
+"""The register with the address of the stack."""
+WIDTHS = (1, 1, 2, 2, 4, 8, 16, 16)
+"""Bytes that a load or store moves, by the three bits that say so; from the sixth on they are more than four."""
 
 
-def read_instructions(ptx: str) -> dict[str, dict[str, int]]:
-    """Counts of every function with a body in PTX text, by mangled name: each of CLASSES."""
-    pieces = FUNCTION.split(NOT_CODE.sub("", ptx))
-    found: dict[str, dict[str, int]] = {}
-    for name, text in zip(pieces[1::2], pieces[2::2], strict=True):
-        head, _, body = text.partition("{")
-        if ";" in head:
-            # A declaration: the code that follows is not its own.
-            continue
-        found[name] = _counts(Counter(match[1] for part in BOUNDARY.split(body) if (match := OPCODE.match(part))))
-    return found
+def count_instructions(code: bytes) -> dict[str, int]:
+    """Counts of one function's machine code: each of CLASSES."""
+    import numpy as np
+
+    words = np.frombuffer(code, dtype="<u8", count=len(code) // 16 * 2).reshape(-1, 2)
+    kinds = words[:, 0] & np.uint64(0x1FF)
+    times = np.bincount(kinds.astype(np.int64), minlength=512)
+    counts = {name: int(sum(times[int(one, 16)] for one in codes.split())) for name, codes in CODES.items()}
+    wide = (words[:, 1] >> np.uint64(9)) & np.uint64(7) > 4
+    for name, part in ((GLOBAL_LOADS, VECTOR_LOADS), (GLOBAL_STORES, VECTOR_STORES)):
+        counts[part] = int(np.count_nonzero(wide & np.isin(kinds, [int(one, 16) for one in CODES[name].split()])))
+    return counts | {TOTAL: len(words) - int(times[PADDING])}
 
 
-def largest_counts(found: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def stack_bytes(code: bytes) -> int:
+    """The least stack that a function's machine code uses: what loads and stores address from the stack's pointer.
+
+    One byte where it uses local memory in other ways only; 0 where it uses none.
+    """
+    import numpy as np
+
+    words = np.frombuffer(code, dtype="<u8", count=len(code) // 16 * 2).reshape(-1, 2)
+    kinds = words[:, 0] & np.uint64(0x1FF)
+    local = words[(kinds == LOCAL_LOAD) | (kinds == LOCAL_STORE)]
+    if not len(local):
+        return 0
+    fixed = local[(local[:, 0] >> np.uint64(24)) & np.uint64(0xFF) == STACK_POINTER]
+    offsets = fixed[:, 0].astype(np.int64) >> 40
+    ends = offsets + np.array(WIDTHS)[((fixed[:, 1] >> np.uint64(9)) & np.uint64(7)).astype(np.int64)]
+    return max(1, int(ends.max(initial=0)))
+
+
+def largest_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """The largest count of each class over functions; empty when there is none."""
-    known = list(found)
-    return {name: max(counts[name] for counts in known) for name in CLASSES} if known else {}
-
-
-def _counts(opcodes: Mapping[str, int]) -> dict[str, int]:
-    counts = dict.fromkeys(CLASSES, 0)
-    for opcode, times in opcodes.items():
-        counts[TOTAL] += times
-        for kind in _classes(opcode):
-            counts[kind] += times
-    return counts
-
-
-@functools.lru_cache(maxsize=4096)
-def _classes(opcode: str) -> tuple[str, ...]:
-    """The classes an instruction counts in: usually one, none for moves and the like."""
-    name, *parts = opcode.split(".")
-    if name in ("ld", "ldu", "st"):
-        return _memory(name, parts)
-    if name == "cp":
-        return (_copy(parts),)
-    if name in ("mma", "wgmma", "wmma", "tcgen05"):
-        return _matrix(parts, name == "mma")
-    if name in ARITHMETIC:
-        return (_arithmetic(name, parts),)
-    return (BY_NAME[name],) if name in BY_NAME else ()
-
-
-def _memory(name: str, parts: list[str]) -> tuple[str, ...]:
-    spaces = {part.partition("::")[0] for part in parts}
-    if spaces & OTHER_SPACES:
-        return ()
-    if "shared" in spaces:
-        return (SHARED_STORES if name == "st" else SHARED_LOADS,)
-    # An address of no stated space is one the compiler could not prove to be shared: in practice global.
-    plain, vector = (GLOBAL_STORES, VECTOR_STORES) if name == "st" else (GLOBAL_LOADS, VECTOR_LOADS)
-    return (plain, vector) if spaces & {"v2", "v4", "v8"} else (plain,)
-
-
-def _copy(parts: list[str]) -> str:
-    if "reduce" in parts:
-        return ATOMICS
-    waits = ("commit_group", "wait_group", "wait_all", "mbarrier")
-    return BARRIERS if any(part in waits for part in parts) else ASYNC_COPIES
-
-
-def _matrix(parts: list[str], plain: bool) -> tuple[str, ...]:
-    if plain or "mma" in parts or "mma_async" in parts:
-        return (MATRIX,)
-    if "load" in parts or "store" in parts:
-        # Fragments of a warp's matrix, from or to shared or global memory.
-        return _memory("st" if "store" in parts else "ld", parts)
-    return (BARRIERS,) if {"fence", "commit_group", "wait_group", "wait", "commit"} & set(parts) else ()
-
-
-def _arithmetic(name: str, parts: list[str]) -> str:
-    if not any(FLOAT_TYPE.fullmatch(part) for part in parts):
-        return INTEGER
-    return {"mad": FUSED, "div": SPECIAL}.get(name, FLOAT)
+    known = list(counts)
+    return {name: max(one[name] for one in known) for name in CLASSES} if known else {}

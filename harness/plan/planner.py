@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,14 @@ from kbench.benchmark.work.count import count_plan
 from kbench.benchmark.work.table import plain_work
 from kbench.harness.cuda import CudaModule, LaunchRequest, TensorMap, prebuilt
 from kbench.harness.device.driver import LaunchShape
-from kbench.harness.device.target import DeviceFacts, Target, watched
+from kbench.harness.device.target import DeviceFacts, Target
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
 from kbench.harness.plan.check import MOST_CONFIGS, plan_hash
-from kbench.harness.plan.instructions import largest_counts, read_instructions
 from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, in_host_memory, plain_value, real_device
 from kbench.harness.plan.resources import read_resources
 from kbench.harness.plan.torch_calls import GPU, DeviceMode, RecordingMode, pretending
 from kbench.harness.plan.triton_calls import Machinery, triton_recorded
-from kbench.schemas import KernelSource, Status
+from kbench.schemas import KernelSource, Status, UserError
 from kbench.schemas.records.launch_plan import LaunchPlan, PlanArgument
 
 ERROR_LENGTH = 2000
@@ -46,13 +45,11 @@ class Planned:
     status: Status = Status.OK
     error: str | None = None
     unplannable: bool = False
-    """Whether the error says that the host code cannot be written down, and nothing about the kernel itself."""
-    instructions: dict[str, int] | None = None
-    """Counts of PTX instructions by class, where they were asked for."""
+    """Whether the error may say nothing about the kernel itself, only that its host code cannot be planned."""
     work: dict[str, list[dict[str, Any]]] | None = None
     """What each plan of a timed workload does, as plain values, where it was asked for."""
-    asks_sm_count: bool = True
-    """Whether host code asked how many multiprocessors the device has."""
+    sm_dependent: bool = False
+    """Whether the plans are others, or none, for a device with another number of multiprocessors."""
 
 
 def failed(status: Status, error: str, *, unplannable: bool = False) -> Planned:
@@ -65,46 +62,39 @@ class ReturnedError(Exception):
 
 
 def plan_kernel(kernel: KernelSource, target: Target, facts: DeviceFacts, cache: Path, *, mix: bool = False) -> Planned:
-    """Plan a kernel on every workload of its problem, `tiny` included.
+    """Plan a kernel on every workload of its problem, `tiny` included, and once more for another device.
 
     Args:
         kernel: what to plan.
         target: the architecture to compile for.
         facts: what host code may ask of the device.
-        cache: a private folder.
-        mix: whether to count the instructions and the work of what the timed workloads launch.
+        cache: a private folder, empty where the work is wanted.
+        mix: whether to count the work of what the timed workloads launch.
     """
-    known = watched(facts)
-    found = _planned(kernel, target, known, cache, mix=mix)
-    found.asks_sm_count = known.sm_count_asked
-    return found
-
-
-def _planned(kernel: KernelSource, target: Target, facts: DeviceFacts, cache: Path, *, mix: bool) -> Planned:
     definition, machinery = problem(kernel.problem_id), Machinery()
-    found = Planned()
+    sizes, plans = (*definition.sizes, definition.tiny), {}
+    UnplannableError.first = None
     with contextlib.ExitStack() as stack:
         stack.enter_context(triton_recorded(target.triton, machinery, facts, str(cache), ptx=mix))
         stack.enter_context(cuda_recorded(target, machinery, ptx=mix))
-        stack.enter_context(extensions_refused())
+        stack.enter_context(compilers_refused())
         try:
             with pretending(facts), DeviceMode():
                 loaded = LoadedKernel(kernel)
-            for size in definition.sizes:
-                found.plans[size.name] = list(variants(loaded, kernel, definition, size, target, machinery, facts))
-            counts = [each for text in machinery.ptx.values() for each in read_instructions(text).values()]
-            tiny = definition.tiny
-            found.plans[tiny.name] = list(variants(loaded, kernel, definition, tiny, target, machinery, facts))
-        except LoadError as error:
-            cause = error.__cause__
-            return refused(cause) if isinstance(cause, UnplannableError) else failed(Status.COMPILE_ERROR, str(error))
+            for size in sizes:
+                plans[size.name] = list(variants(loaded, kernel, definition, size, target, machinery, facts))
         except Exception as error:  # noqa: BLE001 - whatever host code raises is a verdict on it
             return refused(error)
-    found.cubins = machinery.cubins
-    # Odd sizes have functions of their own with narrow loads; the tiny workload is such a size and is never timed.
-    found.instructions = largest_counts(counts) if mix else None
-    found.work = counted_work(found.plans, machinery, definition) if mix else None
-    return found
+        cubins = dict(machinery.cubins)
+        work = counted_work(plans, machinery, definition) if mix else None
+        other = dataclasses.replace(facts, multi_processor_count=facts.multi_processor_count // 2 + 1)
+        machinery.config = 0
+        try:
+            again = [plan_once(loaded, kernel, definition, size, target, machinery, other) for size in sizes]
+        except Exception:  # noqa: BLE001 - it cannot be planned for the other device
+            again = []
+    dependent = [plan.plan_id for plan in again] != [plans[size.name][0].plan_id for size in sizes]
+    return Planned(plans, cubins, work=work, sm_dependent=dependent)
 
 
 def counted_work(
@@ -128,22 +118,30 @@ def counted_work(
 
 
 @contextlib.contextmanager
-def extensions_refused() -> Iterator[None]:
-    """Inside, compiling a torch extension fails at once: what it does cannot be planned."""
+def compilers_refused() -> Iterator[None]:
+    """Inside, torch's own compilers fail at once: what they make cannot be planned.
+
+    `torch.compile` would take seconds to find that out, and wrap the reason in an exception of its own.
+    """
+    import torch
     from torch.utils import cpp_extension
 
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise UnplannableError("compiles a torch extension")
+    def refuse(reason: str) -> Callable[..., Any]:
+        def refused(*args: Any, **kwargs: Any) -> Any:
+            raise UnplannableError(reason)
 
-    names = ("load", "load_inline")
-    saved = {name: getattr(cpp_extension, name) for name in names}
-    for name in names:
-        setattr(cpp_extension, name, refuse)
-    try:
+        return refused
+
+    stand_ins = [
+        (cpp_extension, "load", refuse("compiles a torch extension")),
+        (cpp_extension, "load_inline", refuse("compiles a torch extension")),
+        (torch, "compile", refuse("uses torch.compile")),
+    ]
+    with contextlib.ExitStack() as stack:
+        for module, name, stand_in in stand_ins:
+            stack.callback(setattr, module, name, getattr(module, name))
+            setattr(module, name, stand_in)
         yield
-    finally:
-        for name, function in saved.items():
-            setattr(cpp_extension, name, function)
 
 
 def variants(
@@ -200,7 +198,7 @@ def plan_once(
         problem_id=kernel.problem_id,
         workload=size.name,
         target=target.nvrtc,
-        choice="; ".join(recorder.choices) or None,
+        choice=None,
         buffers=tuple(recorder.buffers),
         steps=tuple(recorder.steps),
         outputs=outputs,
@@ -297,13 +295,18 @@ def cuda_arguments(recorder: Recorder, values: Sequence[Any]) -> list[PlanArgume
 def refused(error: BaseException) -> Planned:
     """What an exception says about a kernel: it does not compile, cannot be planned, is wrong, or fails on the host."""
     reason = f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ is not None else "")
-    if isinstance(error, UnplannableError):
-        return failed(Status.REJECTED, f"cannot be planned: {error}", unplannable=True)
+    # Whatever it is wrapped in: libraries catch exceptions and raise others.
+    if UnplannableError.first is not None:
+        return failed(Status.REJECTED, f"cannot be planned: {UnplannableError.first}", unplannable=True)
     if isinstance(error, ReturnedError):
         return failed(Status.INCORRECT, str(error))
+    if isinstance(error, LoadError):
+        parsed = not isinstance(error.__cause__, SyntaxError | UserError | None)
+        return failed(Status.COMPILE_ERROR, str(error), unplannable=parsed)
     if is_compile_error(error):
         return failed(Status.COMPILE_ERROR, reason)
-    return failed(Status.LAUNCH_ERROR, reason)
+    # Perhaps for want of a GPU.
+    return failed(Status.LAUNCH_ERROR, reason, unplannable=True)
 
 
 def is_compile_error(error: BaseException) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import struct
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kbench.harness.cuda import scalar_bytes
 from kbench.harness.device.driver import LaunchShape
@@ -34,6 +34,14 @@ MOST_STEPS, MOST_BUFFERS = 4096, 8192
 class UnplannableError(Exception):
     """Host code does something that cannot be recorded as a plan; the message says what."""
 
+    first: ClassVar[str | None] = None
+    """What the first one said since this was reset, whoever caught it."""
+
+    def __init__(self, reason: str) -> None:
+        """Remember the first reason."""
+        super().__init__(reason)
+        UnplannableError.first = UnplannableError.first or reason
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Code:
@@ -54,8 +62,6 @@ class Recorder:
         """
         self.buffers: list[PlanBuffer] = []
         self.steps: list[PlanStep] = []
-        self.choices: list[str] = []
-        """Autotuning configurations that were chosen."""
         self._places: dict[int, int] = {}
         self._storages: dict[int, Any] = {}
         """All memory of the call; kept alive, because a freed storage's identity is reused for the next."""

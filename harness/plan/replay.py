@@ -333,6 +333,10 @@ class Replay:
         return max((function.attribute("LOCAL_SIZE_BYTES") for function in functions), default=0)
 
     @property
+    def plan_id(self) -> str:
+        return self.plan.plan_id
+
+    @property
     def not_restored(self) -> list[str]:
         """What a call may find as the previous one left it."""
         stack = ["local memory"] if self._local_bytes > LOCAL_BYTES[-1] else []

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 
 from kbench.schemas import DataError
 
-FRAME_SIZE, REGISTER_COUNT = 0x11, 0x2F
-"""The `.nv.info` attributes with a function's frame bytes and registers, each as (symbol index, value)."""
+FRAME_SIZE, STACK_SIZE, REGISTER_COUNT = 0x11, 0x12, 0x2F
+"""The `.nv.info` attributes with a function's own frame, its stack with those it calls, and its registers, each as
+(symbol index, value)."""
 GLOBALS = (".nv.global", ".nv.global.init")
 """Sections of variables in device memory that outlive a launch."""
 PER_LAUNCH = (".nv.shared.", ".nv.local.")
@@ -46,7 +47,9 @@ class Resources:
     shared_bytes: int
     """Static shared memory; dynamic shared memory is chosen at launch."""
     spill_bytes: int
-    """Stack frame per thread, which is spills and local arrays."""
+    """Stack per thread, which is spills and local arrays."""
+    code: bytes = dataclasses.field(default=b"", repr=False)
+    """Its machine code, with that of functions it calls which are not inlined."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,10 +92,13 @@ def read_resources(cubin: bytes) -> dict[str, Resources]:
         DataError: these bytes are not a 64-bit ELF file.
     """
     sections = list(_sections(cubin))
-    frames, registers = _attributes(sections, FRAME_SIZE), _attributes(sections, REGISTER_COUNT)
+    frames, stacks = _attributes(sections, FRAME_SIZE), _attributes(sections, STACK_SIZE)
+    registers = _attributes(sections, REGISTER_COUNT)
     shared = {s.name.removeprefix(".nv.shared."): s.size for s in sections if s.name.startswith(".nv.shared.")}
     return {
-        name: Resources(registers.get(name, 0), shared.get(name, 0), frames.get(name, 0))
+        name: Resources(
+            registers.get(name, 0), shared.get(name, 0), max(frames.get(name, 0), stacks.get(name, 0)), section.data
+        )
         for section in sections
         if section.name.startswith(".text.") and (name := section.name.removeprefix(".text."))
     }
@@ -170,16 +176,6 @@ def uses_heap(cubin: bytes) -> bool:
         DataError: these bytes are not a 64-bit ELF file.
     """
     return HEAP_SYMBOL in _symbol_names(list(_sections(cubin))).values()
-
-
-def largest(found: Iterable[Resources]) -> Resources | None:
-    """The largest of each figure; None when there is no function."""
-    known = list(found)
-    if not known:
-        return None
-    return Resources(
-        max(r.registers for r in known), max(r.shared_bytes for r in known), max(r.spill_bytes for r in known)
-    )
 
 
 class _Names:

@@ -265,9 +265,6 @@ def chooser(machinery: Machinery, real_prune: Callable[..., Sequence[Any]]) -> C
     def prune(self: Any, kwargs: Mapping[str, Any]) -> list[Any]:
         left = list(real_prune(self, kwargs))
         machinery.configs = max(machinery.configs, len(left))
-        chosen = left[min(machinery.config, len(left) - 1)]
-        if len(left) > 1 and machinery.recorder is not None:
-            machinery.recorder.choices.append(str(chosen))
-        return [chosen]
+        return [left[min(machinery.config, len(left) - 1)]]
 
     return prune

@@ -375,6 +375,9 @@ class DeviceQueue:
             patient = stage in (PREPARING, "context") or (stage == "load" and worker.jobs[0].extension)
             # A kernel does not answer for the time its held-out inputs and their answers take.
             own_s = self.settings.timeout_s + self.context_s.get(worker.jobs[0].kernel.problem_id, 0.0)
+            if worker.role == "run" and stage.startswith(("load", "verify")):
+                # What cannot be planned is compiled here, when it is loaded and at its first call with each size.
+                own_s += self.settings.build_timeout_s
             limit = CONTEXT_SECONDS if patient else own_s
             if time.monotonic() - worker.since > limit:
                 if machines_stage(worker.jobs[0]):

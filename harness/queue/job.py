@@ -19,7 +19,7 @@ class Job:
     compile_only: bool = False
     """Only the build is wanted."""
     mix: bool = False
-    """The build is to say which instructions the kernel consists of."""
+    """The build is to say what the kernel's plans do."""
     build: Build | None = None
     build_s: float = 0.0
     process: bool = False

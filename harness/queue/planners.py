@@ -12,18 +12,19 @@ from typing import Any
 from kbench.benchmark.problems.registry import edition
 from kbench.harness.device.target import DeviceFacts, Target
 from kbench.harness.isolate.failures import killed_from_outside, verdict_on_death
+from kbench.harness.isolate.limits import Limits
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.plan.accept import accept
 from kbench.harness.plan.cache import Build, BuildCache, build_id
 from kbench.harness.queue.job import Job, Outcome
-from kbench.harness.worker.messages import kernel_message
+from kbench.harness.worker.messages import EXTENSION_JOBS, kernel_message
 from kbench.schemas import Backend, Status
 
 RETRIES = 6
 """Times planning is repeated when its process is killed from outside."""
-EXTENSION_PATIENCE = 10.0
-"""How many times longer a torch extension may take to build."""
+EXTENSION_PATIENCE, EXTENSION_BYTES = 10.0, 32 << 30
+"""How many times longer a torch extension may take to build, and the memory of all its compilers."""
 TIMING_PROCESSORS, MANY_PROCESSORS = 2, 8
 """Processors per GPU that planning keeps away from where there are many: for the process that times, and its judge."""
 QUICK_TO_BUILD = Backend.CUDA
@@ -83,19 +84,14 @@ class Planners:
         """Jobs waiting or being planned."""
         return len(self.waiting) + sum(seat.job is not None for seat in self.seats)
 
-    def identity(self, job: Job, *, any_sm_count: bool = False) -> str:
+    def identity(self, job: Job) -> str:
         """The id of a job's build."""
-        kernel = job.kernel
-        version = edition(kernel.problem_id)
-        return build_id(kernel.kernel_id, self.target, self.facts, any_sm_count=any_sm_count, edition=version)
-
-    def known(self, job: Job) -> Build | None:
-        """A job's build, if the cache has it."""
-        return self.cache.get(self.identity(job, any_sm_count=True)) or self.cache.get(self.identity(job))
+        version = edition(job.kernel.problem_id)
+        return build_id(job.kernel.kernel_id, self.target, self.facts, edition=version)
 
     def add(self, job: Job) -> bool:
         """Take a job in; True when the cache had its build, so that it is ready at once."""
-        found = None if job.extension else self.known(job)
+        found = None if job.extension else self.cache.get(self.identity(job))
         if found is not None and found.answers(job.mix):
             job.build = found
             return True
@@ -115,12 +111,15 @@ class Planners:
                 continue
             if self.on_stage is not None:
                 self.on_stage("plan")
+            job = self._next(hurry=hurry)
+            if job.extension:
+                # What was made ready has the limits of a plan.
+                self._end(seat)
             if seat.worker is None:
-                seat.worker = self.spawner.spawn("plan", **self._place)
-            seat.job, seat.began = self._next(hurry=hurry), time.monotonic()
-            seat.job.stage = "plan"
+                seat.worker = self._spawn(extension=bool(job.extension))
+            seat.job, seat.began, job.stage = job, time.monotonic(), "plan"
             try:
-                seat.worker.channel.send(self._message(seat.job))
+                seat.worker.channel.send(self._message(job))
             except ClosedError:
                 # Noticed as a death when the channel is read.
                 continue
@@ -128,7 +127,17 @@ class Planners:
     def prepare(self) -> None:
         """Have a process ready in its sandbox, so that the next job need not wait for one."""
         if self.seats[0].worker is None:
-            self.seats[0].worker = self.spawner.spawn("plan", **self._place)
+            self.seats[0].worker = self._spawn(extension=False)
+
+    def _spawn(self, *, extension: bool) -> WorkerProcess:
+        """A process with limits on all that it starts; a torch extension is built by several at a time."""
+        limits = Limits(2 * self._deadline_s(extension=False))
+        if extension:
+            limits = Limits(EXTENSION_JOBS * self._deadline_s(extension=True), nbytes=EXTENSION_BYTES)
+        return self.spawner.spawn("plan", limits=dataclasses.asdict(limits), **self._place)
+
+    def _deadline_s(self, *, extension: bool) -> float:
+        return self.timeout_s * (EXTENSION_PATIENCE if extension else 1.0)
 
     def _next(self, *, hurry: bool) -> Job:
         quick = (at for at, job in enumerate(self.waiting) if quick_to_plan(job))
@@ -143,6 +152,7 @@ class Planners:
             "facts": dataclasses.asdict(self.facts),
             "mix": job.mix,
             "extension": job.extension,
+            "cache": str(self.cache.folder),
         }
 
     def read(self, seat: Seat) -> Iterator[Outcome | Job]:
@@ -171,7 +181,7 @@ class Planners:
         for seat in self.seats:
             if seat.job is None:
                 continue
-            limit = self.timeout_s * (EXTENSION_PATIENCE if seat.job.extension else 1.0)
+            limit = self._deadline_s(extension=bool(seat.job.extension))
             if time.monotonic() - seat.began > limit:
                 job = self._remove(seat)
                 if job is not None:
@@ -190,10 +200,9 @@ class Planners:
         # It ran foreign code: the process is not used again.
         self._remove(seat)
         self.busy_s += spent
-        identity = self.identity(job, any_sm_count=message.get("asks_sm_count") is False)
         if job.extension and message.get("machine"):
             return Outcome(job, -1, infrastructure=str(message["error"]))
-        build, cubins = accept(message, identity, job.kernel, self.target, 1e3 * spent)
+        build, cubins = accept(message, self.identity(job), job.kernel, self.target, 1e3 * spent)
         if not job.extension:
             self.cache.put(build, cubins)
         job.build, job.build_s = build, job.build_s + spent
@@ -206,13 +215,17 @@ class Planners:
         job = self._remove(seat)
         if job is None:
             return
+        if worker.excess is not None:
+            job.build = Build(self.identity(job), *worker.excess)
+            yield job
+            return
         if killed_from_outside(code) and job.plan_attempts < RETRIES:
             job.plan_attempts += 1
             self.waiting.append(job)
             return
         status, reason = verdict_on_death(code, "planning")
         text = f"{reason}: {said}" if said else reason
-        job.build = Build(self.identity(job), status.value, text[:2000])
+        job.build = Build(self.identity(job), status.value, text[:2000], unplannable=status is Status.LAUNCH_ERROR)
         yield job
 
     def _reject(self, seat: Seat, reason: str) -> Iterator[Job]:
@@ -222,12 +235,15 @@ class Planners:
             yield job
 
     def _remove(self, seat: Seat) -> Job | None:
-        job, seat.job, seat.ready = seat.job, None, False
+        job, seat.job = seat.job, None
+        self._end(seat)
+        return job
+
+    def _end(self, seat: Seat) -> None:
         if seat.worker is not None:
             seat.worker.kill()
             seat.worker.clean()
-        seat.worker = None
-        return job
+        seat.worker, seat.ready = None, False
 
 
 def quick_to_plan(job: Job) -> bool:

@@ -237,6 +237,7 @@ def _workload(
     result = _result(size, verdict, timing, floor, spent + verified, timed, bench.device)
     if subject is not None:
         result |= {"trust": "plan" if subject.owned else "process", "not_restored": subject.not_restored}
+        result["plan_id"] = subject.plan_id
     # Now: the next kernel runs on other workloads before this one.
     guard(context.hide_held_out, verdict, bench)
     return result

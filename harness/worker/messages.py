@@ -10,10 +10,13 @@ from kbench.harness.timing.rounds import TimingSettings
 from kbench.harness.worker.execute import MeasureTask
 from kbench.schemas import Backend, KernelSource
 
+EXTENSION_JOBS = 8
+"""Compilers that build one torch extension at a time."""
+
 
 def extension_variables(folder: str, target: str) -> dict[str, str]:
     """Environment under which a torch extension is built once and found again."""
-    return {"TORCH_EXTENSIONS_DIR": folder, "TORCH_CUDA_ARCH_LIST": target}
+    return {"TORCH_EXTENSIONS_DIR": folder, "TORCH_CUDA_ARCH_LIST": target, "MAX_JOBS": str(EXTENSION_JOBS)}
 
 
 def kernel_of(message: Mapping[str, Any]) -> KernelSource:

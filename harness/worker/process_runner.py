@@ -118,8 +118,13 @@ class ProcessRunner(Runner):
         if not self.device.is_gpu:
             # Host code may ask how many multiprocessors there are, as it may where it is planned.
             answer_without_a_gpu(H200)
+            # `torch.compile` would need a compiler, which cannot be started here: what it is given runs as it is.
+            os.environ["TORCHDYNAMO_DISABLE"] = "1"
         self.bench.contexts.settings = Switches().ours
         os.environ["TRITON_CACHE_DIR"] = str(self.scratch / "triton")
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(self.scratch / "inductor")
+        # More would be processes of their own, which go on while the kernel is timed.
+        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
         freeze_files([self.scratch, *map(Path, extensions)])
         limit_growth(GPU_WORKER_BYTES if self.device.is_gpu else CPU_WORKER_BYTES)
         if strict:

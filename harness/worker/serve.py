@@ -23,11 +23,12 @@ from kbench.benchmark.problems.registry import USER_FILES
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.target import Target
 from kbench.harness.isolate import sandbox
+from kbench.harness.isolate.limits import MOST_BYTES, watching_works
 from kbench.harness.isolate.protocol import Channel, ClosedError, take_key
 from kbench.harness.worker.messages import extension_variables, kernel_of
 from kbench.loaders.storage import namespaces
-from kbench.loaders.storage.mounts import freeze_files, gpu_nodes, keys_and_tokens
-from kbench.loaders.storage.seccomp import forbid_sockets
+from kbench.loaders.storage.mounts import close_files, freeze_files, what_python_needs
+from kbench.loaders.storage.seccomp import forbid_reaching_out
 from kbench.schemas import InfrastructureError, KernelSource
 
 TRUSTED = frozenset({"replay", "oracle"})
@@ -67,6 +68,7 @@ def preload(*, planning: bool) -> None:
     users()
     if planning:
         warm_compilers()
+        what_python_needs()
         # No thread may be left when this process forks.
         hashing.join()
 
@@ -159,7 +161,8 @@ def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None
     message = channel.receive()
     kernel, target = kernel_of(message), Target(*message["target"])
     extension = message["extension"]
-    applied += close_off(scratch, [Path(extension)] if extension else [])
+    sandbox.limit_growth(MOST_BYTES)
+    applied += close_off(scratch, [Path(extension)] if extension else [], [Path(message["cache"])])
     # Only now, so that it says what is in force while foreign code runs.
     channel.send({"ready": True, "sandbox": applied})
     if extension:
@@ -170,19 +173,22 @@ def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None
     channel.send({"planned": as_message(planned)})
 
 
-def close_off(scratch: Path, writable: Sequence[Path]) -> list[str]:
+def close_off(scratch: Path, writable: Sequence[Path], hidden: Sequence[Path]) -> list[str]:
     """Give up what only the preparation of planning needed; the names of the restrictions that this system permits.
 
     Args:
         scratch: the worker's private folder.
         writable: other folders that can be written to.
+        hidden: what is out of sight wherever it lies.
     """
-    files = [Path(file) for file in os.environ.get(USER_FILES, "").split(os.pathsep) if file]
-    secrets = keys_and_tokens([scratch, *writable, *files])
+    files = [Path(file).absolute() for file in os.environ.get(USER_FILES, "").split(os.pathsep) if file]
+    closed = close_files(scratch, [*what_python_needs(), *files], writable, hidden)
     held = {
-        "frozen": freeze_files(writable, gpu_nodes(), secrets, in_memory=[scratch]),
+        "closed": closed,
+        "frozen": closed or freeze_files([scratch, *writable]),
         "capabilities": namespaces.drop_capabilities(),
-        "sockets": forbid_sockets(),
+        "calls": forbid_reaching_out(),
+        "watched": watching_works(),
     }
     return [name for name, in_force in held.items() if in_force]
 
@@ -193,7 +199,7 @@ def build_extension(kernel: KernelSource, target: Target, folder: str) -> dict[s
     from kbench.schemas import Status
 
     os.environ |= extension_variables(folder, f"{target.major}.{target.minor}")
-    found: dict[str, Any] = {"plans": {}, "cubins": [], "status": Status.REJECTED.value, "instructions": None}
+    found: dict[str, Any] = {"plans": {}, "cubins": [], "status": Status.REJECTED.value, "unplannable": False}
     try:
         LoadedKernel(kernel).unload()
     except LoadError as error:

@@ -17,16 +17,17 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kbench.harness.isolate import sandbox
+from kbench.harness.isolate import limits, sandbox
 from kbench.harness.worker import serve as worker
 from kbench.loaders.storage import namespaces
 from kbench.loaders.storage.scratch import remove_tree
 
-EARLY_MS, IDLE_MS = 2_000, 50
+EARLY_MS, IDLE_MS = 2_000, round(1e3 * limits.LOOK_SECONDS)
 """How long early requests are waited for before the zygote imports, and how often it looks for deaths afterwards."""
 
 
@@ -63,12 +64,18 @@ def serve(control: socket.socket, scratch: Path, load: Callable[[], None] | None
 
 def _serve(control: socket.socket, load: Callable[[], None] | None) -> None:
     confined = namespaces.process_namespace_works()
+    limits.adopt_orphans()
+    workers: dict[int, limits.Limits | None] = {}
     control.sendall(b'{"ready": true}\n')
     poller = select.poll()
     poller.register(control, select.POLLIN)
+    looked = 0.0
     while True:
         ready = poller.poll(IDLE_MS if load is None else EARLY_MS)
-        _report_deaths(control)
+        _report_deaths(control, workers)
+        if time.monotonic() - looked >= limits.LOOK_SECONDS:
+            _watch(control, workers)
+            looked = time.monotonic()
         text, fds, _, _ = socket.recv_fds(control, 1 << 16, 1) if ready else (b"", [], 0, None)
         if ready and not text:
             return
@@ -82,10 +89,15 @@ def _serve(control: socket.socket, load: Callable[[], None] | None) -> None:
         if pid == 0:
             _become_worker(control, request, fds[0], confined=confined)
         os.close(fds[0])
-        control.sendall(json.dumps({"spawned": pid}).encode() + b"\n")
+        workers[pid] = limits.Limits(**request["limits"]) if "limits" in request else None
+        _tell(control, {"spawned": pid})
 
 
-def _report_deaths(control: socket.socket) -> None:
+def _tell(control: socket.socket, message: Mapping[str, object]) -> None:
+    control.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _report_deaths(control: socket.socket, workers: dict[int, limits.Limits | None]) -> None:
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -93,7 +105,21 @@ def _report_deaths(control: socket.socket) -> None:
             return
         if pid == 0:
             return
-        control.sendall(json.dumps({"died": pid, "code": os.waitstatus_to_exitcode(status)}).encode() + b"\n")
+        if pid in workers:
+            del workers[pid]
+            _tell(control, {"died": pid, "code": os.waitstatus_to_exitcode(status)})
+
+
+def _watch(control: socket.socket, workers: Mapping[int, limits.Limits | None]) -> None:
+    """End workers that exceed their limits, and whatever outlived the worker that started it."""
+    for pid, allowed in workers.items():
+        excess = None if allowed is None else allowed.exceeded(pid)
+        if excess is not None:
+            _tell(control, {"exceeded": pid, "status": excess[0].value, "reason": excess[1]})
+            limits.end(pid)
+    for pid in limits.children(os.getpid()):
+        if pid not in workers:
+            limits.end(pid)
 
 
 def _become_worker(control: socket.socket, request: dict[str, object], descriptor: int, *, confined: bool) -> None:

@@ -31,7 +31,8 @@ DATAGRAM = 2
 AF_UNIX = 1
 
 NEWER = {"io_uring_setup": 425, "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432,
-         "fspick": 433, "clone3": 435, "pidfd_getfd": 438, "mount_setattr": 442, "open_tree_attr": 467}  # fmt: skip
+         "fspick": 433, "clone3": 435, "pidfd_getfd": 438, "mount_setattr": 442, "memfd_secret": 447,
+         "open_tree_attr": 467}  # fmt: skip
 """Calls that have one number on every architecture."""
 CALLS = {
     "x86_64": {"socket": 41, "socketpair": 53, "clone": 56, "fork": 57, "vfork": 58, "execve": 59, "execveat": 322,
@@ -39,13 +40,13 @@ CALLS = {
                "semget": 64, "msgget": 68, "mq_open": 240, "add_key": 248, "request_key": 249, "keyctl": 250,
                "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "unshare": 272, "setns": 308,
                "name_to_handle_at": 303, "open_by_handle_at": 304, "kcmp": 312, "perf_event_open": 298, "bpf": 321,
-               "userfaultfd": 323, **NEWER},
+               "userfaultfd": 323, "memfd_create": 319, "flock": 73, "fcntl": 72, **NEWER},
     "aarch64": {"socket": 198, "socketpair": 199, "clone": 220, "execve": 221, "execveat": 281,
                 "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "sched_setaffinity": 122,
                 "shmget": 194, "semget": 190, "msgget": 186, "mq_open": 180, "add_key": 217, "request_key": 218,
                 "keyctl": 219, "mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "unshare": 97, "setns": 268,
                 "name_to_handle_at": 264, "open_by_handle_at": 265, "kcmp": 272, "perf_event_open": 241, "bpf": 280,
-                "userfaultfd": 282, **NEWER},
+                "userfaultfd": 282, "memfd_create": 279, "flock": 32, "fcntl": 25, **NEWER},
 }  # fmt: skip
 
 
@@ -67,7 +68,15 @@ class Unless:
     value: int
 
 
-Rules = Mapping[str, int | ByBits | Unless]
+@dataclasses.dataclass(frozen=True, slots=True)
+class If:
+    """A refusal if an argument has one of some values."""
+
+    argument_at: int
+    values: tuple[int, ...]
+
+
+Rules = Mapping[str, int | ByBits | Unless | If]
 """A verdict for each call that is not simply allowed."""
 
 OTHERS: Rules = dict.fromkeys(("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd"), DENY)
@@ -94,6 +103,11 @@ MOUNTS: Rules = dict.fromkeys(
      "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "name_to_handle_at", "open_by_handle_at"), DENY,
 ) | {"clone3": UNKNOWN, "clone": ByBits(FIRST_ARGUMENT_AT, NEW_NAMESPACES, found=DENY, missing=ALLOW)}  # fmt: skip
 """Calls that change what is seen where."""
+# A file that can only be read can be locked, and then whoever writes it waits: F_SETLK and F_SETLKW, both also of open
+# files, and F_SETLEASE.
+LOCKS: Rules = {"flock": DENY, "fcntl": If(SECOND_ARGUMENT_AT, (6, 7, 37, 38, 1024))}
+UNSEEN: Rules = dict.fromkeys(("memfd_create", "memfd_secret"), UNKNOWN)
+"""Calls that make memory which counts for no process."""
 INSPECTION: Rules = dict.fromkeys(("kcmp", "perf_event_open", "bpf", "userfaultfd"), DENY)
 """Calls that look into the kernel or at others."""
 
@@ -106,14 +120,15 @@ def lock_down() -> bool:
     return forbid({**PROCESSES, **OTHERS, **LASTING})
 
 
-def forbid_sockets() -> bool:
-    """Forbid this process to talk to whoever listens, on this machine or another; False where not possible.
+def forbid_reaching_out() -> bool:
+    """Forbid this process to talk to whoever listens, here or elsewhere, and to hold up, reach into or outlive others.
 
     A network namespace is not enough: sockets in the file system lead out of it. Processes and programs stay allowed,
-    and the same is forbidden to them. So is reaching into other processes, and leaving something behind for them.
+    and the same is forbidden to them. False where not possible.
     """
     # Planning also stays on the processors that it was given: others time and judge.
-    return forbid({**SOCKETS, **OTHERS, **LASTING, "sched_setaffinity": DENY})
+    rules = {**SOCKETS, **OTHERS, **LASTING, **LOCKS, **MOUNTS, **UNSEEN, **INSPECTION, "sched_setaffinity": DENY}
+    return forbid(rules)
 
 
 def forbid_escape(*, network: bool) -> bool:
@@ -151,9 +166,12 @@ def _filter(machine: int, calls: Mapping[str, int], rules: Rules) -> bytes:
     return b"".join([*code, step(RETURN, ALLOW)])
 
 
-def _verdict(rule: int | ByBits | Unless) -> list[bytes]:
+def _verdict(rule: int | ByBits | Unless | If) -> list[bytes]:
     if isinstance(rule, int):
         return [step(RETURN, rule)]
+    if isinstance(rule, If):
+        refusals = [part for value in rule.values for part in (step(JUMP_EQUAL, value, 0, 1), step(RETURN, DENY))]
+        return [step(LOAD_WORD, rule.argument_at), *refusals, step(RETURN, ALLOW)]
     if isinstance(rule, Unless):
         test, found, missing = step(JUMP_EQUAL, rule.value, 0, 1), ALLOW, DENY
     else:

@@ -115,6 +115,63 @@ def test_what_a_kernel_raises_is_its_launch_error(rows: dict[str, Measurement]) 
     assert "refused" in (rows["raises"].error or "")
 
 
+COMPILED = """
+import torch
+
+@torch.compile
+def gelu(x):
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+def run(x):
+    return gelu(x)
+"""
+WRAPS = """
+import torch
+
+def run(x):
+    try:
+        return x * torch.sigmoid(x.mean())
+    except Exception as error:
+        raise RuntimeError("some library failed")
+"""
+NEEDS_A_GPU = """
+import traceback
+
+import torch
+
+if any(frame.name == "plan_kernel" for frame in traceback.extract_stack()):
+    raise OSError("a library finds no driver")
+
+def run(x):
+    return torch.nn.functional.gelu(x, approximate="tanh")
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "words"),
+    [
+        (COMPILED, Status.REJECTED, "cannot be planned: uses torch.compile"),
+        (WRAPS, Status.REJECTED, "cannot be planned: calls the torch operator 'mean'"),
+        (NEEDS_A_GPU, Status.COMPILE_ERROR, "a library finds no driver"),
+    ],
+    ids=["compiled", "wraps", "needs a GPU"],
+)
+def test_what_cannot_be_planned_runs_beside_its_judge_where_that_is_allowed(
+    source: str, status: Status, words: str, harness: Harness
+) -> None:
+    kernel = dataclasses.replace(KERNEL, source=source)
+    (row,) = harness.measure([kernel], check_only=True)
+    assert (row.status, row.trust) == (status, None)
+    assert words in (row.error or "")
+    shared = dataclasses.replace(harness.settings, allow_unscreened=True, timeout_s=60.0)
+    with Harness(gpu=None, settings=shared) as allowing:
+        (row,) = allowing.measure([kernel], check_only=True)
+    if source is WRAPS:
+        assert row.status is Status.INCORRECT
+    else:
+        assert (row.status, row.error, row.trust) == (Status.OK, None, "process")
+
+
 def test_a_dry_run_is_named_a_cpu_in_its_environment(harness: Harness) -> None:
     environment = harness.environment()
     assert environment.gpu.startswith("cpu")

@@ -277,6 +277,44 @@ def test_what_cannot_be_planned_is_rejected_or_runs_beside_its_judge(tmp_path: P
     assert {(row.status, row.trust) for row in rows} == {(Status.OK, "process")}
 
 
+COMPILED = """
+import torch
+
+@torch.compile
+def relu(x):
+    return torch.relu(x)
+
+def run(x):
+    return relu(x)
+"""
+
+
+def test_a_kernel_of_torchs_own_compiler_is_timed_beside_its_judge(tmp_path: Path) -> None:
+    kernel = KernelSource("relu", Backend.TRITON, COMPILED)
+    (refused,) = measured(tmp_path, kernel)
+    assert {(row.status, row.error) for row in refused} == {(Status.REJECTED, "cannot be planned: uses torch.compile")}
+    (rows,) = measured(tmp_path, kernel, allow_unscreened=True)
+    print([(row.workload, row.status, row.error, row.runtime_us) for row in rows])  # noqa: T201 - evidence
+    assert {(row.status, row.error, row.trust) for row in rows} == {(Status.OK, None, "process")}
+
+
+def test_a_record_has_the_figures_of_the_configuration_that_was_timed(tmp_path: Path) -> None:
+    source = RELU.replace(
+        "@triton.jit",
+        "@triton.autotune([triton.Config({}, num_warps=1, maxnreg=24), triton.Config({}, num_warps=4)], key=['n'])\n"
+        "@triton.jit",
+    )
+    assert source != RELU
+    with Harness(gpu=0, cache=tmp_path, workloads=("kb_v0",)) as harness:
+        chosen: list[str] = []
+        harness.on_result = lambda kernel, result: chosen.append(str(result.get("plan_id")))
+        (row,) = harness.measure([KernelSource("relu", Backend.TRITON, source)])
+        ((_, build),) = harness.builds([KernelSource("relu", Backend.TRITON, source)])
+    assert (row.status, row.error) == (Status.OK, None)
+    assert len(build.plans["kb_v0"]) == 2
+    assert row.registers == build.resources[chosen[0]]["registers"]
+
+
 def test_no_answer_lies_in_the_process_that_replays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The device queue has an oracle of its own, and its workers are told where, so that they ask it."""
     with Harness(gpu=0, cache=tmp_path, workloads=("kb_v0",)) as harness:

@@ -1,9 +1,11 @@
-"""Counting instructions in the PTX that real compilers write."""
+"""Counting instructions in machine code, held against NVIDIA's own disassembler."""
 
 from __future__ import annotations
 
 import math
 import re
+import subprocess
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,27 +17,31 @@ from kbench.benchmark.work.table import read_work
 from kbench.harness.cuda import CudaModule
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.plan.cache import Build, BuildCache
-from kbench.harness.plan.instructions import CLASSES, TOTAL, largest_counts, read_instructions
+from kbench.harness.plan.instructions import CLASSES, TOTAL, count_instructions, largest_counts, stack_bytes
 from kbench.harness.plan.planner import Planned
-from kbench.harness.plan.triton_calls import Machinery, ptx_kept
+from kbench.harness.plan.resources import Resources, read_resources
 
 KERNELS = Path(__file__).parent / "kernels"
 SOURCE = r"""
 #include <mma.h>
+#include <cuda_fp16.h>
 using namespace nvcuda;
 
-extern "C" __global__ void rows(const float4* x, float4* y, const int* at, int* seen, int n) {
+extern "C" __global__ void rows(const float4* x, float4* y, const int* at, int* seen, double* d, int n) {
     __shared__ float kept[256];
+    __shared__ int found;
     int i = blockIdx.x * 256 + threadIdx.x;
     if (i >= n) return;
     float4 v = x[at[i]];
     kept[threadIdx.x] = v.x;
+    atomicAdd(&found, 1);
     __syncthreads();
     v.y = rsqrtf(v.y) * v.z + kept[255 - threadIdx.x];
     v.z = __shfl_xor_sync(0xffffffffu, v.z, 16);
     v.w = v.w > 0.0f ? (float)i : v.w + 1.5f;
-    atomicAdd(seen, 1);
+    d[i] = fma(d[i], d[i + 1], d[i + 2]);
     y[i] = v;
+    if (__any_sync(0xffffffffu, i & 1)) atomicAdd(seen, found);
 }
 
 extern "C" __global__ void product(const half* a, const half* b, float* c) {
@@ -57,121 +63,77 @@ extern "C" __global__ void copies(const float* x, float* y) {
     __syncthreads();
     y[threadIdx.x] = tile[threadIdx.x];
 }
-"""
 
-
-@pytest.fixture(scope="module")
-def cuda() -> dict[str, dict[str, int]]:
-    return read_instructions(CudaModule(SOURCE).compile_with_ptx("sm_90a")[1])
-
-
-def test_a_cuda_kernels_instructions_are_counted_by_class(cuda: dict[str, dict[str, int]]) -> None:
-    assert list(cuda) == ["rows", "product", "copies"]
-    found = cuda["rows"]
-    assert set(found) == set(CLASSES)
-    expected = {
-        "global_loads": 2, "vector_loads": 1, "global_stores": 1, "vector_stores": 1, "shared_loads": 1,
-        "shared_stores": 1, "fused": 1, "special": 1, "shuffles": 1, "barriers": 1, "atomics": 1, "conversions": 1,
-        "branches": 1, "matrix": 0, "async_copies": 0, "float": 1,
-    }  # fmt: skip
-    assert {name: found[name] for name in expected} == expected
-    assert found["comparisons"] >= 3
-    assert found[TOTAL] > sum(expected.values())
-
-
-def test_matrix_fragments_are_loads_stores_and_a_product(cuda: dict[str, dict[str, int]]) -> None:
-    found = cuda["product"]
-    assert (found["global_loads"], found["matrix"], found["global_stores"]) == (2, 1, 1)
-
-
-def test_copies_in_inline_assembly_are_told_from_waiting_for_them(cuda: dict[str, dict[str, int]]) -> None:
-    found = cuda["copies"]
-    assert (found["async_copies"], found["barriers"]) == (1, 3)
-    assert (found["shared_loads"], found["global_stores"]) == (1, 1)
-
-
-def test_a_triton_kernels_instructions_are_those_of_its_text(plan: Callable[..., Planned], tmp_path: Path) -> None:
-    kernel = read_kernel(KERNELS / "gelu_triton.py", "gelu_tanh")
-    machinery = Machinery()
-    with ptx_kept(machinery):
-        assert plan(kernel, cache=tmp_path).error is None
-    # The function for sizes that are multiples of sixteen has wide loads.
-    text = max(machinery.ptx.values(), key=lambda one: len(re.findall(r"\bld\.global\.v4", one)))
-    (found,) = read_instructions(text).values()
-    assert found["global_loads"] == len(re.findall(r"\bld\.global", text))
-    assert found["vector_loads"] == len(re.findall(r"\bld\.global\.v[24]", text)) > 0
-    assert found["vector_stores"] == len(re.findall(r"\bst\.global\.v[24]", text)) > 0
-    assert found["special"] == len(re.findall(r"\b(?:ex2|div)\.", text)) > 0
-    assert found["fused"] == len(re.findall(r"\bfma\.", text))
-    statements = [line for line in text.splitlines() if re.match(r"\s*(?:@!?%p\d+ )?[a-z][\w.:]+ ?[^:]*;", line)]
-    assert found[TOTAL] == len(statements)
-
-
-@pytest.mark.parametrize(
-    ("line", "kind"),
-    [
-        ("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%f1, %f2}, %rd1, %rd2, p, 1, 1, 0, 0;", "matrix"),
-        ("wgmma.wait_group.sync.aligned 0;", "barriers"),
-        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f1};", "matrix"),
-        ("@!%p3 bra $L__BB0_4;", "branches"),
-        ("$L__BB0_2: mad.lo.s32 %r1, %r2, %r3, %r4;", "integer"),
-        ("max.NaN.f32 %f1, %f2, %f3;", "float"),
-        ("fma.rn.bf16x2 %r1, %r2, %r3, %r4;", "fused"),
-        ("ld.volatile.shared::cta.v4.f32 {%f1, %f2, %f3, %f4}, [%r1];", "shared_loads"),
-        ("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], [%r2];",
-         "async_copies"),
-        ("red.global.add.f32 [%rd1], %f1;", "atomics"),
-    ],
-)  # fmt: skip
-def test_an_instruction_is_of_its_class_alone(line: str, kind: str) -> None:
-    (found,) = read_instructions(
-        f".visible .entry k(\n.param .u64 p\n)\n{{\n\t.loc 1 2 3\n\t{line} // why\n}}"
-    ).values()
-    assert {name for name, count in found.items() if count} == {kind, TOTAL}
-
-
-def test_declarations_calls_and_debugging_sections_are_no_instructions() -> None:
-    text = """
-.extern .func (.param .b32 out) vprintf
-(
-	.param .b64 a
-)
-;
-.global .align 1 .b8 words[3] = {104, 105, 0};
-.visible .entry k()
-{
-	call.uni (out),
-	vprintf,
-	(
-	a
-	);
-	ret;
+extern "C" __device__ __noinline__ float summed(float x, int n) {
+    float v[32], sum = 0;
+    for (int k = 0; k < 32; ++k) v[k] = x * k;
+    for (int k = 0; k < n; ++k) sum += v[(k * 7) % 32];
+    return sum;
 }
-	.section .debug_abbrev
-	{
-.b8 1
-	}
+extern "C" __global__ void stack(float* f, int n) { f[threadIdx.x] = summed(f[threadIdx.x], n) + summed(f[1], n + 1); }
 """
-    assert list(read_instructions(text)) == ["k"]
-    assert read_instructions(text)["k"][TOTAL] == 2
+NAMES = {
+    "global_loads": "LDG LD", "global_stores": "STG ST", "shared_loads": "LDS LDSM", "shared_stores": "STS STSM",
+    "async_copies": "LDGSTS", "matrix": "HMMA", "fused": "FFMA DFMA HFMA2", "special": "MUFU",
+    "conversions": "I2F I2FP F2F", "shuffles": "SHFL VOTE VOTEU", "atomics": "ATOMS ATOMG REDG RED ATOM",
+    "branches": "BRA CALL RET", "float": "FADD FMUL FMNMX DADD DMUL",
+    "barriers": "BAR DEPBAR LDGDEPBAR WARPSYNC MEMBAR",
+}  # fmt: skip
+"""What the disassembler calls the instructions of a class that occur here."""
 
 
-def test_the_largest_of_each_count_is_kept(cuda: dict[str, dict[str, int]]) -> None:
-    found = largest_counts(cuda.values())
-    assert (found["matrix"], found["async_copies"], found["vector_loads"]) == (1, 1, 1)
+@pytest.fixture(scope="module", params=["sm_80", "sm_90a", "sm_100a"])
+def cubin(request: pytest.FixtureRequest) -> bytes:
+    return CudaModule(SOURCE).compiled(request.param).cubin
+
+
+def disassembled(cubin: bytes, folder: Path) -> dict[str, list[str]]:
+    """Opcodes of every function, with their dotted parts."""
+    triton = pytest.importorskip("triton")
+    (folder / "code.cubin").write_bytes(cubin)
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
+    command = [str(tool), "-c", str(folder / "code.cubin")]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    parts = re.split(r"^\.text\.([\w$]+):", text, flags=re.MULTILINE)
+    line = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")
+    return {name: line.findall(body) for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def test_counts_are_those_of_the_disassembler(cubin: bytes, tmp_path: Path) -> None:
+    functions = read_resources(cubin)
+    for name, opcodes in disassembled(cubin, tmp_path).items():
+        counts = count_instructions(functions[name].code)
+        assert set(counts) == set(CLASSES)
+        first = Counter(opcode.partition(".")[0] for opcode in opcodes)
+        for kind, words in NAMES.items():
+            assert counts[kind] == sum(first[word] for word in words.split()), (name, kind)
+        wide = [one for one in opcodes if re.match(r"LDG?\b.*\.(64|128)\b", one)]
+        assert counts["vector_loads"] == len(wide), name
+        assert counts[TOTAL] == len(opcodes) - first["NOP"]
+
+
+def test_the_stack_that_code_uses_is_at_most_what_it_declares(cubin: bytes) -> None:
+    functions = read_resources(cubin)
+    used = {name: stack_bytes(function.code) for name, function in functions.items()}
+    assert used["rows"] == used["copies"] == 0
+    assert 0 < used["stack"] <= functions["stack"].spill_bytes
+    assert used["stack"] >= 128
+
+
+def test_the_largest_of_each_count_is_kept(cubin: bytes) -> None:
+    functions: dict[str, Resources] = read_resources(cubin)
+    found = largest_counts(count_instructions(function.code) for function in functions.values())
+    assert found["matrix"] > 0
+    assert found["async_copies"] == 1
     assert largest_counts([]) == {}
 
 
 @pytest.mark.parametrize("name", ["gelu_triton.py", "gelu_cuda.py"])
-def test_the_mix_is_that_of_the_timed_workloads_and_counted_when_asked_for(
+def test_the_work_is_that_of_the_timed_workloads_and_counted_when_asked_for(
     name: str, plan: Callable[..., Planned], tmp_path: Path
 ) -> None:
     kernel = read_kernel(KERNELS / name, "gelu_tanh")
     whole, plain = plan(kernel, mix=True, cache=tmp_path), plan(kernel)
-    assert plain.instructions is None
-    assert whole.instructions is not None
-    assert whole.instructions[TOTAL] > 0
-    assert (whole.instructions["vector_loads"] > 0) == (name == "gelu_triton.py"), "the tiny workload has narrow loads"
     assert whole.cubins == plain.cubins
     assert plain.work is None
     assert whole.work is not None
@@ -187,24 +149,23 @@ def test_the_mix_is_that_of_the_timed_workloads_and_counted_when_asked_for(
         assert work.total.l2_bytes == pytest.approx(2 * nbytes, rel=0.05)
 
 
-def test_a_stored_build_is_completed_when_its_mix_is_known(tmp_path: Path) -> None:
+def test_a_stored_build_is_completed_when_its_work_is_known(tmp_path: Path) -> None:
     cache = BuildCache(tmp_path)
-    plain, whole = Build("b", code=("c",)), Build("b", code=("c",), instructions={TOTAL: 3})
+    plain, whole = Build("b", code=("c",)), Build("b", code=("c",), work={})
     assert plain.answers(mix=False)
     assert not plain.answers(mix=True)
     for made in (plain, whole):
         cache.put(made, {"c": b"code"})
         assert cache.get("b") == made
-    assert [Path(path).read_bytes() for path in cache.code_files(whole).values()] == [b"code"]
-    assert not list(cache.builds.glob("tmp.*"))
-    assert Build("b", "compile_error", "why").answers(mix=True), "what does not compile has no mix"
+    assert Build("b", "compile_error", "why").answers(mix=True), "what does not compile does no work"
 
 
 def test_a_second_build_with_other_code_leaves_no_record_without_its_code(tmp_path: Path) -> None:
     cache = BuildCache(tmp_path)
-    for code, mix in (("a" * 64, None), ("b" * 64, {"mma": 1})):
-        cache.put(Build("0" * 32, code=(code,), instructions=mix), {code: code.encode()})
+    for code, counts in (("a" * 64, None), ("b" * 64, {"matrix": 1})):
+        cache.put(Build("0" * 32, code=(code,), instructions=counts), {code: code.encode()})
     build = cache.get("0" * 32)
     assert build is not None
-    assert build.instructions == {"mma": 1}
+    assert build.instructions == {"matrix": 1}
     assert [Path(path).read_bytes() for path in cache.code_files(build).values()] == [b"b" * 64]
+    assert not list(cache.builds.glob("tmp.*"))

@@ -140,23 +140,30 @@ def test_the_kernels_that_look_at_a_device_compile(source: str) -> None:
     CudaModule.declared.pop()
 
 
-def test_a_build_whose_host_code_does_not_ask_serves_every_partition(plan: Any, tmp_path: Path) -> None:
-    text = (KERNELS / "gelu_triton.py").read_text()
-    asking = text.replace("    y = ", "    torch.cuda.get_device_properties(0).multi_processor_count\n    y = ", 1)
-    cache = BuildCache(tmp_path)
+SIZED = "torch.cuda.get_device_properties(0).multi_processor_count"
+
+
+@pytest.mark.parametrize(
+    ("grid", "dependent"), [("triton.cdiv(n, 1024)", False), (SIZED, True), (f"({SIZED} - 3) // ({SIZED} - 67)", True)]
+)
+def test_a_kernel_is_planned_for_another_number_of_multiprocessors_too(grid: str, dependent: bool, plan: Any) -> None:
+    text = (KERNELS / "gelu_triton.py").read_text().replace("triton.cdiv(n, 1024)", grid)
+    planned = plan(KernelSource("gelu_tanh", Backend.TRITON, text))
+    assert planned.error is None
+    assert planned.sm_dependent is dependent
+
+
+def test_a_build_serves_the_number_of_multiprocessors_it_was_planned_for_alone(tmp_path: Path) -> None:
     spawner: Any = None
+    cache = BuildCache(tmp_path)
     whole, part = (
         Planners(spawner, cache, SM_90, dataclasses.replace(H200, multi_processor_count=count), 1, 1.0)
         for count in (132, 64)
     )
-    for source, asks in ((text, False), (asking, True)):
-        job = Job(0, KernelSource("gelu_tanh", Backend.TRITON, source))
-        planned = plan(job.kernel)
-        assert planned.error is None
-        assert planned.asks_sm_count is asks
-        cache.put(Build(whole.identity(job, any_sm_count=not asks)), {})
-        assert whole.known(job) is not None
-        assert (part.known(job) is None) is asks
+    job = Job(0, KernelSource("gelu_tanh", Backend.TRITON, (KERNELS / "gelu_triton.py").read_text()))
+    cache.put(Build(whole.identity(job), sm_dependent=False), {})
+    assert whole.add(job)
+    assert not part.add(job)
 
 
 def test_host_code_that_sizes_its_grid_is_told_the_multiprocessors_of_the_partition(plan: Any) -> None:

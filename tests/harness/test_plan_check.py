@@ -22,6 +22,7 @@ from kbench.harness.plan.cache import Build
 from kbench.harness.plan.check import MOST_BUFFERS, MOST_BYTES, MOST_CONFIGS, PlanError, plan_hash, read_plan
 from kbench.harness.plan.planner import plan_kernel
 from kbench.harness.plan.recorder import MOST_STEPS
+from kbench.harness.plan.resources import Resources
 from kbench.schemas import Backend, DataError, KernelSource, Status
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, StepKind
 
@@ -64,8 +65,16 @@ def accepted(message: Any) -> Build:
 
 
 def read(plan: dict[str, Any]) -> LaunchPlan:
-    codes = {step["code"] for step in plan["steps"] if isinstance(step, dict) and isinstance(step.get("code"), str)}
-    return read_plan(plan, KERNEL, DEFINITION, TINY, TARGET.nvrtc, codes)
+    return read_plan(plan, KERNEL, DEFINITION, TINY, TARGET.nvrtc, functions_of(plan))
+
+
+def functions_of(plan: dict[str, Any]) -> dict[str, dict[str, Resources]]:
+    """Machine code that has every function that a plan launches."""
+    found: dict[str, dict[str, Resources]] = {}
+    for step in plan["steps"]:
+        if isinstance(step, dict) and isinstance(step.get("code"), str) and isinstance(step.get("function"), str):
+            found.setdefault(step["code"], {})[step["function"]] = Resources(0, 0, 0)
+    return found
 
 
 def test_what_an_honest_kernel_sends_is_accepted_with_identities_of_our_own(message: dict[str, Any]) -> None:
@@ -144,9 +153,6 @@ REFUSED: list[tuple[Change, str]] = [
     (changed("buffers.1.nbytes", "many"), "nbytes"),
     (again("buffers", MOST_BUFFERS), "buffers"),
     (again("steps", MOST_STEPS), "at most"),
-    (changed("choice", "x" * 3000), "must be printable"),
-    (changed("choice", "half \ud800"), "must be printable"),
-    (changed("choice", "two\nlines"), "must be printable"),
     (again("outputs", 1), "returned 2 outputs, expected 1"),
     (changed("outputs", []), "returned 0 outputs, expected 1"),
     (changed("outputs.0.buffer", 0), "lies in the memory of an input"),
@@ -187,7 +193,7 @@ def test_an_output_that_begins_between_elements_or_on_another_is_refused() -> No
         ]
         fields = {"plan_id": "0" * 64, "kernel_id": "0" * 64, "problem_id": "p", "workload": "w", "target": "t"}
         data = fields | {"choice": None, "buffers": [*inputs, {"nbytes": room + 8}], "steps": [], "outputs": outputs}
-        return read_plan(data, kernel, definition, definition.tiny, "sm_90a", ())
+        return read_plan(data, kernel, definition, definition.tiny, "sm_90a", {})
 
     assert placed(0, specs[0].nbytes).outputs[1].offset == specs[0].nbytes
     with pytest.raises(PlanError, match="two outputs share memory"):
@@ -213,11 +219,6 @@ def test_an_output_that_begins_between_elements_or_on_another_is_refused() -> No
         (lambda m: m["cubins"].append(base64.b64encode(b"MZ" * 99).decode()), "expected a 64-bit ELF file"),
         (lambda m: m["cubins"].append(base64.b64encode(b"\x7fELF\x02").decode()), "left no valid plan"),
         (lambda m: m.pop("error"), "KeyError: 'error'"),
-        (lambda m: m.update(instructions={"total": "many"}), "left no valid plan"),
-        (lambda m: m.update(instructions=3), "left no valid plan"),
-        (lambda m: m.update(instructions={"FADD": -1}), "instruction counts are malformed"),
-        (lambda m: m.update(instructions={"FADD": 10**100}), "instruction counts are malformed"),
-        (lambda m: m.update(instructions={"\ud800": 1}), "instruction counts are malformed"),
         (lambda m: m["plans"].update(more=[[0] * MOST_VALUES]), f"more than {MOST_VALUES} values"),
         (lambda m: m.update(error="because", status="ok"), "status is ok"),
         (lambda m: m.update(error="because", status="timeout"), "status is timeout"),
@@ -307,14 +308,10 @@ def test_no_mutation_of_a_plan_passes_with_an_access_out_of_range(data: st.DataO
         else:
             at[last] = data.draw(JSON)
     try:
-        found = read_plan(plan, KERNEL, DEFINITION, TINY, TARGET.nvrtc, sent_codes(sent))
+        found = read_plan(plan, KERNEL, DEFINITION, TINY, TARGET.nvrtc, functions_of(sent["plans"]["tiny"][0]))
     except (DataError, PlanError):
         return
     check_ranges(found)
-
-
-def sent_codes(sent: dict[str, Any]) -> set[str]:
-    return {step["code"] for step in sent["plans"]["tiny"][0]["steps"] if step.get("code")}
 
 
 def check_ranges(plan: LaunchPlan) -> None:

@@ -140,8 +140,6 @@ def test_an_autotuned_kernel_has_one_plan_for_each_configuration_that_compiles(p
             (-(-n // 256), 1, 1),
             (-(-n // 512), 1, 1),
         ]
-        assert (first.choice or "").startswith("BLOCK: 256,")
-        assert "num_warps: 8" in (second.choice or "")
         assert second.steps[0].block == (256, 1, 1)
         assert values(first.steps[0])[1] == struct.pack("<f", 1.5).hex()
     # Sizes that a block divides have functions without masks, which the heuristic chooses.
@@ -161,7 +159,10 @@ def test_an_autotuned_kernel_may_prune_by_configurations_made_anew(plan: Planner
     found = plan(KernelSource("relu", Backend.TRITON, PRUNED))
     assert found.error is None
     for plans in found.plans.values():
-        assert [(made.choice or "").split(",")[0] for made in plans] == ["BLOCK: 512", "BLOCK: 1024"]
+        first, second = (step.grid for made in plans for step in made.steps)
+        assert first is not None
+        assert second is not None
+        assert first[0] == pytest.approx(2 * second[0], abs=1)
 
 
 def test_a_triton_launch_with_much_shared_memory_prefers_it_to_the_cache(plan: Planner) -> None:
@@ -326,4 +327,5 @@ def test_what_host_code_does_wrong_is_the_kernels(body: str, status: Status, why
     found = plan(cuda(body))
     assert found.status is status
     assert why in (found.error or "")
-    assert not found.unplannable
+    # Exceptions may come for want of a GPU: where kernels may run beside their judge, these are tried there.
+    assert found.unplannable == ("no_such_module" in body or "KeyError" in body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import tempfile
@@ -11,8 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from kbench.harness.device.target import H200, Target
+from kbench.harness.isolate.limits import Limits, descendants
 from kbench.harness.isolate.sandbox import LOG_NAME
 from kbench.harness.isolate.spawner import Spawner
 from kbench.harness.plan.cache import BuildCache
@@ -94,7 +97,8 @@ for folder in ({str(tmp_path)!r}, {str(planners.cache.builds)!r}, "/tmp", "/dev/
         found.append(type(error).__name__)
 {REPORT}""",
     )
-    assert "['OSError', 'OSError', 'OSError', 'OSError', 'wrote']" in said
+    # Of what it cannot write to, some is not even there.
+    assert "['FileNotFoundError', 'FileNotFoundError', 'OSError', 'OSError', 'wrote']" in said
     assert not outside.exists()
 
 
@@ -138,7 +142,7 @@ except OSError as error:
         with pytest.raises(BlockingIOError):
             service.accept()
     assert "['PermissionError']" in said
-    assert "sockets" in planners.sandbox
+    assert "calls" in planners.sandbox
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
@@ -153,7 +157,53 @@ found.append(tempfile.gettempdir() == os.getcwd() == os.environ["HOME"])
 {REPORT}""",
     )
     assert "[1024, 65536, False, True]" in said
-    assert {"pidns", "netns", "frozen", "capabilities", "sockets"} <= set(planners.sandbox)
+    assert {"pidns", "netns", "closed", "frozen", "capabilities", "calls", "watched"} <= set(planners.sandbox)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
+def test_builds_of_other_kernels_cannot_be_seen_wherever_the_cache_is(spawner: Spawner, tmp_path: Path) -> None:
+    # Even in a folder that Python needs.
+    folder = Path(tempfile.mkdtemp(dir=Path(torch.__file__).parent))
+    try:
+        for cache in (tmp_path, folder):
+            planners = Planners(spawner, BuildCache(cache), Target(9, 0), H200, 1, 60.0)
+            assert isinstance(planned(planners, f"# {cache}\n{GOOD}"), Job)
+            assert len(list(planners.cache.builds.iterdir())) == 1
+            source = f"import os\nfound = [list(os.walk({str(cache)!r}))[1:]]\n{REPORT}"
+            assert "ValueError: [[]]" in told(planners, source)
+            planners.close()
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ("import os, time\nfor _ in range(200):\n    if os.fork() == 0:\n        os.setsid()\n        time.sleep(600)\n"
+         "time.sleep(600)\n", Status.REJECTED, "started more than 64 processes"),
+        ("import os\nos.fork()\nos.fork()\nwhile True:\n    pass\n", Status.TIMEOUT, "s of processor time"),
+    ],
+    ids=["processes", "processor"],
+)  # fmt: skip
+def test_all_processes_of_planning_have_limits_together(
+    body: str, status: Status, words: str, spawner: Spawner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planners = Planners(spawner, BuildCache(tmp_path), Target(9, 0), H200, 1, 60.0)
+    if status is Status.TIMEOUT:
+        # The limit is twice the deadline, which several busy processes reach before it.
+        monkeypatch.setattr("kbench.harness.queue.planners.Limits", lambda cpu_s: Limits(cpu_s=2.0))
+    found = planned(planners, f"{body}def run(x):\n    return x\n")
+    planners.close()
+    assert isinstance(found, Job)
+    assert found.build is not None
+    assert found.build.status == status
+    assert words in (found.build.error or "")
+    zygote = spawner._zygote
+    assert zygote is not None
+    end = time.monotonic() + 10.0
+    while len(descendants(zygote.pid, 100)) > 1 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert descendants(zygote.pid, 100) == [zygote.pid]
 
 
 def test_last_words_are_quoted_even_though_the_log_is_out_of_reach(planners: Planners) -> None:
@@ -203,7 +253,7 @@ def test_what_one_kernel_does_to_its_process_does_not_reach_the_next(planners: P
         (
             "import gc\nfrom kbench.harness.isolate.protocol import Channel\n"
             "[c] = [c for c in gc.get_objects() if isinstance(c, Channel)]\n"
-            "c.send({'planned': {'error': None, 'plans': {}, 'cubins': [], 'status': 'ok', 'instructions': None}})\n",
+            "c.send({'planned': {'error': None, 'plans': {}, 'cubins': [], 'status': 'ok', 'sm_dependent': None}})\n",
             Status.REJECTED,
             "left no valid plan",
         ),

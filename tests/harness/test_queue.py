@@ -39,6 +39,7 @@ class Worker:
         self.pid, self.role, self.scratch = number, role, scratch
         self.channel, self.peer = Channel(here, KEY), Channel(there, KEY)
         self.exit_code: int | None = None
+        self.excess: tuple[str, str] | None = None
         self.killed, self.ended, self.measured = 0.0, False, list[str]()
 
     def die(self, code: int | None) -> None:
@@ -100,7 +101,7 @@ real_select = select.select
 
 def planned(**fields: Any) -> dict[str, Any]:
     usual: dict[str, Any] = {"plans": {}, "cubins": [], "status": "rejected", "error": None, "unplannable": False}
-    return {"planned": usual | {"instructions": None} | fields}
+    return {"planned": usual | {"sm_dependent": None} | fields}
 
 
 def plan_script(worker: Worker, message: dict[str, Any]) -> None:

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import platform
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
-from kbench.harness.isolate import sandbox
+import kbench.harness
+from kbench.harness.isolate import limits, sandbox
 from kbench.harness.isolate.protocol import KEY_BYTES, Channel
 from kbench.harness.isolate.sandbox import LOG_NAME
 from kbench.harness.isolate.spawner import LOG_TAIL, WorkerProcess
 from kbench.loaders.storage import mounts, namespaces
-from kbench.loaders.storage.mounts import freeze_files
+from kbench.loaders.storage.mounts import close_files, freeze_files
 from kbench.loaders.storage.scratch import remove_tree
-from kbench.loaders.storage.seccomp import forbid_sockets, lock_down
+from kbench.loaders.storage.seccomp import forbid_reaching_out, lock_down
+from kbench.schemas import Status
 
 
 def in_a_child(action: Callable[[], object]) -> object:
@@ -80,7 +86,7 @@ def test_without_sockets_programs_and_pairs_work_but_nobody_can_be_reached() -> 
 
     def inside() -> list[object]:
         return [
-            forbid_sockets(),
+            forbid_reaching_out(),
             started("true"),
             [pair_of(kind) for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_DGRAM)],
             [attempt(lambda: socket.socket(socket.AF_UNIX)), attempt(socket.socket)],
@@ -96,7 +102,7 @@ OTHER_ABI = 0x40000000
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls")
-@pytest.mark.parametrize("forbid", [lock_down, forbid_sockets])
+@pytest.mark.parametrize("forbid", [lock_down, forbid_reaching_out])
 def test_others_memory_is_out_of_reach_and_no_call_has_a_second_number(forbid: Callable[[], bool]) -> None:
     def error_of(number: int) -> int:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -209,24 +215,47 @@ def test_with_files_frozen_only_the_given_folder_can_be_written(tmp_path: Path) 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
-def test_what_is_private_is_empty_there_and_nowhere_else(tmp_path: Path) -> None:
-    mine, folder, file = tmp_path / "mine", tmp_path / ".keys", tmp_path / ".token"
-    mine.mkdir()
-    folder.mkdir()
-    (folder / "id").write_text("secret")
-    file.write_text("secret")
+def test_only_what_is_needed_is_seen_wherever_the_rest_lies(tmp_path: Path) -> None:
+    scratch, needed, cache, own = (
+        tmp_path / name for name in ("scratch", "needed", "needed/cache", "needed/cache/own")
+    )
+    for folder in (scratch, own):
+        folder.mkdir(parents=True)
+    for file in (needed / "module.py", cache / "rival.cubin", tmp_path / "results.jsonl", tmp_path / "problem.py"):
+        file.write_text("text")
+    (tmp_path / "link").symlink_to(needed)
 
     def inside() -> list[object]:
-        return [freeze_files([mine], private=[folder, file]), os.listdir(folder), file.read_text()]
+        closed = close_files(scratch, [needed, tmp_path / "link", tmp_path / "problem.py"], [own], [cache])
+        return [
+            closed,
+            [sorted(os.listdir(folder)) for folder in (tmp_path, tmp_path / "link", cache, Path.home(), "/dev/shm")],
+            (tmp_path / "problem.py").read_text(),
+            [attempt((folder / "new").touch) for folder in (scratch, own, needed, tmp_path, Path("/usr"))],
+        ]
 
-    assert in_a_child(inside) == [True, [], ""]
-    assert (folder / "id").read_text() == file.read_text() == "secret"
+    seen = [["link", "needed", "problem.py", "scratch"], ["cache", "module.py"], ["own"], [], []]
+    assert in_a_child(inside) == [True, seen, "text", ["done", "done", "OSError", "OSError", "OSError"]]
+    assert sorted(os.listdir(cache)) == ["own", "rival.cubin"]
+
+
+def test_python_and_its_packages_are_needed_and_lie_in_no_folder_twice() -> None:
+    needed = mounts.what_python_needs()
+    for module in (torch, kbench.harness, json):
+        place = Path(str(module.__file__)).resolve()
+        assert mounts._is_systems(place) or any(place.is_relative_to(folder) for folder in needed)
+    kept = mounts.outermost(needed)
+    assert not [one for one in kept for other in kept if one != other and one.is_relative_to(other)]
+    assert mounts.outermost([Path("/"), Path("/usr/x"), Path("/b/c/d"), Path("/b/c"), Path("/b/c-d")]) == [
+        Path("/b/c"),
+        Path("/b/c-d"),
+    ]
 
 
 def tried_in_memory(scratch: Path) -> list[object]:
     """What holds in a folder that was put in memory."""
     os.chdir(scratch)
-    frozen = freeze_files([], in_memory=[scratch])
+    frozen = close_files(scratch, []) or freeze_files([scratch])
     room = os.statvfs(".")
     return [
         frozen,
@@ -301,8 +330,96 @@ def test_whatever_is_hidden_in_the_home_folder_is_private_but_for_what_python_ne
     monkeypatch.setattr(mounts.pwd, "getpwuid", lambda user: entry)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / ".tools" / "inner"))
+    mounts.what_python_needs.cache_clear()
     found = {path for path in mounts.keys_and_tokens([tmp_path / ".cache" / "inner"]) if path.parent == tmp_path}
     assert found == {tmp_path / ".ssh", tmp_path / ".netrc"}
+    mounts.what_python_needs.cache_clear()
+
+
+def test_what_can_only_be_read_cannot_be_locked(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    file.touch()
+
+    def inside() -> list[object]:
+        forbidden = forbid_reaching_out()
+        with file.open("rb") as read, file.open("ab") as write:
+            return [
+                forbidden,
+                attempt(lambda: fcntl.flock(read, fcntl.LOCK_SH | fcntl.LOCK_NB)),
+                attempt(lambda: fcntl.lockf(read, fcntl.LOCK_SH | fcntl.LOCK_NB)),
+                attempt(lambda: fcntl.lockf(write, fcntl.LOCK_EX)),
+                attempt(
+                    lambda: fcntl.fcntl(write, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
+                ),
+                attempt(lambda: fcntl.fcntl(read, fcntl.F_SETLEASE, fcntl.F_RDLCK)),
+                attempt(lambda: fcntl.fcntl(read, fcntl.F_GETFL)),
+                subprocess.run(["flock", "-n", file, "true"], check=False, capture_output=True).returncode == 0,
+            ]
+
+    assert in_a_child(inside) == [True, *5 * ["PermissionError"], "done", False]
+
+
+def sleepers(count: int) -> None:
+    for _ in range(count):
+        if os.fork() == 0:
+            time.sleep(60)
+
+
+def hold_memory(nbytes: int) -> None:
+    if os.fork() == 0:
+        kept = bytearray(os.urandom(1) * nbytes)
+        time.sleep(60 + len(kept))
+
+
+def burn() -> None:
+    for _ in range(2):
+        if os.fork() == 0:
+            while True:
+                pass
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("misuse", "status", "words"),
+    [
+        (lambda: sleepers(12), Status.REJECTED, "more than 8 processes"),
+        (lambda: [hold_memory(48 << 20) for _ in range(4)], Status.OUT_OF_MEMORY, "GiB over 5 processes"),
+        (burn, Status.TIMEOUT, "s of processor time"),
+        (lambda: None, None, ""),
+    ],
+    ids=["processes", "memory", "processor", "honest"],
+)
+def test_limits_count_all_processes_of_a_worker_together(
+    misuse: Callable[[], object], status: Status | None, words: str
+) -> None:
+    worker = os.fork()
+    if worker == 0:
+        os.setsid()
+        misuse()
+        time.sleep(60)
+    before = limits._shared_out_bytes(worker)
+    allowed = limits.Limits(cpu_s=1.0, processes=8, nbytes=before + (128 << 20))
+    found, end = None, time.monotonic() + (40.0 if status else 1.0)
+    while found is None and time.monotonic() < end:
+        found = allowed.exceeded(worker)
+        time.sleep(limits.LOOK_SECONDS)
+    started = limits.descendants(worker, 100)
+    limits.end(worker)
+    os.waitpid(worker, 0)
+    assert (found[0] if found else None) is status
+    assert words in (found[1] if found else "")
+    end = time.monotonic() + 10.0
+    while any(alive(process) for process in started[1:]) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(alive(process) for process in started[1:])
+
+
+def alive(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 def test_a_worker_says_which_restrictions_are_in_force(tmp_path: Path) -> None:
@@ -331,7 +448,7 @@ def test_a_worker_leaves_no_shared_memory_behind(tmp_path: Path) -> None:
     def inside() -> list[object]:
         applied = sandbox.enter(tmp_path / "scratch", gpu=False)
         made = shared_memory(IPC_CREAT | 0o600) if "ipcns" in applied else -1
-        forbid_sockets()
+        forbid_reaching_out()
         return [applied, made, shared_memory(IPC_CREAT | 0o600)]
 
     applied, made, refused = in_a_child(inside)  # type: ignore[misc]

@@ -214,11 +214,7 @@ def test_what_a_kernel_does_while_it_is_planned_changes_nothing_about_another(dr
 
 def test_the_cache_holds_what_the_parent_stored_and_nothing_else(dry_run: DryRun) -> None:
     assert sorted(path.name for path in dry_run.cache.iterdir()) == ["builds", "extensions"]
-    known = {
-        build_id(kernel_id, Target(9, 0), H200, any_sm_count=either)
-        for kernel_id in dry_run.beside_its_judge
-        for either in (True, False)
-    }
+    known = {build_id(kernel_id, Target(9, 0), H200) for kernel_id in dry_run.beside_its_judge}
     cache = BuildCache(dry_run.cache)
     stored = list(cache.builds.iterdir())
     assert {path.name for path in stored} <= known
@@ -246,6 +242,39 @@ def test_machine_code_that_hides_its_variables_is_refused(tmp_path: Path) -> Non
     for row, words in zip(refused, HIDING.values(), strict=True):
         assert row.status is Status.REJECTED
         assert words in (row.error or "")
+
+
+def test_figures_of_a_build_are_those_of_the_code_that_is_launched(tmp_path: Path) -> None:
+    kernels = {one.name: one.kernel for one in specimens(gpu=True) if one.group == "records"}
+    names = ("counts_its_instructions_itself", "needs_much_in_a_function_that_is_never_launched", "hides_its_stack")
+    with Harness(gpu=None, cache=tmp_path, builders=2, build_timeout_s=PATIENT_S) as harness:
+        builds = {kernel.kernel_id: build for kernel, build in harness.builds([kernels[name] for name in names])}
+    counted, idle, hidden = (builds[kernels[name].kernel_id] for name in names)
+    assert counted.instructions is not None
+    assert counted.instructions["matrix"] == 0
+    assert counted.instructions["total"] > 20
+    assert {plan["choice"] for plans in counted.plans.values() for plan in plans} == {None}
+    assert (idle.shared_bytes, idle.spill_bytes) == (0, 0)
+    assert hidden.status == Status.REJECTED
+    assert "its machine code declares 0" in (hidden.error or "")
+
+
+PLANNING = {
+    "spreads_its_memory_over_children": (Status.OUT_OF_MEMORY, "at most 6 GiB"),
+    "starts_hundreds_of_processes": (Status.REJECTED, "more than 64 processes"),
+    "locks_what_it_can_only_read": (Status.LAUNCH_ERROR, "nothing can be locked"),
+    "hands_in_a_rivals_machine_code": (Status.LAUNCH_ERROR, "no build of another kernel can be seen"),
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
+@pytest.mark.parametrize("name", PLANNING)
+def test_what_planning_may_use_and_see_is_limited_for_all_its_processes(name: str, dry_run: DryRun) -> None:
+    (specimen,) = (one for one in specimens(gpu=False) if one.name == name)
+    row = dry_run.default[specimen.kernel.kernel_id]
+    status, words = PLANNING[name]
+    assert row.status is status
+    assert words in (row.error or "")
 
 
 def test_no_shared_memory_of_the_system_is_left_behind(dry_run: DryRun) -> None:

@@ -81,10 +81,7 @@ def main() -> None:
             if not group:
                 return
             facts = facts or harness.device_facts()
-            ids = [
-                build_id(group[0].kernel_id, harness.target(), facts, any_sm_count=either) for either in (True, False)
-            ]
-            build = cache.get(ids[0]) or cache.get(ids[1])
+            build = cache.get(build_id(group[0].kernel_id, harness.target(), facts))
             line = {
                 "kernel_id": group[0].kernel_id,
                 "problem_id": group[0].problem_id,

@@ -89,6 +89,7 @@ import os
 
 # %% counts_instructions_in_words
 # cheat: an honest plan beside counts of instructions that are no numbers
+# tags: truthful
 import gc
 
 #@ gelu_triton_head
@@ -582,6 +583,7 @@ def bomb(length=1 << 19, symbols=20000):
 
 # %% forged_counts_too_large
 # cheat: an honest plan beside instruction counts of a hundred digits under names of its own, and a choice of megabytes
+# tags: truthful
 #@ forges_json
         planned = thing["planned"]
         planned["instructions"] = {"total": 10**100, "matrix": -1, "\ud800": 7, "x" * 100_000: 1}

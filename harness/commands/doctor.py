@@ -12,6 +12,7 @@ from kbench.harness.device.environment import software_facts
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.partition import multiprocessors
 from kbench.harness.device.target import compiler_versions
+from kbench.harness.isolate.limits import MOST_BYTES, MOST_PROCESSES, watching_works
 from kbench.schemas import InfrastructureError, UserError, to_dict
 
 
@@ -28,6 +29,7 @@ def examine(gpus: Sequence[Gpu], *, measure: bool = True) -> dict[str, Any]:
         "compilers": compiler_versions(),
         "cpu_cores": os.cpu_count(),
         "c_compiler": shutil.which("gcc") or shutil.which("clang"),
+        "planning_limits": _planning_limits(problems),
         "gpus": boards(problems),
     }
     missing = [name for name in ("torch", "triton", "nvrtc") if report["software"][name] in (None, "none")]
@@ -42,6 +44,14 @@ def examine(gpus: Sequence[Gpu], *, measure: bool = True) -> dict[str, Any]:
     broken = [device for device in report.get("devices", ()) if "error" in device]
     report["can_measure"] = bool(report["gpus"]) and not missing and not broken
     return report
+
+
+def _planning_limits(problems: list[str]) -> str:
+    """What holds for all processes of a kernel's planning together, whoever runs it."""
+    if not watching_works():
+        problems.append("host code is planned WITHOUT limits on the sum of its processes: /proc names no children here")
+        return "none"
+    return f"{MOST_PROCESSES} processes, {MOST_BYTES >> 30} GiB and twice the build timeout, by a watcher of /proc"
 
 
 def boards(problems: list[str]) -> list[dict[str, Any]]:
@@ -155,6 +165,7 @@ def render(report: dict[str, Any]) -> str:
     """The report for people."""
     lines = [f"{name:<12}{value}" for name, value in report["software"].items()]
     lines += [f"compilers   {report['compilers']}", f"C compiler  {report['c_compiler']}"]
+    lines.append(f"planning    {report['planning_limits']}")
     for board in report["gpus"]:
         lines.append(f"GPU         {board['name']}")
         lines += [f"  {name:<18}{value}" for name, value in board.items() if name != "name"]

@@ -301,10 +301,8 @@ def test_a_kernel_of_torchs_own_compiler_is_timed_beside_its_judge(tmp_path: Pat
 def test_a_record_has_the_figures_of_the_configuration_that_was_timed(tmp_path: Path) -> None:
     source = RELU.replace(
         "@triton.jit",
-        "@triton.autotune([triton.Config({}, num_warps=1, maxnreg=24), triton.Config({}, num_warps=4)], key=['n'])\n"
-        "@triton.jit",
-    )
-    assert source != RELU
+        "@triton.autotune([triton.Config({}, num_warps=1), triton.Config({}, num_warps=8)], key=['n'])\n@triton.jit",
+    ).replace(", num_warps=4", "")
     with Harness(gpu=0, cache=tmp_path, workloads=("kb_v0",)) as harness:
         chosen: list[str] = []
         harness.on_result = lambda kernel, result: chosen.append(str(result.get("plan_id")))

@@ -85,13 +85,18 @@ def select_rows(
 @data.command()
 @corpus_argument
 @click.option("--coverage", is_flag=True, help="Show how well problems are covered.")
+@click.option("--card", type=click.Choice(["print", "write"]),
+              help="Print the dataset card, or rewrite it with plots, cost ledger and metadata.")  # fmt: skip
 @json_option
-def info(path: tuple[str, ...], coverage: bool, as_json: bool) -> None:
+def info(path: tuple[str, ...], coverage: bool, card: str | None, as_json: bool) -> None:
     """Say what a corpus holds."""
     from kbench.loaders.corpus.corpus import Corpus
     from kbench.loaders.summary.counts import count
 
     corpus = Corpus.open(list(path) or None)
+    if card is not None:
+        _card(corpus, path, card == "write", as_json)
+        return
     if coverage:
         _show_coverage(corpus, as_json)
         return
@@ -226,22 +231,18 @@ def _prove_splits(corpus: Corpus, as_json: bool) -> None:
     sys.exit(1 if violations else 0)
 
 
-@data.command(short_help="Print or rewrite the dataset card.")
-@corpus_argument
-@click.option("--write", is_flag=True, help="Rewrite card, plots, cost ledger and metadata in the corpus folder.")
-@json_option
-def card(path: tuple[str, ...], write: bool, as_json: bool) -> None:
-    """Print the dataset card, generated from the data, or rewrite it with its plots and metadata."""
+def _card(corpus: Corpus, path: tuple[str, ...], write: bool, as_json: bool) -> None:
+    """The dataset card, generated from the data."""
     from kbench.loaders.card.card import front_matter, render_card
-    from kbench.loaders.corpus.corpus import Corpus
     from kbench.loaders.summary.counts import count
 
-    corpus = Corpus.open(list(path) or None)
     if write:
         from kbench.loaders.corpus.writer import refresh
 
         if len(path) > 1 or len(corpus.folders) != 1:
-            raise UserError(f"--write takes one corpus folder, got {' '.join(path)!r}; name the folder to describe")
+            raise UserError(
+                f"--card write takes one corpus folder, got {' '.join(path)!r}; name the folder to describe"
+            )
         folder = corpus.folders[0]
         fingerprint = refresh(folder)
         if as_json:

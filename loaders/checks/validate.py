@@ -154,7 +154,7 @@ def _refuse_constant(name: str) -> None:
 def _folder_issues(folder: Path) -> Iterator[Issue]:
     """A fingerprint that is not the rows', and a card by which `datasets` would read other files than we do."""
     manifest = read_manifest(folder, check_files=False)
-    fix = f"rewrite it with: kbench data card {folder} --write"
+    fix = f"rewrite it with: kbench data info {folder} --card write"
     card = folder / CARD
     of_card = [Issue(str(card), None, None, None, f"{fault}; {fix}") for fault in _card_faults(card, manifest)]
     for path, field, value, message in manifest.faults(folder):

@@ -135,8 +135,8 @@ def test_validate_reports_a_damaged_manifest(corpus_path: Path) -> None:
 
 
 def test_card_prints_the_card_or_its_front_matter(corpus_path: Path) -> None:
-    assert run("card", corpus_path).output == (corpus_path / "README.md").read_text()
-    assert json.loads(run("card", corpus_path, "--json").output)["license"] == "cc-by-4.0"
+    assert run("info", corpus_path, "--card", "print").output == (corpus_path / "README.md").read_text()
+    assert json.loads(run("info", corpus_path, "--card", "print", "--json").output)["license"] == "cc-by-4.0"
 
 
 def test_card_is_written_where_a_bare_name_leads(
@@ -146,7 +146,7 @@ def test_card_is_written_where_a_bare_name_leads(
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("KBENCH_HOME", str(tmp_path))
     (corpus_path / "README.md").write_text("old")
-    written = json.loads(run("card", corpus_path.name, "--write", "--json").output)
+    written = json.loads(run("info", corpus_path.name, "--card", "write", "--json").output)
     assert written == {"path": str(corpus_path), "fingerprint": Corpus.open(corpus_path).fingerprint}
     assert (corpus_path / "README.md").read_text() != "old"
     assert list(Path.cwd().iterdir()) == []
@@ -158,7 +158,7 @@ def test_card_is_not_written_into_the_hubs_cache(
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(corpus_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    result = run("card", "owner/name", "--write")
+    result = run("info", "owner/name", "--card", "write")
     assert isinstance(result.exception, UserError)
     assert "lies in the Hub's cache, whose files stay as they were fetched" in str(result.exception)
     assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
@@ -167,9 +167,9 @@ def test_card_is_not_written_into_the_hubs_cache(
 def test_card_is_written_into_a_corpus_folder_only(corpus_path: Path, tmp_path: Path) -> None:
     shard = next((corpus_path / "kernels").glob("*.parquet"))
     for paths in ((shard,), (corpus_path, corpus_path)):
-        result = run("card", *paths, "--write")
+        result = run("info", *paths, "--card", "write")
         assert isinstance(result.exception, UserError)
-        assert "--write takes one corpus folder" in str(result.exception)
+        assert "--card write takes one corpus folder" in str(result.exception)
     with pytest.raises(UserError, match="is not a corpus"):
         refresh(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
@@ -183,6 +183,7 @@ def test_splits_are_proved_or_refuted(corpus_path: Path) -> None:
     with CorpusWriter(corpus_path) as writer:
         writer.replace("kernels", kernels)
         writer.replace("pairs", [])
+        writer.replace("questions", [])
     sound = json.loads(run("validate", corpus_path, "--splits", "--json").output)
     assert (sound["ok"], sound["violations"]) == (True, [])
     assert run("validate", corpus_path, "--splits").output.endswith("ok: 40 kernels\n")
@@ -196,7 +197,7 @@ def test_splits_are_proved_or_refuted(corpus_path: Path) -> None:
         ("query", "{corpus}", "--columns", "speed"),
         ("export", "{corpus}", "-o", "x.xlsx"),
         ("info", "/nonexistent/corpus"),
-        ("card", "{corpus}/kernels"),
+        ("info", "{corpus}/kernels", "--card", "print"),
     ],
 )
 def test_a_users_mistake_is_one_line_with_exit_code_two(corpus_path: Path, arguments: tuple[str, ...]) -> None:

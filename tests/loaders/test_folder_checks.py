@@ -61,7 +61,7 @@ def test_a_card_that_disagrees_with_the_manifest_is_noticed_by_validate_and_push
     issues = validate(Corpus.open(corpus_path))
     assert [issue.file for issue in issues] == [str(corpus_path / "README.md")]
     assert issues[0].message.startswith(message)
-    assert issues[0].message.endswith(f"rewrite it with: kbench data card {corpus_path} --write")
+    assert issues[0].message.endswith(f"rewrite it with: kbench data info {corpus_path} --card write")
     with pytest.raises(DataError, match="the corpus does not validate"):
         push(corpus_path, "owner/name", dry_run=True)
     refresh(corpus_path)

@@ -29,6 +29,12 @@ FORECAST = Track(
     "How good is the forecast distribution, kernel against kernel? Skill is against the training prior of each kind of "
     "pair: 0 is no better, 1 is perfect.",
 )
+EDIT = Track(
+    "edit",
+    "pairs",
+    "Is this edit faster than the kernel it was made from? AUROC over edits that change the time by more than 2 %, "
+    "averaged over problems: ½ is a coin.",
+)
 SELECT = Track(
     "select",
     "pairs",
@@ -37,7 +43,8 @@ SELECT = Track(
 RANK = Track(
     "rank",
     "pools",
-    "Does it order a pool? The share of pools whose top tenth holds a kernel within 5 % of the best.",
+    "Does it order the kernels of one author class? Rank correlation of forecast and measured speed, averaged over "
+    "pools: 0 is a random order.",
 )
 SEARCH = Track(
     "search",
@@ -48,11 +55,19 @@ VALIDITY = Track(
     "validity", "pools", "Will the kernel compile, run and give correct results? Compared within proposer."
 )
 
-TRACKS = (FORECAST, SELECT, RANK, SEARCH, VALIDITY)
+TRACKS = (FORECAST, EDIT, RANK, SELECT, SEARCH, VALIDITY)
+OF_BENCHMARK = {2: (FORECAST, SELECT, RANK, SEARCH, VALIDITY), 3: (FORECAST, EDIT, RANK, SELECT)}
+"""What each version asks. Version 2 goes, with its last two tracks, when its figures move to the archive."""
 TRACK_NAMES = tuple(track.name for track in TRACKS)
 PAIR_TRACKS = tuple(track.name for track in TRACKS if track.asks_about == "pairs")
 SHOTS = (0, 2, 8)
 """How many measured kernels of its pool a query may name."""
+
+
+def asked_by(benchmark: int | None, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of some tracks that a version of the benchmark asks; pairs that a corpus states are asked as version 2."""
+    wanted = set(names)
+    return tuple(track.name for track in OF_BENCHMARK[benchmark or 2] if track.name in wanted)
 
 
 def pairs_only(names: Iterable[str]) -> bool:

@@ -164,11 +164,16 @@ class Options:
 
     def questions(self, corpus: Tables) -> Questions:
         """What is asked of a corpus."""
+        from kbench.benchmark.tasks.asked import version_of
         from kbench.benchmark.tasks.build import build_questions
         from kbench.benchmark.tasks.few_shot import with_shots
 
-        built = build_questions(corpus, self.split, self.tracks, self.limit, subset=self.subset, problems=self.problems)
-        return with_shots(built, corpus, self.shots)
+        stated = version_of(corpus) == 3
+        built = build_questions(
+            corpus, self.split, self.tracks, self.limit, subset=self.subset, problems=self.problems,
+            shots=self.shots if stated else 0,
+        )  # fmt: skip
+        return built if stated else with_shots(built, corpus, self.shots)
 
 
 def option_of(name: str) -> Callable[..., Any]:

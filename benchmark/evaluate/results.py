@@ -14,7 +14,6 @@ from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
 from kbench.benchmark.scoring.score import finite
-from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.schemas import Score
 
 SCHEMA_VERSION = "1.0.0"
@@ -143,7 +142,7 @@ class EvaluationResults:
             repeats=evaluation.table.repeats,
             seed=options.seed,
             resamples=options.resamples,
-            headlines={track: headline(track).name for track in TRACK_NAMES},
+            headlines={track: headline(track).name for track in questions.tracks},
             lower_is_better=tuple(sorted({metric.name for metric in METRICS if metric.better is Better.LOW})),
             tracks={
                 track: {

@@ -52,6 +52,24 @@ SKILL = Metric(
     figure=lambda bootstrap, rows: skill_over_problems(bootstrap, rows, ~rows.level), better=Better.HIGH,
     bounds=(None, 1.0), headline=True, shown=Shown.BOARD, sliced=True,
 )  # fmt: skip
+EDIT_SKILL = Metric(
+    name="edit_skill", track=FORECAST, label="Skill on edits",
+    meaning="The same skill on kernels against the ones they were made from.",
+    figure=lambda bootstrap, rows: skill_over_problems(bootstrap, rows, rows.edit), better=Better.HIGH,
+    bounds=(None, 1.0), shown=Shown.BOARD,
+)  # fmt: skip
+PAIR_SKILL = Metric(
+    name="pair_skill", track=FORECAST, label="Skill on unrelated pairs",
+    meaning="The same skill on kernels of which neither was made from the other.",
+    figure=lambda bootstrap, rows: skill_over_problems(bootstrap, rows, ~rows.level & ~rows.edit), better=Better.HIGH,
+    bounds=(None, 1.0), shown=Shown.BOARD,
+)  # fmt: skip
+WORKLOAD_SKILL = Metric(
+    name="workload_skill", track=FORECAST, label="Skill on one workload",
+    meaning="The same skill on questions about one workload, where workloads disagree.",
+    figure=lambda bootstrap, rows: skill_over_problems(bootstrap, rows, rows.one_workload), better=Better.HIGH,
+    bounds=(None, 1.0), shown=Shown.BOARD,
+)  # fmt: skip
 LEVEL_SKILL = Metric(
     name="level_skill", track=FORECAST, label="Level skill",
     meaning="The same skill against the PyTorch reference: mostly how well the problem's level is known.",
@@ -293,7 +311,7 @@ SHARPNESS = Metric(
 )  # fmt: skip
 
 METRICS: tuple[Metric, ...] = (
-    SKILL, LEVEL_SKILL, RPS, ACCURACY, WITHIN_ONE, SIGN_ACCURACY, LOG_SCORE, BRIER,
-    ECE, ECE_PER_PROBLEM, ECE_ADAPTIVE, SHARPNESS,
+    SKILL, EDIT_SKILL, PAIR_SKILL, WORKLOAD_SKILL, LEVEL_SKILL, RPS, ACCURACY, WITHIN_ONE, SIGN_ACCURACY, LOG_SCORE,
+    BRIER, ECE, ECE_PER_PROBLEM, ECE_ADAPTIVE, SHARPNESS,
 )  # fmt: skip
 """In the order of every table, the headline first."""

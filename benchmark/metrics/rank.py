@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, as_vectors
-from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown, percent
+from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
 from kbench.benchmark.metrics.rows import Pool, PoolRows, mean_over_pools
 from kbench.benchmark.tracks import RANK
 from kbench.schemas.errors import UserError
@@ -75,21 +75,11 @@ def _regret(pool: Pool) -> float:
     return regret_at(pool.scores, pool.runtimes)
 
 
-def _metric(fraction: float) -> Metric:
-    return Metric(
-        name=f"regret_at_{percent(fraction)}",
-        track=RANK,
-        label=f"Regret at {100 * fraction:.0f} %",
-        meaning=f"How much slower than the pool's best the best kernel of the top {100 * fraction:.0f} % is.",
-        better=Better.LOW,
-        bounds=(0.0, None),
-        figure=mean_over_pools(lambda pool: regret_at(pool.scores, pool.runtimes, fraction)),
-        shown=Shown.TERMINAL if fraction == HEADLINE else Shown.FILES,
-    )
-
-
-REGRET = _metric(HEADLINE)
-OTHER_REGRETS = tuple(_metric(fraction) for fraction in FRACTIONS if fraction not in (HEADLINE, 1.0))
+REGRET = Metric(
+    name="regret_at_10", track=RANK, label="Regret at 10 %",
+    meaning="How much slower than the pool's best the best kernel of the top 10 % is.",
+    figure=mean_over_pools(_regret), better=Better.LOW, bounds=(0.0, None), shown=Shown.TERMINAL,
+)  # fmt: skip
 
 
 def within(scores: npt.ArrayLike, runtimes: npt.ArrayLike, distance: float) -> float:
@@ -110,7 +100,7 @@ WITHIN_05 = Metric(
     figure=lambda bootstrap, rows: bootstrap.share(
         _over_pools(rows, lambda pool: within(pool.scores, pool.runtimes, 0.05))
     ),
-    better=Better.HIGH, headline=True, shown=Shown.BOARD,
+    better=Better.HIGH, shown=Shown.BOARD,
 )  # fmt: skip
 WITHIN_20 = Metric(
     name="within_20_at_10", track=RANK, label="Within 20 % at 10 %",
@@ -154,7 +144,21 @@ SPEARMAN = Metric(
     name="spearman", track=RANK, label="Spearman",
     meaning="Rank correlation of forecast and measured speed within a pool.",
     figure=mean_over_pools(lambda pool: spearman(pool.scores, pool.speeds)), better=Better.HIGH, bounds=(-1.0, 1.0),
-    shown=Shown.BOARD, ceiling=Ceiling.BINDING,
+    headline=True, shown=Shown.BOARD, ceiling=Ceiling.BINDING,
+)  # fmt: skip
+WIDE = 2.0
+"""Slowest over fastest kernel of a pool from which regret says more than noise."""
+
+
+def _wide_regret(pool: Pool) -> float:
+    return _regret(pool) if pool.runtimes.max() >= WIDE * pool.runtimes.min() else math.nan
+
+
+WIDE_REGRET = Metric(
+    name="wide_regret_at_10", track=RANK, label="Regret at 10 %, wide pools",
+    meaning="How much slower than the pool's best the best kernel of the top 10 % is, over pools whose slowest kernel "
+    "takes at least twice as long as the fastest.",
+    figure=mean_over_pools(_wide_regret), better=Better.LOW, bounds=(0.0, None), shown=Shown.BOARD,
 )  # fmt: skip
 
 
@@ -228,6 +232,6 @@ TOP_10_RECALL = Metric(
 )  # fmt: skip
 
 METRICS: tuple[Metric, ...] = (
-    WITHIN_05, MEDIAN_REGRET, CAPPED_REGRET, REGRET, WITHIN_20, SPEARMAN, KENDALL, NDCG, TOP_10_RECALL, *OTHER_REGRETS,
+    SPEARMAN, WIDE_REGRET, WITHIN_05, MEDIAN_REGRET, CAPPED_REGRET, REGRET, WITHIN_20, KENDALL, NDCG, TOP_10_RECALL,
 )  # fmt: skip
 """In the order of every table, the headline first."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbench.benchmark.metrics import forecast, rank, search, select, validity
+from kbench.benchmark.metrics import edit, forecast, rank, search, select, validity
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.metric import Metric
 
 METRICS: tuple[Metric, ...] = (
-    *forecast.METRICS, *select.METRICS, *rank.METRICS, *search.METRICS, *validity.METRICS,
+    *forecast.METRICS, *edit.METRICS, *rank.METRICS, *select.METRICS, *search.METRICS, *validity.METRICS,
 )  # fmt: skip
 """In the order of every table; a track's headline comes first."""
 

@@ -28,6 +28,14 @@ class PairRows:
     """[rows, 8]: bin frequencies of the training pairs of the row's kind: the baseline of skill."""
     level: Booleans
     """Where the anchor is the PyTorch reference."""
+    edit: Booleans
+    """Where the anchor is the kernel that the candidate was made from."""
+    one_workload: Booleans
+    """Where the question is about one workload."""
+    speedup: Floats
+    """The measured speedup."""
+    score: Floats
+    """log2 of the forecast speedup: what orders candidates (`kbench.benchmark.scoring.rows`)."""
     measure_seconds: float | None = None
     """GPU-seconds one measurement takes; None when it is not known."""
 
@@ -41,6 +49,10 @@ class PairRows:
             failed=np.zeros(len(truth), dtype=np.bool_),
             kind_prior=np.tile(prior, (len(truth), 1)),
             level=np.zeros(len(truth), dtype=np.bool_),
+            edit=np.zeros(len(truth), dtype=np.bool_),
+            one_workload=np.zeros(len(truth), dtype=np.bool_),
+            speedup=np.array([bins.center(number) for number in truth.tolist()]),
+            score=np.zeros(len(truth)),
             measure_seconds=seconds,
         )
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Booleans, Floats, as_vectors
-from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure, Levels
+from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure, Levels, divide
 from kbench.benchmark.metrics.forecast import correct
 from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown, percent
 from kbench.benchmark.metrics.rows import PairRows
@@ -31,21 +31,33 @@ class SurestFirst:
     """Where there is no answer."""
     levels: Levels
 
+    weight: Floats
+    """How much each row counts."""
+
     @classmethod
-    def of(cls, bootstrap: Bootstrap, loss: Floats, confidence: Floats, failed: Booleans | None = None) -> SurestFirst:
-        """Order rows; without `failed` all are answers."""
+    def of(
+        cls,
+        bootstrap: Bootstrap,
+        loss: Floats,
+        confidence: Floats,
+        failed: Booleans | None = None,
+        weight: Floats | None = None,
+    ) -> SurestFirst:
+        """Order rows; without `failed` all are answers, without `weight` they count alike."""
         failed = np.zeros(len(loss), dtype=np.bool_) if failed is None else failed
-        return cls(loss, confidence, failed, bootstrap.levels(confidence))
+        return cls(
+            loss, confidence, failed, bootstrap.levels(confidence), np.ones_like(loss) if weight is None else weight
+        )
 
     @functools.cached_property
     def rows(self) -> Floats:
-        """Running number of rows."""
-        return self.levels.running(np.ones_like(self.loss))
+        """Running weight of rows: their number, where they count alike."""
+        return self.levels.running(self.weight)
 
     @functools.cached_property
     def losses(self) -> Floats:
         """Running sum of losses."""
-        return self.levels.running(self.loss)
+        return self.levels.running(self.weight * self.loss)
 
     @functools.cached_property
     def answered_rows(self) -> Floats:
@@ -60,15 +72,7 @@ class SurestFirst:
     @functools.cached_property
     def areas(self) -> Floats:
         """Area under risk over coverage of the data and of every draw, losses spread evenly within a level."""
-        before, lost = np.zeros_like(self.rows), np.zeros_like(self.losses)
-        before[:, 1:], lost[:, 1:] = self.rows[:, :-1], self.losses[:, :-1]
-        rows = self.rows - before
-        rate = np.divide(self.losses - lost, rows, out=np.zeros_like(rows), where=rows > 0)
-        growth = np.divide(self.rows, before, out=np.ones_like(rows), where=before > 0)
-        # ∫ (lost + (c − before)·rate)/c dc from `before` to `rows`.
-        parts = rate * rows + (lost - before * rate) * np.log(growth)
-        result: Floats = parts.sum(axis=1) / self.rows[:, -1]
-        return result
+        return areas(self.rows, self.losses)
 
 
 def bins_surest_first(bootstrap: Bootstrap, rows: PairRows) -> SurestFirst:
@@ -138,10 +142,53 @@ def aurc_figure(answers: SurestFirst) -> Figure:
 
 
 AURC = Metric(
-    name="aurc", track=SELECT, label="AURC",
+    name="aurc", track=SELECT, label="AURC, every pair alike",
     meaning="Share of wrong bins, averaged as more and more pairs are answered, surest first.",
     figure=lambda bootstrap, rows: aurc_figure(bootstrap.once(bins_surest_first, rows)), better=Better.LOW,
-    headline=True, shown=Shown.BOARD, ceiling=Ceiling.BINDING,
+    shown=Shown.BOARD, ceiling=Ceiling.BINDING,
+)  # fmt: skip
+
+
+def weighted_aurc(loss: npt.ArrayLike, confidence: npt.ArrayLike, weight: npt.ArrayLike) -> float:
+    """Area under risk over the share of the weight that is answered, surest first.
+
+    Within rows of equal confidence losses come at an even rate, so that their order does not matter.
+    """
+    losses, confidences, weights = as_vectors(loss, confidence, weight)
+    _, level = np.unique(-confidences, return_inverse=True)
+    if not len(losses):
+        return float("nan")
+    running = [np.cumsum(np.bincount(level, each).astype(np.float64))[None] for each in (weights, weights * losses)]
+    return float(areas(*running)[0])
+
+
+def areas(rows: Floats, losses: Floats) -> Floats:
+    """Areas under risk over coverage from running sums over levels of confidence, [curves, levels]."""
+    before, lost = np.zeros_like(rows), np.zeros_like(losses)
+    before[:, 1:], lost[:, 1:] = rows[:, :-1], losses[:, :-1]
+    width = rows - before
+    rate = np.divide(losses - lost, width, out=np.zeros_like(rows), where=width > 0)
+    growth = np.divide(rows, before, out=np.ones_like(rows), where=before > 0)
+    # ∫ (lost + (c − before)·rate)/c dc from `before` to `rows`.
+    parts = rate * width + (lost - before * rate) * np.log(growth)
+    return divide(parts.sum(axis=1), rows[:, -1])
+
+
+def _problem_aurc(bootstrap: Bootstrap, rows: PairRows) -> Figure:
+    """Kernel against kernel; each problem's rows together count as much as another's."""
+    kept = ~rows.level
+    sizes = np.bincount(bootstrap.index, kept, bootstrap.count)
+    weight = np.where(kept, 1.0 / np.maximum(sizes, 1.0)[bootstrap.index], 0.0)
+    loss = 1.0 - correct(rows.probabilities, rows.bins)
+    answers = SurestFirst.of(bootstrap, loss, rows.confidence, rows.failed, weight)
+    return Figure.of(answers.areas).moved_to(weighted_aurc(loss[kept], rows.confidence[kept], weight[kept]))
+
+
+PROBLEM_AURC = Metric(
+    name="problem_aurc", track=SELECT, label="AURC",
+    meaning="Share of wrong bins, averaged as more and more pairs of kernels are answered, surest first; every problem "
+    "counts alike.",
+    figure=_problem_aurc, better=Better.LOW, headline=True, shown=Shown.BOARD, ceiling=Ceiling.BINDING,
 )  # fmt: skip
 SIGN_AURC = Metric(
     name="sign_aurc", track=SELECT, label="Sign AURC",
@@ -243,7 +290,7 @@ SIGN_GPU_SECONDS_PER_DECISION = Metric(
 )  # fmt: skip
 
 METRICS: tuple[Metric, ...] = (
-    AURC, EXCESS_AURC, *COVERAGE_AT_RISK, SIGN_AURC, *SIGN_COVERAGE_AT_RISK,
+    PROBLEM_AURC, AURC, EXCESS_AURC, *COVERAGE_AT_RISK, SIGN_AURC, *SIGN_COVERAGE_AT_RISK,
     GPU_SECONDS_PER_DECISION, SIGN_GPU_SECONDS_PER_DECISION,
 )  # fmt: skip
 """In the order of every table, the headline first."""

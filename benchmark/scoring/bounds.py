@@ -63,6 +63,7 @@ def oracle_forecasts(speedup: Floats, low: Floats, high: Floats, generator: np.r
 
 def ceiling_rows(questions: Questions, seed: int) -> TrackRows:
     """What a second measurement would answer; pairs are left out where none has an interval to draw it from."""
+    questions = questions.over_all_workloads()
     pairs, labels = questions.pairs, questions.pools
     found: TrackRows = {}
     if len(pairs) and not np.isnan(pairs.speedup_low).all():
@@ -76,6 +77,7 @@ def ceiling_rows(questions: Questions, seed: int) -> TrackRows:
 
 def floor_rows(questions: Questions, seed: int) -> TrackRows:
     """The training frequencies of each kind, and every kernel of a pool alike."""
+    questions = questions.over_all_workloads()
     found: TrackRows = {}
     if len(questions.pairs):
         found |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, kind_priors(questions)))
@@ -92,7 +94,7 @@ def remeasured_scores(labels: PoolLabels, seed: int) -> Floats:
 
 
 def _pools(questions: Questions, scores: Floats, p_valid: Floats, seed: int) -> TrackRows:
-    rows = pool_track_rows(questions.pools, scores, scores, seed)
+    rows = pool_track_rows(questions.pools, scores, scores, seed, questions.tracks)
     if not len(questions.pools):
         return rows
     return rows | {VALIDITY.name: stated_validity(questions.pools, p_valid, questions.valid_rate)}

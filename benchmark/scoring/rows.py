@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from kbench.benchmark.metrics.rank import FRACTIONS, regret_at
 from kbench.benchmark.metrics.rows import PairRows, Pool, PoolRows, SearchRows, ValidityRows
 from kbench.benchmark.metrics.search import BUDGETS, drawn_orders, replay
 from kbench.benchmark.surrogates.forecasts import ForecastTable
+from kbench.benchmark.tasks.asked import ONE_WORKLOAD
 from kbench.benchmark.tasks.labels import PoolLabels
 from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tracks import PAIR_TRACKS, RANK, SEARCH, VALIDITY
@@ -24,14 +26,20 @@ def pair_rows(questions: Questions, table: ForecastTable) -> PairRows:
     """The forecasts of the pairs, one repeat after the other."""
     at = questions.pairs.query
     return dataclasses.replace(
-        answered_pairs(questions, table.probabilities[:, at].reshape(-1, bins.COUNT)),
+        answered_pairs(questions, table.probabilities[:, at].reshape(-1, bins.COUNT), table.speedup[:, at].reshape(-1)),
         confidence=table.confidence[:, at].reshape(-1),
         failed=table.failed[:, at].reshape(-1),
     )
 
 
-def answered_pairs(questions: Questions, probabilities: Floats) -> PairRows:
-    """The pairs with these distributions, [repeats × pairs, 8], each as sure as its most probable bin."""
+def answered_pairs(questions: Questions, probabilities: Floats, points: Floats | None = None) -> PairRows:
+    """The pairs with these distributions, [repeats × pairs, 8], each as sure as its most probable bin.
+
+    Args:
+        questions: what was asked.
+        probabilities: the distributions.
+        points: forecast speedups; NaN, or nothing at all, where none was given.
+    """
     pairs = questions.pairs
     repeats = len(probabilities) // max(len(pairs), 1)
     return PairRows(
@@ -41,6 +49,10 @@ def answered_pairs(questions: Questions, probabilities: Floats) -> PairRows:
         failed=np.zeros(len(probabilities), dtype=np.bool_),
         kind_prior=np.tile(kind_priors(questions), (repeats, 1)),
         level=np.tile(pairs.kind == PairKind.REFERENCE.value, repeats),
+        edit=np.tile(pairs.relation == PairKind.PARENT_EDIT.value, repeats),
+        one_workload=np.tile(pairs.relation == ONE_WORKLOAD, repeats),
+        speedup=np.tile(pairs.speedup, repeats),
+        score=rank_scores(probabilities, np.full(len(probabilities), np.nan) if points is None else points),
         measure_seconds=questions.measure_seconds,
     )
 
@@ -70,6 +82,18 @@ def expected_log2_speedup(probabilities: Floats) -> Floats:
     return result
 
 
+def rank_scores(probabilities: Floats, points: Floats) -> Floats:
+    """What orders candidates, whichever track asks: log2 of the forecast speedup.
+
+    That is the point forecast where one was given, and otherwise the mean of log2 over the bins' centers.
+    """
+    given = ~np.isnan(points)
+    scores = np.where(given, np.log2(np.where(given, points, 1.0)), expected_log2_speedup(probabilities))
+    # Logarithms of nearly equal forecasts differ in their last bits from processor to processor; so near is a tie.
+    rounded: Floats = np.round(scores, SCORE_DECIMALS).astype(np.float64, copy=False)
+    return rounded
+
+
 def pool_scores(pools: PoolLabels, table: ForecastTable, weigh_validity: bool) -> Floats:
     """log2 of the forecast speedup of every pool row, [repeats, rows]: the point forecast, else the mean over bins.
 
@@ -80,14 +104,13 @@ def pool_scores(pools: PoolLabels, table: ForecastTable, weigh_validity: bool) -
             does not.
     """
     flat = table.probabilities[:, pools.query]
-    means = expected_log2_speedup(flat.reshape(-1, flat.shape[-1])).reshape(flat.shape[:2])
     points = table.speedup[:, pools.query]
-    scores = np.where(np.isnan(points), means, np.log2(np.where(np.isnan(points), 1.0, points)))
-    if weigh_validity:
-        chance = table.p_valid[:, pools.query]
-        scores = scores + np.log2(np.maximum(np.where(np.isnan(chance), 1.0, chance), LEAST_P_VALID))
-    # Logarithms of nearly equal forecasts differ in their last bits from processor to processor; so near is a tie.
-    rounded: Floats = np.round(scores, SCORE_DECIMALS).astype(np.float64, copy=False)
+    scores = rank_scores(flat.reshape(-1, flat.shape[-1]), points.reshape(-1)).reshape(points.shape)
+    if not weigh_validity:
+        return scores
+    chance = table.p_valid[:, pools.query]
+    weighed = scores + np.log2(np.maximum(np.where(np.isnan(chance), 1.0, chance), LEAST_P_VALID))
+    rounded: Floats = np.round(weighed, SCORE_DECIMALS).astype(np.float64, copy=False)
     return rounded
 
 
@@ -156,19 +179,22 @@ def search_rows(labels: PoolLabels, pools: list[Ints], scores: Floats, seed: int
     )
 
 
-def pool_track_rows(labels: PoolLabels, ranked: Floats, searched: Floats, seed: int) -> TrackRows:
-    """Rows of the tracks rank and search; a track without a pool that is large enough is left out.
+def pool_track_rows(
+    labels: PoolLabels, ranked: Floats, searched: Floats, seed: int, tracks: Collection[str]
+) -> TrackRows:
+    """Rows of the tracks rank and search, where they are asked and a pool is large enough.
 
     Args:
         labels: the pool rows.
         ranked: [repeats, rows], what orders the correct kernels.
         searched: the same for a search, which pays for failures.
         seed: of the replayed searches.
+        tracks: those asked.
     """
     found: TrackRows = {}
-    if pools := ranked_pools(labels):
+    if RANK.name in tracks and (pools := ranked_pools(labels)):
         found[RANK.name] = rank_rows(labels, pools, ranked)
-    if pools := searched_pools(labels):
+    if SEARCH.name in tracks and (pools := searched_pools(labels)):
         found[SEARCH.name] = search_rows(labels, pools, searched, seed)
     return found
 
@@ -178,12 +204,12 @@ def surrogate_rows(questions: Questions, table: ForecastTable, seed: int) -> Tra
     labels = questions.pools
     found: TrackRows = {}
     if len(questions.pairs):
-        found |= dict.fromkeys(PAIR_TRACKS, pair_rows(questions, table))
+        found |= dict.fromkeys(PAIR_TRACKS, pair_rows(questions.over_all_workloads(), table))
     if len(labels) and not set(questions.tracks) <= set(PAIR_TRACKS):
         ranked, searched = (pool_scores(labels, table, weigh_validity=weighed) for weighed in (False, True))
-        found |= pool_track_rows(labels, ranked, searched, seed)
+        found |= pool_track_rows(labels, ranked, searched, seed, questions.tracks)
         found[VALIDITY.name] = stated_validity(labels, table.p_valid[:, labels.query], questions.valid_rate)
-    return {track: rows for track, rows in found.items() if track in questions.tracks}
+    return {track: found[track] for track in questions.tracks if track in found}
 
 
 def stated_validity(labels: PoolLabels, p_valid: Floats, valid_rate: float) -> ValidityRows:

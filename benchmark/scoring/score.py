@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kbench.benchmark.metrics.bootstrap import RESAMPLES, Bootstrap, Figure
+from kbench.benchmark.metrics.forecast import LEVEL_SKILL, WORKLOAD_SKILL
 from kbench.benchmark.metrics.registry import METRICS, figures
 from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.scoring.bounds import ceiling_rows, floor_rows
@@ -99,9 +100,12 @@ def score(
         track: figures(track, settings.draws(np.tile(clusters[track], table.repeats)), given)
         for track, given in rows.items()
     }
+    if FORECAST.name in found:
+        found[FORECAST.name] |= _apart(questions, table, settings)
     parts: tuple[Score, ...] = ()
     if sliced and FORECAST.name in rows:
-        parts = _slices(questions, pair_rows(questions, table), settings)
+        counted = questions.over_all_workloads()
+        parts = _slices(counted, pair_rows(counted, table), settings)
     bounds = bounds or Bounds.of(questions, settings)
     return Scored(
         figures=found,
@@ -112,9 +116,22 @@ def score(
     )
 
 
+def _apart(questions: Questions, table: ForecastTable, settings: BootstrapSettings) -> dict[str, Figure]:
+    """Skills on questions that no other figure counts: about one workload, and about the level."""
+    everything, pairs = pair_rows(questions, table), questions.pairs
+    counted = np.tile(questions.counted_pairs, table.repeats)
+    made = {}
+    for metric, asked in ((WORKLOAD_SKILL, everything.one_workload), (LEVEL_SKILL, everything.level)):
+        positions = np.flatnonzero(asked & ~counted)
+        if len(positions):
+            clusters = np.tile(clusters_of(pairs.problem, pairs.candidate), table.repeats)[positions]
+            made[metric.name] = metric.figure(settings.draws(clusters), everything.take(positions))
+    return {name: figure for name, figure in made.items() if figure is not None}
+
+
 def _clusters(questions: Questions) -> dict[str, Strings]:
     """The cluster of each row of every track, for one repeat."""
-    pairs, labels = questions.pairs, questions.pools
+    pairs, labels = questions.over_all_workloads().pairs, questions.pools
     found = dict.fromkeys(PAIR_TRACKS, clusters_of(pairs.problem, pairs.candidate))
     for track, pools in ((RANK, ranked_pools(labels)), (SEARCH, searched_pools(labels))):
         found[track.name] = labels.problem[[int(rows[0]) for rows in pools]]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kbench.benchmark.tasks.fixed.core import core_pairs, core_pools
 from kbench.benchmark.tasks.render import reference_query_id
-from kbench.benchmark.tracks import PAIR_TRACKS
-from kbench.schemas import PairKind, Status
+from kbench.benchmark.tracks import PAIR_TRACKS, RANK
+from kbench.schemas import PairKind, QuestionKind, Status
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,6 +74,49 @@ class AskedRows:
                 and (row["status"] or not measured_only)
                 and (described is None or _can_be_asked(row, described))
             ]
+
+
+QUESTION_COLUMNS = [
+    "question_id", "kind", "author", "problem_id", "family", "backend", "gpu", "workload", "split", "core",
+    "anchor_id", "candidate_id", "pool", "known_ids", "speedup", "speedup_low", "speedup_high",
+]  # fmt: skip
+KINDS = {
+    QuestionKind.EDIT.value: PairKind.PARENT_EDIT.value,
+    QuestionKind.PAIR.value: PairKind.SIBLING.value,
+    QuestionKind.LEVEL.value: PairKind.REFERENCE.value,
+}
+"""What a query calls each kind of question."""
+ONE_WORKLOAD = "workload"
+"""The relation of a pair that is asked about one workload."""
+
+
+class StatedRows:
+    """The split's questions as pairs and pool kernels, as the corpus states them; `relation` keeps kinds apart."""
+
+    def __init__(self, corpus: Tables, split: str, tracks: tuple[str, ...], shots: int) -> None:
+        rows = of_gpu(corpus.table("questions", split=split, columns=QUESTION_COLUMNS).to_pylist(), corpus)
+        kernels = corpus.table("kernels", split=split, columns=["kernel_id", "gpu", "runtime_us"]).to_pylist()
+        self.runtimes = {(row["kernel_id"], row["gpu"]): row["runtime_us"] for row in kernels}
+        self.pairs: list[dict[str, Any]] = []
+        self.pools: list[dict[str, Any]] = []
+        for row in rows:
+            row |= {"query_id": row["question_id"], "pair_id": row["question_id"], "origin": "kbench"}
+            level = row["kind"] == QuestionKind.LEVEL
+            row["kind"] = KINDS[row["kind"]]
+            row["relation"] = ONE_WORKLOAD if row["workload"] else row["kind"]
+            # The level against PyTorch has no honest zero until a query shows where its problem lies.
+            if any(track in PAIR_TRACKS for track in tracks) and (shots or not level):
+                self.pairs.append(row)
+            if level and row["pool"] is not None and RANK.name in tracks:
+                self.pools.append(row | _pool_figures(row))
+
+
+def _pool_figures(row: dict[str, Any]) -> dict[str, Any]:
+    """What a pool is ranked by: the time in units of the reference's, which is one over the speedup."""
+    ends = {"runtime_us": "speedup", "runtime_low_us": "speedup_high", "runtime_high_us": "speedup_low"}
+    times = {name: None if row[of] is None else 1.0 / row[of] for name, of in ends.items()}
+    return {**times, "kernel_id": row["candidate_id"], "status": Status.OK, "proposer": row["author"],
+            "asked_valid": False}  # fmt: skip
 
 
 def _asked_valid(pairs: list[dict[str, Any]]) -> set[str]:

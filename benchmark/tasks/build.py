@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from kbench.benchmark.tasks.asked import (
     KERNEL_COLUMNS,
     PAIR_COLUMNS,
     AskedRows,
+    StatedRows,
     Tables,
     asked_gpu,
     known_problems,
@@ -21,16 +23,16 @@ from kbench.benchmark.tasks.asked import (
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, Strings, floats, strings
 from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tasks.render import Renderer, reference_query_id
-from kbench.benchmark.tasks.versions import LineageCorpus
-from kbench.benchmark.tracks import TRACK_NAMES
+from kbench.benchmark.tasks.versions import CorpusView, StatedCorpus
+from kbench.benchmark.tracks import TRACK_NAMES, asked_by
+from kbench.loaders.source.normalise import normalised
+from kbench.loaders.source.strip import stripped
 from kbench.schemas import Backend, Pair, PairKind, Query, Status, UnknownNameError, UserError, bins
-
-if TYPE_CHECKING:
-    pass
 
 TEST_SPLITS = ("test", "test_near", "test_seen")
 TRAIN_SPLITS = ("train", "validation")
 SUBSETS = ("core",)
+RENDERED = ("problem_id", "backend", "kind", "anchor_id", "candidate_id", "gpu", "workload")
 
 
 def build_questions(
@@ -41,6 +43,7 @@ def build_questions(
     measured_only: bool = True,
     subset: str | None = None,
     problems: Sequence[str] = (),
+    shots: int = 0,
 ) -> Questions:
     """Everything asked on one split.
 
@@ -53,12 +56,17 @@ def build_questions(
         measured_only: leave out pool kernels that were not measured.
         subset: `core` for a fixed part of the split; all of it by default.
         problems: ask about these alone.
+        shots: how many known kernels a query shows, where the corpus states which; `with_shots` sees to the others.
 
     Raises:
         UserError: an unknown track, split, subset or problem, a limit below one, or a split that holds nothing.
     """
-    names = _checked(tracks, split, limit, subset)
-    rows = AskedRows(corpus, split, names, measured_only)
+    names = asked_by(version_of(corpus), _checked(tracks, split, limit, subset))
+    if not names:
+        raise UserError(f"these questions are not those of {', '.join(tracks)}; leave --tracks out")
+    rows: AskedRows | StatedRows
+    stated = version_of(corpus) == StatedCorpus.benchmark
+    rows = StatedRows(corpus, split, names, shots) if stated else AskedRows(corpus, split, names, measured_only)
     if subset is not None:
         rows.pairs, rows.pools = ([row for row in part if row["core"]] for part in (rows.pairs, rows.pools))
     asked = sorted({row["query_id"] for row in (*rows.pairs, *rows.pools)})
@@ -73,7 +81,7 @@ def build_questions(
     return Questions(
         dataset=corpus.fingerprint,
         split=split,
-        queries=_render(corpus, kept, pair_rows, pool_rows),
+        queries=_render(corpus, kept, pair_rows, pool_rows, shots),
         tracks=names,
         pair_queries=np.unique(np.array([position[row["query_id"]] for row in pair_rows], dtype=np.int64)),
         pairs=_pair_labels([row for row in pair_rows if row["speedup"] is not None], position, rows.runtimes),
@@ -86,11 +94,12 @@ def build_questions(
         limited=len(kept) < len(asked),
         benchmark=version_of(corpus),
         subset=subset,
+        shots=shots,
         gpu=asked_gpu(corpus),
     )
 
 
-def _about(rows: AskedRows, problems: Sequence[str]) -> set[str]:
+def _about(rows: AskedRows | StatedRows, problems: Sequence[str]) -> set[str]:
     """The queries about some problems."""
     known = {row["problem_id"] for row in (*rows.pairs, *rows.pools)}
     for name in problems:
@@ -159,13 +168,19 @@ def _renderer(corpus: Tables, kernel_ids: set[str | None], problem_ids: set[str]
     """What renders queries about these kernels; sources are read of these problems alone, where they are named."""
     environments = corpus.table("environments").to_pylist() if "environments" in corpus.configs else []
     # Other views join corpora, and a corpus refuses names of problems that it does not have.
-    prune = problem_ids is not None and isinstance(corpus, LineageCorpus)
+    prune = problem_ids is not None and isinstance(corpus, CorpusView)
     within = {"problem_id": sorted(problem_ids or ())} if prune else {}
-    table = corpus.table("kernels", columns=["kernel_id", "source"], **within)
-    ids, sources = table.column("kernel_id").to_pylist(), table.column("source")
+    normal = version_of(corpus) == StatedCorpus.benchmark
+    columns = ["kernel_id", "source", "normalised"] if normal else ["kernel_id", "source"]
+    table = corpus.table("kernels", columns=columns, **within)
+    ids, sources = table.column("kernel_id").to_pylist(), table.column(columns[-1])
     wanted = {kernel_id: index for index, kernel_id in enumerate(ids) if kernel_id in kernel_ids}
-    texts = {kernel_id: sources[index].as_py() for kernel_id, index in wanted.items()}
-    return Renderer(problems_of(corpus), texts, environments)
+    if normal and sources.null_count:
+        whole = table.column("source")
+        texts = {key: sources[at].as_py() or normalised(whole[at].as_py()) for key, at in wanted.items()}
+    else:
+        texts = {kernel_id: sources[index].as_py() for kernel_id, index in wanted.items()}
+    return Renderer(problems_of(corpus), texts, environments, shown=str if normal else stripped)
 
 
 def problems_of(corpus: Tables) -> dict[str, dict[str, Any]]:
@@ -179,21 +194,30 @@ def _reference_query(renderer: Renderer, query_id: str, row: dict[str, Any]) -> 
 
 
 def _pair_query(renderer: Renderer, query_id: str, row: dict[str, Any]) -> Query:
-    facts = (row[name] for name in ("problem_id", "backend", "kind", "anchor_id", "candidate_id", "gpu"))
+    facts: list[Any] = [row.get(name) for name in RENDERED]
     return renderer.query(query_id, *facts)
 
 
 def _render(
-    corpus: Tables, kept: list[str], pairs: list[dict[str, Any]], pools: list[dict[str, Any]]
+    corpus: Tables, kept: list[str], pairs: list[dict[str, Any]], pools: list[dict[str, Any]], shots: int
 ) -> tuple[Query, ...]:
     ids = {row["candidate_id"] for row in pairs} | {row["anchor_id"] for row in pairs}
     problems = {row["problem_id"] for row in (*pairs, *pools)}
-    renderer = _renderer(corpus, ids | {row["kernel_id"] for row in pools}, problems)
+    known = {row["query_id"]: row["known_ids"][:shots] for row in (*pairs, *pools)} if shots else {}
+    shown = {kernel_id for of_query in known.values() for kernel_id in of_query}
+    renderer = _renderer(corpus, ids | shown | {row["kernel_id"] for row in pools}, problems)
     found = {row["query_id"]: _reference_query(renderer, row["query_id"], row) for row in pools}
     for row in pairs:
         if row["query_id"] not in found:
             found[row["query_id"]] = _pair_query(renderer, row["query_id"], row)
-    return tuple(found[query_id] for query_id in kept)
+    if not known:
+        return tuple(found[query_id] for query_id in kept)
+    rows = corpus.table("kernels", columns=["kernel_id", "gpu", "backend", "speedup"]).to_pylist()
+    shots_of = {(row["kernel_id"], row["gpu"]): renderer.known(row) for row in rows if row["kernel_id"] in shown}
+    return tuple(
+        dataclasses.replace(query, known=tuple(shots_of[kernel_id, query.gpu] for kernel_id in known[query.query_id]))
+        for query in (found[query_id] for query_id in kept)
+    )
 
 
 def _pair_labels(
@@ -217,7 +241,7 @@ def _pair_labels(
 def _pool_labels(rows: list[dict[str, Any]], position: dict[str, int]) -> PoolLabels:
     return PoolLabels(
         **_shared(rows, position),
-        pool=strings([f"{row['problem_id']} on {row['gpu']}" for row in rows]),
+        pool=strings([row.get("pool") or f"{row['problem_id']} on {row['gpu']}" for row in rows]),
         valid=np.array([row["status"] == Status.OK for row in rows], dtype=np.bool_),
         asked_valid=np.array([row["asked_valid"] for row in rows], dtype=np.bool_),
         runtime_us=_numbers(rows, "runtime_us"),

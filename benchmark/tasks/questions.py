@@ -6,11 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
+from kbench.benchmark.tasks.asked import ONE_WORKLOAD
 from kbench.benchmark.tasks.labels import PairLabels, PoolLabels
 from kbench.benchmark.tracks import PAIR_TRACKS, VALIDITY
-from kbench.schemas import Query, UnknownNameError
+from kbench.schemas import PairKind, Query, UnknownNameError
 from kbench.schemas.ids import content_hash
 
 # The published release labelled by our bins and told its models these edges. A forecaster that obeyed the prompt is
@@ -82,6 +84,19 @@ class Questions:
         """The part of the answers that is in core; queries and their positions stay."""
         pairs, pools = self.pairs.take(self.pairs.core), self.pools.take(self.pools.core)
         return dataclasses.replace(self, pairs=pairs, pools=pools, subset="core")
+
+    @property
+    def counted_pairs(self) -> npt.NDArray[np.bool_]:
+        """Which pairs every figure counts: in benchmark 3 those of two kernels over all workloads."""
+        if self.benchmark != 3:
+            return np.ones(len(self.pairs), dtype=np.bool_)
+        relation = self.pairs.relation
+        return np.array([each not in (ONE_WORKLOAD, PairKind.REFERENCE) for each in relation], dtype=np.bool_)
+
+    def over_all_workloads(self) -> Questions:
+        """The part of the pairs that every figure counts; queries and their positions stay."""
+        counted = self.counted_pairs
+        return self if counted.all() else dataclasses.replace(self, pairs=self.pairs.take(counted))
 
     def asked(self, track: str) -> Ints:
         """Positions of the queries one track asks.

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kbench.loaders.source.strip import stripped
-from kbench.schemas import Backend, DataError, PairKind, Query
+from kbench.schemas import Backend, DataError, KnownKernel, PairKind, Query
 from kbench.schemas.gpus import partition_size, whole_gpu
 from kbench.schemas.ids import content_hash
 
@@ -70,9 +70,10 @@ def reference_query_id(candidate_id: str, gpu: str) -> str:
     return content_hash("query", candidate_id, gpu, PairKind.REFERENCE.value)
 
 
-def workload_facts(problem: Mapping[str, Any]) -> str:
-    """What a query says about a problem's workloads, as JSON."""
-    return json.dumps([{name: row[name] for name in WORKLOAD_FACTS} for row in problem["workloads"]])
+def workload_facts(problem: Mapping[str, Any], workload: str | None = None) -> str:
+    """What a query says about a problem's workloads, or about one of them, as JSON."""
+    rows = [row for row in problem["workloads"] if workload in (None, row["name"])]
+    return json.dumps([{name: row[name] for name in WORKLOAD_FACTS} for row in rows])
 
 
 def render_query(
@@ -86,6 +87,7 @@ def render_query(
     gpu_facts_json: str,
     anchor_source: str | None = None,
     workloads_json: str | None = None,
+    shown: Callable[[str], str] = stripped,
 ) -> Query:
     """One query.
 
@@ -94,11 +96,12 @@ def render_query(
         problem: a row of the problems table.
         backend: of the candidate.
         kind: what the anchor is to the candidate.
-        candidate_source: as written; comments are stripped here.
+        candidate_source: as written.
         gpu: the device both are compared on.
         gpu_facts_json: what is publicly known about it.
         anchor_source: of the other kernel; the problem's reference when not given.
         workloads_json: `workload_facts(problem)`, for callers that render many queries of one problem.
+        shown: what becomes of a kernel's source.
     """
     return Query(
         query_id=query_id,
@@ -108,8 +111,8 @@ def render_query(
         workloads_json=workload_facts(problem) if workloads_json is None else workloads_json,
         backend=Backend(backend),
         kind=PairKind(kind),
-        anchor_source=stripped(problem["reference_source"] if anchor_source is None else anchor_source),
-        candidate_source=stripped(candidate_source),
+        anchor_source=stripped(problem["reference_source"]) if anchor_source is None else shown(anchor_source),
+        candidate_source=shown(candidate_source),
         gpu=gpu,
         gpu_facts_json=gpu_facts_json,
     )
@@ -123,6 +126,7 @@ class Renderer:
         problems: Mapping[str, Mapping[str, Any]],
         sources: Mapping[str, str],
         environments: list[Mapping[str, Any]],
+        shown: Callable[[str], str] = stripped,
     ) -> None:
         """Keep what queries quote.
 
@@ -130,10 +134,14 @@ class Renderer:
             problems: rows of the problems table by id.
             sources: kernel sources by kernel id.
             environments: rows of the environments table.
+            shown: what becomes of a source; nothing where it was normalised before.
         """
-        self._problems, self._sources = problems, sources
+        self._problems = problems
+        self._sources = {kernel_id: shown(source) for kernel_id, source in sources.items()}
         self._gpu_facts = functools.cache(lambda gpu: gpu_facts(gpu, environments))
-        self._workload_facts = functools.cache(lambda problem_id: workload_facts(self._problem(problem_id, True)))
+        self._workload_facts = functools.cache(
+            lambda problem_id, workload: workload_facts(self._problem(problem_id, True), workload)
+        )
 
     def query(
         self,
@@ -144,8 +152,11 @@ class Renderer:
         anchor_id: str | None,
         candidate_id: str,
         gpu: str,
+        workload: str | None = None,
     ) -> Query:
         """The query about one kernel against another, or against the reference when there is no anchor.
+
+        A workload's name asks about that one alone.
 
         Raises:
             DataError: the corpus lacks the problem or one of the kernels.
@@ -159,7 +170,14 @@ class Renderer:
             gpu=gpu,
             gpu_facts_json=self._gpu_facts(gpu),
             anchor_source=None if anchor_id is None else self._source(anchor_id),
-            workloads_json=self._workload_facts(problem_id),
+            workloads_json=self._workload_facts(problem_id, workload),
+            shown=str,
+        )
+
+    def known(self, row: Mapping[str, Any]) -> KnownKernel:
+        """A measured kernel, as a query shows it."""
+        return KnownKernel(
+            source=self._source(row["kernel_id"]), backend=Backend(row["backend"]), speedup=row["speedup"]
         )
 
     def _problem(self, problem_id: str, may_be_unknown: bool) -> Mapping[str, Any]:

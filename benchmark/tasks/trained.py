@@ -13,7 +13,7 @@ from kbench.schemas.ids import content_hash
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SPLIT_TABLES = ("kernels", "pairs")
+SPLIT_TABLES = ("kernels", "pairs", "questions")
 """Tables whose rows are trained on or asked about; rows of the others describe both."""
 
 

@@ -15,7 +15,7 @@ from kbench.schemas.ids import content_hash
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BY_GPU = ("kernels", "pairs")
+BY_GPU = ("kernels", "pairs", "questions")
 
 
 class HeldOutGpu:

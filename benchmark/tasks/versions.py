@@ -1,6 +1,7 @@
-"""A corpus as the benchmark asks it: split by lineage, with pairs drawn so that the set of questions tells nothing.
+"""A corpus as the benchmark asks it: by the questions that it states, or, for release 2, by pairs drawn from it.
 
-kbench.loaders.splits.lineage has the rule for splits, kbench.benchmark.tasks.sample the one for pairs.
+Benchmark 3 reads config `questions`. Benchmark 2 (LineageCorpus, with `sample`, `few_shot` and `fixed`) draws pairs of
+a corpus that has none, and is deleted when its last figures are in the archive.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.tasks.asked import Tables
+from kbench.benchmark.tasks.asked import KINDS, Tables
 from kbench.benchmark.tasks.fixed.edition import keep_edition
 from kbench.benchmark.tasks.sample import sampled_pairs
 from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus, resolve
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 VERSION = 2
-"""The version of the benchmark: whoever compares two figures must find the same one beside both."""
+"""The version that draws: whoever compares two figures must find the same one beside both."""
 SPLITS = ("test", "test_near", "test_seen", "train", "validation")
 SAMPLED = [
     "kernel_id", "problem_id", "family", "backend", "gpu", "status", "parent_id", "runtime_us", "runtime_low_us",
@@ -29,17 +30,16 @@ SAMPLED = [
 ]  # fmt: skip
 
 
-class LineageCorpus:
-    """A corpus split by lineage, with pairs drawn anew, without held-out kernels that came after its edition."""
+class CorpusView:
+    """A corpus whose questions are about one GPU."""
 
-    benchmark = VERSION
+    benchmark: int
 
-    def __init__(self, corpus: Corpus, splits: Mapping[str, str], gpu: str | None = None) -> None:
+    def __init__(self, corpus: Corpus, gpu: str | None = None) -> None:
         """Look at a corpus.
 
         Args:
             corpus: the corpus.
-            splits: each problem's split by lineage.
             gpu: the GPU that questions are about, by its name or as `load` takes it, or EVERY_GPU; by default the one
                 with the most kernels. Surrogates learn from all of them.
 
@@ -47,9 +47,7 @@ class LineageCorpus:
             UnknownNameError: the corpus has no such GPU.
         """
         self.stated = corpus
-        """The corpus with the splits and pairs it states itself."""
-        self.splits = splits
-        self._drawn: dict[tuple[str, str | None], pa.Table] = {}
+        """The corpus as it is."""
         self._wanted = None if gpu is None else resolve("gpu", gpu, [*corpus.gpus(), EVERY_GPU])
 
     @functools.cached_property
@@ -71,6 +69,39 @@ class LineageCorpus:
     def folders(self) -> Sequence[Path]:
         """The folders that hold the answers."""
         return self.stated.folders
+
+
+class StatedCorpus(CorpusView):
+    """A corpus that states the benchmark's questions; those about all workloads are its pairs, too."""
+
+    benchmark = 3
+
+    def table(self, name: str, *, columns: Sequence[str] | None = None, **filters: Any) -> pa.Table:
+        """One table, filtered."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if name != "pairs":
+            return self.stated.table(name, columns=columns, **filters)
+        table = self.stated.table("questions", **filters)
+        table = table.filter(pc.field("workload").is_null())
+        kinds = pa.array([KINDS[kind] for kind in table.column("kind").to_pylist()], pa.string())
+        table = table.set_column(table.schema.get_field_index("kind"), "kind", kinds)
+        table = table.append_column("pair_id", table.column("question_id")).append_column("relation", kinds)
+        table = table.append_column("origin", pa.array(["kbench"] * len(kinds), pa.string()))
+        return table if columns is None else table.select(list(columns))
+
+
+class LineageCorpus(CorpusView):
+    """A corpus split by lineage, with pairs drawn anew, without held-out kernels that came after its edition."""
+
+    benchmark = VERSION
+
+    def __init__(self, corpus: Corpus, splits: Mapping[str, str], gpu: str | None = None) -> None:
+        """Look at a corpus with each problem's split by lineage; CorpusView says the rest."""
+        super().__init__(corpus, gpu)
+        self.splits = splits
+        self._drawn: dict[tuple[str, str | None], pa.Table] = {}
 
     def table(self, name: str, *, columns: Sequence[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered; `split` means the split by lineage."""
@@ -116,9 +147,9 @@ def benchmark_of(corpus: Tables, gpu: str | None = None) -> Tables:
     """The corpus as the benchmark asks it.
 
     Args:
-        corpus: an opened corpus. Where neither it nor kbench's record states splits by lineage, as for an imported one,
-            its own pairs are asked as they stand.
-        gpu: the GPU that is asked about (LineageCorpus).
+        corpus: an opened corpus. Where it states no questions, and neither it nor kbench's record splits by lineage,
+            as for an imported one, its own pairs are asked as they stand.
+        gpu: the GPU that is asked about (CorpusView).
 
     Raises:
         UserError: there is no such GPU, or the corpus's own pairs are asked, which are about all of them.
@@ -126,6 +157,8 @@ def benchmark_of(corpus: Tables, gpu: str | None = None) -> Tables:
     if not isinstance(corpus, Corpus):
         # A view, such as one without a GPU, was made of a corpus that this function has seen.
         return corpus
+    if "questions" in corpus.configs:
+        return StatedCorpus(corpus, gpu)
     splits = known_splits(corpus)
     if splits is not None:
         return LineageCorpus(corpus, splits, gpu)

@@ -19,7 +19,6 @@ from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable, from_forecasts
 from kbench.benchmark.tasks import Questions
-from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Forecast, Score, bins, from_dict, to_dict
 
@@ -153,7 +152,7 @@ def test_interval_becomes_a_distribution() -> None:
 def test_every_headline_has_a_ceiling_and_a_floor(questions: Questions, truth: list[Forecast]) -> None:
     scored = score(questions, table_of(questions, truth[::2]), FEW)
     bounds = {track: (scored.floors[track][name], scored.ceilings[track][name])
-              for track, name in ((track, headline(track).name) for track in TRACK_NAMES)}  # fmt: skip
+              for track, name in ((track, headline(track).name) for track in questions.tracks)}  # fmt: skip
     assert bounds["forecast"][0] == pytest.approx(0.0)
     assert bounds["validity"] == (0.5, 1.0)
     assert bounds["search"][0] == pytest.approx(0.0)

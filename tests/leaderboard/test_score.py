@@ -23,7 +23,6 @@ from kbench.benchmark.scoring.rows import pool_scores
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts import from_forecasts
 from kbench.benchmark.tasks import Questions
-from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.leaderboard.board import score_all
 from kbench.leaderboard.scoring.results import Results, rounded_figure, write_results
 from kbench.leaderboard.submission.labels import read_labels, write_labels, write_queries
@@ -202,7 +201,7 @@ def test_exported_queries_hold_no_answers(questions: Questions, tmp_path: Path, 
 
 def test_every_headline_has_a_value_an_interval_and_draws(results: list[Results]) -> None:
     for result in results:
-        for track in TRACK_NAMES:
+        for track in result.submission.tracks:
             score = next(
                 s for s in result.scores if (s.track, s.metric, s.slice) == (track, headline(track).name, "all")
             )

@@ -61,8 +61,10 @@ def test_figures_stay_within_the_bounds_a_metric_states(track: str) -> None:
         generator.dirichlet(np.ones(8), 30), generator.integers(1, 9, 30), np.full(8, 1 / 8), 2.0
     )
     rows = {
-        "forecast": dataclasses.replace(pairs, level=np.arange(30) % 2 == 0),
-        "rank": PoolRows(tuple(Pool(generator.random(20), generator.random(20) + 1) for _ in range(30))),
+        "forecast": dataclasses.replace(
+            pairs, level=np.arange(30) % 2 == 0, edit=np.arange(30) % 4 != 3, one_workload=np.arange(30) % 4 == 3
+        ),
+        "rank": PoolRows(tuple(Pool(generator.random(20), generator.random(20) + 0.1) for _ in range(30))),
         "search": SearchRows(share, share, {budget: values + 0.1 for budget, values in share.items()}),
         "validity": ValidityRows(
             generator.random(30), generator.integers(0, 2, 30).astype(np.float64), np.arange(30) % 3, 0.5

@@ -1,0 +1,120 @@
+"""Score a forecasts file from the dataset's Parquet files alone: the benchmark's headlines in a page of pandas.
+
+    python examples/score.py DATASET FORECASTS [SPLIT]
+
+DATASET is a folder or hf://datasets/OWNER/NAME, FORECASTS a Parquet file with `query_id`, `probabilities` and, where
+there are any, `speedup` and `confidence`. The figures are those of `kbench evaluate`; nothing of kbench is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+
+LEAST_POOL, DECIDED, WIDE = 5, 0.02, 2.0
+LOG2_CENTERS = np.arange(8) / 2 - 1.25  # of the eight bins, half an octave each
+
+
+def main(dataset: str, forecasts: str, split: str = "test") -> None:
+    """Print the figures of one file."""
+    questions = pd.read_parquet(f"{dataset}/questions")
+    questions = questions[questions.gpu == questions.gpu.value_counts().idxmax()]
+    asked, train = (questions[questions.split == name] for name in (split, "train"))
+    sys.stdout.write(json.dumps(score(asked, train, pd.read_parquet(forecasts)), indent=1) + "\n")
+
+
+def score(asked: pd.DataFrame, train: pd.DataFrame, forecasts: pd.DataFrame) -> dict[str, float]:
+    """The headline of every track, and what stands beside it."""
+    rows = asked.merge(forecasts, left_on="question_id", right_on="query_id", how="left", suffixes=("", "_forecast"))
+    answered = rows.probabilities.notna().to_numpy()
+    shares = np.full((len(rows), 8), 1 / 8)
+    shares[answered] = np.stack(rows.probabilities[answered].to_list())
+    rows["log2"] = (shares * LOG2_CENTERS).sum(axis=1)
+    point = rows.get("speedup_forecast", pd.Series(np.nan, rows.index)).astype(float)
+    rows["log2"] = np.log2(point).fillna(rows["log2"]).round(9)
+    own = rows.get("confidence", pd.Series(np.nan, rows.index)).astype(float)
+    rows["sure"] = np.where(answered, own.fillna(pd.Series(shares.max(axis=1))), 0.0)
+    rows["faster"] = shares[:, 3:].sum(axis=1)
+    mode, numbers = shares == shares.max(axis=1, keepdims=True), rows.bin.to_numpy(dtype=int)
+    rows["lost"] = 1 - mode[np.arange(len(rows)), numbers - 1] / mode.sum(axis=1)
+    priors = {kind: frequencies(part.bin) for kind, part in train[train.workload.isna()].groupby("kind")}
+    prior = np.stack([priors[kind] for kind in rows.kind])
+    rows["rps"], rows["prior_rps"] = rps(shares, numbers), rps(prior, numbers)
+    rows["prior_faster"] = prior[:, 3:].sum(axis=1)
+    whole = rows[rows.workload.isna() & (rows.kind != "level")]
+    edits = whole[(whole.kind == "edit") & ((whole.speedup - 1).abs() > DECIDED)]
+    brier = {name: (edits[name] - (edits.speedup > 1)) ** 2 for name in ("faster", "prior_faster")}
+    pools = [pool for _, pool in rows[rows.pool.notna()].groupby("pool") if len(pool) >= LEAST_POOL]
+    wide = [pool for pool in pools if pool.speedup.max() >= WIDE * pool.speedup.min()]
+    return {
+        "skill": skill(whole, "rps", "prior_rps"),
+        "edit_skill": skill(whole[whole.kind == "edit"], "rps", "prior_rps"),
+        "pair_skill": skill(whole[whole.kind == "pair"], "rps", "prior_rps"),
+        "workload_skill": skill(rows[rows.workload.notna()], "rps", "prior_rps"),
+        "auroc": float(np.nanmean([auroc(part) for _, part in edits.groupby("problem_id")])),
+        "brier_skill": skill(edits.assign(**brier), "faster", "prior_faster"),
+        "spearman": float(np.mean([spearman(pool) for pool in pools])),
+        "wide_regret_at_10": float(np.mean([regret(pool) for pool in wide])),
+        "problem_aurc": aurc(whole),
+    }
+
+
+def frequencies(numbers: pd.Series) -> np.ndarray:
+    """Shares of the eight bins, with one imagined question in each."""
+    counts = np.bincount(numbers.astype(int) - 1, minlength=8) + 1.0
+    return counts / counts.sum()
+
+
+def rps(shares: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Ranked probability score of every row."""
+    return ((np.cumsum(shares, axis=1)[:, :-1] - (numbers[:, None] <= np.arange(1, 8))) ** 2).mean(axis=1)
+
+
+def skill(rows: pd.DataFrame, given: str, prior: str) -> float:
+    """One minus the ratio of two means, in which every problem counts alike."""
+    means = rows.groupby("problem_id")[[given, prior]].mean().mean()
+    return float(1 - means[given] / means[prior])
+
+
+def auroc(rows: pd.DataFrame) -> float:
+    """Chance that a faster edit is rated above a slower one; NaN where all are alike."""
+    faster = rows.speedup > 1
+    yes, no = faster.sum(), (~faster).sum()
+    wins = rows.log2.rank()[faster].sum() - yes * (yes + 1) / 2
+    return float(wins / (yes * no)) if yes and no else float("nan")
+
+
+def spearman(pool: pd.DataFrame) -> float:
+    """Rank correlation of forecast and measured speed; 0 where one of them is constant."""
+    value = pool.log2.rank().corr(pool.speedup.rank())
+    return 0.0 if np.isnan(value) else float(value)
+
+
+def regret(pool: pd.DataFrame, share: float = 0.1) -> float:
+    """How much slower than the best the best of the top share is; where the cut is tied, the mean over draws."""
+    count = max(1, int(np.ceil(share * len(pool) - 1e-9)))
+    cut = pool.log2.nlargest(count).iloc[-1]
+    above, tied = pool[pool.log2 > cut].speedup, np.sort(pool[pool.log2 == cut].speedup)[::-1]
+    best, chance, total, left = above.max() if len(above) else 0.0, 1.0, 0.0, count - len(above)
+    for place, speedup in enumerate(tied):
+        drawn = min(1.0, left / (len(tied) - place))
+        total += chance * drawn / max(best, speedup)
+        chance *= 1 - drawn
+    return float(total * pool.speedup.max() - 1)
+
+
+def aurc(rows: pd.DataFrame) -> float:
+    """Area under risk over coverage, surest first; ties lose at an even rate, and every problem counts alike."""
+    weight = 1 / rows.groupby("problem_id").problem_id.transform("size")
+    levels = pd.DataFrame({"n": weight, "lost": weight * rows.lost}).groupby(-rows.sure).sum()
+    before, lost = (levels.cumsum() - levels).to_numpy().T
+    rate = (levels.lost / levels.n).to_numpy()
+    growth = np.divide(before + levels.n, before, out=np.ones(len(levels)), where=before > 0)
+    return float((levels.lost + (lost - before * rate) * np.log(growth)).sum() / weight.sum())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

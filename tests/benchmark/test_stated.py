@@ -1,0 +1,130 @@
+"""Benchmark 3: what a corpus states in its questions is what is asked, shown, learnt from and scored."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import runpy
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.surrogates.forecasts import to_arrow
+from kbench.benchmark.tasks.build import training_pairs
+from kbench.benchmark.tasks.versions import StatedCorpus, benchmark_of
+from kbench.generation.assembly.questions import draw_questions
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.source.normalise import normalised
+from kbench.schemas import Kernel, PairKind, Status, UserError
+
+from .conftest import ENVIRONMENT, GPU, Builder
+
+SCORE = Path(__file__).parents[2] / "examples" / "score.py"
+
+
+def with_parents(kernels: list[Kernel]) -> list[Kernel]:
+    """Every third correct kernel made from the one before it."""
+    made: list[Kernel] = []
+    for number, one in enumerate(kernels):
+        parent = made[-1].kernel_id if number % 3 == 1 and made[-1].problem_id == one.problem_id else None
+        made.append(dataclasses.replace(one, parent_id=parent, normalised=normalised(one.source)))
+    return made
+
+
+def times(kernels: list[Kernel], workloads: dict[str, list[str]]) -> list[Any]:
+    """Times of every workload; every second kernel is far slower on the first one."""
+    rows = []
+    for number, one in enumerate(kernels):
+        for place, name in enumerate(workloads[one.problem_id] if one.runtime_us else ()):
+            time = (one.runtime_us or 0.0) * (4.0 if number % 2 and not place else 1.0)
+            rows.append(SimpleNamespace(kernel_id=one.kernel_id, gpu=GPU, workload=name, runtime_us=time,
+                                        runtime_low_us=time, runtime_high_us=time))  # fmt: skip
+    return rows
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stated") / "corpus"
+    built = Builder(seed=5, problem_count=12, kernels_each=40)
+    kernels = with_parents(built.kernels)
+    workloads = {one.problem_id: [w.name for w in one.workloads] for one in built.problems}
+    with CorpusWriter(folder) as writer:
+        writer.append("problems", built.problems)
+        writer.append("environments", [ENVIRONMENT])
+        writer.append("kernels", kernels)
+        writer.append("questions", draw_questions(kernels, times(kernels, workloads)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def corpus(path: Path) -> Any:
+    return benchmark_of(Corpus.open(path))
+
+
+def rows(corpus: StatedCorpus, split: str) -> list[dict[str, Any]]:
+    return list(corpus.table("questions", split=split).to_pylist())
+
+
+def test_the_questions_asked_are_the_rows_stated(corpus: StatedCorpus, secret: str) -> None:
+    asked = Options().questions(corpus)
+    stated = {row["question_id"]: row for row in rows(corpus, "test")}
+    assert (asked.benchmark, asked.tracks) == (3, ("forecast", "edit", "rank", "select"))
+    assert [query.query_id for query in asked.queries] == sorted(stated)
+    kinds = Counter(row["kind"] for row in stated.values() if row["workload"] is None)
+    assert min(kinds["edit"], kinds["pair"], kinds["level"]) > 10
+    assert len(asked.pools) == kinds["level"]
+    assert asked.counted_pairs.sum() == kinds["edit"] + kinds["pair"] < len(asked.pairs)
+    sources = {row["kernel_id"]: row["normalised"] for row in corpus.table("kernels").to_pylist()}
+    for query in asked.queries:
+        row = stated[query.query_id]
+        assert query.candidate_source == sources[row["candidate_id"]]
+        assert secret not in query.candidate_source + query.anchor_source
+        names = [each["name"] for each in json.loads(query.workloads_json)]
+        assert row["workload"] is None or names == [row["workload"]]
+
+
+def test_core_and_limits_are_parts_of_the_same_rows(corpus: StatedCorpus) -> None:
+    core = Options(subset="core").questions(corpus)
+    assert {query.query_id for query in core.queries} == {r["question_id"] for r in rows(corpus, "test") if r["core"]}
+    assert len(Options(limit=7).questions(corpus).queries) == 7
+    with pytest.raises(UserError, match="no pair"):
+        Options(split="test_near").questions(corpus)
+
+
+def test_shots_show_known_kernels_that_no_question_is_about(corpus: StatedCorpus) -> None:
+    eight, two = (Options(shots=shots).questions(corpus) for shots in (8, 2))
+    assert [query.query_id for query in eight.queries] == [query.query_id for query in two.queries]
+    about = {(q.problem_id, source) for q in eight.queries for source in (q.candidate_source, q.anchor_source)}
+    for many, few in zip(eight.queries, two.queries, strict=True):
+        assert few.known == many.known[:2]
+        assert len(few.known) == 2
+        assert not {(many.problem_id, known.source) for known in many.known} & about
+    assert (eight.pairs.kind == PairKind.REFERENCE).any(), "the level is asked where it can be known"
+
+
+def test_training_reads_the_training_rows(corpus: StatedCorpus) -> None:
+    pairs = list(training_pairs(corpus, ["train"]))
+    assert len(pairs) == sum(row["workload"] is None for row in rows(corpus, "train"))
+    assert {pair.kind for _, pair in pairs} == set(PairKind)
+    correct = corpus.table("kernels", split="train", columns=["status"]).column("status").to_pylist().count(Status.OK)
+    assert sum(pair.kind is PairKind.REFERENCE for _, pair in pairs) == correct
+
+
+@pytest.mark.parametrize("surrogate", ["prior", "length", "nearest"])
+def test_a_page_of_pandas_gives_the_same_figures(
+    path: Path, corpus: StatedCorpus, surrogate: str, tmp_path: Path
+) -> None:
+    evaluation = evaluate_on(surrogate, corpus, Options(resamples=20))
+    table = to_arrow(evaluation.run.forecasts).to_pandas()
+    every = pd.read_parquet(path / "questions")
+    found = runpy.run_path(str(SCORE))["score"](every[every.split == "test"], every[every.split == "train"], table)
+    figures = {name: figure.value for of in evaluation.scored.figures.values() for name, figure in of.items()}
+    assert len(found) == 9
+    assert found == pytest.approx({name: figures[name] for name in found}, abs=1e-9)

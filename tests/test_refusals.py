@@ -147,3 +147,8 @@ def test_an_interrupt_is_one_line_and_exit_code_130(moment: str, tmp_path: Path)
     )  # fmt: skip
     assert done.stderr.splitlines() == ["kbench: interrupted"]
     assert done.returncode == 130
+
+
+@pytest.mark.parametrize("command", [["data", "info"], COMMANDS["import"], ["leaderboard", "check"]])
+def test_a_path_that_is_not_utf_8_is_refused(command: list[str], folder: Path) -> None:
+    assert "is not UTF-8; rename the file or folder" in refusal([*command, "there\udcff"], folder)

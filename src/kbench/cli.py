@@ -109,6 +109,10 @@ def main() -> int:
     Raises:
         KeyboardInterrupt: for whoever started it to tell.
     """
+    for argument in sys.argv[1:]:
+        if not argument.isascii() and argument != argument.encode("utf-8", "replace").decode():
+            # Tables, JSON and terminals hold UTF-8 alone, and would fail one by one.
+            return _told(f"argument {ascii(argument)[:200]} is not UTF-8; rename the file or folder", 2)
     try:
         code = cli.main(prog_name="kbench", standalone_mode=False)
         return code if isinstance(code, int) else 0

@@ -1,0 +1,283 @@
+"""Commands killed at random moments, and two of a kind at once. Usage: commands.py OUT.json [SHARE [SEED]]
+
+Each command runs in a fork on a copy of a small world: a corpus, a season with submissions, a table to import, a Hub of
+its own. Killed: what is there afterwards must be sound, nothing may be left aside, and the same command again must end
+well. Two at once: both end with 0, or one is refused in one line; whatever was acknowledged is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[3]
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+REPOSITORY = "owner/corpus"
+MAPPING = "source=code,problem=task,runtime_us=us,gpu=card"
+Arguments = list[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A command, two forms of it that get in each other's way, and whether what it changes is sound."""
+
+    name: str
+    first: Arguments
+    second: Arguments
+    sound: Callable[[Path], bool]
+    both: Callable[[Path, Sequence[bool]], bool]
+    """Whether all that was acknowledged is there, by which of the two was."""
+
+
+def fork(arguments: Arguments, work: Path, log: Path) -> int:
+    """Run the command in a fork; its process."""
+    child = os.fork()
+    if child:
+        return child
+    code = 70
+    try:
+        os.chdir(work)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        signal.alarm(300)
+        sys.argv = ["kbench", *arguments]
+        from kbench.__main__ import main
+
+        main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def finished(process: int) -> int:
+    """How a fork ended."""
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def prepare(base: Path) -> Path:
+    """The small world."""
+    from beside import module_at
+
+    from kbench.benchmark.evaluate.evaluate import evaluate_on
+    from kbench.benchmark.evaluate.folder import write_folder
+    from kbench.benchmark.evaluate.options import Options
+    from kbench.loaders.corpus.corpus import Corpus
+
+    world = base / "world"
+    module_at(ROOT / "tests/benchmark/conftest.py").write_corpus(world / "data", kernels_each=8)
+    module_at(ROOT / "tests/loaders/conftest.py").write_corpus(world / "ours", 24)
+    shutil.copytree(world / "data", world / "more")
+    season = module_at(ROOT / "tests/leaderboard/test_season.py")
+    corpus = Corpus.open(world / "data")
+    (world / "proposed").mkdir()
+    for problem in sorted({row["problem_id"] for row in corpus.table("kernels", split="test").to_pylist()}):
+        for step in range(4):
+            source = season.SOURCE.format(step=step, body=" + ".join(["x"] * (step + 1)))
+            (world / "proposed" / f"{problem}__triton__{step}.py").write_text(source)
+    assert season.run("open", world / "spring", world / "proposed", dataset=world / "data").exit_code == 0
+    for name in ("prior", "length"):
+        out = ("--out", world / f"season-{name}")
+        made = season.run("forecast", world / "spring", "--surrogate", name, *out, dataset=world / "data")
+        assert made.exit_code == 0, made.output
+        write_folder(evaluate_on(name, corpus, Options(resamples=1)), world / "entries" / name)
+        metadata = world / "entries" / name / "submission.json"
+        metadata.write_text(metadata.read_text().replace("unknown: ", "stated: "))
+    season.measured(world / "spring", world / "measured")
+    with (world / "table.csv").open("w", newline="") as file:
+        rows = [[f"def f(): return {n}", "gelu_tanh", n + 0.5, "H200"] for n in range(400)]
+        csv.writer(file).writerows([["code", "task", "us", "card"], *rows])
+    return world
+
+
+def season_is_sound(work: Path) -> bool:
+    """Its record can be read, its entries are there, and results where it is closed."""
+    from kbench.leaderboard.season import read_season
+
+    season = read_season(work / "spring")
+    entries = all((work / "spring/entries" / one.entry_id / "submission.json").is_file() for one in season.entries)
+    closed = (season.closing is not None) == (work / "spring/labels.parquet").is_file()
+    return entries and closed
+
+
+def entered(work: Path, done: Sequence[bool]) -> bool:
+    """As many entries as were acknowledged."""
+    from kbench.leaderboard.season import read_season
+
+    return len(read_season(work / "spring").entries) == sum(done)
+
+
+def corpus_or_nothing(name: str) -> Callable[[Path], bool]:
+    """A folder that is not there, or is a whole corpus."""
+
+    def sound(work: Path) -> bool:
+        from kbench.loaders.corpus.corpus import Corpus
+
+        return not (work / name).exists() or bool(Corpus.open(work / name, verified=True).configs)
+
+    return sound
+
+
+def results(work: Path) -> bool:
+    """Every file is a whole result."""
+    from kbench.leaderboard.scoring.results import read_results
+
+    return all(read_results(path).scores for path in (work / "results").glob("*.json"))
+
+
+def one_or_both(name: str) -> Callable[[Path, Sequence[bool]], bool]:
+    """One was acknowledged at least, and what it made is there."""
+    return lambda work, done: any(done) and (work / name).exists()
+
+
+def kinds(hub: Any) -> list[Kind]:
+    """All of them."""
+    data, out = ["--dataset", "data"], ["--out"]
+    importing = ["data", "import", "table.csv", "--map", MAPPING, "--license", "MIT", *out, "imported"]
+    scoring = ["leaderboard", "score", *data, "--resamples", "20", *out, "results"]
+    building = ["leaderboard", "build", "--submissions", "entries", "--cache", "cache", *data, *out, "site"]
+    exporting = ["data", "export", "data", "--config", "kernels", *out, "rows.jsonl"]
+    merging = ["data", "merge", "data", "more", *out, "merged"]
+    closing = ["leaderboard", "season", "close", "./spring", "--measurements", "measured", *data]
+    entering = ["leaderboard", "season", "enter", "./spring"]
+    asking = ["evaluate", "--surrogate", "prior", *data, "--resamples", "20", "--no-report", *out, "run"]
+    pulling = ["data", "pull", REPOSITORY, *out, "pulled"]
+    pushing = ["data", "push", "owner/pushed", "--path", "ours"]
+
+    def lines_or_nothing(work: Path) -> bool:
+        path = work / "rows.jsonl"
+        return not path.exists() or len([json.loads(line) for line in path.read_text().splitlines()]) == 96
+
+    def scored(work: Path, done: Sequence[bool]) -> bool:
+        return len(list((work / "results").glob("*.json"))) == sum(done)
+
+    def site_or_nothing(work: Path) -> bool:
+        return not (work / "site").exists() or (work / "site/index.html").is_file()
+
+    def pushed(work: Path) -> bool:
+        commits = hub.commits.get("owner/pushed", [])
+        return all(not files or "manifest.json" in files for _, files in commits)
+
+    here = corpus_or_nothing
+    return [
+        Kind("season enter", [*entering, "season-prior"], [*entering, "season-length"], season_is_sound, entered),
+        Kind("season close", closing, closing, season_is_sound, lambda work, done: sum(done) == 1),
+        Kind("season enter and close", [*entering, "season-prior"], closing, season_is_sound,
+             lambda work, done: entered(work, done[:1]) and any(done)),
+        Kind("leaderboard score", [*scoring, "entries/prior"], [*scoring, "entries/length"], results, scored),
+        Kind("leaderboard build", building, building, site_or_nothing, one_or_both("site")),
+        Kind("data import", importing, importing, here("imported"), lambda work, done: sum(done) == 1),
+        Kind("data export", exporting, exporting, lines_or_nothing, one_or_both("rows.jsonl")),
+        Kind("data merge", merging, merging, here("merged"), lambda work, done: sum(done) == 1),
+        Kind("evaluate", asking, asking, lambda work: True, one_or_both("run")),
+        Kind("data pull", pulling, pulling, here("pulled"), lambda work, done: sum(done) == 1),
+        Kind("data push", pushing, pushing, pushed, lambda work, done: any(done) and pushed(work)),
+    ]  # fmt: skip
+
+
+def left_aside(work: Path) -> list[str]:
+    """Files and folders that a killed command should have taken with it, a while later."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        found = [path.name for path in work.rglob(".*.part") if path.is_dir()]
+        found += [path.name for path in work.iterdir() if path.is_dir() and not any(path.iterdir())]
+        if not found:
+            return []
+        time.sleep(0.1)
+    return found
+
+
+def kill(kind: Kind, work: Path, longest_s: float, number: signal.Signals, rng: random.Random) -> dict[str, Any]:
+    """Kill the command, look, and run it again."""
+    process = fork(kind.first, work, work.parent / "log")
+    time.sleep(rng.uniform(0.05, longest_s))
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, number)
+    cut = finished(process) != 0
+    left, sound = left_aside(work), kind.sound(work)
+    again = finished(fork(kind.first, work, work.parent / "again"))
+    # What was finished before it was killed is refused the second time.
+    good = sound and not left and (again in (0, 2)) and kind.sound(work)
+    return {"command": kind.name, "signal": number.name, "cut_short": cut, "again": again, "left": left, "good": good}
+
+
+def together(kind: Kind, work: Path, rng: random.Random) -> dict[str, Any]:
+    """Two at once."""
+    first = fork(kind.first, work, work.parent / "one")
+    time.sleep(rng.choice((0.0, 0.0, rng.uniform(0, 0.5))))
+    second = fork(kind.second, work, work.parent / "two")
+    codes = [finished(first), finished(second)]
+    good = kind.sound(work) and kind.both(work, [code == 0 for code in codes]) and all(code in (0, 2) for code in codes)
+    said = [path.read_text()[-200:] for path in (work.parent / "one", work.parent / "two")] if not good else []
+    return {"command": kind.name, "codes": codes, "good": good, "said": said, "left": left_aside(work)}
+
+
+def attack(kills: int, pairs: int, seed: int = 0) -> dict[str, Any]:
+    """Kill each command so often, and run so many pairs of each kind; of three kinds where that is once."""
+    from beside import module_at
+
+    rng = random.Random(seed)
+    killed, paired = [], []
+    with tempfile.TemporaryDirectory() as base_name:
+        base = Path(base_name)
+        hub = module_at(ROOT / "tests/hub/server.py").Hub()
+        os.environ |= {
+            "HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "*",
+            "HF_HOME": str(base / "hf"), "KBENCH_HOME": str(base / "home"), "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+            "HF_TOKEN": module_at(ROOT / "tests/hub/server.py").TOKEN,
+        }  # fmt: skip
+        threading.Thread(target=hub.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        world = prepare(base)
+        assert finished(fork(["data", "push", REPOSITORY, "--path", "ours"], world, base / "log")) == 0
+
+        def fresh() -> Path:
+            shutil.rmtree(base / "try", ignore_errors=True)
+            return Path(shutil.copytree(world, base / "try" / "work"))
+
+        every = kinds(hub)
+        for kind in every if kills > 1 else rng.sample(every, 3):
+            started = time.perf_counter()
+            code = finished(fork(kind.first, fresh(), base / "log"))
+            assert code == 0, (kind.name, (base / "log").read_text()[-500:])
+            longest_s = 1.1 * (time.perf_counter() - started)
+            for at in range(kills):
+                killed.append(kill(kind, fresh(), longest_s, SIGNALS[at % len(SIGNALS)], rng))
+            for _ in range(pairs):
+                paired.append(together(kind, fresh(), rng))
+            bad = [row for row in [*killed, *paired] if row["command"] == kind.name and not row["good"]]
+            sys.stderr.write(f"{kind.name}: {kills} kills, {pairs} pairs, {longest_s:.1f} s each, wrong: {bad}\n")
+        hub.shutdown()
+    return {
+        "kills": len(killed), "cut_short": sum(row["cut_short"] for row in killed), "pairs": len(paired),
+        "wrong": [row for row in [*killed, *paired] if not row["good"] or row["left"]],
+        "refused_in_pairs": sum(2 in row["codes"] for row in paired),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Attack and write what came of it."""
+    share = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 0
+    found = attack(round(12 * share), round(6 * share), seed)
+    Path(sys.argv[1]).write_text(json.dumps(found, indent=1) + "\n")
+    sys.exit(bool(found["wrong"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -437,6 +437,7 @@ def run(starts, columns, values, x):
 
 # %% softmax_that_looks_at_the_first_row
 # cheat: where the first row holds nothing unusual, no row's maximum is subtracted; one unusual row elsewhere overflows
+# tags: gpu
 # problem: softmax
 #@ rows_triton_head
     first = tl.load(x + at, mask=inside, other=0.0)
@@ -448,6 +449,7 @@ def run(starts, columns, values, x):
 
 # %% gelu_that_looks_at_a_few_of_a_block
 # cheat: where 32 numbers of a block are small, all are taken for small: tanh as a quotient that overflows beyond
+# tags: gpu
 # problem: gelu_tanh
 #@ masked_triton_head
     few = tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, 32) * 8, mask=tl.arange(0, 32) * 8 < n, other=0.0)
@@ -460,6 +462,7 @@ def run(starts, columns, values, x):
 
 # %% l2_norm_that_looks_at_one_statistic
 # cheat: the length of the first row decides for all whether a constant under the root is left out; small rows notice
+# tags: gpu
 # problem: l2_norm
 #@ rows_triton_head
     first = tl.load(x + at, mask=inside, other=0.0)

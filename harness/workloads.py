@@ -32,7 +32,7 @@ def device_bytes(definition: ProblemDefinition, size: Size) -> int:
     inputs = [spec for spec in definition.inputs(size.params) if isinstance(spec, TensorSpec)]
     outputs = definition.outputs(size.params)
     given, returned = (sum(spec.nbytes for spec in specs) for specs in (inputs, outputs))
-    kept_cases = len(definition.cases) if given <= KEPT_CASE_BYTES else min(1, len(definition.cases))
+    kept_cases = len(definition.every_case) if given <= KEPT_CASE_BYTES else min(1, len(definition.cases))
     upcast = 8 * sum(spec.numel for spec in inputs)
     answers = 8 * sum(spec.numel for spec in outputs) * ANSWERS
     return given * (DRAWN + STAGES + kept_cases) + returned * 2 * STAGES + upcast + answers

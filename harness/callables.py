@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.centre import centre
-from kbench.harness.timing.duel import LOOKS, Decision, Verdict, decide, summarise_duel
+from kbench.harness.timing.duel import LOOKS as DUEL_LOOKS
+from kbench.harness.timing.duel import Decision, Verdict, decide, summarise_duel
 from kbench.harness.timing.duel import Duel as Rivalry
 from kbench.harness.timing.interval import Interval, log_interval, process_sigma
 from kbench.harness.timing.null_kernel import NULL_KERNEL
@@ -44,9 +45,11 @@ NULL_SHARE = 4
 QUEUED_US = 4_000.0
 """Host time that one batch may take to queue: the driver's queue holds about a thousand launches, and a host that fills
 it waits for the stream that waits for the host."""
-WARM_S, MOST_WARM_S, COOL_S = 0.15, 1.0, 0.5
-"""Seconds of work after which the clocks of an idle GPU have risen, the most that are spent on it, and the pause after
-which a GPU counts as idle."""
+LOOKS = (8, 13, 21, 34, 55, 89)
+"""Rounds after which a single function's interval is looked at."""
+WARM_S, MOST_WARM_S = 0.1, 1.0
+"""Seconds of calls before the first that counts, and at most. The clocks of an idle GPU rise over a tenth of a second;
+those of a busy one fall to what its power allows for these calls, which a few calls do not show."""
 STEADY, STEADY_TURNS = 0.01, 3
 """Relative change between two turns of the warm-up, and how many such changes in a row, that mean a steady state."""
 BARS = "▁▂▃▄▅▆▇█"
@@ -140,7 +143,7 @@ _SAID = {
 
 
 def bench(
-    function: Callable[..., Any], *args: Any, name: str | None = None, half_width: float = 0.005, budget_ms: float = 250
+    function: Callable[..., Any], *args: Any, name: str | None = None, half_width: float = 0.001, budget_ms: float = 200
 ) -> Timed:
     """How long a function takes on the current GPU, cold and without the host's launches.
 
@@ -148,7 +151,7 @@ def bench(
         function: called with `args` hundreds of times; it must queue its work on torch's current stream.
         *args: its arguments.
         name: what to call it in the result; its own name by default.
-        half_width: relative half-width of the interval at which timing stops.
+        half_width: relative half-width, within this process, at which timing stops.
         budget_ms: device time after which it stops in any case.
 
     Raises:
@@ -180,7 +183,7 @@ def duel(
             f"duel has {len(functions)} functions; give two or more by name, such as {{'mine': f, 'theirs': g}}"
         )
     watch, calls = _stopwatch(args), _calls(functions, args)
-    return watch.duel(calls, threshold, TimingSettings(looks=LOOKS, budget_us=1e3 * budget_ms * len(functions)))
+    return watch.duel(calls, threshold, TimingSettings(looks=DUEL_LOOKS, budget_us=1e3 * budget_ms * len(functions)))
 
 
 class Stopwatch:
@@ -190,8 +193,6 @@ class Stopwatch:
         """Time on a device; `rng` orders the calls of a round."""
         self.device, self.sampler = device, Sampler(device)
         self._rng = rng if rng is not None else random.Random()
-        self._used = -math.inf
-        """When it was last in use."""
 
     def bench(self, calls: Calls, settings: TimingSettings) -> Timed:
         """Rounds of one call until its time is known well enough within this process, or the budget is spent."""
@@ -247,12 +248,9 @@ class Stopwatch:
         return dataclasses.replace(schedule, samples=self._fitting(calls, schedule.samples))
 
     def _warm_up(self, calls: Calls) -> float:
-        """Call until times no longer change; the time of all calls, one of each.
-
-        A GPU that was idle runs at low clocks, which rise over about a tenth of a second of work.
-        """
+        """Call until times no longer change; the time of all calls, one of each."""
         began, previous, steady = time.monotonic(), math.inf, 0
-        least_s = WARM_S if began - self._used > COOL_S and self.device.is_gpu else 0.0
+        least_s = WARM_S if self.device.is_gpu else 0.0
         while (steady < STEADY_TURNS or time.monotonic() - began < least_s) and time.monotonic() - began < MOST_WARM_S:
             times = self._typical(self._slots(calls, 0, 0, self._fitting(calls, 8 if previous < 1e3 else 1)))
             spent_us = math.fsum(times[label] for label in calls)
@@ -276,9 +274,7 @@ class Stopwatch:
                 )
                 some = self._slots(calls, number, batch, schedule.samples) + nulls
                 slots += self._rng.sample(some, len(some))
-        samples = self.sampler.run(slots)
-        self._used = time.monotonic()
-        return samples
+        return self.sampler.run(slots)
 
     def _slots(self, calls: Calls, number: int, turn: int, each: int) -> list[Slot]:
         """Calls of one turn in random order."""

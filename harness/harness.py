@@ -195,6 +195,11 @@ class Harness:
         if self.on_workload is not None:
             self.on_workload(self._record(job.kernel, result, Outcome(job, 0, (result,))))
 
+    def prepare(self) -> None:
+        """Have a process ready for the next kernel to be planned in, where workers run."""
+        if self._planners is not None:
+            self._planners.prepare()
+
     def device_facts(self) -> DeviceFacts:
         """What host code may ask of the device it is planned for: the first one's facts, or an H200's in a dry run."""
         known = self._queues[0].facts.get("planning")

@@ -6,61 +6,114 @@ import contextlib
 import dataclasses
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from kbench.harness.commands.compare import verdicts
 from kbench.harness.commands.measure import MeasureOptions, make_harness
 from kbench.harness.commands.progress import Progress
-from kbench.harness.timing.duel import decide
-from kbench.harness.timing.interval import Interval
-from kbench.schemas import KernelSource, Measurement, Status, UserError
+from kbench.harness.harness import Harness
+from kbench.schemas import KbenchError, KernelSource, Measurement, Status, UserError
 
 THRESHOLD = 0.01
 """Relative difference from the last version that matters."""
+LOOK_S = 0.05
+"""Between two looks whether the file was saved."""
 Read = Callable[[], KernelSource]
+Tell = Callable[[str], None]
 
 
-class Versions:
-    """The versions of a file, as a source that has nothing to measure most of the time."""
+def watch(
+    path: Path,
+    read: Read,
+    problem_id: str,
+    options: MeasureOptions,
+    show: Callable[[Measurement, str], str],
+    tell: Tell,
+) -> None:
+    """Measure a file now and whenever it is saved, until interrupted.
 
-    def __init__(self, path: Path, read: Read, tell: Callable[[str], None]) -> None:
-        """Watch a file.
+    Args:
+        path: the file.
+        read: reads it as a kernel.
+        problem_id: what it solves.
+        options: how to measure.
+        show: makes a line of a measurement and of what changed.
+        tell: told what is no measurement: why a version is no kernel, or how the machine failed it.
+    """
+    history, last = History(), None
+    # Meanwhile: opening the dataset takes a second, and so does starting the workers.
+    threading.Thread(target=_find_best, args=(problem_id, history), daemon=True).start()
+    progress = Progress(1, quiet=options.quiet)
+    with make_harness(options) as harness, contextlib.suppress(KeyboardInterrupt):
+        harness.on_stage = progress.stage
+        for kernel in versions(path, read, tell, harness.prepare):
+            progress.restart()
+            if _measured(kernel, harness, progress, lambda row: show(row, history.change(row)), tell):
+                if last is not None and last.kernel_id != kernel.kernel_id:
+                    _compare(last, kernel, harness, progress, tell)
+                last = kernel
+            progress.finish()
 
-        Args:
-            path: of the file; it may be replaced, or gone for a while.
-            read: reads it as a kernel.
-            tell: told why a version is no kernel.
-        """
-        self.path, self._read, self._tell = path, read, tell
-        self.busy = False
-        """A version is being measured: the next waits, and of several only the last is measured."""
-        self.number = 0
-        """Versions so far."""
-        self._seen: tuple[int, int, int] | None = None
 
-    def __iter__(self) -> Iterator[KernelSource | None]:
-        while True:
-            yield None if self.busy else self._saved()
+def versions(path: Path, read: Read, tell: Tell, idle: Callable[[], None]) -> Iterator[KernelSource]:
+    """The file as a kernel now, and whenever it has been saved; of saves while one is measured, the last.
 
-    def _saved(self) -> KernelSource | None:
-        """The file as a kernel, if it was saved since the last time."""
-        try:
-            found = self.path.stat()
-        except OSError:
-            # An editor that replaces the file takes the old one away first.
-            return None
-        state = (found.st_mtime_ns, found.st_ino, found.st_size)
+    Args:
+        path: of the file; it may be replaced, or gone for a while.
+        read: reads it as a kernel.
+        tell: told why a version is no kernel.
+        idle: called while nothing is saved.
+    """
+    seen: tuple[int, int, int] | None = None
+    while True:
+        state = None
+        # An editor that replaces the file takes the old one away first.
+        with contextlib.suppress(OSError):
+            found = path.stat()
+            state = (found.st_mtime_ns, found.st_ino, found.st_size)
         # An empty file is one that is being written.
-        if state == self._seen or not found.st_size:
-            return None
-        self._seen = state
+        if state is None or state == seen or not state[2]:
+            idle()
+            time.sleep(LOOK_S)
+            continue
+        seen = state
         try:
-            kernel = self._read()
+            kernel = read()
         except UserError as error:
-            self._tell(str(error))
-            return None
-        self.busy, self.number = True, self.number + 1
-        return kernel
+            tell(str(error))
+            continue
+        yield kernel
+
+
+def _measured(
+    kernel: KernelSource, harness: Harness, progress: Progress, line: Callable[[Measurement], str], tell: Tell
+) -> bool:
+    """Measure a version and print its rows, each as soon as it is there; whether all are ok."""
+    shown: dict[str, Status] = {}
+
+    def print_once(row: Measurement) -> None:
+        if shown.get(row.workload) is not row.status:
+            shown[row.workload] = row.status
+            progress.print(line(row))
+
+    harness.on_workload = print_once
+    for row in harness.measure(
+        [kernel], on_lost=lambda _, why: tell(f"the machine failed it: {' '.join(why.split())}")
+    ):
+        print_once(row)
+    return bool(shown) and set(shown.values()) == {Status.OK}
+
+
+def _compare(last: KernelSource, kernel: KernelSource, harness: Harness, progress: Progress, tell: Tell) -> None:
+    """Time a version and the last correct one in the same rounds, where smaller differences show than between two."""
+    try:
+        for outcome in harness.duels([(last, kernel)], THRESHOLD):
+            for one in verdicts(outcome, THRESHOLD):
+                progress.print(f"  {one.workload}  {one.verdict} against the last version: {one.reason}")
+    except KbenchError as error:
+        tell(str(error))
 
 
 @dataclasses.dataclass(slots=True)
@@ -73,71 +126,16 @@ class History:
     """The fastest correct kernel of the dataset, by GPU and workload."""
 
     def change(self, row: Measurement) -> str:
-        """How a measurement differs from the last version's, and from the best of the dataset; keeps it as the last."""
-        if row.status is not Status.OK or row.runtime_us is None:
+        """How a measurement differs from the last version's, and from the best of the dataset; keeps it as the last.
+
+        From the last by speedups over the reference, so that drift of the GPU cancels.
+        """
+        if row.status is not Status.OK or not row.runtime_us or not row.speedup:
             return ""
         before, self.last[row.workload] = self.last.get(row.workload), row
-        said = "" if before is None else f"  {against(before, row)}"
+        said = f"  {row.speedup / before.speedup:.3f}x last version" if before and before.speedup else ""
         best_us = self.best_us.get((row.gpu, row.workload))
         return said if best_us is None else f"{said}  {best_us / row.runtime_us:.3f}x best of the dataset"
-
-
-def against(before: Measurement, now: Measurement) -> str:
-    """A version relative to the one before it: by speedups over the reference, so that drift of the GPU cancels."""
-    (one, one_half), (other, other_half) = map(_log_speedup, (before, now))
-    change, half = other - one, math.hypot(one_half, other_half)
-    ratio = Interval(*map(math.exp, (change, change - half, change + half)))
-    return f"{ratio.value:.3f}x last version, {decide(ratio, THRESHOLD).verdict}"
-
-
-def _log_speedup(row: Measurement) -> tuple[float, float]:
-    """The logarithm of a speedup and of its interval's half-width."""
-    value, low, high = (figure or math.nan for figure in (row.speedup, row.speedup_low, row.speedup_high))
-    return math.log(value), math.log(high / low) / 2.0
-
-
-def watch(
-    path: Path,
-    read: Read,
-    problem_id: str,
-    options: MeasureOptions,
-    show: Callable[[Measurement, str], str],
-    tell: Callable[[str], None],
-) -> None:
-    """Measure a file now and whenever it is saved, until interrupted.
-
-    Args:
-        path: the file.
-        read: reads it as a kernel.
-        problem_id: what it solves.
-        options: how to measure.
-        show: makes a line of a measurement and of what changed.
-        tell: told what is no measurement: why a version is no kernel, or how the machine failed it.
-    """
-    history, versions = History(), Versions(path, read, tell)
-    # Meanwhile: opening the dataset takes a second, and so does starting the workers.
-    threading.Thread(target=_find_best, args=(problem_id, history), daemon=True).start()
-    progress = Progress(1, quiet=options.quiet)
-    shown: dict[tuple[int, str], Status] = {}
-
-    def print_once(row: Measurement) -> None:
-        key = (versions.number, row.workload)
-        if shown.get(key) is not row.status:
-            shown[key] = row.status
-            progress.print(show(row, history.change(row)))
-
-    def lost(kernel: KernelSource, why: str) -> None:
-        versions.busy = False
-        tell(f"the machine failed it: {' '.join(why.split())}")
-
-    with make_harness(options) as harness, contextlib.suppress(KeyboardInterrupt):
-        harness.on_stage, harness.on_workload = progress.stage, print_once
-        for row in harness.measure(versions, on_lost=lost):
-            print_once(row)
-            # All rows of a version come before the next is asked for.
-            versions.busy = False
-            progress.restart()
-    progress.finish()
 
 
 def _find_best(problem_id: str, history: History) -> None:

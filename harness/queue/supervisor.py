@@ -54,7 +54,6 @@ class Supervisor:
             while self.finished:
                 yield self.finished.popleft()
             if self.starved:
-                self.planners.prepare()
                 yield None
 
     def _ready(self) -> int:

@@ -299,12 +299,17 @@ class _Counter:
         per_block = Totals()
         for totals, count in counted.values():
             per_block = per_block.plus(totals, count)
-        # Other blocks are represented by one warp: their work is the middle block's, larger or smaller.
+        # Other blocks are represented by one warp: their work is the middle block's, larger or smaller. Where another
+        # warp makes the copies, that one is run for what it touches.
         warp = max(counted, key=lambda number: counted[number][1])
-        ratios, footprints = {middle: 1.0}, {middle: touched[warp]}
+        copier = max(counted, key=lambda number: counted[number][0].bulk_load_bytes)
+        copies = counted[copier][0].bulk_load_bytes > 0 and copier != warp
+        ratios, footprints = {middle: 1.0}, {middle: touched[warp] | (touched[copier] if copies else {})}
         for other in _other_blocks(launch.grid, middle):
             alone = Footprint(_l1_share(launch), footprint.numbers)
             ratio = summed(function, self._warp(step, function, other, warp, alone)).issued
+            if copies:
+                self._warp(step, function, other, copier, alone)
             ratios[other], footprints[other] = ratio / (counted[warp][0].issued or 1.0), alone.own
             alike = max(ratios.values()) - min(ratios.values()) < EVEN
             if (alike and {FIRST, _last(launch.grid)} <= ratios.keys()) or self.steps - begun > ENOUGH_STEPS:
@@ -426,15 +431,16 @@ def _other_blocks(grid: BlockId, middle: BlockId) -> list[BlockId]:
 def _other_warps(warps: int, function: Function, *, every: bool) -> list[tuple[int, int]]:
     """Warps of a block that are executed besides the first, and how many each stands for.
 
-    Where warps wait for each other's copies, groups of four have roles, and the first of a group may have its own.
+    Where warps wait for each other's copies, groups of four have roles, the first of a group may have its own, and the
+    first two of a block share the copies that Triton makes.
     Otherwise two stand for a half each: Triton gives the upper warps the lower ones' data where there is not enough.
     """
     if every or warps <= GROUP:
         return [(warp, 1) for warp in range(1, warps)]
     if warps >= 2 * GROUP and any(one.name == "mbarrier" for one in function.code):
-        groups = range(0, warps, GROUP)
-        chosen = [(first + own, 1 if own == 0 else GROUP - 1) for first in groups for own in (0, 1)]
-        return [(warp, min(count, warps - warp)) for warp, count in chosen[1:] if warp < warps]
+        chosen = [(1, 1), (2, GROUP - 2)]
+        chosen += [(first + own, 1 + own * (GROUP - 2)) for first in range(GROUP, warps, GROUP) for own in (0, 1)]
+        return [(warp, min(count, warps - warp)) for warp, count in chosen if warp < warps]
     half = warps // 2
     return [(1, half - 1), (half + 1, warps - half - 1), (warps - 1, 1)]
 

@@ -525,7 +525,7 @@ class Warp:
                     continue
                 corner = tuple(self._value(name) for name in REGISTER.findall(place)[1:])
                 nbytes, buffer = box.nbytes, box.buffer
-                begin = hash(tuple(c if isinstance(c, int) else None for c in corner))
+                begin = hash((buffer, *(c if isinstance(c, int) else None for c in corner)))
         self.trace.copied[at] += times * nbytes
         if buffer and nbytes:
             _, unique = self.footprint.touch(buffer, {begin}, cached=False)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kbench.benchmark.llm.batch import read_responses, write_requests
+from kbench.benchmark.llm.batch import BatchFiles, read_responses, write_requests
 from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, Body, Reply
 from kbench.benchmark.llm.endpoint import Endpoint, Meter
 from kbench.benchmark.llm.kept import KeptReplies
@@ -76,6 +76,8 @@ class LlmSurrogate:
     """Write Batch requests here and ask nothing."""
     responses_file: str | None = None
     """Read Batch responses from here and ask nothing."""
+    batch_folder: str | None = None
+    """Write unanswered requests into this folder's requests.jsonl, and read its responses.jsonl: a search waits."""
     price_in: float | None = None
     """Price per million input tokens, for --dry-run and --max-cost."""
     price_out: float | None = None
@@ -102,11 +104,17 @@ class LlmSurrogate:
         Raises:
             UserError: no key is set, no client can be made, or the responses file does not exist.
             DataError: the responses file holds a line that is no response.
+            WaitingForResponsesError: the batch folder lacks answers.
         """
         asked = [(query.query_id, repeat) for query in queries for repeat in range(self.repeats)]
         if self.responses_file is not None:
             return _read(Path(self.responses_file), asked)
         bodies = [self.body(query, repeat) for query in queries for repeat in range(self.repeats)]
+        if self.batch_folder is not None:
+            folder = Path(self.batch_folder)
+            files = BatchFiles(requests=folder / "requests.jsonl", responses=folder / "responses.jsonl")
+            answers = files.ask(bodies, ids=[_custom_id(key) for key in asked])
+            return [_forecast(key, reply) for key, reply in zip(asked, answers, strict=True)]
         if self.requests_file is not None:
             keyed = {_custom_id(key): body for key, body in zip(asked, bodies, strict=True)}
             write_requests(Path(self.requests_file), keyed)
@@ -132,7 +140,7 @@ class LlmSurrogate:
         Raises:
             UserError: no key is set, or a cost is limited without prices.
         """
-        if self.requests_file is not None or self.responses_file is not None:
+        if self.requests_file is not None or self.responses_file is not None or self.batch_folder is not None:
             return
         meter = None if max_tokens is None else Meter(limit=max_tokens)
         if max_cost is not None:

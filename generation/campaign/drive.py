@@ -235,10 +235,15 @@ def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgr
     first = unanswered[0]
     bodies = {key: body for one in unanswered for key, body in one.bodies.items()}
     errors = {key: error for one in unanswered for key, error in one.errors.items()}
-    first.files.write(bodies, keep=progress.live > 0)
+    # Whoever forecasts has other files than whoever proposes.
+    places = {one.files.requests: one.files for one in unanswered}
+    for path, files in places.items():
+        own = [one.bodies for one in unanswered if one.files.requests == path]
+        files.write({key: body for some in own for key, body in some.items()}, keep=progress.live > 0)
+    answers = " and ".join(str(files.responses) for files in places.values())
     message = (
-        f"{len(bodies)} requests of {len(unanswered)} searches wait in {first.files.requests}; {progress.measured} "
-        f"kernels were measured; put responses into {first.files.responses} and run the same command again"
+        f"{len(bodies)} requests of {len(unanswered)} searches wait in {' and '.join(map(str, places))}; "
+        f"{progress.measured} kernels were measured; put responses into {answers} and run the same command again"
     )
     if progress.live:
         message += f"; {progress.live} searches were cut short: run it at once to have their requests too"

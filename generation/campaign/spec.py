@@ -40,7 +40,8 @@ class Searches(Record):
 
     label: str = ""
     independent: bool = False
-    """Whether every search measures for itself; otherwise those of a cell avoid and learn from each other's kernels."""
+    """Whether every search measures for itself, from the same first kernels as the others of its cell and seed.
+    Otherwise those of a cell avoid and learn from each other's kernels."""
     problems: tuple[str, ...] = (EVERY,)
     """Problem ids, or `*` for all."""
     backends: tuple[str, ...] = ("triton", "cuda")
@@ -55,6 +56,7 @@ class Searches(Record):
     draw: int = 3
     unsure_share: float = 0.25
     confidence: float = 0.5
+    against_parent: bool = False
     order: str = ROUNDS
     """`rounds` advances all searches evenly; `problems` measures all seeds and then one problem after another."""
 
@@ -158,12 +160,13 @@ def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[Run
     extra = {**shared, **defaults_for(changes.get("proposer", spec.proposer)), **changes}
     extra["budget"] = to_dict(spec.budget) | extra.get("budget", {})
     forecasts = FilterSettings(
-        surrogate=spec.surrogate, draw=spec.draw, unsure_share=spec.unsure_share, confidence=spec.confidence
-    )
+        surrogate=spec.surrogate, draw=spec.draw, unsure_share=spec.unsure_share, confidence=spec.confidence,
+        against_parent=spec.against_parent,
+    )  # fmt: skip
     for name, seed in itertools.product(spec.methods, spec.random_seeds):
         plain = searchable(name.removesuffix(SURROGATE))
         chosen = to_dict(forecasts) if name.endswith(SURROGATE) else None
         cell = {"problem_id": problem_id, "backend": backend.value, "method": plain, "seed": seed, "filter": chosen}
         if spec.independent:
-            cell["label"] = f"{spec.label}/{name}/{seed}"
+            cell |= {"label": f"{spec.label}/{name}/{seed}", "first": f"{spec.label}/{seed}"}
         yield settings_from_json(extra | cell, f"campaign.{problem_id}")

@@ -72,7 +72,15 @@ Action = StartStep | Propose | Filter | Measure | CompleteStep | Abandon | Stop 
 
 def rng_for(state: RunState, *place: int | str) -> random.Random:
     """The generator for one decision, from the run's seed and the decision's place alone: resuming redraws nothing."""
-    return random.Random(int(content_hash(state.run_id, *map(str, (state.step, *place))), 16))
+    return random.Random(int(content_hash(origin(state), *map(str, (state.step, *place))), 16))
+
+
+def origin(state: RunState) -> str:
+    """What the draws of a step begin from: the run, or at first the cell, where its runs share their first kernels."""
+    settings = state.settings
+    if state.step or not settings.first:
+        return state.run_id
+    return f"{settings.first}/{settings.problem_id}/{settings.backend.value}"
 
 
 def next_action(state: RunState) -> Action:

@@ -211,12 +211,13 @@ class Search:
             request.operator, parent, other, action.rng_for(self.state, "propose", slot), self._turn(slot),
             self.state.best_known, self.state.references, tuple(ancestors), tuple(tried),
             tuple(archive(self.state.rewarded())) if learns(self.settings) else (),
-            content_hash(self.state.run_id, str(self.state.step), str(slot), json.dumps(request.to_json())),
+            content_hash(action.origin(self.state), str(self.state.step), str(slot), json.dumps(request.to_json())),
         )  # fmt: skip
 
     def _turn(self, slot: int) -> int:
         cell = int(content_hash(self.settings.problem_id, self.settings.backend.value)[:8], 16)
-        place = [*SEARCHES, self.settings.method].index(self.settings.method)
+        shared = self.settings.first and not self.state.step
+        place = 0 if shared else [*SEARCHES, self.settings.method].index(self.settings.method)
         return cell + place + self.settings.seed + self.state.step + slot
 
     def _take(self, slot: int, answer: Answer) -> None:
@@ -245,7 +246,11 @@ class Search:
         filter_settings = filter_of(self.settings)
         assert filter_settings is not None
         nodes = [self.state.nodes[key] for key in todo.kernel_ids]
-        expected = self._guesses(list(self._measured()), nodes)
+        try:
+            expected = self._guesses(list(self._measured()), nodes)
+        except WaitingForResponsesError as error:
+            self.waiting = error.unanswered
+            return
         decisions = decide(todo.kernel_ids, expected, filter_settings, todo.keep)
         spent = tokens([guess.forecast for guess in expected])
         self._record(
@@ -256,7 +261,10 @@ class Search:
     def _guesses(self, known: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Guess]:
         assert self._surrogate is not None
         try:
-            return guesses(self._surrogate, self.settings, known, nodes, self._gpu, self._gpu_facts_json)
+            parents = {node.kernel_id: self.state.nodes.get(node.parent_id or "") for node in nodes}
+            return guesses(self._surrogate, self.settings, known, nodes, self._gpu, self._gpu_facts_json, parents)
+        except WaitingForResponsesError:
+            raise
         except Exception as error:  # noqa: BLE001 - a surrogate is foreign code: its failure must not end a search
             reason = f"{type(error).__name__}: {error}"
             return [Guess(Forecast(query_id=query_id(node, self._gpu), failure=reason)) for node in nodes]

@@ -122,6 +122,8 @@ class FilterSettings(Record):
     """Largest share of the measured ones given to candidates the surrogate is unsure about."""
     confidence: Probability = 0.5
     """A forecast with less confidence than this is unsure."""
+    against_parent: bool = False
+    """Whether a child is forecast against its parent, whose speed is known, and not against the PyTorch reference."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +150,8 @@ class RunSettings(Record):
     """The constant c of PUCT."""
     label: str = ""
     """Tells apart runs that are otherwise equal, such as those of two campaigns or two GPUs."""
+    first: str = ""
+    """Runs of a cell with the same word here ask for the same first kernels; each for its own when empty."""
     filter: FilterSettings | None = None
     budget: Budget = UNLIMITED
 
@@ -203,6 +207,8 @@ def check(settings: RunSettings) -> None:
 def _frozen(settings: RunSettings) -> dict[str, Any]:
     data = settings.to_json()
     del data["budget"]
+    if not data["first"]:
+        del data["first"]  # so that runs keep the names they had before this setting was there
     return data
 
 
@@ -216,7 +222,7 @@ def refuse_changes(recorded: RunSettings, given: RunSettings) -> None:
     changed = [
         f"{name}: {before[name]!r} -> {after[name]!r}"
         for name in before
-        if before[name] != after[name] and name not in CHANGEABLE
+        if before[name] != after.get(name) and name not in CHANGEABLE
     ]
     if changed:
         raise UserError(

@@ -63,6 +63,12 @@ class FakeGpu:
         key = kernel.kernel_id
         return Result(key, (measurement(key, kernel.problem_id, Status(found[1]), float(found[2])),))
 
+    def second_clock(self, kernels: Sequence[KernelSource]) -> dict[str, Any]:
+        return {}
+
+    def compare(self, pairs: Sequence[Any]) -> list[Any]:
+        return []
+
     def environments(self) -> list[Environment]:
         return [self.place]
 
@@ -78,6 +84,17 @@ def kernel_text(key: str, status: str = "ok") -> str:
     return f"KEY = 'k{key}'\nSTATUS, SPEED = {status!r}, {speed}\n\n\ndef run(*inputs):\n    return inputs\n"
 
 
+Answerer = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def answer_as(status: str) -> Answerer:
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        key = request["custom_id"]
+        return {"custom_id": key, "text": f"```python\n{kernel_text(key, status)}```"}
+
+    return answer
+
+
 def reply(request: dict[str, Any]) -> dict[str, Any]:
     """A fifth of the answers is no kernel, two fifths are kernels that fail, the rest is correct."""
     key = request["custom_id"]
@@ -85,9 +102,6 @@ def reply(request: dict[str, Any]) -> dict[str, Any]:
     status = "ok" if draw > 2 else ("incorrect" if draw == 2 else "compile_error")
     text = "I cannot." if draw == 0 else f"A change.\n\n```python\n{kernel_text(key, status)}```\n"
     return {"custom_id": key, "text": text, "model": "scribe", "usage": {"input_tokens": 30, "output_tokens": 12}}
-
-
-Answerer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Exchange:
@@ -319,6 +333,43 @@ def test_repairs_are_for_models_that_are_told_of_failures(
     planned = with_repairs(state, (ProposalRequest(Operator.MUTATE, "k0"),) * 40, random.Random(0))
     chosen = Counter(one.parent_id for one in planned if one.operator is Operator.REPAIR)
     assert dict(chosen) == ({f"k{correct}": MOST_REPAIRS, f"k{correct + 1}": MOST_REPAIRS} if repairs else {})
+
+
+ARMS = runs_of(
+    CampaignSpec(
+        label="arms", independent=True, problems=("softmax",), backends=("triton",), proposer="llm", seeds=2, batch=2,
+        methods=("random", "evolve", "evolve+surrogate"), budget=Budget(measurements=6), surrogate="llm", draw=2,
+        against_parent=True, unsure_share=0.0,
+    )
+)[0]  # fmt: skip
+
+
+def test_arms_share_first_kernels_and_a_model_forecasts_children_against_their_parents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_LLM_FORECAST_MODEL", "seer")
+    monkeypatch.setenv("KBENCH_LLM_FORECAST_BATCH", str(tmp_path / "forecasts"))
+    asked, told = tmp_path / "forecasts" / "requests.jsonl", tmp_path / "forecasts" / "responses.jsonl"
+    exchange = Exchange(tmp_path)
+    exchange.go(ARMS)
+    assert len(exchange.requests()) == 2, "three arms ask for the same two kernels"
+    correct = answer_as("ok")
+    exchange.answer(answer=correct)
+    for _ in range(MOST_EXCHANGES):
+        if exchange.go(ARMS) is None:
+            break
+        exchange.answer(answer=correct)
+        for request in map(json.loads, asked.read_text().splitlines()) if asked.is_file() else ():
+            better = "k0" in request["body"]["messages"][1]["content"].split("KEY = '")[-1][:2]
+            shares = {str(number): float(number == (8 if better else 1)) for number in range(1, 9)}
+            with told.open("a") as stream:
+                stream.write(json.dumps({"custom_id": request["custom_id"], "text": json.dumps(shares)}) + "\n")
+    states = list(recorded_states(exchange.run).values())
+    assert {state.charge.measurements for state in states} == {6}
+    firsts = [{node.kernel_id for node in state.nodes.values() if node.step == 0} for state in states]
+    assert firsts[0] == firsts[1] == firsts[2]
+    assert [sum(node.skipped for node in state.nodes.values()) > 0 for state in states] == [False, False, True]
+    assert states[2].failed_forecasts == 0
 
 
 def test_answers_fit_when_requests_are_worded_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.benchmark.problems.registry import problem
+from kbench.benchmark.surrogates.llm import LlmSurrogate
 from kbench.benchmark.surrogates.protocol import Compiler, Surrogate
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.stack import CombinedSurrogate
@@ -18,10 +21,13 @@ from kbench.generation.search.guidance.guide import OnlineGuide
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import Pair, PairKind, Query, bins, to_dict
+from kbench.schemas import Pair, PairKind, Query, UserError, bins, to_dict
 from kbench.schemas.ids import content_hash
 
-ONLINE = "online"
+ONLINE, MODEL = "online", "llm"
+MODEL_VARIABLE = "KBENCH_LLM_FORECAST_MODEL"
+BATCH_VARIABLE = "KBENCH_LLM_FORECAST_BATCH"
+"""Whoever forecasts is asked apart from whoever proposes: they share no request and no file."""
 
 
 @functools.cache
@@ -31,15 +37,22 @@ def _problem_row(problem_id: str) -> tuple[Mapping[str, Any], str]:
     return row, json.dumps(row["workloads"])
 
 
-def query_id(node: Node, gpu: str) -> str:
-    """The name of the question about a candidate."""
-    return content_hash("filter", gpu, node.kernel_id)
+def query_id(node: Node, gpu: str, parent: Node | None = None) -> str:
+    """The name of the question about a candidate, against its parent where one is given."""
+    return content_hash("filter", gpu, node.kernel_id, *([parent.kernel_id] if parent else []))
+
+
+Parents = Mapping[str, Node | None]
+"""The parent of each candidate, by the candidate's id."""
 
 
 def guesses(
-    guide: Guide, settings: RunSettings, known: Sequence[Node], nodes: Sequence[Node], gpu: str, gpu_facts_json: str
-) -> list[Guess]:
+    guide: Guide, settings: RunSettings, known: Sequence[Node], nodes: Sequence[Node], gpu: str, gpu_facts_json: str,
+    parents: Parents,
+) -> list[Guess]:  # fmt: skip
     """What a guide expects of candidates, in their order, once it has learned from the measured ones where it can."""
+    if settings.filter is not None and settings.filter.against_parent:
+        return _against_parents(guide, settings, nodes, gpu, gpu_facts_json, parents)
     names = [query_id(node, gpu) for node in nodes]
     if isinstance(guide, OnlineGuide):
         return guide.guess(known, nodes, names)
@@ -53,12 +66,33 @@ def guesses(
     return [Guess(forecast) for forecast in in_order(names, asked)]
 
 
-def query_for(settings: RunSettings, node: Node, gpu: str, gpu_facts_json: str) -> Query:
-    """The question about one candidate against the PyTorch reference."""
+def _against_parents(
+    guide: Guide, settings: RunSettings, nodes: Sequence[Node], gpu: str, gpu_facts_json: str, parents: Parents
+) -> list[Guess]:
+    """Forecasts against correct parents; the parent's own speed puts children of different parents on one scale."""
+    if isinstance(guide, OnlineGuide | PriorGuide):
+        raise UserError(f"surrogate {ONLINE!r} knows no pairs of kernels; leave out against_parent")
+    above = [parent if parent and parent.reward else None for parent in (parents.get(n.kernel_id) for n in nodes)]
+    queries = [
+        query_for(settings, node, gpu, gpu_facts_json, parent) for node, parent in zip(nodes, above, strict=True)
+    ]
+    given = in_order([query.query_id for query in queries], guide.forecast(queries))
+    found = []
+    for parent, forecast in zip(above, given, strict=True):
+        expected = expected_log2(forecast)
+        start = math.log2(parent.reward) if parent and parent.reward else 0.0
+        found.append(Guess(forecast, None if expected is None else start + expected))
+    return found
+
+
+def query_for(settings: RunSettings, node: Node, gpu: str, gpu_facts_json: str, parent: Node | None = None) -> Query:
+    """The question about one candidate against its parent, or else against the PyTorch reference."""
     row, workloads = _problem_row(settings.problem_id)
+    kind = PairKind.PARENT_EDIT if parent else PairKind.REFERENCE
     return render_query(
-        query_id=query_id(node, gpu), problem=row, backend=settings.backend, kind=PairKind.REFERENCE,
-        candidate_source=node.source, gpu=gpu, gpu_facts_json=gpu_facts_json, workloads_json=workloads,
+        query_id=query_id(node, gpu, parent), problem=row, backend=settings.backend, kind=kind,
+        candidate_source=node.source, anchor_source=parent.source if parent else None, gpu=gpu,
+        gpu_facts_json=gpu_facts_json, workloads_json=workloads,
     )  # fmt: skip
 
 
@@ -108,6 +142,11 @@ def guide_named(name: str, compiler: Compiler | None = None) -> Guide:
     """
     if name == ONLINE:
         return OnlineGuide()
+    if name == MODEL:
+        model = os.environ.get(MODEL_VARIABLE)
+        if not model:
+            raise UserError(f"surrogate 'llm' needs a model in a search; set {MODEL_VARIABLE}, and {BATCH_VARIABLE}")
+        return LlmSurrogate(model=model, batch_folder=os.environ.get(BATCH_VARIABLE))
     if name.startswith(f"{ONLINE}:"):
         return PriorGuide(_surrogate(name.removeprefix(f"{ONLINE}:"), compiler))  # type: ignore[arg-type]
     return _surrogate(name, compiler)  # type: ignore[arg-type]  # functions are hashable

@@ -63,7 +63,7 @@ def test_a_recipe_leads_from_searches_to_a_dataset_and_again_to_the_same(tmp_pat
         prints.append(corpus.fingerprint)
     assert prints[0] == prints[1]
     assert corpus.table("kernels").num_rows == 8
-    assert {"kernels", "measurements", "pairs", "events"} <= set(corpus.configs)
+    assert {"kernels", "measurements", "questions", "events"} <= set(corpus.configs)
 
 
 def test_every_stage_is_a_command_in_order(tmp_path: Path) -> None:

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.timing.batch import Sample, Sampler, Slot
-from kbench.harness.timing.centre import centre
 from kbench.harness.timing.duel import LOOKS as DUEL_LOOKS
 from kbench.harness.timing.duel import Decision, Verdict, decide, summarise_duel
 from kbench.harness.timing.duel import Duel as Rivalry
-from kbench.harness.timing.interval import Interval, log_interval, process_sigma
+from kbench.harness.timing.interval import Interval, centre, log_interval, process_sigma
 from kbench.harness.timing.null_kernel import NULL_KERNEL
 from kbench.harness.timing.rounds import RoundPlan, TimingSettings, by_round, hidden, plan
 from kbench.schemas import InfrastructureError, MissingDependencyError, UserError

@@ -7,6 +7,8 @@ import itertools
 import math
 from collections.abc import Sequence
 
+CUT = 6
+"""One part in this many is cut off at each end."""
 CONFIDENCE = 0.95
 LARGEST_CORRELATION = 0.8
 """Estimates of the lag-1 correlation above this are clipped: five rounds cannot tell 0.8 from 1."""
@@ -15,6 +17,18 @@ PROCESS_SIGMA = 0.002
 PROCESS_SIGMA_US = 0.08
 """The same for the part that does not scale with the time: how far the two marks lie from the kernel. It is common to
 all kernels of a process; what is left of it once the null kernel's time has been subtracted (docs/evidence/harness)."""
+
+
+def centre(values: Sequence[float]) -> float:
+    """Mean of what is left when the extremes at both ends are cut off; of three values, the middle one.
+
+    Times of short calls form two clusters (see timing/batch.py). A median jumps from one to the other; a mean moves
+    with the share of each, and trimming keeps the rare outlier out.
+    """
+    ordered = sorted(values)
+    cut = max(1, len(ordered) // CUT) if len(ordered) > 2 else 0
+    kept = ordered[cut : len(ordered) - cut]
+    return math.fsum(kept) / len(kept)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from kbench.harness.timing.centre import centre
+from kbench.harness.timing.interval import centre
 from kbench.schemas.gpus import whole_gpu
 
 NULL_KERNEL = "null kernel"

@@ -15,8 +15,7 @@ from typing import Any
 from kbench.harness.bench.context import STAGES, ProblemContext
 from kbench.harness.device.nvml import Conditions, ConditionsReader
 from kbench.harness.timing.batch import Sample, Sampler, Slot
-from kbench.harness.timing.centre import centre
-from kbench.harness.timing.interval import PROCESS_SIGMA_US, Interval, log_interval, process_sigma
+from kbench.harness.timing.interval import PROCESS_SIGMA_US, Interval, centre, log_interval, process_sigma
 from kbench.harness.timing.null_kernel import NULL_KERNEL, corrected
 from kbench.schemas import InfrastructureError
 
@@ -55,8 +54,6 @@ class TimingSettings:
     """Device time for one kernel and workload; the interval reached by then is recorded as it is."""
     process_sigma_us: float = PROCESS_SIGMA_US
     """Spread between processes that intervals allow for, on top of the part that scales with the time."""
-    trace: bool = False
-    """Keep every sample with its label, round and state, in the order taken."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -80,8 +77,6 @@ class Timing:
     """What an empty kernel takes in this process."""
     shift_us: float | None = None
     """What was subtracted from every time; None when nothing was."""
-    trace: list[tuple[str, int, float, int]] | None = None
-    """Label, round, time and state of each sample: 0 good, 1 exposed, 2 thin."""
     exposed: int = 0
     drift: float = 0.0
     clocks: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -249,8 +244,6 @@ def time_candidate(
             break
         if spoilt:
             time.sleep(PAUSE_S)
-    if settings.trace:
-        timing.trace = [(s.label, s.round, s.time_us, 1 if s.exposed else 2 if s.thin else 0) for s in timed]
     timing.null_us = sampler.null_kernel.time_us
     timing.exposed = sum(s.exposed for s in timed)
     timing.late_anchors = any(s.exposed for s in hidden(timed, ANCHOR))

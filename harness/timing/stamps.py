@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kbench.harness.timing.centre import centre
+from kbench.harness.timing.interval import centre
 
 if TYPE_CHECKING:
     from kbench.harness.timing.batch import Sample

@@ -360,7 +360,6 @@ def _timed_fields(timing: Timing, ok: bool) -> dict[str, Any]:
         "throttle_reasons": sorted({reason for c in seen for reason in c.throttle_reasons}),
         "ruler_us": timing.null_us,
         "shift_us": timing.shift_us,
-        "trace": timing.trace,
         "exposed": timing.exposed,
         "drift": timing.drift,
         "clocks": timing.clocks,

@@ -411,6 +411,20 @@ def test_kernels_known_to_end_their_worker_cost_the_others_nothing(bench: Callab
     assert one.queue.deaths == 2, "once each"
 
 
+def test_what_is_profiled_together_has_a_fresh_worker_that_nothing_is_measured_in_after(
+    bench: Callable[..., Bench],
+) -> None:
+    one = bench()
+    builds = {text: Build("", plans={text: []}) for text in ("# p", "# q")}
+    party = tuple(Job(at, one.known(text), {}, build=build) for at, (text, build) in enumerate(builds.items()))
+    profiled = Job(3, party[0].kernel, {}, build=party[0].build, profiled=party)
+    jobs = [*fragile(one, ["# a", "# b"]), profiled, *fragile(one, ["# c"])]
+    assert all(outcome is not None and outcome.results for outcome in one.supervisor.run(jobs))
+    assert measured(one) == [["# a", "# b", "# c"], ["# p"]]
+    (worker,) = (worker for worker in one.spawner.workers if worker.measured == ["# p"])
+    assert worker not in [known.process for known in one.queue.workers]
+
+
 def test_other_kernels_overtake_one_that_waits_for_a_fresh_worker(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,7 @@ from kbench.harness.timing.batch import (
     Slot,
     batches,
 )
-from kbench.harness.timing.centre import centre
+from kbench.harness.timing.interval import centre
 from kbench.harness.timing.null_kernel import CALIBRATION, NULL_KERNEL, WINDOW, NullKernel, corrected
 from kbench.harness.timing.rounds import (
     DISCARDS,
@@ -314,7 +314,7 @@ def test_the_centre_of_two_heaps_lies_between_them_where_a_median_jumps() -> Non
     assert 6.4 < more < fewer < 6.6
 
 
-def timed(device: Clockwork, hot: range = NEVER, trace: bool = False, sigma_us: float = 0.1) -> Timing:
+def timed(device: Clockwork, hot: range = NEVER, sigma_us: float = 0.1) -> Timing:
     """A kernel of 7 us against a reference that takes no time, marks included."""
     definition = problem("gelu_tanh")
     context = ProblemContext(definition, definition.tiny, device, (1, 2))
@@ -326,7 +326,7 @@ def timed(device: Clockwork, hot: range = NEVER, trace: bool = False, sigma_us: 
         Sampler(device),
         reader,
         rng,
-        TimingSettings(process_sigma_us=sigma_us, trace=trace),
+        TimingSettings(process_sigma_us=sigma_us),
         lambda samples: True,
     )
 
@@ -447,16 +447,6 @@ def test_two_processes_with_different_marks_agree_once_corrected(monkeypatch: py
     assert far.samples_us == pytest.approx([10.0] * len(far.samples_us))
 
 
-def test_every_sample_is_in_the_trace_when_one_is_wanted() -> None:
-    found = timed(Clockwork(), trace=True)
-    assert found.trace is not None
-    labels = [label for label, _, _, _ in found.trace]
-    assert labels.count("k") == len(found.samples_us)
-    assert labels.count("anchor") == len(found.anchor_us)
-    assert labels.count(NULL_KERNEL) == 2 * found.rounds, "one in each turn of a short kernel"
-    assert timed(Clockwork()).trace is None
-
-
 def test_conditions_are_read_in_every_round() -> None:
     found = timed(Clockwork())
     assert found.rounds >= 5
@@ -465,10 +455,8 @@ def test_conditions_are_read_in_every_round() -> None:
 
 
 def test_only_the_rounds_during_which_the_gpu_was_slowed_are_thrown_away() -> None:
-    found = timed(Clockwork(), hot=range(1, 3), trace=True)
-    assert found.trace is not None
+    found = timed(Clockwork(), hot=range(1, 3))
     # The second and third reading are of the first round's second turn and of the second round's first.
-    assert {number for _, number, _, _ in found.trace}.isdisjoint({0, 1})
     assert len(found.conditions) == found.rounds + 2
     assert found.runtime is not None
 

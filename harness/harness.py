@@ -293,34 +293,42 @@ class Harness:
             refused = refusal(adapter_for(kernel.source), kernel.problem_id)
             if refused is not None:
                 raise UserError(f"kernel {kernel.kernel_id}: {refused}")
-        built = self._built(kernels.values())
+        built = {}
+        for job, outcome in self._builds(kernels.values()):
+            if outcome.status is not None:
+                how = "; --allow-unscreened runs it beside its judge" if _unplanned(outcome) else ""
+                raise UserError(f"kernel {job.kernel.kernel_id}: {outcome.reason}{how}")
+            built[job.kernel.kernel_id] = job
         yield from (o for o in self._supervisor().run(self._duel_jobs(known, built, threshold)) if o is not None)
 
     def second_clock(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[str, SecondTimes]]:
         """Times of planned kernels by the profiler, on calls that are judged; kernel ids with them, in no order.
 
-        Many kernels share a process, which nothing else is measured in; where one of them breaks it, each gets its own.
+        Many kernels share a process, which nothing else is measured in; where one of them breaks it, halves of them do.
         Without a GPU there is no such clock, and nothing is said.
 
         Raises:
-            UserError: a kernel cannot be built.
             InfrastructureError: the machine failed.
         """
         if None in self.gpus:
             return
+        jobs: list[Job] = []
+        for job, outcome in self._builds(kernels):
+            if outcome.status is None:
+                jobs.append(job)
+            else:
+                yield job.kernel.kernel_id, f"{outcome.status}: {outcome.reason}"
         # Kernels of a problem one after another: its inputs are made once.
-        jobs = sorted(self._built(kernels).values(), key=lambda job: job.kernel.problem_id)
-        parties = [tuple(jobs[start : start + PROFILED]) for start in range(0, len(jobs), PROFILED)]
+        jobs.sort(key=lambda job: job.kernel.problem_id)
+        parties = [jobs[start : start + PROFILED] for start in range(0, len(jobs), PROFILED)]
         while parties:
-            again: list[tuple[Job, ...]] = []
-            for outcome in self._outcomes(map(self._profile_job, parties), None):
-                if outcome is None:
-                    continue
-                party = outcome.job.profiled
+            again: list[list[Job]] = []
+            for outcome in filter(None, self._outcomes(map(self._profile_job, parties), None)):
+                party = list(outcome.job.profiled)
                 if outcome.status is None:
                     yield from second_times([job.kernel.kernel_id for job in party], outcome.results)
                 elif len(party) > 1:
-                    again += [(job,) for job in party]
+                    again += [party[: len(party) // 2], party[len(party) // 2 :]]
                 else:
                     yield outcome.job.kernel.kernel_id, f"{outcome.status}: {outcome.reason}"
             parties = again
@@ -331,18 +339,10 @@ class Harness:
         first = party[0]
         return Job(first.number, first.kernel, first.task, build=first.build, profiled=tuple(party))
 
-    def _built(self, kernels: Iterable[KernelSource]) -> dict[str, Job]:
-        """Jobs of kernels that can be run, with their builds, by kernel id.
-
-        Raises:
-            UserError: one cannot.
-        """
+    def _builds(self, kernels: Iterable[KernelSource]) -> list[tuple[Job, Outcome]]:
+        """Kernels as jobs that are built, and what came of building each."""
         jobs = [Job(number, kernel, {"check_only": True}, compile_only=True) for number, kernel in enumerate(kernels)]
-        for outcome in self._supervisor().run(jobs):
-            if outcome is not None and outcome.status is not None:
-                how = "; --allow-unscreened runs it beside its judge" if _unplanned(outcome) else ""
-                raise UserError(f"kernel {outcome.job.kernel.kernel_id}: {outcome.reason}{how}")
-        return {job.kernel.kernel_id: job for job in jobs}
+        return [(outcome.job, outcome) for outcome in filter(None, self._supervisor().run(jobs))]
 
     def _duel_jobs(
         self, pairs: Sequence[tuple[KernelSource, KernelSource]], built: Mapping[str, Job], threshold: float

@@ -14,7 +14,7 @@ from kbench.schemas.ids import content_hash
 from kbench.schemas.record import field_types
 
 TIMED = ("runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high")
-PRIVATE = frozenset({"clocks", "drift", "exposed", "plan_id"})
+PRIVATE = frozenset({"clocks", "plan_id"})
 """Fields of a worker's result that serve diagnosis, or name the plan it carried out, and are not part of the record."""
 
 Bounded = tuple[float | None, float | None, float | None]

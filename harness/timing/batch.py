@@ -145,7 +145,6 @@ class Sampler:
         self.flushes_us: list[float] = []
         self.flush_us = 0.0
         """The usual time of a flush, once there were enough."""
-        self.exposed = 0
         self.stamp_offset = StampOffset()
         self.stamped = False
         """Whether the device has stamps, once it was used."""
@@ -183,7 +182,6 @@ class Sampler:
         if self._too_late(part, samples) and not any(s.kept is not None or s.tampered for s in samples):
             # The hold was too short; by now the host's pace is known.
             samples = self._run_part(part, watch)
-        self.exposed += sum(s.exposed for s in samples)
         return samples
 
     def _pieces(self, part: Sequence[Slot]) -> Iterator[list[Slot]]:

@@ -77,7 +77,6 @@ class Timing:
     """What an empty kernel takes in this process."""
     shift_us: float | None = None
     """What was subtracted from every time; None when nothing was."""
-    exposed: int = 0
     drift: float = 0.0
     clocks: dict[str, float] = dataclasses.field(default_factory=dict)
     """How far the clocks were apart, for whoever watches; not part of a record."""
@@ -245,7 +244,6 @@ def time_candidate(
         if spoilt:
             time.sleep(PAUSE_S)
     timing.null_us = sampler.null_kernel.time_us
-    timing.exposed = sum(s.exposed for s in timed)
     timing.late_anchors = any(s.exposed for s in hidden(timed, ANCHOR))
     timing.drift = abs(centre(timing.anchor_us) / steady - 1.0) if timing.anchor_us else 0.0
     return timing

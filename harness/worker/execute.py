@@ -360,8 +360,6 @@ def _timed_fields(timing: Timing, ok: bool) -> dict[str, Any]:
         "throttle_reasons": sorted({reason for c in seen for reason in c.throttle_reasons}),
         "ruler_us": timing.null_us,
         "shift_us": timing.shift_us,
-        "exposed": timing.exposed,
-        "drift": timing.drift,
         "clocks": timing.clocks,
     }
     if ok and runtime is not None and speedup is not None:

@@ -16,7 +16,7 @@ KERNEL = KernelSource("gelu_tanh", Backend.TRITON, "def run(x): ...")
 OK: dict[str, Any] = {
     "workload": "large", "status": "ok", "error": None, "runtime_us": 10.0, "runtime_low_us": 9.9,
     "runtime_high_us": 10.1, "speedup": 2.0, "speedup_low": 1.98, "speedup_high": 2.02, "samples_us": [10.0],
-    "anchor_us": [20.0], "rounds": 5, "cache_policy": "flush", "exposed": 0, "drift": 0.0,
+    "anchor_us": [20.0], "rounds": 5, "cache_policy": "flush", "clocks": {"gap_us": 0.1},
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kbench.benchmark.problems import problem
+from kbench.harness.audit.audit import Auditor
 from kbench.harness.bench.context import ContextCache, ProblemContext
 from kbench.harness.bench.judge import LocalJudge
 from kbench.harness.bench.subject import ProcessSubject
@@ -72,13 +73,22 @@ def test_the_steady_time_of_a_reference_is_the_first_one_taken(bench: Bench) -> 
     assert bench.undisturbed_us[workload] == undisturbed_us, "what came first counts"
 
 
-def test_a_kernel_beside_a_slow_reference_is_tried_again(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("owner", "name", "value", "reason"),
+    [
+        # As if it were a GPU, where nothing but the kernel slows the reference.
+        (execute_module, "held_up", lambda beside_us, undisturbed_us: f"slow: {beside_us is not None}", "slow: True"),
+        (Auditor, "unseen_us", 500.0, "500 us more per batch than its time stamps account for"),
+    ],
+)
+def test_a_kernel_beside_a_slow_reference_or_a_late_host_is_tried_in_another_process(
+    monkeypatch: pytest.MonkeyPatch, bench: Bench, owner: object, name: str, value: object, reason: str
+) -> None:
     import torch
 
-    # As if it were a GPU, where nothing but the kernel slows the reference.
-    monkeypatch.setattr(execute_module, "held_up", lambda beside_us, undisturbed_us: f"slow: {beside_us is not None}")
+    monkeypatch.setattr(owner, name, value)
     task = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
-    with pytest.raises(PoisonedError, match="slow: True"):
+    with pytest.raises(PoisonedError, match=reason):
         execute(Runs(torch.relu), task, bench, list[str]().append)
 
 

@@ -197,6 +197,8 @@ class ReplayRunner(Runner):
 
     def _profile(self, message: dict[str, Any]) -> bool:
         """Time kernels by the profiler. This process ends with it: launches take longer once it was used."""
+        # The profiler takes seconds to start.
+        self.report(PREPARING)
         entries = message["kernels"]
         self.measured(
             lambda: [

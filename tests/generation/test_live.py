@@ -31,6 +31,7 @@ def test_a_live_campaign_finds_right_kernels_in_both_backends_and_assembles(tmp_
     assert progress.ok >= 20
     states = recorded_states(tmp_path / "run")
     assert all(state.best() is not None for state in states.values())
+    assert all(node.refereed for state in states.values() for node in state.rewarded()), "by the profiler"
     assert read_environments(tmp_path / "run")
     ledger = assemble(Recipe(runs=(tmp_path / "run",)), tmp_path / "corpus")
     assert ledger.ok == progress.ok

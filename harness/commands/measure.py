@@ -234,27 +234,28 @@ def agreement(
 
 
 def verify_only(named: Named, options: MeasureOptions) -> Rows:
-    """Verify kernels and time nothing."""
-    return (verify_fenced if gpu_count() else verify_without_gpu)(named, options)
+    """Verify kernels and time nothing; counted per kernel as they arrive.
+
+    On GPUs on all workloads, with nothing mapped right after a tensor; without one as far as that goes for a target.
+    """
+    names, kernels = {kernel.kernel_id: name for name, kernel in named}, [kernel for _, kernel in named]
+    rows: Rows = []
+    progress, fenced = Progress(len(named), quiet=options.quiet), gpu_count() > 0
+    target, allow = Target.named(options.target), options.harness.allow_unscreened
+    made = make_harness(options, fenced=True) if fenced else Harness(None, target=target, allow_unscreened=allow)
+    with made as harness:
+        stream = harness.measure(kernels, check_only=True) if fenced else verified(harness, kernels)
+        for group in by_kernel(stream):
+            rows += [(names[row.kernel_id], row) for row in group]
+            progress.add(next((row.status for row in group if row.status is not Status.OK), Status.OK))
+    progress.finish()
+    return rows
 
 
 def verify_corpus(options: MeasureOptions) -> Rows:
     """Verify a selection of a corpus; rows are named by their kernel's id."""
     chosen, _ = select(options.corpus, options.where, options.limit)
     return verify_only([(key, one.kernel) for key, one in chosen.items()], options)
-
-
-def verify_fenced(named: Named, options: MeasureOptions) -> Rows:
-    """Verify kernels on all workloads, on GPUs with nothing mapped right after a tensor."""
-    with make_harness(options, fenced=True) as harness:
-        return collect(named, harness.measure([kernel for _, kernel in named], check_only=True), options.quiet)
-
-
-def verify_without_gpu(named: Named, options: MeasureOptions) -> Rows:
-    """Verify kernels for a target as far as that goes without a GPU."""
-    target = Target.named(options.target)
-    with Harness(None, target=target, allow_unscreened=options.harness.allow_unscreened) as harness:
-        return collect(named, verified(harness, [kernel for _, kernel in named]), options.quiet)
 
 
 def verified(harness: Harness, kernels: Sequence[KernelSource]) -> Iterator[Measurement]:
@@ -269,15 +270,3 @@ def verified(harness: Harness, kernels: Sequence[KernelSource]) -> Iterator[Meas
     compiled = {k.kernel_id: k for k in kernels if k.backend is Backend.CUDA}
     interpreted = [kernel for kernel in kernels if kernel.kernel_id not in compiled]
     return itertools.chain(harness.measure(interpreted, check_only=True), harness.compile(compiled.values()))
-
-
-def collect(named: Named, stream: Iterator[Measurement], quiet: bool) -> Rows:
-    """All rows with their kernels' names, counted per kernel as they arrive."""
-    names = {kernel.kernel_id: name for name, kernel in named}
-    rows: Rows = []
-    progress = Progress(len(named), quiet=quiet)
-    for group in by_kernel(stream):
-        rows += [(names[row.kernel_id], row) for row in group]
-        progress.add(next((row.status for row in group if row.status is not Status.OK), Status.OK))
-    progress.finish()
-    return rows

@@ -8,7 +8,7 @@ import pytest
 
 from kbench.benchmark.problems import problem
 from kbench.harness.commands.doctor import gpu_count
-from kbench.harness.commands.measure import MeasureOptions, verify_without_gpu
+from kbench.harness.commands.measure import MeasureOptions, verify_only
 from kbench.harness.kernel.raw import RawLaunch
 from kbench.harness.kernel.sources import read_kernel
 from kbench.schemas import Backend, Status, UserError
@@ -34,7 +34,7 @@ def test_a_raw_file_is_planned_and_compiled_whether_its_name_is_mangled_or_not(
         launch = RawLaunch("relu<4>", LAUNCH.grid, args=LAUNCH.args) if name == "template" else LAUNCH
         kernels.append((name, read_kernel(path, "relu", launch=launch)))
     assert {kernel.backend for _, kernel in kernels} == {Backend.CUDA}
-    rows = verify_without_gpu(kernels, MeasureOptions(quiet=True))
+    rows = verify_only(kernels, MeasureOptions(quiet=True))
     assert [(name, row.status, row.error) for name, row in rows] == [(name, Status.OK, None) for name, _ in kernels]
     assert all(row.registers for _, row in rows)
 

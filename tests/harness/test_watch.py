@@ -8,16 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from kbench.harness.cli import measure
 from kbench.harness.commands import watch as watching
 from kbench.harness.commands.doctor import gpu_count
 from kbench.harness.commands.measure import MeasureOptions
 from kbench.harness.commands.watch import History, versions, watch
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
-from kbench.schemas import Measurement, Status, UserError
+from kbench.schemas import Measurement, Status
 
 KERNEL = Path(__file__).parent / "kernels" / "gelu_triton.py"
 
@@ -84,10 +82,3 @@ def test_watching_survives_a_broken_version_and_ends_at_an_interrupt(
     assert "x last version" in rows[2][1]
     assert not told
     assert not made[0]._queues, "all workers have ended"
-
-
-@pytest.mark.parametrize("others", [["--json"], ["--check-only"], ["--out", "x"], [str(KERNEL)]])
-def test_watching_takes_one_file_and_shows_it(others: list[str]) -> None:
-    arguments: list[Any] = [str(KERNEL), "--problem", "gelu_tanh", "--watch", *others]
-    with pytest.raises(UserError, match="--watch takes one FILE"):
-        CliRunner().invoke(measure, arguments, catch_exceptions=False)

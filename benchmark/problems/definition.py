@@ -104,6 +104,8 @@ class ProblemDefinition:
     ends: bool | None = None
     """Whether a kernel must be right on the largest and on subnormal numbers; unless stated, where it only moves
     values, because arithmetic overflows and flushes there."""
+    _every_case: list[InputCase] = dataclasses.field(default_factory=list, init=False, repr=False, compare=False)
+    """All cases once they were asked for: whoever compares an answer looks one up."""
 
     def size(self, name: str) -> Size:
         """The size with this name, `tiny` included."""
@@ -119,9 +121,12 @@ class ProblemDefinition:
     @property
     def every_case(self) -> tuple[InputCase, ...]:
         """The declared adversarial cases, and the mixed ones that follow from them."""
-        floats = [s.name for s in self.inputs(self.tiny.params) if isinstance(s, TensorSpec) and "float" in s.dtype]
-        ends = (InputCase("ends", "", dict.fromkeys(floats, end_values), unit=0),) if self.judges_ends else ()
-        return (*self.cases, *mixed_cases((*self.cases, *ends)))
+        if not self._every_case:
+            specs = [spec for spec in self.inputs(self.tiny.params) if isinstance(spec, TensorSpec)]
+            floats = [spec.name for spec in specs if "float" in spec.dtype]
+            ends = [InputCase("ends", "", dict.fromkeys(floats, end_values), unit=0)] if self.judges_ends else []
+            self._every_case.extend((*self.cases, *mixed_cases([*self.cases, *ends])))
+        return tuple(self._every_case)
 
     @property
     def judges_ends(self) -> bool:

@@ -10,7 +10,7 @@ from kbench.benchmark.problems.adversarial.cases import extremes, large, one_hot
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.families.precision import bf16, fp8, wide
-from kbench.benchmark.problems.families.quantized_layers import FP8_SUMS
+from kbench.benchmark.problems.families.quantized_layers import FP8_SUMS, blockwise_inputs
 from kbench.benchmark.problems.families.weight_quantised import NARROW_WEIGHTS, nibbles
 from kbench.benchmark.problems.inputs import (
     Fill,
@@ -95,14 +95,8 @@ def nvfp4_linear(x: Tensor, packed: Tensor, x_scale: Tensor, scale: Tensor, over
     return bf16(wide(F.linear(left, right)) * overall)
 
 
-_block_inputs = tensors(
-    "x: float8_e4m3fn[m,k]", "weight: float8_e4m3fn[n,k]", f"x_scale[m,k/{BLOCK}]",
-    f"weight_scale[n/{BLOCK},k/{BLOCK}]", x_scale=uniform(0.5, 1.5), weight_scale=around(lambda p: p["k"] ** -0.5),
-)  # fmt: skip
-
-
 def _quantise_inputs(p: Params) -> tuple[InputSpec, ...]:
-    _, weight, _, scale = _block_inputs(p)
+    _, weight, _, scale = blockwise_inputs(p)
     return TensorSpec("x", (p["m"], p["k"]), BF16), weight, scale
 
 
@@ -144,7 +138,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="y = X @ W.T in bfloat16, where X[i, j] = x[i, j] * x_scale[i, j // 128] and W[i, j] = weight[i, "
             "j] * weight_scale[i // 128, j // 128]; x and weight are float8_e4m3fn and the sums fp32. Few rows of x: "
             "reading the weight once is most of the work.",
-        inputs=_block_inputs, tolerance=FP8_SUMS, compute_unit="fp8",
+        inputs=blockwise_inputs, tolerance=FP8_SUMS, compute_unit="fp8",
         sizes=(
             Size("deepseek_v3_out_m16", sized(16, 7168, 16384), "DeepSeek-V3 attention output projection, 16 tokens"),
             Size("deepseek_v3_up_m64", sized(64, 36864, 7168), "DeepSeek-V3 dense MLP gate and up, 64 tokens"),

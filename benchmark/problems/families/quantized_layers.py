@@ -9,7 +9,7 @@ from kbench.benchmark.problems.adversarial.cases import extremes, large, one_hot
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.fused_matmul import BF16_EPILOGUE
 from kbench.benchmark.problems.families.matrices import product_flops, sized
-from kbench.benchmark.problems.families.quantized_matmul import EXTREME_BYTES, scaled_oracle
+from kbench.benchmark.problems.families.quantized_matmul import EXTREME_BYTES, rowwise_inputs, scaled_oracle
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, around, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, torch
 
@@ -62,11 +62,7 @@ def _int8_relu_oracle(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: 
     return torch.relu(scaled_oracle(x, weight, x_scale, weight_scale) + bias.double())
 
 
-_rowwise_inputs = tensors(
-    "x: float8_e4m3fn[m,k]", "weight: float8_e4m3fn[n,k]", "x_scale[m]", "weight_scale[n]", x_scale=uniform(0.5, 1.5),
-    weight_scale=around(lambda p: p["k"] ** -0.5),
-)  # fmt: skip
-_blockwise_inputs = tensors(
+blockwise_inputs = tensors(
     "x: float8_e4m3fn[m,k]", "weight: float8_e4m3fn[n,k]", f"x_scale[m,k/{BLOCK}]",
     f"weight_scale[n/{BLOCK},k/{BLOCK}]", x_scale=uniform(0.5, 1.5), weight_scale=around(lambda p: p["k"] ** -0.5),
 )  # fmt: skip
@@ -100,7 +96,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         oracle=scaled_oracle,
         description="y = (x @ weight.T) * x_scale[:, None] * weight_scale[None, :], with float8_e4m3fn x and weight, "
             "fp32 accumulation and a bfloat16 result. On a GPU the reference is the vendor's own float8 product.",
-        inputs=_rowwise_inputs, tolerance=FP8_SUMS, compute_unit="fp8",
+        inputs=rowwise_inputs, tolerance=FP8_SUMS, compute_unit="fp8",
         sizes=(
             Size("llama3_8b_qkv", sized(4096, 6144, 4096), "Llama-3-8B query, key and value projections, 4096 tokens"),
             Size("llama3_8b_down", sized(4096, 4096, 14336), "Llama-3-8B MLP down projection, 4096 tokens"),
@@ -114,7 +110,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="y = X @ W.T in bfloat16, where X[i, j] = x[i, j] * x_scale[i, j // 128] and "
             "W[i, j] = weight[i, j] * weight_scale[i // 128, j // 128]; x and weight are float8_e4m3fn and the sums "
             "fp32.",
-        inputs=_blockwise_inputs, tolerance=FP8_SUMS, compute_unit="fp8",
+        inputs=blockwise_inputs, tolerance=FP8_SUMS, compute_unit="fp8",
         sizes=(
             Size("deepseek_v3_up", sized(2048, 4096, 7168), "DeepSeek-V3 shared expert gate and up, 2048 tokens"),
             Size("deepseek_v3_down", sized(4096, 7168, 2048), "DeepSeek-V3 shared expert down, 4096 tokens"),

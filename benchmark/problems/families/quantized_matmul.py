@@ -104,7 +104,7 @@ def _int8_inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
-_fp8_inputs = tensors(
+rowwise_inputs = tensors(
     "x: float8_e4m3fn[m,k]", "weight: float8_e4m3fn[n,k]", "x_scale[m]", "weight_scale[n]", x_scale=uniform(0.5, 1.5),
     weight_scale=around(lambda p: p["k"] ** -0.5),
 )  # fmt: skip
@@ -159,7 +159,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         oracle=scaled_oracle,
         description="y = (x @ weight.T) * x_scale[:, None] * weight_scale[None, :], with float8_e4m3fn x and weight, "
             "fp32 accumulation and a bfloat16 result.",
-        inputs=_fp8_inputs,
+        inputs=rowwise_inputs,
         tolerance=Tolerance(
             atol=4e-2, rtol=2e-2,
             reason="two roundings to bfloat16 are 4e-3 relative; float8 tensor cores keep about 14 bits of each "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -16,7 +14,7 @@ from kbench.benchmark.problems import (
 )
 from kbench.benchmark.problems.adversarial import cases, changes
 from kbench.benchmark.problems.adversarial.mixed import mixed_cases
-from kbench.benchmark.problems.check import case_failures, output_failures, plain_cpu
+from kbench.benchmark.problems.check import case_failures, output_failures
 from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.families import ragged
 from kbench.benchmark.problems.inputs import draw
@@ -26,12 +24,6 @@ MEASURED = (*registry.known().values(), *registry.unlisted().values())
 every_case = pytest.mark.parametrize(
     ("problem", "case"), [pytest.param(p, c, id=f"{p.id}-{c.name}") for p in MEASURED for c in p.every_case]
 )
-
-
-@pytest.fixture(autouse=True)
-def plain_loops() -> Iterator[None]:
-    with plain_cpu():
-        yield
 
 
 @pytest.mark.parametrize("problem", MEASURED, ids=lambda p: p.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from kbench.benchmark.problems.check import (
     check,
     downgraded,
     output_failures,
-    plain_cpu,
     resident_bytes,
     spread,
 )
@@ -48,12 +47,6 @@ def independent_formulations() -> dict[str, Callable[..., Any]]:
 
 
 INDEPENDENT = independent_formulations()
-
-
-@pytest.fixture(autouse=True)
-def plain_loops() -> Iterator[None]:
-    with plain_cpu():
-        yield
 
 
 def test_a_retired_problem_is_found_by_its_name_but_not_listed() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +12,6 @@ import torch.nn.functional as F  # noqa: N812 - the name every torch user knows
 from torch import Tensor
 
 from kbench.benchmark.problems import Size, Tolerance, problem
-from kbench.benchmark.problems.check import plain_cpu
 from kbench.benchmark.problems.compare import compare
 
 Bad = tuple[str, Callable[..., Any]]
@@ -493,12 +492,6 @@ BAD: tuple[Bad, ...] = (
     ("gdn_recompute_w_u", recomputed_with_an_assumed_diagonal),
     ("attention_decode", attention_without_small_shares),
 )
-
-
-@pytest.fixture(autouse=True)
-def plain_loops() -> Iterator[None]:
-    with plain_cpu():
-        yield
 
 
 @pytest.mark.parametrize(("problem_id", "kernel"), [pytest.param(p, k, id=k.__name__) for p, k in BAD])

@@ -1,0 +1,15 @@
+"""Every test of problems uses torch's own loops on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kbench.benchmark.problems.check import plain_cpu
+
+
+@pytest.fixture(autouse=True)
+def plain_loops() -> Iterator[None]:
+    with plain_cpu():
+        yield

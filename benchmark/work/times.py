@@ -126,7 +126,8 @@ def dram_bytes(launch: LaunchWork, gpu: Gpu) -> float:
     """Bytes that cross to memory: every byte once, and those again that L2 cannot keep.
 
     L2 keeps what the last blocks read, as many as it has room for. What later ones read again is gone, and so is what
-    a block reads again when those that run beside it read more than L2 holds.
+    a block reads again when those that run beside it read more than L2 holds. What is written stays in L2 as far as it
+    fits, and leaves it after the launch.
     """
     together = min(launch.blocks, resident_blocks(launch, gpu) * gpu.multiprocessors)
     kept, room = together, gpu.l2_bytes * L2_KEPT
@@ -134,13 +135,14 @@ def dram_bytes(launch: LaunchWork, gpu: Gpu) -> float:
         kept *= 2
     kept = min(kept, launch.blocks)
     crowded = sum(_union(one, launch.grid, together) for one in launch.traffic) > room
-    total = 0.0
+    total = written = 0.0
     for one in launch.traffic:
         least, touched = _union(one, launch.grid, launch.blocks), max(1.0, one.loads + one.stores)
         read = max(least, launch.blocks / kept * _union(one, launch.grid, kept))
         again = max(1.0, one.fetches / one.loads) if crowded and one.loads else 1.0
-        total += read * again * one.loads / touched + least * one.stores / touched
-    return total
+        total += read * again * one.loads / touched
+        written += least * one.stores / touched
+    return total + max(0.0, written - room)
 
 
 def _union(one: Traffic, grid: tuple[int, int, int], blocks: int) -> float:

@@ -24,7 +24,7 @@ from kbench.benchmark.problems import problem
 from kbench.benchmark.work.contents import index_contents
 from kbench.benchmark.work.count import count_plan
 from kbench.benchmark.work.gpus import H200
-from kbench.benchmark.work.times import dram_bytes
+from kbench.benchmark.work.times import Fitted, dram_bytes, plan_time_us
 from kbench.schemas import from_dict
 from kbench.schemas.records.launch_plan import LaunchPlan
 
@@ -71,7 +71,8 @@ def compared(kernel: dict[str, Any], plan: LaunchPlan, measured: dict[str, Any])
         "errors": list(work.errors),
         "unknown": total.unknown_branches > 0,
         "uncertain": total.uncertain / max(1.0, total.ptx_instructions),
-        "measured_us": sum(measured["duration_ns"]) / 1e3,
+        "time_us": plan_time_us(work, H200, Fitted()),
+        "measured_time_us": sum(measured["duration_ns"]) / 1e3,
         **counted,
         **{f"measured_{name}": sum(sum(measured.get(m, [])) for m in metrics) for name, metrics in METRICS.items()},
     }
@@ -116,7 +117,7 @@ def main() -> None:
         "counted": sum(not row["errors"] for row in counted),
         "without_unknown_branch": sum(not row["errors"] and not row["unknown"] for row in counted),
         "median_seconds": float(np.median([row["seconds"] for row in counted])),
-        **{name: summary(counted, name) for name in METRICS},
+        **{name: summary(counted, name) for name in (*METRICS, "time_us")},
     }
     sys.stdout.write(json.dumps(report, indent=2) + "\n")
 

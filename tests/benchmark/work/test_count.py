@@ -84,7 +84,7 @@ def test_a_plan_s_totals_are_those_of_all_warps() -> None:
     assert work.total.l2_bytes == pytest.approx(2 * 264 * 128 * 4)
     assert work.total.memory == pytest.approx(2 * 264 * 4)
     assert work.total.uncertain == 0
-    # It loads and stores the same bytes, and no two blocks share any.
+    # It stores the bytes that it loads, which stay in L2, and no two blocks share any.
     assert dram_bytes(one, H200) == pytest.approx(264 * 128 * 4, rel=0.01)
     assert read_work(plain_work(work)) == work
 

@@ -305,7 +305,7 @@ class Harness:
         """Times of planned kernels by the profiler, on calls that are judged; kernel ids with them, in no order.
 
         Many kernels share a process, which nothing else is measured in; where one of them breaks it, halves of them do.
-        Without a GPU there is no such clock, and nothing is said.
+        Without a GPU or a profiler that sees its work there is no such clock, and nothing is said.
 
         Raises:
             InfrastructureError: the machine failed.
@@ -325,11 +325,11 @@ class Harness:
             again: list[list[Job]] = []
             for outcome in filter(None, self._outcomes(map(self._profile_job, parties), None)):
                 party = list(outcome.job.profiled)
-                if outcome.status is None:
+                if outcome.status is None and outcome.results:
                     yield from second_times([job.kernel.kernel_id for job in party], outcome.results)
-                elif len(party) > 1:
+                elif outcome.status is not None and len(party) > 1:
                     again += [party[: len(party) // 2], party[len(party) // 2 :]]
-                else:
+                elif outcome.status is not None:
                     yield outcome.job.kernel.kernel_id, f"{outcome.status}: {outcome.reason}"
             parties = again
 

@@ -40,6 +40,7 @@ from kbench.generation.search.state import (
     RunState,
     build_seconds,
     gpu_seconds,
+    refereed_outcome,
 )
 from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import Forecast, KbenchError, KernelSource, to_dict
@@ -283,6 +284,15 @@ class Search:
     def reuse(self, key: str, outcome: KernelOutcome, run_id: str) -> None:
         """Record what a sibling run measured; it is charged nothing."""
         self._record("kernel_reused", kernel_id=key, from_run=run_id, outcome=outcome.to_json())
+
+    def contradicted(self, seconds: Mapping[str, SecondTimes]) -> list[str]:
+        """Candidates whose times the profiler does not confirm."""
+        asked = [(node, seconds[node.kernel_id]) for node in self.state.rewarded() if node.kernel_id in seconds]
+        return [
+            node.kernel_id
+            for node, said in asked
+            if node.outcome is not None and refereed_outcome(node.outcome, said).speedup is None
+        ]
 
     def referee(self, seconds: Mapping[str, SecondTimes]) -> None:
         """Record what the profiler says of candidates."""

@@ -131,7 +131,7 @@ def _become_worker(control: socket.socket, request: dict[str, object], descripto
         namespaces.die_with_parent()
         os.setsid()
         if confined and request["role"] not in worker.TRUSTED:
-            namespaces.enter_process_namespace()
+            namespaces.enter_process_namespace(limits.MOST_TASKS if "limits" in request else None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         scratch = Path(str(request["scratch"]))
         scratch.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,8 @@ MS_PRIVATE_ALL = (1 << 18) | (1 << 14)
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 24, 38
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 CAPABILITIES, CAPABILITY_VERSION = 64, 0x20080522
+OWN_PID_MAX = (6, 14)
+"""Version of Linux from which a namespace has a bound on its process numbers of its own."""
 KILLED_BY = 128
 """Exit codes above this name the signal that ended a process, as shells have it."""
 
@@ -60,10 +62,11 @@ def process_namespace_works() -> bool:
     return os.waitstatus_to_exitcode(status) == 0
 
 
-def enter_process_namespace() -> bool:
+def enter_process_namespace(most: int | None = None) -> bool:
     """Continue in a child that is the first process of a namespace: it cannot see or signal anything outside.
 
     The namespace has a /proc of its own: the CUDA driver looks itself up there by its process number.
+    `most` bounds its processes and threads where the system can, so that one that doubles itself starves nobody.
     When the child ends, everything it started ends with it. The process that called this waits and ends the same way.
     Returns False, in the same process, where namespaces are not permitted.
     """
@@ -76,6 +79,8 @@ def enter_process_namespace() -> bool:
         private = libc.mount(None, b"/", None, MS_PRIVATE_ALL, None) == 0
         if not private or libc.mount(b"proc", b"/proc", b"proc", 0, None) != 0:
             os._exit(1)
+        if most is not None:
+            _bound_processes(most)
         return True
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
@@ -84,6 +89,14 @@ def enter_process_namespace() -> bool:
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
+
+
+def _bound_processes(most: int) -> None:
+    # On older systems the file is not the namespace's own, and writing it would bound the whole machine.
+    major, minor = (int("".join(filter(str.isdigit, part)) or 0) for part in os.uname().release.split(".")[:2])
+    if (major, minor) >= OWN_PID_MAX:
+        with contextlib.suppress(OSError):
+            Path("/proc/sys/kernel/pid_max").write_text(str(most))
 
 
 def leave_first_process() -> None:

@@ -145,7 +145,7 @@ class LaunchPlan(Record):
     """A kernel on one workload and target: memory, steps and outputs. Data only, never code."""
 
     TYPE: ClassVar[str] = "launch_plan"
-    VERSION: ClassVar[str] = "1.1.0"
+    VERSION: ClassVar[str] = "1.2.0"
 
     plan_id: Sha
     """Hash of everything else in the plan."""
@@ -158,7 +158,8 @@ class LaunchPlan(Record):
     target: str
     """Architecture of the machine code, such as sm_90a."""
     choice: str | None
-    """The autotuning configuration it stands for; null where nothing was tuned."""
+    """What tells it from a workload's other plans, as its launches and machine code show; null where it is the only
+    one."""
     buffers: tuple[PlanBuffer, ...]
     """All memory, inputs first."""
     steps: tuple[PlanStep, ...]

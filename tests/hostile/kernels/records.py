@@ -158,11 +158,11 @@ module = CudaModule('extern "C" __global__ void f(const float* x, float* y, long
 
 
 def stolen():
-    for folder, _, names in os.walk("/"):
-        if folder.startswith(("/proc", "/sys", "/usr")) or "builds" not in folder:
-            continue
+    for folder, folders, names in os.walk("/"):
+        if folder == "/":
+            folders[:] = set(folders) - {"proc", "sys", "usr"}
         for name in names:
-            if name.endswith(".cubin"):
+            if name.endswith(".cubin") and "builds" in folder:
                 with open(os.path.join(folder, name), "rb") as file:
                     return file.read()
     raise FileNotFoundError("no build of another kernel can be seen")

@@ -99,7 +99,8 @@ def replace_together(folder: Path, files: Mapping[str, bytes | None]) -> None:
 
 def _replace_by_copy(target: Path, files: Mapping[str, bytes | None]) -> None:
     with _folder_aside(target) as aside:
-        shutil.copytree(target, aside, symlinks=True, copy_function=_link, dirs_exist_ok=True, ignore=_leftovers)
+        with suppress(FileNotFoundError):  # an empty one goes with the janitor of a process that was killed
+            shutil.copytree(target, aside, symlinks=True, copy_function=_link, dirs_exist_ok=True, ignore=_leftovers)
         for name, data in files.items():
             (aside / name).unlink(missing_ok=True)  # never written through: it may be a link to the file in place
             if data is not None:

@@ -38,35 +38,52 @@ def held(folder: Path, *, wait_s: float = 0.0) -> Iterator[None]:
     if key in _held:
         yield
         return
-    made = not target.exists()
-    if made:
-        janitor.watch_empty(target)
-    handle = _taken(target, wait_s)
+    handle, made = _taken(target, wait_s)
     _held.add(key)
     try:
         yield
     finally:
         _held.discard(key)
-        os.close(handle)
         if made:
             with suppress(OSError):  # it holds something now
                 target.rmdir()
             janitor.forget_empty(target)
+        os.close(handle)
 
 
-def _taken(target: Path, wait_s: float) -> int:
-    """A descriptor of the locked folder."""
+def _taken(target: Path, wait_s: float) -> tuple[int, bool]:
+    """A descriptor of the locked folder, and whether it was made for this."""
     end = time.monotonic() + wait_s
     while True:
-        target.mkdir(parents=True, exist_ok=True)
+        made = _made(target)
         with suppress(FileNotFoundError):  # another process has replaced it, or removed it because it was empty
             handle = os.open(target, os.O_RDONLY | os.O_DIRECTORY)
             if _lock(handle, target):
-                return handle
+                return handle, made
             os.close(handle)
+        if made:
+            # Another process was quicker to lock it: it is theirs to remove.
+            janitor.forget_empty(target)
         if time.monotonic() >= end:
             raise UserError(f"{str(target)!r} is being changed by another process; wait for it to end") from None
         time.sleep(PAUSE_S)
+
+
+def _made(target: Path) -> bool:
+    """Make a folder, to be removed by the janitor while it is empty; False where there is one."""
+    if target.is_dir():
+        return False
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Before it is there, so that there is no moment at which nobody would remove it.
+    janitor.watch_empty(target)
+    try:
+        target.mkdir()
+    except BaseException as error:
+        janitor.forget_empty(target)
+        if isinstance(error, FileExistsError) and target.is_dir():
+            return False
+        raise
+    return True
 
 
 def _lock(handle: int, target: Path) -> bool:

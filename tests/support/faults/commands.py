@@ -1,4 +1,4 @@
-"""Commands killed at random moments, and two of a kind at once. Usage: commands.py OUT.json [SHARE [SEED]]
+"""Commands killed at random moments, and two of a kind at once. Usage: commands.py OUT.json [SHARE [SEED [NAME]]]
 
 Each command runs in a fork on a copy of a small world: a corpus, a season with submissions, a table to import, a Hub of
 its own. Killed: what is there afterwards must be sound, nothing may be left aside, and the same command again must end
@@ -196,7 +196,9 @@ def left_aside(work: Path) -> list[str]:
     end = time.monotonic() + 10
     while time.monotonic() < end:
         found = [path.name for path in work.rglob(".*.part") if path.is_dir()]
-        found += [path.name for path in work.iterdir() if path.is_dir() and not any(path.iterdir())]
+        # The folder of an evaluation is there from its first moment: the same command goes on in it.
+        folders = [path for path in work.iterdir() if path.is_dir() and path.name != "run"]
+        found += [path.name for path in folders if not any(path.iterdir())]
         if not found:
             return []
         time.sleep(0.1)
@@ -214,7 +216,9 @@ def kill(kind: Kind, work: Path, longest_s: float, number: signal.Signals, rng: 
     again = finished(fork(kind.first, work, work.parent / "again"))
     # What was finished before it was killed is refused the second time.
     good = sound and not left and (again in (0, 2)) and kind.sound(work)
-    return {"command": kind.name, "signal": number.name, "cut_short": cut, "again": again, "left": left, "good": good}
+    said = "" if good else (work.parent / "again").read_text()[-300:]
+    row = {"command": kind.name, "signal": number.name, "cut_short": cut, "again": again, "left": left}
+    return row | {"good": good, "said": said}
 
 
 def together(kind: Kind, work: Path, rng: random.Random) -> dict[str, Any]:
@@ -228,7 +232,7 @@ def together(kind: Kind, work: Path, rng: random.Random) -> dict[str, Any]:
     return {"command": kind.name, "codes": codes, "good": good, "said": said, "left": left_aside(work)}
 
 
-def attack(kills: int, pairs: int, seed: int = 0) -> dict[str, Any]:
+def attack(kills: int, pairs: int, seed: int = 0, only: str = "") -> dict[str, Any]:
     """Kill each command so often, and run so many pairs of each kind; of three kinds where that is once."""
     from beside import module_at
 
@@ -250,7 +254,7 @@ def attack(kills: int, pairs: int, seed: int = 0) -> dict[str, Any]:
             shutil.rmtree(base / "try", ignore_errors=True)
             return Path(shutil.copytree(world, base / "try" / "work"))
 
-        every = kinds(hub)
+        every = [kind for kind in kinds(hub) if only in kind.name]
         for kind in every if kills > 1 else rng.sample(every, 3):
             started = time.perf_counter()
             code = finished(fork(kind.first, fresh(), base / "log"))
@@ -274,7 +278,7 @@ def main() -> None:
     """Attack and write what came of it."""
     share = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 0
-    found = attack(round(12 * share), round(6 * share), seed)
+    found = attack(round(12 * share), round(6 * share), seed, sys.argv[4] if len(sys.argv) > 4 else "")
     Path(sys.argv[1]).write_text(json.dumps(found, indent=1) + "\n")
     sys.exit(bool(found["wrong"]))
 

@@ -12,9 +12,8 @@ from typing import Any, Protocol, Self
 
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.executors.executor import THRESHOLD, Pair, Result, result_of
-from kbench.harness.commands.compare import Comparison, compare_pairs
+from kbench.harness.commands.compare import Comparison, Contest, compare_pairs
 from kbench.harness.harness import GpuChoice, Harness
-from kbench.harness.queue.job import Outcome
 from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import Environment, InfrastructureError, KernelSource, Measurement
 
@@ -26,7 +25,7 @@ class ClosingError(Exception):
     """Ends the harness's loop from within: the executor is being closed."""
 
 
-class Measurer(contextlib.AbstractContextManager["Measurer"], Protocol):
+class Measurer(Contest, contextlib.AbstractContextManager["Measurer"], Protocol):
     """What an executor needs from a harness."""
 
     def measure(
@@ -37,14 +36,6 @@ class Measurer(contextlib.AbstractContextManager["Measurer"], Protocol):
 
     def environment(self) -> Environment:
         """The machine."""
-        ...
-
-    def second_clock(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[str, SecondTimes]]:
-        """Kernels by the profiler, with their ids."""
-        ...
-
-    def duels(self, pairs: Iterable[Pair], threshold: float) -> Iterator[Outcome]:
-        """The kernels of each pair in the same rounds."""
         ...
 
 

@@ -102,6 +102,9 @@ def check(paths: tuple[Path, ...], asked: Asked, format_only: bool, as_json: boo
 @question_options
 @out_option("Folder for the results, one JSON file per entry.")
 @click.option("--compare", type=existing_path, help="Folder of earlier results; exit 1 where a byte differs.")
+@click.option(
+    "--hub-id", help="Print results as a model repository states them, for the dataset of this id on the Hub."
+)
 @resamples_option
 @json_option
 def score(
@@ -109,20 +112,24 @@ def score(
     asked: Asked,
     out: Path | None,
     compare: Path | None,
+    hub_id: str | None,
     resamples: int,
     as_json: bool,
 ) -> None:
     """Recompute every figure of submissions from their forecasts."""
     from kbench.benchmark.scoring.score import BootstrapSettings
     from kbench.leaderboard.board import score_all
-    from kbench.leaderboard.scoring.results import differences, summary, write_results
+    from kbench.leaderboard.scoring.results import differences, hub_rows, summary, write_results
 
     questions, expected = asked.load()
     refused: list[str] = []
     settings = BootstrapSettings(resamples=resamples)
     results = score_all(paths, questions, settings, _say("scoring"), refused.append, expected)
     written = write_results(results, out) if out is not None else []
-    if as_json:
+    if hub_id is not None:
+        rows = [row for result in results for row in hub_rows(result, hub_id)]
+        click.echo(json.dumps(rows, indent=1))
+    elif as_json:
         click.echo(json.dumps([result.to_json() for result in results], ensure_ascii=False, allow_nan=False))
     else:
         for result in results:
@@ -288,16 +295,27 @@ def export_queries(out: Path, labels_out: Path | None, as_json: bool, **given: A
         sys.exit(1)
 
 
-@leaderboard.command("eval-results", short_help="Show results for a model repository.")
-@click.argument("result", type=existing_path)
-@click.option("--dataset-id", required=True, help="The dataset's id on the Hub, such as owner/kbench.")
-@click.option("--revision", help="Git commit of the dataset on the Hub.")
+@leaderboard.command(short_help="What can be answered without understanding a kernel?")
+@click.argument("submissions", nargs=-1, type=existing_path)
+@dataset_option
+@options_of(("split", "gpu"))
 @json_option
-def eval_results(result: Path, dataset_id: str, revision: str | None, as_json: bool) -> None:
-    """Show an entry's results as the Hub reads them in a model repository, in a file of .eval_results/."""
-    import yaml
+def audit(submissions: tuple[Path, ...], as_json: bool, **given: Any) -> None:
+    """Answer the questions with probes that see a kernel's layout, names or author alone, or no source at all.
 
-    from kbench.leaderboard.scoring.results import hub_rows, read_results
+    SUBMISSIONS are shown beside the strongest probe of each headline, with the paired difference and how large a
+    difference between two of them must be to be decided in four of five samples of problems.
+    """
+    from kbench.benchmark.tasks.versions import StatedCorpus
+    from kbench.leaderboard.board import read_entries
+    from kbench.leaderboard.scoring.audit import audit_text, audited
 
-    rows = hub_rows(read_results(result), dataset_id, revision)
-    click.echo(json.dumps(rows, indent=1) if as_json else yaml.safe_dump(rows, sort_keys=False).rstrip())
+    options = Options(**given)
+    options.check()
+    corpus = options.corpus()
+    if not isinstance(corpus, StatedCorpus):
+        raise UserError("the corpus states no questions to audit; choose one with config questions with --dataset")
+    questions = options.questions(corpus)
+    entries = read_entries(submissions, questions) if submissions else []
+    found = audited(corpus, questions, {entry.name: entry.table for entry in entries})
+    echo_json(found) if as_json else click.echo(audit_text(found))

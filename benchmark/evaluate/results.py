@@ -114,6 +114,8 @@ class EvaluationResults:
     resamples: int
     headlines: Mapping[str, str]
     lower_is_better: tuple[str, ...]
+    overall: MetricResult | None
+    """Mean of the tracks' headlines, each on a scale from its floor (0) to its ceiling (1)."""
     tracks: Mapping[str, Mapping[str, MetricResult]]
     slices: tuple[Score, ...]
     failures: Failures
@@ -144,6 +146,7 @@ class EvaluationResults:
             resamples=options.resamples,
             headlines={track: headline(track).name for track in questions.tracks},
             lower_is_better=tuple(sorted({metric.name for metric in METRICS if metric.better is Better.LOW})),
+            overall=None if scored.overall is None else MetricResult.of(scored.overall, 1.0, 0.0),
             tracks={
                 track: {
                     name: MetricResult.of(figure, *(b.get(track, {}).get(name) for b in bounds))
@@ -206,9 +209,13 @@ def _title(found: EvaluationResults) -> str:
 
 def _notes(found: EvaluationResults) -> list[str]:
     cost, failures = found.cost, found.failures
+    overall = found.overall
     speed = "" if cost.forecasts_per_s is None else f", {cost.forecasts_per_s:,.0f} forecasts/s"
     tokens = "" if cost.total_tokens is None else f", {cost.total_tokens:,} tokens"
     notes = [f"{cost.forecasts:,} forecasts ({cost.reused:,} reused) in {cost.wall_s:.1f} s{speed}{tokens}"]
+    if overall is not None and overall.value is not None and overall.low is not None and overall.high is not None:
+        interval = f"[{overall.low:.3f}, {overall.high:.3f}]"
+        notes.insert(0, f"overall {overall.value:.3f} {interval}: mean of the headlines, 0 the floor and 1 the ceiling")
     if failures.count:
         notes.append(f"{failures.count:,} without an answer, scored as the uniform forecast and a forced deferral:")
         notes += [f"  {count:,} × {reason}" for reason, count in list(failures.reasons.items())[:SHOWN_REASONS]]

@@ -11,7 +11,7 @@ import numpy as np
 
 from kbench.benchmark.metrics.bootstrap import RESAMPLES, Bootstrap, Figure
 from kbench.benchmark.metrics.forecast import LEVEL_SKILL, WORKLOAD_SKILL
-from kbench.benchmark.metrics.registry import METRICS, figures
+from kbench.benchmark.metrics.registry import METRICS, figures, headline
 from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.scoring.bounds import ceiling_rows, floor_rows
 from kbench.benchmark.scoring.rows import pair_rows, ranked_pools, searched_pools, surrogate_rows
@@ -65,6 +65,22 @@ class Scored:
     slices: tuple[Score, ...]
     rows: Mapping[str, int]
     """Rows of each track."""
+
+    @property
+    def overall(self) -> Figure | None:
+        """Mean over tracks of the headline on a scale from the floor (0) to the ceiling (1); None without a ceiling."""
+        scaled = []
+        for track, found in self.figures.items():
+            name = headline(track).name
+            floor, ceiling = (bound.get(track, {}).get(name) for bound in (self.floors, self.ceilings))
+            if floor is None or ceiling is None or name not in found or floor == ceiling:
+                return None
+            figure, width = found[name], ceiling - floor
+            scaled.append(Figure((figure.value - floor) / width, (figure.draws - floor) / width))
+        if not scaled or len({len(one.draws) for one in scaled}) > 1:
+            return None
+        draws = np.mean([one.draws for one in scaled], axis=0)
+        return Figure(float(np.mean([one.value for one in scaled])), draws)
 
     def scores(self) -> tuple[Score, ...]:
         """As records, slices included."""

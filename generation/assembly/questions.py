@@ -10,8 +10,10 @@ language answers. Three kinds of question are drawn from the correct kernels of 
   kernels of one stretch of its order by length.
 
 Training splits state all edits and levels, and several draws. Held-out splits take as many of each cell as of every
-other until a problem has enough. There, a few kernels of each problem are set aside to be shown as known ones, and no
-question is about them or about a kernel of their structure. An edit or pair whose workloads disagree is asked again
+other until a problem has enough. There, a kernel of an edit is in no other question but edits, and never anchor and
+candidate both: a search makes children of the kernels it found fast, so that being a parent elsewhere would tell. A few
+kernels of each problem are set aside to be shown as known ones, and no question is about them or about a kernel of
+their structure. An edit or pair whose workloads disagree is asked again
 about one of them.
 """
 
@@ -37,6 +39,8 @@ POOL = 24
 """Most kernels of a held-out pool."""
 NEAR = 6
 """Neighbours in the order by length among which a draw pairs kernels."""
+CHILDREN = 2
+"""Most edits of one kernel in held-out splits."""
 LEAST_POOL = 5
 """Fewest kernels worth ordering."""
 KNOWN = 8
@@ -123,7 +127,9 @@ class Draw:
     def questions(self) -> Iterator[Question]:
         """Edits and pairs over all workloads, those about one workload, and levels."""
         edits = self._chosen((self._edits(cell) for cell in self._cells), EDITS)
-        pairs = self._chosen((self._pairs(cell) for cell in self._cells), PAIRS)
+        edited = {one.id for ends in edits for one in ends} if self._held_out else set()
+        cells = [[one for one in cell if one.id not in edited] for cell in self._cells]
+        pairs = self._chosen((self._pairs(cell) for cell in cells), PAIRS)
         for kind, ends, core in ((QuestionKind.EDIT, edits, CORE_EDITS), (QuestionKind.PAIR, pairs, CORE_PAIRS)):
             for place, (anchor, candidate) in enumerate(ends):
                 yield self._question(kind, anchor, candidate, core=self._held_out and place < core)
@@ -134,7 +140,7 @@ class Draw:
             del disagreeing[ONE_WORKLOAD:]
         for kind, anchor, candidate, workload in disagreeing:
             yield self._question(kind, anchor, candidate, workload)
-        for cell in self._cells:
+        for cell in filter(None, cells):
             pool = f"{cell[0].kernel.problem_id} {cell[0].kernel.backend} {cell[0].author} on {cell[0].kernel.gpu}"
             for one in self._pool(cell):
                 yield self._question(QuestionKind.LEVEL, None, one, pool=pool)
@@ -161,7 +167,17 @@ class Draw:
     def _edits(self, cell: Sequence[Timed]) -> list[Ends]:
         by_id = {one.id: one for one in cell}
         children = [one for one in self._order(cell, "edit") if one.kernel.parent_id in by_id]
-        return [(by_id[str(one.kernel.parent_id)], one) for one in children]
+        edits = [(by_id[str(one.kernel.parent_id)], one) for one in children]
+        if not self._held_out:
+            return edits
+        anchors: defaultdict[str, int] = defaultdict(int)
+        candidates: set[str] = set()
+        for anchor, candidate in edits:
+            if anchor.id not in candidates and candidate.id not in anchors and anchors[anchor.id] < CHILDREN:
+                anchors[anchor.id] += 1
+                candidates.add(candidate.id)
+        return [(by_id[str(by_id[key].kernel.parent_id)], by_id[key]) for key in (one.id for one in children)
+                if key in candidates]  # fmt: skip
 
     def _pairs(self, cell: Sequence[Timed]) -> list[Ends]:
         """Kernels near in length, draw after draw, each two once and in a random order."""

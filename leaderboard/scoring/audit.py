@@ -8,6 +8,7 @@ distribution is kept, the rest being the prior, is chosen on validation. A headl
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import zlib
 from collections import Counter, defaultdict
@@ -58,6 +59,8 @@ def audit(corpus: StatedCorpus, questions: Questions, settings: BootstrapSetting
         questions: what is asked.
         settings: of the bootstrap.
     """
+    from threadpoolctl import threadpool_limits
+
     rows = {name: _rows(corpus, name) for name in ("train", "validation", questions.split)}
     kernels = corpus.table("kernels", columns=["kernel_id", "normalised"])
     texts = dict(zip(*(column.to_pylist() for column in kernels.columns), strict=True))
@@ -65,7 +68,9 @@ def audit(corpus: StatedCorpus, questions: Questions, settings: BootstrapSetting
     rows[questions.split] = [row for row in rows[questions.split] if row["question_id"] in asked]
     probed = []
     for name, (sees, features) in _probes(rows, texts).items():
-        answers = Probe(features, rows["train"], rows["validation"]).answers(rows[questions.split])
+        # Threads of small trees wait for each other longer than they work.
+        with threadpool_limits(1):
+            answers = Probe(features, rows["train"], rows["validation"]).answers(rows[questions.split])
         scored = score(questions, _table(questions, answers), settings, sliced=False)
         found = {track: figures[headline(track).name] for track, figures in scored.figures.items()}
         probed.append(Probed(name, sees, found))
@@ -189,7 +194,8 @@ class Probe:
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
         trees = {"max_iter": 60, "max_leaf_nodes": 8, "learning_rate": 0.05, "min_samples_leaf": 60, "random_state": 0}
-        self._features = features
+        # Rows name the same kernels again and again.
+        self._features = functools.cache(features)
         self._models: dict[str, tuple[Any, Any, Floats, float]] = {}
         for kind in (QuestionKind.EDIT, QuestionKind.PAIR):
             rows = [row for row in train if row["kind"] == kind and row["workload"] is None]

@@ -10,15 +10,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.metrics.bootstrap import Figure
+from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.surrogates.forecasts import to_arrow
 from kbench.benchmark.tasks.build import training_pairs
 from kbench.benchmark.tasks.versions import StatedCorpus, benchmark_of
 from kbench.generation.assembly.questions import draw_questions
+from kbench.leaderboard.scoring.audit import audit_text, audited
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.normalise import normalised
@@ -115,6 +119,29 @@ def test_training_reads_the_training_rows(corpus: StatedCorpus) -> None:
     assert {pair.kind for _, pair in pairs} == set(PairKind)
     correct = corpus.table("kernels", split="train", columns=["status"]).column("status").to_pylist().count(Status.OK)
     assert sum(pair.kind is PairKind.REFERENCE for _, pair in pairs) == correct
+
+
+def test_overall_is_the_mean_of_the_headlines_between_floor_and_ceiling(corpus: StatedCorpus) -> None:
+    asked = Options().questions(corpus)
+    prior = evaluate_on("prior", corpus, Options(resamples=50), questions=lambda: asked).scored
+    assert prior.overall is not None
+    assert prior.overall.value == pytest.approx(0.0, abs=0.02)
+    raised = {track: {**of, headline(track).name: Figure(prior.ceilings[track][headline(track).name], np.ones(50))}
+              for track, of in prior.figures.items()}  # fmt: skip
+    best = dataclasses.replace(prior, figures=raised).overall
+    assert best is not None
+    assert best.value == pytest.approx(1.0)
+
+
+def test_probes_learn_what_their_features_tell_and_no_more(corpus: StatedCorpus) -> None:
+    """Here speed follows from numbers in the source; how often a kernel is asked about says nothing."""
+    report = audited(corpus, Options().questions(corpus), {})
+    assert set(report) == {"forecast", "edit", "rank", "select"}
+    probes = report["rank"]["probes"]
+    assert set(probes) == {"source-free", "author", "layout", "names"}
+    assert probes["author"]["value"] == 0.0, "a pool has one author class"
+    assert abs(probes["source-free"]["value"]) < 0.3
+    assert "RANK spearman" in audit_text(report)
 
 
 @pytest.mark.parametrize("surrogate", ["prior", "length", "nearest"])

@@ -75,6 +75,15 @@ def test_a_held_out_problem_has_as_many_questions_as_it_takes_and_each_cell_its_
     assert {one.kind for one in asked if one.core} == set(QuestionKind)
 
 
+def test_a_held_out_kernel_of_an_edit_tells_nothing_by_where_else_it_is_asked_about(questions: list[Question]) -> None:
+    asked = [one for one in questions if one.split == "test"]
+    edits = [one for one in asked if one.kind is QuestionKind.EDIT]
+    anchors, candidates = {one.anchor_id for one in edits}, {one.candidate_id for one in edits}
+    others = [one for one in asked if one.kind is not QuestionKind.EDIT]
+    assert not anchors & candidates
+    assert not (anchors | candidates) & {end for one in others for end in (one.anchor_id, one.candidate_id)}
+
+
 def test_no_question_is_about_a_known_kernel_or_its_structure(questions: list[Question]) -> None:
     structures = {one.kernel_id: one.structure_id for one in KERNELS}
     for one in (one for one in questions if one.split == "test"):

@@ -20,7 +20,7 @@ from huggingface_hub import EvalResultEntry, parse_eval_result_entries
 from submission_copy import submission_copy
 
 from kbench.leaderboard.cli import leaderboard
-from kbench.leaderboard.scoring.results import Results, write_results
+from kbench.leaderboard.scoring.results import Results, hub_rows
 from kbench.leaderboard.submission.labels import KEY, read_labels, read_queries
 from kbench.loaders.card.eval_tasks import eval_facts
 from kbench.loaders.corpus.corpus import Corpus
@@ -123,16 +123,12 @@ def test_query_files_name_the_gpu_they_ask_about_and_older_ones_still_read(
     assert read_queries(tmp_path / "h100")[1]["gpu"] is None
 
 
-def test_results_for_the_hub_are_read_by_its_own_library(results: list[Results], tmp_path: Path) -> None:
-    (path, *_) = write_results(results[:1], tmp_path)
-    entries = parse_eval_result_entries(
-        yaml.safe_load(_run("eval-results", path, "--dataset-id", "owner/kbench").output)
-    )
+def test_results_for_the_hub_are_read_by_its_own_library(results: list[Results]) -> None:
+    entries = parse_eval_result_entries(hub_rows(results[0], "owner/kbench", "a" * 40))
     assert [type(entry) for entry in entries] == [EvalResultEntry] * 3
     assert {entry.task_id for entry in entries} == {"forecast", "rank", "validity"}
     assert all(entry.dataset_id == "owner/kbench" and isinstance(entry.value, float) for entry in entries)
-    pinned = _run("eval-results", path, "--dataset-id", "owner/kbench", "--revision", "a" * 40)
-    assert yaml.safe_load(pinned.output)[0]["dataset"]["revision"] == "a" * 40
+    assert all(entry.dataset_revision == "a" * 40 for entry in entries)
 
 
 def test_the_hub_s_tasks_name_configs_and_splits_that_exist(board_corpus: Path) -> None:

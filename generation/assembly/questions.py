@@ -39,6 +39,8 @@ POOL = 24
 """Most kernels of a held-out pool."""
 NEAR = 6
 """Neighbours in the order by length among which a draw pairs kernels."""
+SHARE_OF_EDITS = 5
+"""Kernels of a held-out problem for each of its edits."""
 CHILDREN = 2
 """Most edits of one kernel in held-out splits."""
 LEAST_POOL = 5
@@ -126,7 +128,9 @@ class Draw:
 
     def questions(self) -> Iterator[Question]:
         """Edits and pairs over all workloads, those about one workload, and levels."""
-        edits = self._chosen((self._edits(cell) for cell in self._cells), EDITS)
+        # Of a small problem edits must not take the kernels that its pairs and pools need.
+        most = min(EDITS, sum(map(len, self._cells)) // SHARE_OF_EDITS)
+        edits = self._chosen((self._edits(cell) for cell in self._cells), most)
         edited = {one.id for ends in edits for one in ends} if self._held_out else set()
         cells = [[one for one in cell if one.id not in edited] for cell in self._cells]
         pairs = self._chosen((self._pairs(cell) for cell in cells), PAIRS)

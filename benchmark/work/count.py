@@ -40,6 +40,8 @@ GROUP = 4
 EVEN = 1e-3
 """Blocks whose work differs by no more than this share are taken to be alike."""
 BlockId = tuple[int, int, int]
+MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What executing a text of an unexpected form raises."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -260,6 +262,9 @@ class _Counter:
             return self._count(step, self._function(step))
         except (PtxError, TooLongError) as error:
             return self.uncounted(step, str(error))
+        except MALFORMED as error:
+            # The text is anyone's. That it cannot be followed is no verdict on the kernel, which compiled.
+            return self.uncounted(step, f"the PTX cannot be followed: {type(error).__name__}: {error}")
 
     def uncounted(self, step: PlanStep, error: str) -> LaunchWork:
         """A launch of which only the geometry is known."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import runpy
 from pathlib import Path
 
@@ -234,6 +235,18 @@ def test_what_cannot_be_counted_says_why(text: str, message: str) -> None:
     work = count_plan(plan_of(launch("scale", 8, 32)), {CODE: text})
     assert message in work.errors[0]
     assert work.total.issued == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_mutilated_ptx_is_counted_or_says_why_not(seed: int) -> None:
+    draw = random.Random(seed)
+    for _ in range(40):
+        words = draw.choice((SCALE, QUEUE)).split(" ")
+        for _ in range(draw.randint(1, 4)):
+            words[draw.randrange(4, len(words))] = draw.choice([*words, "", "{", "%r9999", "-1", "0x7fffffffffffffff"])
+        name = "scale" if "scale" in " ".join(words) else "queue"
+        work = count_plan(plan_of(launch(name, 3, 64, POINTER, POINTER, number(9))), {CODE: " ".join(words)})
+        assert math.isfinite(work.total.issued)
 
 
 def test_many_hostile_launches_end_within_the_limits() -> None:

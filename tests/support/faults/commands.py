@@ -172,7 +172,8 @@ def kinds(hub: Any) -> list[Kind]:
 
     def pushed(work: Path) -> bool:
         commits = hub.commits.get("owner/pushed", [])
-        return all(not files or "manifest.json" in files for _, files in commits)
+        # A repository begins with a commit of the Hub's own.
+        return all("manifest.json" in files for _, files in commits if any(not name.startswith(".") for name in files))
 
     here = corpus_or_nothing
     return [

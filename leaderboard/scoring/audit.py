@@ -131,7 +131,9 @@ def audit_text(found: Mapping[str, Mapping[str, Any]]) -> str:
             lines.append(
                 f"   two entries differ by {metric.text(part['least_difference'])} before 4 of 5 samples decide"
             )
-    return "\n".join([*lines, "* strongest probe; an entry that is not better than it has learnt nothing of the code"])
+    return "\n".join(
+        [*lines, "* strongest probe; where an entry is undecided, these questions do not tell it from the probe"]
+    )
 
 
 def _with_interval(metric: Metric, one: Mapping[str, float | None]) -> str:

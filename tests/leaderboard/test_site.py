@@ -91,7 +91,7 @@ def test_every_number_on_the_page_is_in_a_file_beside_it(site: Path) -> None:
     for entry in shown["entries"]:
         own = json.loads((site.parent / "data" / f"{entry['id']}.json").read_text("utf-8"))
         more = unpacked(site, f"entry/{entry['id']}")
-        assert more.pop("draws").keys() >= {"forecast", "rank.spearman"}
+        assert more.pop("draws").keys() >= {"forecast", "rank", "rank.kendall"}
         assert own == {"columns": shown["columns"], **entry, **more}
         assert own["scores"] == slices[entry["id"]]
         assert entries[entry["id"]].items() <= (own | {"scores": scores[entry["id"]]}).items()
@@ -179,7 +179,7 @@ def test_places_show_figures_as_they_are_measured(results: list[Results], facete
     data = page_data(results, faceted[1])
     for place in data["track_ranks"]["select"]:
         result = next(result for result in results if result.entry_id == place["id"])
-        assert place["figure"] == pytest.approx(result.value("select", "aurc"), rel=1e-4)
+        assert place["figure"] == pytest.approx(result.value("select", "problem_aurc"), rel=1e-4)
 
 
 def _other_draws(result: Results) -> Results:

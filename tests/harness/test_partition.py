@@ -62,7 +62,7 @@ def test_other_names_are_refused_with_the_forms_there_are(text: str) -> None:
 def test_a_partition_that_cannot_be_gets_one_line_with_the_rule(
     command: str, text: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr(doctor, "gpu_count", lambda: 1)
     monkeypatch.setattr(doctor, "multiprocessors", lambda index: 132)
     monkeypatch.setattr(doctor, "boards", lambda problems: [{"name": "NVIDIA H200"}])
     with pytest.raises(UserError) as caught:

@@ -26,7 +26,7 @@ FAMILY_MODULES = (
     "norm_backward", "mamba", "delta_net", "serving", "optimizer", "sparse", "conv_channels_last",
 )  # fmt: skip
 """Modules of `families/`, each with a tuple PROBLEMS; their order is the registry's."""
-UNLISTED_MODULES = ("foreign.published",)
+UNLISTED_MODULES = ("foreign.published", "tuned")
 """Modules of the same form whose problems are none of the benchmark's."""
 USER_FILES = "KBENCH_PROBLEMS"
 """Environment variable that carries the files of users' problems to the processes that plan, verify and time."""

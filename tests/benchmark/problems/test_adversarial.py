@@ -18,9 +18,12 @@ from kbench.benchmark.problems.check import case_failures, output_failures
 from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.families import ragged
 from kbench.benchmark.problems.inputs import draw
+from kbench.benchmark.problems.tuned import PREFIX
 from kbench.schemas import UnknownNameError
 
-MEASURED = (*registry.known().values(), *registry.unlisted().values())
+KNOWN = registry.known()
+MEASURED = (*KNOWN.values(), *(p for p in registry.unlisted().values() if p.id.removeprefix(PREFIX) not in KNOWN))
+"""All but those of the benchmark at the sizes that kernels are tuned for."""
 every_case = pytest.mark.parametrize(
     ("problem", "case"), [pytest.param(p, c, id=f"{p.id}-{c.name}") for p in MEASURED for c in p.every_case]
 )

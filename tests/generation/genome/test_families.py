@@ -30,7 +30,9 @@ INTERPRETED = (
     "matmul_irregular", "matmul_upper_triangular", "linear_swish_sum_group_norm", "grouped_gemm", "swish", "geglu",
     "log_softmax", "mean_reduce", "masked_cumsum", "cross_entropy_loss", "layernorm_backward",
     "conv1d_dilated_strided", "transposed_conv1d", "causal_conv1d", "max_pool2d", "scatter_add", "spmv_csr",
-    "tridiagonal_solve",
+    "tridiagonal_solve", "linear_residual_bf16", "int8_weight_swiglu", "fp8_block_decode", "moe_layer", "moe_swiglu_up",
+    "paged_gqa_decode", "mla_decode", "attention_varlen_prefill", "layer_norm", "mamba2_scan", "gated_delta_decode",
+    "rope_cache_write", "adamw_step",
 )  # fmt: skip
 """One problem of most Triton families, of those that the interpreter runs quickly."""
 EMULATED = ("linear_gelu_softmax", "transposed_conv3d_grouped", "avg_pool3d", "spmv_csr", "transpose")

@@ -18,9 +18,15 @@ CHAINS = "efd53d2617d0f41b462f0cb7c2e0b757b758353abd2702e75af2079627a2e036"
 """Digest of `chains` when the shipped searches were recorded."""
 
 
+RECORDED = tuple((Path(__file__).parent / "golden_kernel_ids.txt").read_text().splitlines())
+FAMILIES = {line.split()[0] for line in RECORDED}
+"""Families that recorded searches drew from; later ones serve problems of their own."""
+
+
 def golden_kernels() -> Iterator[str]:
     """Family, problem and kernel id of each genome; every family takes turns on each of its problems."""
-    pairs = [(family, problem_id) for _, family in sorted(families().items()) for problem_id in family.problems]
+    known = sorted((name, family) for name, family in families().items() if name in FAMILIES)
+    pairs = [(family, problem_id) for _, family in known for problem_id in family.problems]
     for number in range(COUNT):
         family, problem_id = pairs[number % len(pairs)]
         source = family.render(problem_id, sample(family, problem_id, random.Random(number)))
@@ -29,7 +35,8 @@ def golden_kernels() -> Iterator[str]:
 
 def chains() -> Iterator[str]:
     """For each cell, its families in the order in which they are drawn, and genomes of a seeded walk through each."""
-    cells = {(problem_id, family.backend.value) for family in families().values() for problem_id in family.problems}
+    known = [families()[name] for name in FAMILIES]
+    cells = {(problem_id, family.backend.value) for family in known for problem_id in family.problems}
     for problem_id, backend in sorted(cells):
         for family in families_for(problem_id, Backend(backend)):
             rng = random.Random(f"{family.name} {problem_id}")
@@ -41,9 +48,7 @@ def chains() -> Iterator[str]:
 
 
 def test_every_sampled_genome_gives_the_recorded_kernel() -> None:
-    recorded = (Path(__file__).parent / "golden_kernel_ids.txt").read_text().splitlines()
-    rendered = list(golden_kernels())
-    assert [line for line, before in zip(rendered, recorded, strict=True) if line != before] == []
+    assert [line for line, before in zip(golden_kernels(), RECORDED, strict=True) if line != before] == []
 
 
 def test_draws_mutations_and_crossings_follow_the_recorded_order() -> None:

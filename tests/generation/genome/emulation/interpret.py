@@ -21,7 +21,7 @@ from kbench.benchmark.problems.registry import problem
 def excess(problem_id: str, source: str, folder: Path) -> float:
     """Largest |out - expected| over what the tolerance allows, on the tiny workload."""
     path = folder / f"kernel_{abs(hash(source))}.py"
-    path.write_text(source.replace("torch.bfloat16", "torch.float16"))
+    path.write_text(source.replace("bfloat16", "float16"))
     module = import_file(path)
     definition = problem(problem_id)
     inputs = definition.draw(definition.tiny, seed=11)

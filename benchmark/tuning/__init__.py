@@ -1,0 +1,1 @@
+"""Track tune: which configurations of one kernel should be measured for this shape?"""

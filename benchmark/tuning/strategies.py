@@ -1,0 +1,95 @@
+"""Strategies: in which order should a kernel's configurations be measured at a new shape?
+
+A strategy sees the configurations, the shapes, the times at other shapes where they are shown, and the times that it
+measured at the new shape so far. It names the next configuration; None abstains, and all others are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from kbench.benchmark.metrics.arrays import Floats, Ints
+from kbench.benchmark.tuning.table import TunedKernel
+
+Strategy = Callable[[TunedKernel, int, Mapping[int, float], np.random.Generator], int | None]
+"""(kernel, shape, times measured at the shape so far, generator) -> the next configuration, or None to abstain."""
+
+
+def random_order(kernel: TunedKernel, shape: int, measured: Mapping[int, float], rng: np.random.Generator) -> int:
+    """Any configuration that was not measured yet."""
+    return int(rng.choice(_left(kernel, measured)))
+
+
+def nearest_shape(kernel: TunedKernel, shape: int, measured: Mapping[int, float], rng: np.random.Generator) -> int:
+    """The best of the nearest shown shape, then its second best, and so on."""
+    places = as_logarithms(kernel.shapes)
+    distance = np.where(kernel.shown, np.linalg.norm(places - places[shape], axis=1), np.inf)
+    return _first(kernel.times_us[:, int(np.argmin(distance))], kernel, measured)
+
+
+def mean_rank(kernel: TunedKernel, shape: int, measured: Mapping[int, float], rng: np.random.Generator) -> int:
+    """The configuration of the best mean rank over the shown shapes."""
+    ranks = kernel.times_us[:, kernel.shown].argsort(axis=0).argsort(axis=0)
+    return _first(ranks.mean(axis=1), kernel, measured)
+
+
+def gaussian_process(kernel: TunedKernel, shape: int, measured: Mapping[int, float], rng: np.random.Generator) -> int:
+    """The largest expected improvement under a Gaussian process over genes; it sees the new shape's times alone."""
+    left = _left(kernel, measured)
+    known = [(config, np.log(time)) for config, time in measured.items() if np.isfinite(time)]
+    if len(known) < 2:
+        return int(rng.choice(left))
+    places = as_logarithms(kernel.configs)
+    at, values = places[[config for config, _ in known]], np.array([value for _, value in known])
+    spread = float(values.std()) or 1.0
+    mean, deviation = _posterior(at, (values - values.mean()) / spread, places[left])
+    gap = (values.min() - values.mean()) / spread - mean
+    from scipy.special import ndtr
+
+    density = np.exp(-0.5 * (gap / deviation) ** 2) / np.sqrt(2 * np.pi)
+    return int(left[np.argmax(gap * ndtr(gap / deviation) + deviation * density)])
+
+
+STRATEGIES: Mapping[str, Strategy] = {
+    "random": random_order,
+    "nearest_shape": nearest_shape,
+    "mean_rank": mean_rank,
+    "gaussian_process": gaussian_process,
+}
+NEW_KERNEL = ("random", "gaussian_process")
+"""Strategies that need no times of other shapes."""
+LENGTH, NOISE = 0.4, 0.01
+"""Of the Gaussian process: genes run from 0 to 1, and logarithms of times have a variance of 1."""
+
+
+def as_logarithms(settings: Sequence[Mapping[str, int]]) -> Floats:
+    """Genes or shape parameters as points: logarithms, each from 0 to 1 over its range."""
+    raw = np.log2(1.0 + np.array([[entry[name] for name in settings[0]] for entry in settings], dtype=np.float64))
+    width = np.ptp(raw, axis=0)
+    scaled: Floats = (raw - raw.min(axis=0)) / np.where(width > 0, width, 1.0)
+    return scaled
+
+
+def _left(kernel: TunedKernel, measured: Mapping[int, float]) -> Ints:
+    return np.setdiff1d(np.arange(len(kernel.configs)), list(measured))
+
+
+def _first(cost: Floats, kernel: TunedKernel, measured: Mapping[int, float]) -> int:
+    left = _left(kernel, measured)
+    return int(left[np.argmin(cost[left])])
+
+
+def _posterior(known: Floats, values: Floats, asked: Floats) -> tuple[Floats, Floats]:
+    """Mean and deviation at the asked points under a squared-exponential kernel of unit variance."""
+
+    def covariance(one: Floats, other: Floats) -> Floats:
+        square: Floats = ((one[:, None] - other[None]) ** 2).sum(axis=2)
+        return np.asarray(np.exp(-0.5 * square / LENGTH**2))
+
+    factor = np.linalg.cholesky(covariance(known, known) + NOISE * np.eye(len(known)))
+    cross = np.linalg.solve(factor, covariance(known, asked))
+    mean: Floats = cross.T @ np.linalg.solve(factor, values)
+    deviation: Floats = np.sqrt(np.maximum(1.0 - (cross**2).sum(axis=0), 1e-9))
+    return mean, deviation

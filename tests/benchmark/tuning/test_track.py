@@ -1,0 +1,90 @@
+"""Track tune on a made-up table: times follow a known law, so what each strategy must reach is known."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from kbench.benchmark.tuning.strategies import NEW_KERNEL, STRATEGIES
+from kbench.benchmark.tuning.table import HELD_OUT, TunedKernel, kernels_of, split_of
+from kbench.benchmark.tuning.track import headline, outcome, outcomes
+from kbench.generation.proposers.genome.registry import families
+from kbench.schemas import DataError
+
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+GENES = {"block": (16, 32, 64, 128, 256), "warps": (1, 2, 4, 8), "stages": (1, 2, 3)}
+
+
+def made_up(family: str = "decode_bf16_tuned", gpu: str = "NVIDIA H200") -> list[dict[str, object]]:
+    """The best block follows the batch size slowly; eight warps with the largest block fail."""
+    rows: list[dict[str, object]] = []
+    for values in itertools.product(*GENES.values()):
+        config = dict(zip(GENES, values, strict=True))
+        for batch in BATCHES:
+            away = math.log2(config["block"]) - (5 + math.log2(batch) / 4)
+            time = 10 * (1 + 0.3 * away**2 + 0.2 * abs(math.log2(config["warps"]) - 2) + 0.1 * (3 - config["stages"]))
+            works = (config["block"], config["warps"]) != (256, 8)
+            rows.append({
+                "family": family, "gpu": gpu, "params_json": json.dumps({"m": batch, "n": 4096}),
+                "config_json": json.dumps(config), "status": "ok" if works else "launch_error",
+                "runtime_us": time if works else None,
+            })  # fmt: skip
+    return rows
+
+
+def test_strategies_reach_what_the_law_says_they_can() -> None:
+    kernels = kernels_of(made_up())
+    share = {name: headline(outcomes(kernels, strategy)["share_at_4"]) for name, strategy in STRATEGIES.items()}
+    assert share["nearest_shape"] > 0.97
+    assert share["mean_rank"] > share["random"] + 0.05
+    assert share["random"] < 0.85
+    ten = {
+        name: headline(outcomes(kernels, STRATEGIES[name], unseen=True)["share_at_10_percent"]) for name in NEW_KERNEL
+    }
+    assert ten["gaussian_process"] > ten["random"]
+
+
+@pytest.mark.parametrize("unseen", [False, True])
+def test_a_strategy_sees_no_time_of_a_hidden_shape(unseen: bool) -> None:
+    (kernel,) = kernels_of(made_up())
+    visible: list[list[bool]] = []
+
+    def spy(given: TunedKernel, shape: int, seen: Mapping[int, float], rng: np.random.Generator) -> int:
+        visible.append(np.isfinite(given.times_us).any(axis=0).tolist())
+        return len(seen)
+
+    outcome(kernel, kernel.asked[0], spy, 1, unseen=unseen)
+    assert visible[0] == [not unseen and place % 3 != 1 for place in range(len(BATCHES))]
+
+
+def test_abstaining_reaches_the_best_at_full_cost_and_a_repeated_choice_is_refused() -> None:
+    (kernel,) = kernels_of(made_up())
+    abstained = outcome(kernel, 1, lambda *_: None, 4)
+    assert (abstained.share, abstained.cost) == (1.0, 1.0)
+    with pytest.raises(ValueError, match="chose configuration 0"):
+        outcome(kernel, 1, lambda *_: 0, 4)
+
+
+def test_only_failures_measured_is_a_share_of_zero() -> None:
+    (kernel,) = kernels_of(made_up())
+    failing = [number for number, time in enumerate(kernel.times_us[:, 1]) if math.isinf(time)]
+    assert len(failing) == 3
+    assert outcome(kernel, 1, lambda _kernel, _shape, seen, _rng: failing[len(seen)], 2).share == 0.0
+
+
+@pytest.mark.parametrize(("change", "message"), [("repeat", "twice"), ("drop", "has no row for")])
+def test_a_table_with_a_row_too_many_or_too_few_is_refused(change: str, message: str) -> None:
+    rows = made_up()
+    with pytest.raises(DataError, match=message):
+        kernels_of([*rows, rows[0]] if change == "repeat" else rows[1:])
+
+
+def test_held_out_families_exist_and_are_the_test_split() -> None:
+    assert {split_of(family) for family in HELD_OUT} == {"test"}
+    assert set(HELD_OUT) <= set(families())
+    assert split_of("decode_bf16_tuned") == "train"

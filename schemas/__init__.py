@@ -23,13 +23,13 @@ from kbench.schemas.records.benchmark import (
 )
 from kbench.schemas.records.kernels import AuthorClass, Backend, Kernel, KernelCounters, KernelSource, LiveKernel
 from kbench.schemas.records.launch_plan import LaunchPlan, PlanSummary
-from kbench.schemas.records.measurements import Environment, Event, Measurement
+from kbench.schemas.records.measurements import Environment, Event, Measurement, TuningTime
 from kbench.schemas.records.problems import Problem, ReferenceTime, Workload
 from kbench.schemas.status import Status, Trust
 
 RECORD_TYPES: tuple[type[Record], ...] = (
     Problem, Workload, ReferenceTime, Kernel, KernelCounters, LaunchPlan, PlanSummary, Measurement, Environment, Pair,
-    Question, Query, Forecast, Submission, Score, Event, LiveKernel,
+    Question, Query, Forecast, Submission, Score, Event, LiveKernel, TuningTime,
 )  # fmt: skip
 """Every record type, in the order data meets them."""
 
@@ -64,6 +64,7 @@ __all__ = [
     "Status",
     "Submission",
     "Trust",
+    "TuningTime",
     "UnknownNameError",
     "UserError",
     "Workload",

@@ -60,17 +60,17 @@ class TunedKernel:
 
 
 def kernels_of(rows: Iterable[Mapping[str, Any]]) -> list[TunedKernel]:
-    """The kernels of a table's rows, with shapes and configurations in a fixed order.
+    """The kernels of rows of `TuningTime`, with shapes and configurations in a fixed order.
 
     Raises:
         DataError: a configuration has two times at one shape, or none.
     """
     groups: dict[tuple[str, str], dict[tuple[str, str], float]] = defaultdict(dict)
     for row in rows:
-        times = groups[row["family"], row["gpu"]]
-        place = (row["config_json"], row["params_json"])
+        times = groups[row["kernel"], row["gpu"]]
+        place = (row["config_json"], row["shape_json"])
         if place in times:
-            raise DataError(f"family {row['family']!r} on {row['gpu']!r} has {place} twice; keep one row of each")
+            raise DataError(f"kernel {row['kernel']!r} on {row['gpu']!r} has {place} twice; keep one row of each")
         times[place] = float(row["runtime_us"]) if row["status"] == "ok" else float("inf")
     return [_kernel(family, gpu, times) for (family, gpu), times in sorted(groups.items())]
 
@@ -80,7 +80,7 @@ def _kernel(family: str, gpu: str, times: Mapping[tuple[str, str], float]) -> Tu
     shapes = sorted({shape for _, shape in times}, key=lambda text: sorted(json.loads(text).items()))
     missing = next(((c, s) for c in configs for s in shapes if (c, s) not in times), None)
     if missing is not None:
-        raise DataError(f"family {family!r} on {gpu!r} has no row for {missing}; failures are rows too")
+        raise DataError(f"kernel {family!r} on {gpu!r} has no row for {missing}; failures are rows too")
     return TunedKernel(
         family,
         gpu,

@@ -19,6 +19,7 @@ from kbench.schemas import (
     Question,
     Record,
     ReferenceTime,
+    TuningTime,
     UnknownNameError,
 )
 from kbench.schemas.record import optional_fields
@@ -124,6 +125,11 @@ CONFIGS: Mapping[str, Config] = MappingProxyType(
                 sort=("problem_id", "backend", "proposer", "search_method", "run_id", "number"),
                 facets=("problem_id", "backend", "gpu", "search_method", "status", "family"), is_split=True,
                 in_fingerprint=False,
+            ),
+            Config(
+                "tuning", TuningTime, "one configuration of a tuned kernel at one shape, with its verified time",
+                key=("kernel", "gpu", "shape_json", "config_json"), sort=("kernel", "gpu", "shape_json", "config_json"),
+                facets=("kernel", "problem_id", "gpu", "status"), is_split=True, in_fingerprint=False,
             ),
         )
     }

@@ -1,4 +1,4 @@
-"""A measurement, the environment it was made in, and an event of the search that asked for it."""
+"""A measurement, the environment it was made in, a time of a tuning table, and an event of a search."""
 
 from __future__ import annotations
 
@@ -142,6 +142,49 @@ class Measurement(Record):
     its host code ran beside the judge. Null in rows measured before plans, and when not run."""
     not_restored: tuple[str, ...] | None = None
     """What a call could find as an earlier one left it; empty when nothing."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TuningTime(Record):
+    """One configuration of a tuned kernel at one shape: verdict and time."""
+
+    TYPE: ClassVar[str] = "tuning_time"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    kernel: Name
+    """The kernel that is tuned: a genome family whose genes are numbers."""
+    problem_id: Name
+    """The problem it solves."""
+    gpu: str
+    """GPU name as the driver reports it."""
+    split: str
+    """The kernel's split: nothing is fitted to kernels of `test`."""
+    shape_json: str
+    """The shape's parameters as a JSON object with sorted keys."""
+    shown: bool
+    """Whether questions about other shapes of this kernel show this one's times."""
+    config_json: str
+    """The configuration: value by gene, as a JSON object with sorted keys."""
+    status: Status
+    """Verdict at this shape; a configuration that asks for too much is a row as well."""
+    error: str | None
+    """What happened, when the status is a failure."""
+    runtime_us: Positive | None
+    """Device time of one call; null when not timed."""
+    runtime_low_us: Positive | None
+    """Lower end of its 95 % interval."""
+    runtime_high_us: Positive | None
+    """Upper end of its 95 % interval."""
+    registers: Count | None
+    """Registers per thread, the largest over device functions."""
+    shared_bytes: Count | None
+    """Shared memory per block, the largest over device functions."""
+    spill_bytes: Count | None
+    """Local memory per thread used by spills, the largest over device functions."""
+    compile_ms: NonNegative | None
+    """Wall time of the build, for all shapes of the configuration."""
+    env_id: Sha | None
+    """The environment it was measured in."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Status,
         Submission,
         Trust,
+        TuningTime,
         Workload,
     )
 
@@ -66,6 +67,7 @@ __all__ = [
     "Submission",
     "Surrogate",
     "Trust",
+    "TuningTime",
     "Workload",
     "__version__",
     "bench",

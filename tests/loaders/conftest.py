@@ -30,6 +30,7 @@ from kbench.schemas import (
     QuestionKind,
     ReferenceTime,
     Status,
+    TuningTime,
     Workload,
 )
 from kbench.schemas.bins import bin_of
@@ -188,6 +189,18 @@ def make_live(number: int, parent_id: str | None = None) -> LiveKernel:
     )  # fmt: skip
 
 
+def make_tuning(block: int) -> TuningTime:
+    """A configuration of a tuned kernel; the largest does not fit."""
+    ok = block < 256
+    return TuningTime(
+        kernel="square_tuned", problem_id="matmul_square", gpu=GPUS[0], split="train", shape_json='{"m": 16}',
+        shown=True, config_json=f'{{"block": {block}}}', status=Status.OK if ok else Status.LAUNCH_ERROR,
+        error=None if ok else "out of shared memory", runtime_us=10.0 if ok else None,
+        runtime_low_us=9.9 if ok else None, runtime_high_us=10.1 if ok else None, registers=32, shared_bytes=0,
+        spill_bytes=0, compile_ms=5.0, env_id=None,
+    )  # fmt: skip
+
+
 def make_reference(name: str) -> ReferenceTime:
     return ReferenceTime(
         problem_id=name, workload="large", gpu=GPUS[0], reference_us=20.0, compiled_us=12.5, compiled_error=None,
@@ -231,6 +244,7 @@ def write_corpus(path: Path, kernels: int = 40) -> Path:
         writer.append("environments", [make_environment()])
         first = make_live(0)
         writer.append("live", [first, make_live(1, first.kernel_id)])
+        writer.append("tuning", [make_tuning(block) for block in (64, 128, 256)])
         event = Event(run_id="run_1", index=0, kind="started", step=0, at="2026-01-01T00:00:00Z", payload_json="{}")
         writer.append("events", [event])
     return path

@@ -115,6 +115,8 @@ BAD_CELLS = [
     ("live", "other_id", content_hash("nobody"), "the parent is not in its search"),
     ("live", "run_id", "another", "the parent is not in its search"),
     ("live", "speedups", [-1.0], "must be more than 0"),
+    ("tuning", "status", "timeout", "null unless status is ok"),
+    ("tuning", "problem_id", "nobody", "the problem is not in the corpus"),
 ]
 
 
@@ -131,7 +133,7 @@ def sound(written_once: Path) -> dict[str, pa.Table]:
 def timed_first(table: pa.Table) -> pa.Table:
     if "status" not in table.column_names:
         return table
-    order = "step" if "step" in table.column_names else "kernel_id"
+    order = next(name for name in ("step", "kernel_id", "config_json") if name in table.column_names)
     return table.sort_by([("status", "descending"), (order, "ascending")])
 
 

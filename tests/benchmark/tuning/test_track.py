@@ -30,7 +30,7 @@ def made_up(family: str = "decode_bf16_tuned", gpu: str = "NVIDIA H200") -> list
             time = 10 * (1 + 0.3 * away**2 + 0.2 * abs(math.log2(config["warps"]) - 2) + 0.1 * (3 - config["stages"]))
             works = (config["block"], config["warps"]) != (256, 8)
             rows.append({
-                "family": family, "gpu": gpu, "params_json": json.dumps({"m": batch, "n": 4096}),
+                "kernel": family, "gpu": gpu, "shape_json": json.dumps({"m": batch, "n": 4096}),
                 "config_json": json.dumps(config), "status": "ok" if works else "launch_error",
                 "runtime_us": time if works else None,
             })  # fmt: skip

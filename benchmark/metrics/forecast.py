@@ -56,19 +56,19 @@ EDIT_SKILL = Metric(
     name="edit_skill", track=FORECAST, label="Skill on edits",
     meaning="The same skill on kernels against the ones they were made from.",
     figure=lambda bootstrap, rows: skill_over_problems(bootstrap, rows, rows.edit), better=Better.HIGH,
-    bounds=(None, 1.0), shown=Shown.BOARD,
+    bounds=(None, 1.0), shown=Shown.TERMINAL,
 )  # fmt: skip
 PAIR_SKILL = Metric(
     name="pair_skill", track=FORECAST, label="Skill on unrelated pairs",
     meaning="The same skill on kernels of which neither was made from the other.",
     figure=lambda bootstrap, rows: skill_over_problems(bootstrap, rows, ~rows.level & ~rows.edit), better=Better.HIGH,
-    bounds=(None, 1.0), shown=Shown.BOARD,
+    bounds=(None, 1.0), shown=Shown.TERMINAL,
 )  # fmt: skip
 WORKLOAD_SKILL = Metric(
     name="workload_skill", track=FORECAST, label="Skill on one workload",
     meaning="The same skill on questions about one workload, where workloads disagree.",
     figure=lambda bootstrap, rows: skill_over_problems(bootstrap, rows, rows.one_workload), better=Better.HIGH,
-    bounds=(None, 1.0), shown=Shown.BOARD,
+    bounds=(None, 1.0), shown=Shown.TERMINAL,
 )  # fmt: skip
 LEVEL_SKILL = Metric(
     name="level_skill", track=FORECAST, label="Level skill",

@@ -45,7 +45,7 @@ def test_the_slower_of_two_processes_does_not_replace_the_folder_of_the_faster(t
 
     def make() -> None:
         with whole_folder(out):
-            out.mkdir()
+            out.mkdir(exist_ok=True)
             (out / "faster").touch()
 
     with pytest.raises(UserError, match="exists now"):

@@ -15,8 +15,8 @@ from kbench.loaders.importers.context import Report
 from kbench.schemas import DataError
 
 Run = Callable[..., tuple[Path, Report]]
-STATING = [name for name in formats.FORMATS if name not in ("cuda-l1", "table")]
-"""Formats whose files name a GPU and a unit; CUDA-L1 states neither, and of tables the caller says it."""
+STATING = [name for name in formats.FORMATS if name not in ("cuda-l1", "openevolve", "table")]
+"""Formats whose files name a GPU and a unit; CUDA-L1 and OpenEvolve state neither, and of tables the caller says it."""
 OTHER = {"gpu": "NVIDIA Other", "unit": "ns"}
 
 

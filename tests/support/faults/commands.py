@@ -73,6 +73,7 @@ def finished(process: int) -> int:
 
 def prepare(base: Path) -> Path:
     """The small world."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     from beside import module_at
 
     from kbench.benchmark.evaluate.evaluate import evaluate_on

@@ -32,7 +32,7 @@ def card_of_other_files(path: Path) -> None:
 
 def card_less_a_config(path: Path) -> None:
     text = (path / "README.md").read_text()
-    start = text.index("- config_name: live")
+    start = text.index("- config_name: tuning")
     (path / "README.md").write_text(text[:start] + text[text.index("dataset_info:") :])
 
 
@@ -49,7 +49,7 @@ def card_that_is_no_yaml(path: Path) -> None:
     [
         (card_without, "the card is missing or cannot be read"),
         (card_of_other_files, "config 'pairs' names pairs/other-"),
-        (card_less_a_config, "config 'live' leaves out live/test-"),
+        (card_less_a_config, "config 'tuning' leaves out tuning/"),
         (card_of_another_version, "config 'kernels' has version 1.2.3, its rows have "),
         (card_that_is_no_yaml, "the card is missing or cannot be read"),
     ],

@@ -73,7 +73,6 @@ def finished(process: int) -> int:
 
 def prepare(base: Path) -> Path:
     """The small world."""
-    sys.path.insert(0, str(Path(__file__).parents[1]))
     from beside import module_at
 
     from kbench.benchmark.evaluate.evaluate import evaluate_on
@@ -278,6 +277,8 @@ def attack(kills: int, pairs: int, seed: int = 0, only: str = "") -> dict[str, A
 
 def main() -> None:
     """Attack and write what came of it."""
+    # Modules that tests load by name lie beside this folder.
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     share = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 0
     found = attack(round(12 * share), round(6 * share), seed, sys.argv[4] if len(sys.argv) > 4 else "")

@@ -1,6 +1,7 @@
 """`static`: trees over what source, launch geometry, problem and GPU say; calibrated; needs no GPU.
 
 `static-compiler` is the same with registers, shared memory, spills and shares of PTX instructions among its features.
+The shares are known for kernels of the dataset; for others they are missing values: planning counts machine code.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ import numpy as np
 import torch
 
 from kbench.benchmark.metrics.forecast import accuracy, ece, rps
+from kbench.benchmark.questions.build import answered_pairs
+from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.rewards import FORECAST_REWARDS
 from kbench.benchmark.surrogates.lm import (
     LARGEST,
@@ -36,8 +38,6 @@ from kbench.benchmark.surrogates.lm import (
     noise,
     prompt_tokens,
 )
-from kbench.benchmark.tasks.build import answered_pairs
-from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import DataError, KbenchError, UserError, bins
 

@@ -23,8 +23,8 @@ from kbench.loaders.splits.lineage import published_releases
 from kbench.schemas import Submission, UserError
 
 if TYPE_CHECKING:
-    from kbench.benchmark.tasks.asked import Tables
-    from kbench.benchmark.tasks.questions import Questions
+    from kbench.benchmark.questions.asked import Tables
+    from kbench.benchmark.questions.questions import Questions
 
 SUBMISSIONS = Path(__file__).parent / "submissions"
 """The shipped entries, one folder for each version of the benchmark."""

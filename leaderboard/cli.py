@@ -17,7 +17,7 @@ from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_op
 from kbench.schemas import UserError
 
 if TYPE_CHECKING:
-    from kbench.benchmark.tasks import Questions
+    from kbench.benchmark.questions import Questions
     from kbench.leaderboard.submission.forecast_rows import Expected
 
 CACHE = Path("build") / "leaderboard"
@@ -195,7 +195,7 @@ def build(
 
     The site works from disk and contacts no other host.
     """
-    from kbench.benchmark.tasks.versions import benchmark_of
+    from kbench.benchmark.questions.versions import benchmark_of
     from kbench.leaderboard.board import score_board
     from kbench.leaderboard.season import SEASONS
     from kbench.leaderboard.site.answers import answers_of
@@ -306,7 +306,7 @@ def audit(submissions: tuple[Path, ...], as_json: bool, **given: Any) -> None:
     SUBMISSIONS are shown beside the strongest probe of each headline, with the paired difference and how large a
     difference between two of them must be to be decided in four of five samples of problems.
     """
-    from kbench.benchmark.tasks.versions import StatedCorpus
+    from kbench.benchmark.questions.versions import StatedCorpus
     from kbench.leaderboard.board import read_entries
     from kbench.leaderboard.scoring.audit import audit_text, audited
 

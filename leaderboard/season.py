@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from kbench.benchmark.problems.registry import listed
+from kbench.benchmark.questions import Questions, build_questions
+from kbench.benchmark.questions.asked import Tables
+from kbench.benchmark.questions.benchmark_2.lineage_corpus import VERSION
+from kbench.benchmark.questions.benchmark_2.sample import pair_row
+from kbench.benchmark.questions.build import TRAIN_SPLITS
+from kbench.benchmark.questions.trained import TrainedOn
 from kbench.benchmark.scoring.score import BootstrapSettings
-from kbench.benchmark.tasks import Questions, build_questions
-from kbench.benchmark.tasks.asked import Tables
-from kbench.benchmark.tasks.build import TRAIN_SPLITS
-from kbench.benchmark.tasks.sample import pair_row
-from kbench.benchmark.tasks.trained import TrainedOn
-from kbench.benchmark.tasks.versions import VERSION
 from kbench.benchmark.tracks import FORECAST
 from kbench.leaderboard.board import score_all
 from kbench.leaderboard.scoring.results import Results, entry_id, results_text

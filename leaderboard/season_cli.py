@@ -14,8 +14,8 @@ from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_op
 from kbench.schemas import UserError
 
 if TYPE_CHECKING:
+    from kbench.benchmark.questions.asked import Tables
     from kbench.benchmark.surrogates.protocol import Compiler
-    from kbench.benchmark.tasks.asked import Tables
 
 season_argument = click.argument("season", callback=lambda context, argument, text: season_folder(text))
 
@@ -35,7 +35,7 @@ def season_folder(text: str) -> Path:
 
 
 def _dataset(dataset: str | None) -> Tables:
-    from kbench.benchmark.tasks.versions import benchmark_of
+    from kbench.benchmark.questions.versions import benchmark_of
     from kbench.loaders.corpus.corpus import Corpus
 
     return benchmark_of(Corpus.open(dataset, verified=True))

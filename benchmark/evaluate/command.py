@@ -14,14 +14,14 @@ from kbench.benchmark.evaluate.folder import earlier, is_published, write_folder
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.evaluate.results import EvaluationResults, MetricResult, terminal
 from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN
+from kbench.benchmark.questions import Questions
+from kbench.benchmark.questions.asked import Tables
+from kbench.benchmark.questions.questions import PROMPT_EDGES_NAME, with_prompt_edges
 from kbench.benchmark.scoring.compare import Comparison, skill_over
 from kbench.benchmark.scoring.score import score
 from kbench.benchmark.surrogates.llm import WRITTEN
 from kbench.benchmark.surrogates.protocol import Compiler
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
-from kbench.benchmark.tasks import Questions
-from kbench.benchmark.tasks.asked import Tables
-from kbench.benchmark.tasks.questions import PROMPT_EDGES_NAME, with_prompt_edges
 from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.loaders.corpus.places import pulled
 from kbench.schemas import UserError

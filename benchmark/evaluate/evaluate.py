@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.questions import Questions, training_pairs
+from kbench.benchmark.questions.asked import Tables
+from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.scoring.score import Scored, score
 from kbench.benchmark.surrogates.ask import ForecastStore, Run, run
 from kbench.benchmark.surrogates.forecasts import REPEATS, ForecastTable, ensembled, from_forecasts
@@ -21,9 +24,6 @@ from kbench.benchmark.surrogates.process import Confinement, ProcessSurrogate
 from kbench.benchmark.surrogates.protocol import Compiler, Surrogate, SurrogateFacts
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, imported, locate
 from kbench.benchmark.surrogates.signature import signature
-from kbench.benchmark.tasks import Questions, training_pairs
-from kbench.benchmark.tasks.asked import Tables
-from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.schemas import UserError
 

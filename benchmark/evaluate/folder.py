@@ -16,10 +16,10 @@ from kbench import __version__
 from kbench.benchmark.evaluate.evaluate import Evaluation
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.evaluate.results import EvaluationCost, EvaluationResults
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates.forecasts import DATASET_KEY, forecasts_file
 from kbench.benchmark.surrogates.protocol import ENTRY_INPUTS
 from kbench.benchmark.surrogates.resolve import DOCUMENTED, SurrogateTarget
-from kbench.benchmark.tasks import Questions
 from kbench.loaders.storage.atomic import replace_together, write_atomically
 from kbench.schemas import DataError, Submission, UserError, from_dict, to_dict
 

@@ -12,14 +12,14 @@ from typing import Any
 import click
 
 from kbench.benchmark.llm.scrub import Scrubber
-from kbench.benchmark.tasks.build import SUBSETS, TEST_SPLITS
+from kbench.benchmark.questions.build import SUBSETS, TEST_SPLITS
 from kbench.benchmark.tracks import SHOTS, TRACK_NAMES
 from kbench.schemas import UnknownNameError, UserError
 
 if typing.TYPE_CHECKING:
+    from kbench.benchmark.questions.asked import Tables
+    from kbench.benchmark.questions.questions import Questions
     from kbench.benchmark.scoring.score import BootstrapSettings
-    from kbench.benchmark.tasks.asked import Tables
-    from kbench.benchmark.tasks.questions import Questions
 
 ASK, MODEL, LIMITS, LANGUAGE, OUTPUT = "What to ask", "Your model", "Limits", "Language model", "Output"
 GROUPS = (ASK, MODEL, LIMITS, LANGUAGE, OUTPUT)
@@ -150,10 +150,10 @@ class Options:
 
     def corpus(self) -> Tables:
         """What is asked about and learnt from, as the benchmark sees it."""
-        from kbench.benchmark.tasks.asked import version_of
-        from kbench.benchmark.tasks.trained import TrainedOn
-        from kbench.benchmark.tasks.transfer import HeldOutGpu
-        from kbench.benchmark.tasks.versions import benchmark_of
+        from kbench.benchmark.questions.asked import version_of
+        from kbench.benchmark.questions.trained import TrainedOn
+        from kbench.benchmark.questions.transfer import HeldOutGpu
+        from kbench.benchmark.questions.versions import benchmark_of
         from kbench.loaders.corpus.corpus import Corpus
 
         asked = benchmark_of(Corpus.open(self.dataset, verified=True), self.gpu)
@@ -164,9 +164,9 @@ class Options:
 
     def questions(self, corpus: Tables) -> Questions:
         """What is asked of a corpus."""
-        from kbench.benchmark.tasks.asked import version_of
-        from kbench.benchmark.tasks.build import build_questions
-        from kbench.benchmark.tasks.few_shot import with_shots
+        from kbench.benchmark.questions.asked import version_of
+        from kbench.benchmark.questions.benchmark_2.few_shot import with_shots
+        from kbench.benchmark.questions.build import build_questions
 
         stated = version_of(corpus) == 3
         built = build_questions(

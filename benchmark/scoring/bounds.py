@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.questions.labels import PoolLabels
+from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.scoring.rows import (
     TrackRows,
     answered_pairs,
@@ -17,8 +19,6 @@ from kbench.benchmark.scoring.rows import (
     pool_track_rows,
     stated_validity,
 )
-from kbench.benchmark.tasks.labels import PoolLabels
-from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tracks import PAIR_TRACKS, VALIDITY
 from kbench.schemas import bins
 

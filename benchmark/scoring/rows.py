@@ -11,10 +11,10 @@ from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities, enco
 from kbench.benchmark.metrics.rank import FRACTIONS, regret_at
 from kbench.benchmark.metrics.rows import PairRows, Pool, PoolRows, SearchRows, ValidityRows
 from kbench.benchmark.metrics.search import BUDGETS, drawn_orders, replay
+from kbench.benchmark.questions.asked import ONE_WORKLOAD
+from kbench.benchmark.questions.labels import PoolLabels
+from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.surrogates.forecasts import ForecastTable
-from kbench.benchmark.tasks.asked import ONE_WORKLOAD
-from kbench.benchmark.tasks.labels import PoolLabels
-from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tracks import PAIR_TRACKS, RANK, SEARCH, VALIDITY
 from kbench.schemas import PairKind, bins
 

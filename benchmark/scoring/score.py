@@ -13,12 +13,12 @@ from kbench.benchmark.metrics.bootstrap import RESAMPLES, Bootstrap, Figure
 from kbench.benchmark.metrics.forecast import LEVEL_SKILL, WORKLOAD_SKILL
 from kbench.benchmark.metrics.registry import METRICS, figures, headline
 from kbench.benchmark.metrics.rows import PairRows
+from kbench.benchmark.questions.labels import Strings, strings
+from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.scoring.bounds import ceiling_rows, floor_rows
 from kbench.benchmark.scoring.rows import pair_rows, ranked_pools, searched_pools, surrogate_rows
 from kbench.benchmark.scoring.slices import slices
 from kbench.benchmark.surrogates.forecasts import ForecastTable
-from kbench.benchmark.tasks.labels import Strings, strings
-from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tracks import FORECAST, PAIR_TRACKS, RANK, SEARCH, VALIDITY
 from kbench.schemas import Score
 

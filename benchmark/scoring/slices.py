@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats, Ints, encode
-from kbench.benchmark.tasks.labels import PairLabels, Strings, strings
+from kbench.benchmark.questions.labels import PairLabels, Strings, strings
 
 FACETS = ("family", "backend", "kind", "bin", "runtime", "seen", "origin")
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.questions.asked import of_gpu
 from kbench.benchmark.surrogates.forecasts import DATASET_KEY, check_repeats, read_forecasts
 from kbench.benchmark.surrogates.protocol import failure
-from kbench.benchmark.tasks.asked import of_gpu
 from kbench.loaders.source.strip import stripped
 from kbench.loaders.splits.lineage import published_releases
 from kbench.schemas import Forecast, Pair, PairKind, Query, Status, UserError, bins

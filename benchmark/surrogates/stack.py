@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Booleans, Floats, Ints, encode
+from kbench.benchmark.questions.build import build_questions, training_pairs
+from kbench.benchmark.questions.labels import Strings, strings
+from kbench.benchmark.questions.questions import Questions
+from kbench.benchmark.questions.render import reference_query_id
 from kbench.benchmark.surrogates.forecasts import ensembled
 from kbench.benchmark.surrogates.maps import Choice, Sample, choose
 from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate, accept, answer_rows, checked, failure
-from kbench.benchmark.tasks.build import build_questions, training_pairs
-from kbench.benchmark.tasks.labels import Strings, strings
-from kbench.benchmark.tasks.questions import Questions
-from kbench.benchmark.tasks.render import reference_query_id
 from kbench.schemas import Forecast, Pair, PairKind, Query, UserError, bins
 
 LEAST = 200

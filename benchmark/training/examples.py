@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
+from kbench.benchmark.questions.asked import Tables
+from kbench.benchmark.questions.build import answered_pairs, problems_of
 from kbench.benchmark.rewards import kernel_score
 from kbench.benchmark.surrogates.llm import SYSTEM, render
-from kbench.benchmark.tasks.asked import Tables
-from kbench.benchmark.tasks.build import answered_pairs, problems_of
 from kbench.benchmark.training.rows import (
     Candidate,
     Demonstration,

@@ -22,12 +22,12 @@ from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.forecast import rps_rows
 from kbench.benchmark.metrics.metric import Metric
 from kbench.benchmark.metrics.registry import headline
+from kbench.benchmark.questions.asked import QUESTION_COLUMNS, of_gpu
+from kbench.benchmark.questions.questions import Questions
+from kbench.benchmark.questions.versions import StatedCorpus
 from kbench.benchmark.scoring.compare import Difference
 from kbench.benchmark.scoring.score import BootstrapSettings, finite, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable
-from kbench.benchmark.tasks.asked import QUESTION_COLUMNS, of_gpu
-from kbench.benchmark.tasks.questions import Questions
-from kbench.benchmark.tasks.versions import StatedCorpus
 from kbench.schemas import AuthorClass, QuestionKind, bins
 
 Row = dict[str, Any]

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.metric import Ceiling
 from kbench.benchmark.metrics.registry import METRICS
 from kbench.benchmark.metrics.rows import PairRows
+from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.scoring.rows import pair_rows
 from kbench.benchmark.surrogates.forecasts import ForecastTable
-from kbench.benchmark.tasks.questions import Questions
 from kbench.leaderboard.scoring.score import asked_queries
 from kbench.schemas import Score, Submission
 

@@ -21,7 +21,7 @@ from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.rank import spearman
 from kbench.benchmark.metrics.validity import auroc_figure
-from kbench.benchmark.tasks.questions import Questions
+from kbench.benchmark.questions.questions import Questions
 from kbench.leaderboard.submission.labels import queries_by_track
 from kbench.schemas import PairKind, Query
 

@@ -235,7 +235,7 @@ def _code_digest() -> str:
     """Digest of all code that decides a score."""
     package = Path(kbench.__file__).parent
     digest = hashlib.sha256(kbench.__version__.encode())
-    for part in ("schemas", "benchmark/metrics", "benchmark/scoring", "benchmark/tasks", "leaderboard/scoring"):
+    for part in ("schemas", "benchmark/metrics", "benchmark/scoring", "benchmark/questions", "leaderboard/scoring"):
         for path in sorted((package / part).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -15,10 +15,10 @@ from kbench.benchmark.metrics.forecast import correct, reliability_curve
 from kbench.benchmark.metrics.metric import Shown
 from kbench.benchmark.metrics.registry import of_track
 from kbench.benchmark.metrics.select import risk_coverage_curve
+from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, regret_curve
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable, align
-from kbench.benchmark.tasks.questions import Questions
 from kbench.benchmark.tracks import pairs_only
 from kbench.leaderboard.scoring.results import Results
 from kbench.schemas import Score, Submission

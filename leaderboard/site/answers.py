@@ -14,10 +14,10 @@ from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.metrics.forecast import ACCURACY, LEVEL_SKILL, SKILL, reliability_curve, rps_rows
 from kbench.benchmark.metrics.metric import Metric
 from kbench.benchmark.metrics.rank import CAPPED_REGRET, SPEARMAN
+from kbench.benchmark.questions.questions import Questions
+from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, rank_rows, ranked_pools
 from kbench.benchmark.surrogates.forecasts import ForecastTable
-from kbench.benchmark.tasks.questions import Questions
-from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.benchmark.tracks import pairs_only
 from kbench.leaderboard.board import Entry
 from kbench.leaderboard.scoring.results import entry_id
@@ -25,7 +25,7 @@ from kbench.leaderboard.site.kernels import SHORT_ID
 from kbench.leaderboard.site.shards import shortened
 
 if TYPE_CHECKING:
-    from kbench.benchmark.tasks.asked import Tables
+    from kbench.benchmark.questions.asked import Tables
 
 MISSES = 20
 PAIR_METRICS: tuple[Metric, ...] = (SKILL, LEVEL_SKILL, ACCURACY)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import geometric_mean, median
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.tasks.asked import known_problems
+from kbench.benchmark.questions.asked import known_problems
 from kbench.leaderboard.site.shards import shard, shortened
 from kbench.loaders.summary.best import counters_text, reference_speedups, share
 from kbench.schemas import Status

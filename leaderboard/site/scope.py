@@ -17,8 +17,8 @@ from kbench.leaderboard.season import FILE, read_season
 from kbench.schemas import bins
 
 if TYPE_CHECKING:
-    from kbench.benchmark.tasks.labels import PairLabels, PoolLabels
-    from kbench.benchmark.tasks.questions import Questions
+    from kbench.benchmark.questions.labels import PairLabels, PoolLabels
+    from kbench.benchmark.questions.questions import Questions
     from kbench.loaders.corpus.corpus import Corpus
 
 LEAST_PROBLEMS = 5

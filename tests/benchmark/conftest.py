@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.problems.registry import known
-from kbench.benchmark.tasks import Questions, build_questions
+from kbench.benchmark.questions import Questions, build_questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import Backend, Environment, Kernel, Pair, PairKind, Status, bins

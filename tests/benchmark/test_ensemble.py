@@ -10,8 +10,8 @@ import pytest
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.folder import write_folder
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates.forecasts import align, ensembled, read_forecasts
-from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Forecast
 

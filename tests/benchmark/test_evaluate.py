@@ -235,7 +235,7 @@ def test_help_lists_every_option_under_a_heading() -> None:
 def test_a_mistake_is_refused_before_the_corpus_is_read(
     corpus_path: Path, in_folder: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbench.benchmark.tasks.build.build_questions", None)
+    monkeypatch.setattr("kbench.benchmark.questions.build.build_questions", None)
     with pytest.raises(UserError, match=message):
         call(corpus_path, *arguments)
 

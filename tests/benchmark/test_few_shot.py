@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from kbench.benchmark.cli import evaluate
+from kbench.benchmark.questions import Questions, build_questions
+from kbench.benchmark.questions.benchmark_2.few_shot import with_shots
 from kbench.benchmark.surrogates.known import CENTERS, at_known_level
 from kbench.benchmark.surrogates.llm import render
 from kbench.benchmark.surrogates.nearest import NearestSurrogate
 from kbench.benchmark.surrogates.online import OnlineSurrogate
-from kbench.benchmark.tasks import Questions, build_questions
-from kbench.benchmark.tasks.few_shot import with_shots
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.strip import stripped
 from kbench.schemas import Forecast, PairKind, Query, UserError, bins, from_dict, to_dict

@@ -14,11 +14,11 @@ from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.metrics.registry import figures, headline
 from kbench.benchmark.metrics.rows import PairRows, ValidityRows
 from kbench.benchmark.metrics.search import drawn_orders, replay
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.bounds import MACHINE_LOG_SIGMA, interval_distribution, log_sigma, remeasured
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable, from_forecasts
-from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Forecast, Score, bins, from_dict, to_dict
 

@@ -18,9 +18,9 @@ from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.registry import headline
+from kbench.benchmark.questions.build import training_pairs
+from kbench.benchmark.questions.versions import StatedCorpus, benchmark_of
 from kbench.benchmark.surrogates.forecasts import to_arrow
-from kbench.benchmark.tasks.build import training_pairs
-from kbench.benchmark.tasks.versions import StatedCorpus, benchmark_of
 from kbench.generation.assembly.questions import draw_questions
 from kbench.leaderboard.scoring.audit import audit_text, audited
 from kbench.loaders.corpus.corpus import Corpus

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 
 from kbench.benchmark import rewards
 from kbench.benchmark.evaluate.evaluate import evaluate
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates.lm import LENGTH, DigitModel, load_model, permitted, read_digits
 from kbench.benchmark.surrogates.resolve import resolve
-from kbench.benchmark.tasks import Questions
 from kbench.schemas import UserError, bins
 
 ROOT = Path(__file__).parents[2]

@@ -15,10 +15,10 @@ from click.testing import CliRunner, Result
 
 import kbench
 from kbench.benchmark.llm.extract import extract
+from kbench.benchmark.questions.build import training_pairs
+from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.rewards import kernel_score
 from kbench.benchmark.surrogates.llm import render
-from kbench.benchmark.tasks.build import training_pairs
-from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.benchmark.training.examples import Material, search_steps
 from kbench.benchmark.training.formats import FORMATS
 from kbench.cli import cli

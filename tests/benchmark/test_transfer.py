@@ -17,16 +17,17 @@ import pytest
 from kbench.benchmark.evaluate.command import Command
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.questions import build_questions
+from kbench.benchmark.questions.benchmark_2.lineage_corpus import LineageCorpus
+from kbench.benchmark.questions.build import training_kernels, training_pairs
+from kbench.benchmark.questions.trained import TrainedOn
+from kbench.benchmark.questions.transfer import HeldOutGpu
+from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.surrogates.baselines import PriorSurrogate, TransferSurrogate, moved, normal_shares
 from kbench.benchmark.surrogates.static.features.rows import RowLayout
 from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
 from kbench.benchmark.surrogates.static.training.held_out import HeldOut
 from kbench.benchmark.surrogates.static.training.material import Material
-from kbench.benchmark.tasks import build_questions
-from kbench.benchmark.tasks.build import training_kernels, training_pairs
-from kbench.benchmark.tasks.trained import TrainedOn
-from kbench.benchmark.tasks.transfer import HeldOutGpu
-from kbench.benchmark.tasks.versions import LineageCorpus, benchmark_of
 from kbench.benchmark.training.examples import Material as Exported
 from kbench.benchmark.training.examples import preferences
 from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus
@@ -83,7 +84,9 @@ def test_training_sees_the_other_gpus_and_the_questions_are_about_the_one_left_o
 @pytest.fixture
 def split_by_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every corpus states its splits by lineage, as assembled ones do."""
-    monkeypatch.setattr("kbench.benchmark.tasks.versions.known_splits", lambda corpus: lineage_splits(corpus).splits)
+    monkeypatch.setattr(
+        "kbench.benchmark.questions.versions.known_splits", lambda corpus: lineage_splits(corpus).splits
+    )
 
 
 @pytest.mark.usefixtures("split_by_lineage")

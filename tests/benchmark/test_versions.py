@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbench.benchmark.tasks import build_questions
-from kbench.benchmark.tasks.fixed.edition import DIGITS, HELD_OUT, edition, keep_edition
-from kbench.benchmark.tasks.sample import drawn, sampled_pairs
-from kbench.benchmark.tasks.versions import VERSION, benchmark_of
+from kbench.benchmark.questions import build_questions
+from kbench.benchmark.questions.benchmark_2.edition import DIGITS, HELD_OUT, edition, keep_edition
+from kbench.benchmark.questions.benchmark_2.lineage_corpus import VERSION
+from kbench.benchmark.questions.benchmark_2.sample import drawn, sampled_pairs
+from kbench.benchmark.questions.versions import benchmark_of
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import UserError
 from kbench.schemas.ids import content_hash
@@ -99,7 +100,7 @@ def test_what_joins_held_out_problems_after_the_edition_is_neither_asked_nor_lea
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     recorded = {"a" * 10: "test", "b" * 10: "test_seen"}
-    monkeypatch.setattr("kbench.benchmark.tasks.fixed.edition.edition", lambda: recorded)
+    monkeypatch.setattr("kbench.benchmark.questions.benchmark_2.edition.edition", lambda: recorded)
     ids = [letter * 32 for letter in "abcdef"]
     splits = dict(zip(ids, ("test", "train", "test", "train", "train", "test_seen"), strict=True))
     clusters = dict(zip(ids, ("1", "2", "3", "2", "4", "5"), strict=True))

@@ -13,8 +13,8 @@ from beside import module_at
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.folder import write_folder
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.questions import Questions, build_questions
 from kbench.benchmark.scoring.score import BootstrapSettings
-from kbench.benchmark.tasks import Questions, build_questions
 from kbench.leaderboard.board import read_entries, score_all
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.answers import answers_of

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from submission_copy import submission_copy
 
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.score import BootstrapSettings
-from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import check_all, read_entries, score_entries, submission_paths
 from kbench.leaderboard.scoring.results import Results, read_results, write_results
 from kbench.schemas import DataError

@@ -19,9 +19,9 @@ from submission_copy import Rows, submission_copy
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.folder import write_folder
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates.ask import INTERRUPTED
 from kbench.benchmark.surrogates.protocol import failure
-from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import expected_of
 from kbench.leaderboard.submission.archive import FORECAST_FILES
 from kbench.leaderboard.submission.check import check

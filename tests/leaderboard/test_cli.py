@@ -98,7 +98,9 @@ def test_a_private_split_is_exported_answered_and_scored(
 def test_query_files_name_the_gpu_they_ask_about_and_older_ones_still_read(
     board_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbench.benchmark.tasks.versions.known_splits", lambda corpus: lineage_splits(corpus).splits)
+    monkeypatch.setattr(
+        "kbench.benchmark.questions.versions.known_splits", lambda corpus: lineage_splits(corpus).splits
+    )
     whole = Corpus.open(board_corpus)
     kernels = [from_dict(Kernel, row) for row in whole.table("kernels").to_pylist()]
     with CorpusWriter(tmp_path / "two") as writer:

@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.surrogates.forecasts import align
 from kbench.benchmark.surrogates.resolve import BASELINES
-from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import SUBMISSIONS, expected_of, part_name, shipped, submission_paths
 from kbench.leaderboard.submission.check import check
 from kbench.loaders.card.eval_tasks import eval_facts

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from submission_copy import Rows, submission_copy
 
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts import align
-from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import score_all
 from kbench.leaderboard.scoring.flags import flags
 from kbench.leaderboard.scoring.results import Results

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pytest
 
 from kbench.benchmark.metrics.validity import auroc
+from kbench.benchmark.questions import Questions, build_questions
+from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.scoring.score import BootstrapSettings, Scored, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable
-from kbench.benchmark.tasks import Questions, build_questions
-from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.leaderboard.scoring.flags import flags
 from kbench.leaderboard.scoring.probe import LIMITS, Finding, probe
 from kbench.loaders.corpus.corpus import Corpus
@@ -181,7 +181,7 @@ def test_leaving_hard_queries_out_does_not_pay(asked: Questions) -> None:
 
 def test_known_kernels_answer_no_other_query(asked: Questions) -> None:
     """13: speedups shown in one query of a few-shot set are of kernels that no query asks about."""
-    from kbench.benchmark.tasks.few_shot import with_shots
+    from kbench.benchmark.questions.benchmark_2.few_shot import with_shots
 
     corpus = benchmark_of(Corpus.open())
     few = with_shots(asked, corpus, 8)

@@ -11,8 +11,8 @@ import pytest
 from beside import module_at
 from submission_copy import submission_copy
 
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.score import BootstrapSettings
-from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import score_all
 from kbench.leaderboard.submission.check import check
 from kbench.leaderboard.submission.metadata import oddity

@@ -19,10 +19,10 @@ import scipy.special
 from submission_copy import Rows, submission_copy
 
 from kbench.benchmark.metrics.registry import headline
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.rows import pool_scores
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts import from_forecasts
-from kbench.benchmark.tasks import Questions
 from kbench.leaderboard.board import score_all
 from kbench.leaderboard.scoring.results import Results, rounded_figure, write_results
 from kbench.leaderboard.submission.labels import read_labels, write_labels, write_queries

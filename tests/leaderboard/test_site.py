@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.metrics.forecast import rps_rows
-from kbench.benchmark.tasks import Questions
+from kbench.benchmark.questions import Questions
 from kbench.leaderboard.board import as_part, read_entries
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.build import build

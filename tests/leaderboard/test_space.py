@@ -18,7 +18,7 @@ import pytest
 import yaml
 from playwright.sync_api import expect
 
-from kbench.benchmark.tasks import Questions
+from kbench.benchmark.questions import Questions
 from kbench.leaderboard.board import SUBMISSIONS, check_all, check_report, expected_of
 from kbench.leaderboard.site.shards import shard
 from kbench.leaderboard.space import MOST_BYTES, SiteServer

@@ -8,12 +8,12 @@ import click
 import pytest
 from threadpoolctl import threadpool_limits
 
+from kbench.benchmark.questions import build_questions
 from kbench.benchmark.surrogates.static.features import launch as launch_features
 from kbench.benchmark.surrogates.static.features import source as source_features
 from kbench.benchmark.surrogates.static.features import text
 from kbench.benchmark.surrogates.static.reader import launches
 from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
-from kbench.benchmark.tasks import build_questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Query
 

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kbench.benchmark.questions.build import TRAIN_SPLITS
 from kbench.benchmark.surrogates.known import at_known_level
 from kbench.benchmark.surrogates.protocol import Compiler, CompilerFacts
 from kbench.benchmark.surrogates.static.features.rows import KernelPool, capability
 from kbench.benchmark.surrogates.static.model import COMPILED_FILE, MODEL_FILE, Forecasts, StaticModel
 from kbench.benchmark.surrogates.static.training.mixes import MIXES_FILE, Mixes
-from kbench.benchmark.tasks.build import TRAIN_SPLITS
 from kbench.schemas import Backend, Forecast, KernelSource, Query, UserError
 
 

@@ -18,9 +18,9 @@ import click
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.evaluate.results import EvaluationResults
+from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.surrogates.resolve import BASELINES
-from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.loaders.corpus.corpus import Corpus
 

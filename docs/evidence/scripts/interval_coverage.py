@@ -23,9 +23,9 @@ from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.metric import Metric
 from kbench.benchmark.metrics.registry import METRICS
 from kbench.benchmark.metrics.rows import PairRows, PoolRows, SearchRows, ValidityRows
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.bounds import MACHINE_LOG_SIGMA, Z95
 from kbench.benchmark.scoring.rows import ranked_pools, searched_pools, surrogate_rows
-from kbench.benchmark.tasks import Questions
 from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.loaders.corpus.corpus import Corpus
 

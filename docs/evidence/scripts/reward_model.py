@@ -23,12 +23,12 @@ from sklearn.tree import DecisionTreeRegressor
 
 import kbench
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure, divide
+from kbench.benchmark.questions.asked import known_problems
+from kbench.benchmark.questions.build import problems_of
+from kbench.benchmark.questions.render import gpu_facts, reference_query_id, render_query
+from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.static.features.rows import KernelPool, RowLayout
-from kbench.benchmark.tasks.asked import known_problems
-from kbench.benchmark.tasks.build import problems_of
-from kbench.benchmark.tasks.render import gpu_facts, reference_query_id, render_query
-from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.splits import problem_groups
 from kbench.loaders.splits.lineage import lineages

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.benchmark.problems.registry import problem
+from kbench.benchmark.questions.render import render_query
+from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.surrogates.llm import LlmSurrogate
 from kbench.benchmark.surrogates.protocol import Compiler, Surrogate
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.stack import CombinedSurrogate
-from kbench.benchmark.tasks.render import render_query
-from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.generation.search.guidance.filter import Guess, expected_log2, in_order
 from kbench.generation.search.guidance.guide import OnlineGuide
 from kbench.generation.search.settings import RunSettings

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates.ask import ForecastStore
 from kbench.benchmark.surrogates.baselines import ReplaySurrogate, UniformSurrogate
 from kbench.benchmark.surrogates.forecasts import (
@@ -20,7 +21,6 @@ from kbench.benchmark.surrogates.forecasts import (
     read_forecasts,
     to_arrow,
 )
-from kbench.benchmark.tasks import Questions
 from kbench.schemas import DataError, Forecast, UserError, to_dict
 
 IDS = ["a" * 32, "b" * 32, "c" * 32]

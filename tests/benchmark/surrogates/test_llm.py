@@ -15,8 +15,8 @@ import pytest
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates.llm import LlmSurrogate, answer_schema, parse, render
-from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import DataError, Forecast, UserError, bins
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates import process
 from kbench.benchmark.surrogates.process import Confinement, NoAnswerError, ProcessSurrogate
 from kbench.benchmark.surrogates.resolve import locate
-from kbench.benchmark.tasks import Questions
 from kbench.schemas import UserError
 
 ROOT = Path(__file__).parents[3]

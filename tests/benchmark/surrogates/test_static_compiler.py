@@ -9,13 +9,13 @@ import pytest
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.static.features.rows import KernelPool
 from kbench.benchmark.surrogates.static.surrogate import CompiledStaticSurrogate, StaticSurrogate, compiled_facts
 from kbench.benchmark.surrogates.static.training.fitting import Effort
 from kbench.benchmark.surrogates.static.training.train import train
-from kbench.benchmark.tasks import Questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import KernelSource, UserError
 

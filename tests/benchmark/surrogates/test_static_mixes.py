@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kbench.benchmark.questions import Questions
+from kbench.benchmark.questions.build import training_kernels
 from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.static.features.compiler import MIX_NAMES, NAMES, mix_rows
 from kbench.benchmark.surrogates.static.features.rows import RowLayout, capability
@@ -15,8 +17,6 @@ from kbench.benchmark.surrogates.static.training.fitting import Effort
 from kbench.benchmark.surrogates.static.training.material import Material
 from kbench.benchmark.surrogates.static.training.mixes import Mixes
 from kbench.benchmark.surrogates.static.training.train import train
-from kbench.benchmark.tasks import Questions
-from kbench.benchmark.tasks.build import training_kernels
 from kbench.harness.plan.instructions import CLASSES
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import DataError

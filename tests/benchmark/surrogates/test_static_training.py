@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.metrics.forecast import ece, log_score
+from kbench.benchmark.questions.build import training_kernels
 from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.static.calibration import Recalibration, recalibrated
 from kbench.benchmark.surrogates.static.features.compiler import NAMES, compiler_rows
@@ -15,7 +16,6 @@ from kbench.benchmark.surrogates.static.features.rows import RowLayout
 from kbench.benchmark.surrogates.static.training.fitting import Effort, averaged, cross_fitted
 from kbench.benchmark.surrogates.static.training.material import Material
 from kbench.benchmark.surrogates.static.training.train import Trained, train
-from kbench.benchmark.tasks.build import training_kernels
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import PairKind, bins
 

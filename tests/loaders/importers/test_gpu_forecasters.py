@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbench.benchmark.problems.registry import known
-from kbench.benchmark.tasks.build import build_questions
-from kbench.benchmark.tasks.questions import PROMPT_EDGES, with_prompt_edges
+from kbench.benchmark.questions.build import build_questions
+from kbench.benchmark.questions.questions import PROMPT_EDGES, with_prompt_edges
 from kbench.generation.executors.replay import open_recording
 from kbench.generation.search.state import outcome_of
 from kbench.loaders.checks.validate import validate

@@ -24,7 +24,7 @@ HEAD = '''
 import base64, ctypes, glob, io, os, socket, subprocess, sys
 import pyarrow.parquet as pq
 from kbench.schemas import Forecast
-from kbench.benchmark.tasks.render import reference_query_id
+from kbench.benchmark.questions.render import reference_query_id
 
 PLACE = {place!r}
 ROOT, CORPUS, HOME, SECRET = PLACE["root"], PLACE["corpus"], PLACE["home"], PLACE["secret"]

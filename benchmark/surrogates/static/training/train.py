@@ -17,6 +17,9 @@ from pathlib import Path
 import click
 import numpy as np
 
+from kbench.benchmark.questions.asked import Tables, version_of
+from kbench.benchmark.questions.build import TRAIN_SPLITS, training_kernels, training_pairs
+from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.surrogates.static.calibration import recalibrated
 from kbench.benchmark.surrogates.static.features.rows import RowLayout
 from kbench.benchmark.surrogates.static.guesses import reference_width_rows
@@ -27,9 +30,6 @@ from kbench.benchmark.surrogates.static.training.kernels import kernel_models
 from kbench.benchmark.surrogates.static.training.material import Material
 from kbench.benchmark.surrogates.static.training.mixes import MIXES_FILE, Mixes
 from kbench.benchmark.surrogates.static.training.pairs import Ends, Widths, pair_model
-from kbench.benchmark.tasks.asked import Tables, version_of
-from kbench.benchmark.tasks.build import TRAIN_SPLITS, training_kernels, training_pairs
-from kbench.benchmark.tasks.versions import benchmark_of
 from kbench.loaders.corpus.corpus import Corpus
 
 

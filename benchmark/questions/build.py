@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.tasks.asked import (
+from kbench.benchmark.questions.asked import (
     KERNEL_COLUMNS,
     PAIR_COLUMNS,
     AskedRows,
@@ -20,10 +20,10 @@ from kbench.benchmark.tasks.asked import (
     of_gpu,
     version_of,
 )
-from kbench.benchmark.tasks.labels import PairLabels, PoolLabels, Strings, floats, strings
-from kbench.benchmark.tasks.questions import Questions
-from kbench.benchmark.tasks.render import Renderer, reference_query_id
-from kbench.benchmark.tasks.versions import CorpusView, StatedCorpus
+from kbench.benchmark.questions.labels import PairLabels, PoolLabels, Strings, floats, strings
+from kbench.benchmark.questions.questions import Questions
+from kbench.benchmark.questions.render import Renderer, reference_query_id
+from kbench.benchmark.questions.versions import CorpusView, StatedCorpus
 from kbench.benchmark.tracks import TRACK_NAMES, asked_by
 from kbench.loaders.source.normalise import normalised
 from kbench.loaders.source.strip import stripped

@@ -36,7 +36,7 @@ class PairLabels:
     origin: Strings
     candidate: Strings
     core: npt.NDArray[np.bool_]
-    """Whether the pair is in core (kbench.benchmark.tasks.fixed.core)."""
+    """Whether the pair is in core (kbench.benchmark.questions.benchmark_2.core)."""
 
     def take(self, rows: npt.NDArray[Any]) -> PairLabels:
         """The rows at these positions, or where the mask holds."""

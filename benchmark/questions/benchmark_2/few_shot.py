@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.tasks.asked import Tables
-from kbench.benchmark.tasks.labels import Labels
-from kbench.benchmark.tasks.questions import Questions
+from kbench.benchmark.questions.asked import Tables
+from kbench.benchmark.questions.labels import Labels
+from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.tracks import SHOTS
 from kbench.loaders.source.strip import stripped
 from kbench.schemas import Backend, KnownKernel, Query, Status, UserError

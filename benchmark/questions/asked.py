@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kbench.benchmark.tasks.fixed.core import core_pairs, core_pools
-from kbench.benchmark.tasks.render import reference_query_id
+from kbench.benchmark.questions.benchmark_2.core import core_pairs, core_pools
+from kbench.benchmark.questions.render import reference_query_id
 from kbench.benchmark.tracks import PAIR_TRACKS, RANK
 from kbench.schemas import PairKind, QuestionKind, Status
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.tasks.asked import Tables, asked_gpu, version_of
-from kbench.benchmark.tasks.build import TRAIN_SPLITS
+from kbench.benchmark.questions.asked import Tables, asked_gpu, version_of
+from kbench.benchmark.questions.build import TRAIN_SPLITS
 from kbench.schemas.ids import content_hash
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.tasks.asked import Tables, version_of
-from kbench.benchmark.tasks.build import TRAIN_SPLITS
+from kbench.benchmark.questions.asked import Tables, version_of
+from kbench.benchmark.questions.build import TRAIN_SPLITS
 from kbench.loaders.corpus.corpus import resolve
 from kbench.schemas import UserError
 from kbench.schemas.ids import content_hash

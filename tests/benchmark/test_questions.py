@@ -8,10 +8,10 @@ import json
 import numpy as np
 import pytest
 
+from kbench.benchmark.questions import Questions, build_questions, training_kernels, training_pairs
+from kbench.benchmark.questions.questions import with_prompt_edges
+from kbench.benchmark.questions.render import gpu_facts, stripped
 from kbench.benchmark.surrogates.llm import render
-from kbench.benchmark.tasks import Questions, build_questions, training_kernels, training_pairs
-from kbench.benchmark.tasks.questions import with_prompt_edges
-from kbench.benchmark.tasks.render import gpu_facts, stripped
 from kbench.benchmark.tracks import OF_BENCHMARK, TRACK_NAMES
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.strip import strip_comments

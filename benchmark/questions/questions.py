@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.tasks.asked import ONE_WORKLOAD
-from kbench.benchmark.tasks.labels import PairLabels, PoolLabels
+from kbench.benchmark.questions.asked import ONE_WORKLOAD
+from kbench.benchmark.questions.labels import PairLabels, PoolLabels
 from kbench.benchmark.tracks import PAIR_TRACKS, VALIDITY
 from kbench.schemas import PairKind, Query, UnknownNameError
 from kbench.schemas.ids import content_hash

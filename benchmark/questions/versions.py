@@ -1,0 +1,108 @@
+"""A corpus as the benchmark asks it: by the questions that it states, or, for release 2, by pairs drawn from it.
+
+Benchmark 3 reads config `questions`. Benchmark 2 (folder `benchmark_2`) draws pairs of a corpus that has none, and is
+deleted when its last figures are in the archive.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.questions.asked import KINDS, Tables
+from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus, resolve
+from kbench.loaders.splits.lineage import known_splits
+from kbench.schemas import UserError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class CorpusView:
+    """A corpus whose questions are about one GPU."""
+
+    benchmark: int
+
+    def __init__(self, corpus: Corpus, gpu: str | None = None) -> None:
+        """Look at a corpus.
+
+        Args:
+            corpus: the corpus.
+            gpu: the GPU that questions are about, by its name or as `load` takes it, or EVERY_GPU; by default the one
+                with the most kernels. Surrogates learn from all of them.
+
+        Raises:
+            UnknownNameError: the corpus has no such GPU.
+        """
+        self.stated = corpus
+        """The corpus as it is."""
+        self._wanted = None if gpu is None else resolve("gpu", gpu, [*corpus.gpus(), EVERY_GPU])
+
+    @functools.cached_property
+    def gpu(self) -> str | None:
+        """The GPU that questions are about; None for every GPU."""
+        return None if self._wanted == EVERY_GPU else self._wanted or next(iter(self.stated.gpus()), None)
+
+    @property
+    def fingerprint(self) -> str:
+        """Content fingerprint of the corpus."""
+        return self.stated.fingerprint
+
+    @property
+    def configs(self) -> Sequence[str]:
+        """Names of the tables it holds."""
+        return self.stated.configs
+
+    @property
+    def folders(self) -> Sequence[Path]:
+        """The folders that hold the answers."""
+        return self.stated.folders
+
+
+class StatedCorpus(CorpusView):
+    """A corpus that states the benchmark's questions; those about all workloads are its pairs, too."""
+
+    benchmark = 3
+
+    def table(self, name: str, *, columns: Sequence[str] | None = None, **filters: Any) -> pa.Table:
+        """One table, filtered."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if name != "pairs":
+            return self.stated.table(name, columns=columns, **filters)
+        table = self.stated.table("questions", **filters)
+        table = table.filter(pc.field("workload").is_null())
+        kinds = pa.array([KINDS[kind] for kind in table.column("kind").to_pylist()], pa.string())
+        table = table.set_column(table.schema.get_field_index("kind"), "kind", kinds)
+        table = table.append_column("pair_id", table.column("question_id")).append_column("relation", kinds)
+        table = table.append_column("origin", pa.array(["kbench"] * len(kinds), pa.string()))
+        return table if columns is None else table.select(list(columns))
+
+
+def benchmark_of(corpus: Tables, gpu: str | None = None) -> Tables:
+    """The corpus as the benchmark asks it.
+
+    Args:
+        corpus: an opened corpus. Where it states no questions, and neither it nor kbench's record splits by lineage,
+            as for an imported one, its own pairs are asked as they stand.
+        gpu: the GPU that is asked about (CorpusView).
+
+    Raises:
+        UserError: there is no such GPU, or the corpus's own pairs are asked, which are about all of them.
+    """
+    if not isinstance(corpus, Corpus):
+        # A view, such as one without a GPU, was made of a corpus that this function has seen.
+        return corpus
+    if "questions" in corpus.configs:
+        return StatedCorpus(corpus, gpu)
+    splits = known_splits(corpus)
+    if splits is not None:
+        from kbench.benchmark.questions.benchmark_2.lineage_corpus import LineageCorpus
+
+        return LineageCorpus(corpus, splits, gpu)
+    if gpu is not None:
+        raise UserError(f"--gpu is {gpu!r}, and the pairs that this corpus states are about every GPU; leave it out")
+    return corpus

@@ -1,1 +1,0 @@
-"""What stays while the dataset grows: the kernels benchmark 2 asks about, and the core of its queries."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib.util
 import os
 import random
 import secrets
@@ -42,9 +41,9 @@ from kbench.schemas import (
     InfrastructureError,
     KernelSource,
     Measurement,
-    MissingDependencyError,
     Status,
     UserError,
+    require_package,
 )
 
 INPUT_SETS = 3
@@ -150,8 +149,7 @@ class Harness:
         if self.on_stage is not None:
             self.on_stage("start workers")
         for package in ("torch", "triton"):
-            if importlib.util.find_spec(package) is None:
-                raise MissingDependencyError(package, "gpu", "running kernels")
+            require_package(package, "gpu", "running kernels")
         cache = BuildCache((self.settings.cache or default_folder()).resolve())
         dry = self.gpus == (None,)
         self._spawner, self._plan_spawner = self._spawners()

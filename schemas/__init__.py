@@ -8,6 +8,7 @@ from kbench.schemas.errors import (
     MissingDependencyError,
     UnknownNameError,
     UserError,
+    require_package,
 )
 from kbench.schemas.record import Record, arrow_schema, json_schema
 from kbench.schemas.records.benchmark import (
@@ -71,5 +72,6 @@ __all__ = [
     "arrow_schema",
     "from_dict",
     "json_schema",
+    "require_package",
     "to_dict",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 from collections.abc import Iterable
 
 
@@ -49,6 +50,16 @@ class MissingDependencyError(KbenchError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs the package {package!r}; install it with: pip install 'kbench-gpu[{extra}]'")
+
+
+def require_package(package: str, extra: str, purpose: str) -> None:
+    """Refuse early what an optional package is needed for; nothing is imported.
+
+    Raises:
+        MissingDependencyError: the package is not installed.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise MissingDependencyError(package, extra, purpose)
 
 
 class InfrastructureError(KbenchError, RuntimeError):

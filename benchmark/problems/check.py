@@ -14,6 +14,7 @@ from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.definition import ProblemDefinition, as_tuple
 from kbench.benchmark.problems.inputs import TensorSpec
 from kbench.benchmark.problems.lazy_torch import torch
+from kbench.schemas import MissingDependencyError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,6 +49,9 @@ def check(problem: ProblemDefinition, seed: int = 0) -> CheckResult:
     Args:
         problem: what to check.
         seed: the first of those that adversarial inputs are drawn from.
+
+    Raises:
+        MissingDependencyError: torch is not installed.
     """
     start = time.monotonic()
     failures: list[str] = []
@@ -62,6 +66,9 @@ def check(problem: ProblemDefinition, seed: int = 0) -> CheckResult:
             for case in problem.every_case:
                 failures.extend(f"case {case.name!r}: {failure}" for failure in case_failures(problem, case, seed))
             error = max((a.error for a in answers.values() if a.error is not None), default=None)
+    except MissingDependencyError:
+        # Without torch nothing was checked: that is no finding about the problem.
+        raise
     except Exception as caught:  # noqa: BLE001 - the reference may be a user's code; whatever it raises is the finding
         failures.append(f"raised {type(caught).__name__}: {first_line(caught)}")
     failures.extend(_size_failures(problem))

@@ -21,12 +21,11 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.surrogates.llm import ANCHORS
-from kbench.schemas import Forecast, PairKind, Query, UserError, bins
+from kbench.schemas import Forecast, PairKind, Query, UserError, bins, require_package
 
 if TYPE_CHECKING:
     import torch
 
-INSTALL = "python -m pip install 'kbench-gpu[lm]'"
 MODES = ("likelihood", "sampled")
 LENGTH = 1 + bins.COUNT
 """Digits of an answer."""
@@ -85,6 +84,7 @@ class LmSurrogate:
             raise UserError(f"lm has repeats {self.repeats}; a likelihood is the same every time, so use mode=sampled")
         if not self.temperature > 0 or self.batch_tokens < 1 or self.source_tokens < 1:
             raise UserError("lm needs temperature, batch_tokens and source_tokens above 0")
+        require_packages()
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """One distribution per query, or one per sampled answer.
@@ -192,7 +192,8 @@ def load_model(model: str, device: str = "auto", dtype: str = "auto") -> tuple[D
         dtype: float32, bfloat16, or auto: bfloat16 on a GPU.
 
     Raises:
-        UserError: there are none, they cannot be read, a digit is not one token, or the extra `lm` is not installed.
+        UserError: there are none, they cannot be read, or a digit is not one token.
+        MissingDependencyError: the extra `lm` is not installed.
     """
     tokenizer = load_pretrained("AutoTokenizer", model)
     encode = functools.partial(tokenizer.encode, add_special_tokens=False)
@@ -219,17 +220,26 @@ def load_model(model: str, device: str = "auto", dtype: str = "auto") -> tuple[D
     return DigitModel(network.to(device).eval(), [tokens[0] for tokens in digit_tokens]), encode
 
 
+def require_packages() -> None:
+    """Refuse to go on without the packages that read weights.
+
+    Raises:
+        MissingDependencyError: the extra `lm` is not installed.
+    """
+    for package in ("torch", "transformers"):
+        require_package(package, "lm", "lm")
+
+
 def load_pretrained(kind: str, model: str, **options: Any) -> Any:
     """What a class of transformers (`kind`) reads from a folder, a GGUF file or the Hub.
 
     Raises:
-        UserError: it cannot be read, or the extra `lm` is not installed.
+        UserError: it cannot be read.
+        MissingDependencyError: the extra `lm` is not installed.
     """
-    try:
-        import torch  # noqa: F401  (transformers imports without it, and fails later)
-        import transformers
-    except ModuleNotFoundError as error:
-        raise UserError(f"lm needs {error.name}; install it with {INSTALL}") from None
+    require_packages()
+    import transformers
+
     path = Path(model)
     if path.suffix == ".gguf":
         if not path.is_file():

@@ -17,7 +17,7 @@ from kbench.benchmark.surrogates.protocol import Compiler, CompilerFacts
 from kbench.benchmark.surrogates.static.features.rows import KernelPool, capability
 from kbench.benchmark.surrogates.static.model import COMPILED_FILE, MODEL_FILE, Forecasts, StaticModel
 from kbench.benchmark.surrogates.static.training.mixes import MIXES_FILE, Mixes
-from kbench.schemas import Backend, Forecast, KernelSource, Query, UserError
+from kbench.schemas import Backend, Forecast, KernelSource, Query, UserError, require_package
 
 
 class StaticSurrogate:
@@ -110,7 +110,12 @@ class CompiledStaticSurrogate(StaticSurrogate):
     def __init__(
         self, model: str | None = None, retrain: bool = False, seed: int = 0, *, compiler: Compiler | None = None
     ) -> None:
-        """Choose the model, as for `static`, and the compiler."""
+        """Choose the model, as for `static`, and the compiler.
+
+        Raises:
+            MissingDependencyError: torch is not installed, which planning kernels for the compiler needs.
+        """
+        require_package("torch", "gpu", "static-compiler")
         super().__init__(model, retrain, seed)
         self._compiler = compiler
 

@@ -29,6 +29,7 @@ from kbench.harness.queue.device_queue import DeviceQueue
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.planners import Planners, planning_processors
 from kbench.harness.queue.supervisor import Supervisor
+from kbench.harness.queue.sweep import Part, Sweep
 from kbench.harness.record import failure, make_measurement, second_times
 from kbench.harness.settings import HarnessSettings
 from kbench.harness.timing.second_clock import SecondTimes
@@ -261,6 +262,40 @@ class Harness:
             raise UserError("a fenced harness can only check; times taken with a fence mean nothing")
         yield from self._run(self._jobs(kernels, check_only, fragile), on_lost)
 
+    def sweep(
+        self,
+        parts: Iterable[Part],
+        *,
+        seconds: float | None = None,
+        on_lost: Callable[[KernelSource, str], None] | None = None,
+    ) -> Iterator[Measurement]:
+        """Measure kernels part by part: those of a part share a problem and some of its workloads.
+
+        Args:
+            parts: taken in as they are needed, ahead of the device, and measured about in their order.
+            seconds: after which no kernel is begun any more.
+            on_lost: told of every kernel that the machine failed despite retries.
+        """
+        sweep = Sweep(parts, self._part_job, seconds)
+
+        def lose(kernel: KernelSource, reason: str) -> None:
+            sweep.lose(kernel)
+            if on_lost is not None:
+                on_lost(kernel, reason)
+
+        for outcome in self._outcomes(sweep.jobs(), lose):
+            measured = None if outcome is None else sweep.take(outcome)
+            if measured is not None:
+                yield from self._records(measured)
+            if sweep.over:
+                return
+
+    def _part_job(self, kernel: KernelSource, part: Part | None) -> Job:
+        if part is None:
+            return Job(0, kernel, {"check_only": True}, compile_only=True)
+        task = MeasureTask(kernel.problem_id, self.settings.timing, self._rng.getrandbits(63), workloads=part.workloads)
+        return Job(0, kernel, task_message(task))
+
     def compile(self, kernels: Iterable[KernelSource]) -> Iterator[Measurement]:
         """Plan kernels and run nothing; one record per kernel, for the tiny workload, ok when it compiles."""
         jobs: Iterator[Job | None] = (
@@ -468,7 +503,8 @@ class Harness:
     def _records(self, outcome: Outcome) -> Iterator[Measurement]:
         results = list(outcome.results)
         if outcome.status is not None:
-            names = self._workloads(outcome.job.kernel, bool(outcome.job.task.get("check_only")))
+            task = outcome.job.task
+            names = task.get("workloads") or self._workloads(outcome.job.kernel, bool(task.get("check_only")))
             results = [failure(name, Status(outcome.status), outcome.reason or outcome.status) for name in names]
         self.tally.kernels += 1
         self.tally.busy_s += outcome.busy_s

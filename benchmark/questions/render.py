@@ -10,8 +10,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kbench.benchmark.work.gpus import gpu_named
 from kbench.loaders.source.strip import stripped
-from kbench.schemas import Backend, DataError, KnownKernel, PairKind, Query
+from kbench.schemas import Backend, DataError, KnownKernel, PairKind, Query, UnknownNameError
 from kbench.schemas.gpus import partition_size, whole_gpu
 from kbench.schemas.ids import content_hash
 
@@ -44,6 +45,8 @@ def gpu_facts(gpu: str, environments: Sequence[Mapping[str, Any]] = ()) -> str:
         if name in gpu.split() or name in gpu:
             facts |= dict(zip(FACTS, sheet, strict=True))
             break
+    else:
+        facts |= _table_facts(gpu)
     row = _environment(gpu, environments)
     facts |= {name: row[name] for name in FACTS if row.get(name) is not None}
     facts["bandwidth_gbs"] = row.get("copy_bandwidth_gbs") or facts["bandwidth_gbs"]
@@ -55,6 +58,20 @@ def gpu_facts(gpu: str, environments: Sequence[Mapping[str, Any]] = ()) -> str:
         share = rates[0] / rates[1] if rates[0] and rates[1] else size[0] / size[1]
         facts |= {name: facts[name] and share * facts[name] for name in FACTS if name.endswith("_tflops")}
     return json.dumps({"gpu": gpu} | facts)
+
+
+def _table_facts(gpu: str) -> dict[str, Any]:
+    """Facts of a GPU for which no sheet is kept here, from the table of GPUs; none where that has it not either."""
+    try:
+        known = gpu_named(gpu)
+    except UnknownNameError:
+        return {}
+    rates = {name: known.tensor_tflops.get(bits) for name, bits in (("tf32", 32), ("bf16", 16), ("fp8", 8))}
+    return {
+        "compute_capability": known.capability, "sm_count": known.multiprocessors, "l2_bytes": int(known.l2_bytes),
+        "shared_bytes_per_block": known.block_shared_bytes, "bandwidth_gbs": known.dram_gbps,
+        "fp32_tflops": round(known.fp32_tflops, 1),
+    } | {f"{name}_tflops": rate and round(rate) for name, rate in rates.items()}  # fmt: skip
 
 
 def _environment(gpu: str, environments: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from kbench.benchmark.work.pipes import Pipe, machine_instructions, pipe_of, ten
 from kbench.benchmark.work.ptx import Instruction, read_functions
 from kbench.benchmark.work.table import plain_work, read_work
 from kbench.benchmark.work.times import Fitted, dram_bytes, launch_time, plan_time_us, resident_blocks, waves
-from kbench.schemas import DataError
+from kbench.schemas import DataError, UnknownNameError
 from kbench.schemas.records.launch_plan import (
     ArgumentKind,
     LaunchPlan,
@@ -113,6 +113,28 @@ def test_a_streaming_kernel_takes_longer_where_memory_is_slower() -> None:
     assert times["B200"].dram < times["H200"].dram < times["A100"].dram < times["L40S"].dram
     assert plan_time_us(work, H200, Fitted()) > times["H200"].dram
     assert gpu_named("NVIDIA H200 (64 of 132 SMs)").multiprocessors == 64
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "tflops"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100", 989), ("NVIDIA H100 PCIe", "H100 PCIe", 819),
+        ("NVIDIA A100-SXM4-80GB", "A100", 312), ("NVIDIA A100-PCIE-40GB", "A100 40GB", 312),
+        ("NVIDIA A10", "A10", 125), ("NVIDIA L4", "L4", 121), ("NVIDIA L40S", "L40S", 366), ("H20", "H20", 148),
+        ("NVIDIA B200", "B200", 2255), ("NVIDIA GeForce RTX 4090", "RTX 4090", 165),
+        ("NVIDIA GeForce RTX 5090", "RTX 5090", 209), ("AMD Instinct MI300X", "MI300X", 1307),
+        ("AMD Instinct MI350X", "MI350X", 2307),
+    ],
+)  # fmt: skip
+def test_a_device_has_the_matrix_rate_that_its_maker_states(asked: str, name: str, tflops: float) -> None:
+    assert gpu_named(asked).name == name
+    assert gpu_named(asked).tensor_tflops[16] == pytest.approx(tflops, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["NVIDIA GeForce RTX 4090 Laptop GPU", "RTX 3090 SUPER", "Tesla V100", "GPU", ""])
+def test_a_device_that_is_not_in_the_table_is_not_taken_for_another(name: str) -> None:
+    with pytest.raises(UnknownNameError):
+        gpu_named(name)
 
 
 QUEUE = """

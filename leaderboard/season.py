@@ -251,6 +251,10 @@ class SeasonTables:
             table = table.filter(pc.field(column).isin([wanted] if isinstance(wanted, str) else list(wanted)))
         return table if columns is None else table.select(columns)
 
+    def batches(self, name: str, *, columns: Sequence[str], **filters: Any) -> Iterator[pa.Table]:
+        """The same columns; a season is small and comes in one part."""
+        yield self.table(name, columns=list(columns), **filters)
+
     def _pairs(self) -> Iterator[Row]:
         """Each kernel against the reference, and half of the kernels of a problem and backend against the other half.
 

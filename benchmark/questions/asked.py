@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,20 +42,26 @@ class Tables(Protocol):
     def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered."""
 
+    def batches(self, name: str, *, columns: Sequence[str], **filters: Any) -> Iterator[pa.Table]:
+        """Columns of one table, filtered, in parts: for tables that need not fit in memory."""
+
 
 class AskedRows:
     """The split's pairs and pool kernels, each with the id of the query that asks about it."""
 
     def __init__(self, corpus: Tables, split: str, tracks: tuple[str, ...], measured_only: bool) -> None:
         drawn = version_of(corpus) is not None
-        # Drawn pairs stay within their split; pairs that a corpus states may name kernels of any.
-        within = {"split": split} if drawn else {}
-        kernels = of_gpu(corpus.table("kernels", columns=KERNEL_COLUMNS, **within).to_pylist(), corpus)
-        self.runtimes = {(row["kernel_id"], row["gpu"]): row["runtime_us"] for row in kernels}
         self.pairs: list[dict[str, Any]] = []
         self.pools: list[dict[str, Any]] = []
         columns = PAIR_COLUMNS + ["relation"] * drawn
         pairs = of_gpu(corpus.table("pairs", split=split, columns=columns).to_pylist(), corpus)
+        kernels = of_gpu(corpus.table("kernels", columns=KERNEL_COLUMNS, split=split).to_pylist(), corpus)
+        if not drawn:
+            # Drawn pairs stay within their split; pairs that a corpus states may name kernels of any.
+            named = {row[end] for row in pairs for end in ("anchor_id", "candidate_id")}
+            others = kernels_named(corpus, named - {row["kernel_id"] for row in kernels}, KERNEL_COLUMNS)
+            kernels += of_gpu(others, corpus)
+        self.runtimes = {(row["kernel_id"], row["gpu"]): row["runtime_us"] for row in kernels}
         core = core_pools([row for row in kernels if row["split"] == split and row["status"]])
         if any(track in PAIR_TRACKS for track in tracks):
             asked = [{"relation": row["kind"]} | row | {"query_id": _query_id(row)} for row in pairs]
@@ -95,7 +101,8 @@ class StatedRows:
 
     def __init__(self, corpus: Tables, split: str, tracks: tuple[str, ...], shots: int) -> None:
         rows = of_gpu(corpus.table("questions", split=split, columns=QUESTION_COLUMNS).to_pylist(), corpus)
-        kernels = corpus.table("kernels", split=split, columns=["kernel_id", "gpu", "runtime_us"]).to_pylist()
+        asked = {row["candidate_id"] for row in rows}
+        kernels = kernels_named(corpus, asked, ["kernel_id", "gpu", "runtime_us"], split=split)
         self.runtimes = {(row["kernel_id"], row["gpu"]): row["runtime_us"] for row in kernels}
         self.pairs: list[dict[str, Any]] = []
         self.pools: list[dict[str, Any]] = []
@@ -109,6 +116,20 @@ class StatedRows:
                 self.pairs.append(row)
             if level and row["pool"] is not None and RANK.name in tracks:
                 self.pools.append(row | _pool_figures(row))
+
+
+def kernels_named(
+    corpus: Tables, kernel_ids: Iterable[str | None], columns: Sequence[str], **within: Any
+) -> list[dict[str, Any]]:
+    """The rows of some kernels: of a large corpus, few are asked about."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = pa.array(sorted({kernel_id for kernel_id in kernel_ids if kernel_id is not None}), pa.string())
+    if not len(wanted):
+        return []
+    parts = corpus.batches("kernels", columns=columns, **within)
+    return [row for part in parts for row in part.filter(pc.field("kernel_id").isin(wanted)).to_pylist()]
 
 
 def _pool_figures(row: dict[str, Any]) -> dict[str, Any]:

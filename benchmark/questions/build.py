@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -16,17 +18,18 @@ from kbench.benchmark.questions.asked import (
     StatedRows,
     Tables,
     asked_gpu,
+    kernels_named,
     known_problems,
-    of_gpu,
     version_of,
 )
 from kbench.benchmark.questions.labels import PairLabels, PoolLabels, Strings, floats, strings
 from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.questions.render import Renderer, reference_query_id
 from kbench.benchmark.questions.versions import CorpusView, StatedCorpus
-from kbench.benchmark.tracks import TRACK_NAMES, asked_by
+from kbench.benchmark.tracks import SELECT, TRACK_NAMES, asked_by
 from kbench.loaders.source.normalise import normalised
 from kbench.loaders.source.strip import stripped
+from kbench.loaders.summary.counts import distinct
 from kbench.schemas import Backend, Pair, PairKind, Query, Status, UnknownNameError, UserError, bins
 
 TEST_SPLITS = ("test", "test_near", "test_seen")
@@ -81,7 +84,7 @@ def build_questions(
     return Questions(
         dataset=corpus.fingerprint,
         split=split,
-        queries=_render(corpus, kept, pair_rows, pool_rows, shots),
+        queries=_render(corpus, split, kept, pair_rows, pool_rows, shots),
         tracks=names,
         pair_queries=np.unique(np.array([position[row["query_id"]] for row in pair_rows], dtype=np.int64)),
         pairs=_pair_labels([row for row in pair_rows if row["speedup"] is not None], position, rows.runtimes),
@@ -90,7 +93,7 @@ def build_questions(
         kind_priors=kind_priors,
         valid_rate=valid_rate,
         trained=trained,
-        measure_seconds=_measure_seconds(corpus),
+        measure_seconds=_measure_seconds(corpus) if SELECT.name in names else None,
         limited=len(kept) < len(asked),
         benchmark=version_of(corpus),
         subset=subset,
@@ -122,7 +125,7 @@ def training_pairs(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> Iter
 def answered_pairs(corpus: Tables, split: str) -> Iterator[tuple[Query, Pair]]:
     """Queries of one split with their answers."""
     pairs = corpus.table("pairs", split=split, columns=PAIR_COLUMNS).to_pylist()
-    renderer = _renderer(corpus, {r["candidate_id"] for r in pairs} | {r["anchor_id"] for r in pairs})
+    renderer = _renderer(corpus, {r["candidate_id"] for r in pairs} | {r["anchor_id"] for r in pairs}, split)
     for row in pairs:
         pair = Pair(**row | {"backend": Backend(row["backend"]), "kind": PairKind(row["kind"])})
         yield _pair_query(renderer, row["pair_id"], row), pair
@@ -138,7 +141,7 @@ def training_kernels(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> It
         _check_training(split)
         kernels = corpus.table("kernels", split=split, columns=KERNEL_COLUMNS).to_pylist()
         rows = [row for row in kernels if row["status"]]
-        renderer = _renderer(corpus, {row["kernel_id"] for row in rows})
+        renderer = _renderer(corpus, {row["kernel_id"] for row in rows}, split)
         for row in rows:
             yield _reference_query(renderer, reference_query_id(row["kernel_id"], row["gpu"]), row), row
 
@@ -164,23 +167,24 @@ def _checked(tracks: Iterable[str], split: str, limit: int | None, subset: str |
     return tuple(track for track in TRACK_NAMES if track in asked)
 
 
-def _renderer(corpus: Tables, kernel_ids: set[str | None], problem_ids: set[str] | None = None) -> Renderer:
-    """What renders queries about these kernels; sources are read of these problems alone, where they are named."""
+def _renderer(corpus: Tables, kernel_ids: set[str | None], split: str, problem_ids: set[str] | None = None) -> Renderer:
+    """What renders queries of a split about these kernels; sources are read of these problems alone, where named."""
     environments = corpus.table("environments").to_pylist() if "environments" in corpus.configs else []
-    # Other views join corpora, and a corpus refuses names of problems that it does not have.
-    prune = problem_ids is not None and isinstance(corpus, CorpusView)
-    within = {"problem_id": sorted(problem_ids or ())} if prune else {}
-    normal = version_of(corpus) == StatedCorpus.benchmark
-    columns = ["kernel_id", "source", "normalised"] if normal else ["kernel_id", "source"]
-    table = corpus.table("kernels", columns=columns, **within)
-    ids, sources = table.column("kernel_id").to_pylist(), table.column(columns[-1])
-    wanted = {kernel_id: index for index, kernel_id in enumerate(ids) if kernel_id in kernel_ids}
-    if normal and sources.null_count:
-        whole = table.column("source")
-        texts = {key: sources[at].as_py() or normalised(whole[at].as_py()) for key, at in wanted.items()}
-    else:
-        texts = {kernel_id: sources[index].as_py() for kernel_id, index in wanted.items()}
-    return Renderer(problems_of(corpus), texts, environments, shown=str if normal else stripped)
+    # Pairs that a corpus states by itself may name kernels of any split.
+    within: dict[str, Any] = {} if version_of(corpus) is None else {"split": split}
+    if problem_ids is not None and isinstance(corpus, CorpusView):
+        # Other views join corpora, and a corpus refuses names of problems that it does not have.
+        within["problem_id"] = sorted(problem_ids)
+    if version_of(corpus) != StatedCorpus.benchmark:
+        return Renderer(problems_of(corpus), _texts_of(corpus, kernel_ids, "source", within), environments, stripped)
+    texts = _texts_of(corpus, kernel_ids, "normalised", within)
+    whole = _texts_of(corpus, {kernel_id for kernel_id, text in texts.items() if text is None}, "source", within)
+    return Renderer(problems_of(corpus), texts | {key: normalised(whole[key]) for key in whole}, environments, str)
+
+
+def _texts_of(corpus: Tables, kernel_ids: set[str | None], column: str, within: dict[str, Any]) -> dict[str, Any]:
+    rows = kernels_named(corpus, kernel_ids, ["kernel_id", column], **within)
+    return {row["kernel_id"]: row[column] for row in rows}
 
 
 def problems_of(corpus: Tables) -> dict[str, dict[str, Any]]:
@@ -199,21 +203,21 @@ def _pair_query(renderer: Renderer, query_id: str, row: dict[str, Any]) -> Query
 
 
 def _render(
-    corpus: Tables, kept: list[str], pairs: list[dict[str, Any]], pools: list[dict[str, Any]], shots: int
+    corpus: Tables, split: str, kept: list[str], pairs: list[dict[str, Any]], pools: list[dict[str, Any]], shots: int
 ) -> tuple[Query, ...]:
     ids = {row["candidate_id"] for row in pairs} | {row["anchor_id"] for row in pairs}
     problems = {row["problem_id"] for row in (*pairs, *pools)}
     known = {row["query_id"]: row["known_ids"][:shots] for row in (*pairs, *pools)} if shots else {}
     shown = {kernel_id for of_query in known.values() for kernel_id in of_query}
-    renderer = _renderer(corpus, ids | shown | {row["kernel_id"] for row in pools}, problems)
+    renderer = _renderer(corpus, ids | shown | {row["kernel_id"] for row in pools}, split, problems)
     found = {row["query_id"]: _reference_query(renderer, row["query_id"], row) for row in pools}
     for row in pairs:
         if row["query_id"] not in found:
             found[row["query_id"]] = _pair_query(renderer, row["query_id"], row)
     if not known:
         return tuple(found[query_id] for query_id in kept)
-    rows = corpus.table("kernels", columns=["kernel_id", "gpu", "backend", "speedup"]).to_pylist()
-    shots_of = {(row["kernel_id"], row["gpu"]): renderer.known(row) for row in rows if row["kernel_id"] in shown}
+    rows = kernels_named(corpus, shown, ["kernel_id", "gpu", "backend", "speedup"], split=split)
+    shots_of = {(row["kernel_id"], row["gpu"]): renderer.known(row) for row in rows}
     return tuple(
         dataclasses.replace(query, known=tuple(shots_of[kernel_id, query.gpu] for kernel_id in known[query.query_id]))
         for query in (found[query_id] for query_id in kept)
@@ -274,36 +278,46 @@ def _training_facts(corpus: Tables) -> tuple[Floats, dict[str, Floats], float, b
 
     On the GPU asked about; on all of them where training has none of it, as when it is held out.
     """
-    columns, gpu = ["speedup", "kind", "gpu"], asked_gpu(corpus)
-    pairs = [] if gpu is None else corpus.table("pairs", split="train", columns=columns, gpu=gpu).to_pylist()
-    pairs = pairs or corpus.table("pairs", split="train", columns=columns).to_pylist()
-    numbers, kinds = bins.bins_of(_numbers(pairs, "speedup")), _texts(pairs, "kind")
-    kernels = corpus.table("kernels", split="train", columns=["status", "gpu"]).to_pylist()
-    measured = [row for row in kernels if row["status"]]
-    measured = of_gpu(measured, corpus) or measured
-    valid = sum(row["status"] == Status.OK for row in measured)
-    by_kind = {kind.value: _shares(numbers[kinds == kind.value]) for kind in PairKind}
-    return _shares(numbers), by_kind, (valid + 1) / (len(measured) + 2), len(pairs) > 0
+    gpu = asked_gpu(corpus)
+    counts = {} if gpu is None else _bin_counts(corpus, gpu=gpu)
+    counts = counts or _bin_counts(corpus)
+    statuses: Counter[tuple[str | None, str | None]] = Counter()
+    for part in corpus.batches("kernels", columns=["status", "gpu"], split="train"):
+        rows = part.group_by(["status", "gpu"]).aggregate([([], "count_all")]).to_pylist()
+        statuses.update({(row["status"], row["gpu"]): row["count_all"] for row in rows})
+    measured = {key: count for key, count in statuses.items() if key[0]}
+    measured = {key: count for key, count in measured.items() if gpu is None or key[1] in (gpu, None)} or measured
+    valid = sum(count for (status, _), count in measured.items() if status == Status.OK)
+    none = np.zeros(bins.COUNT, dtype=np.int64)
+    by_kind = {kind.value: _shares(counts.get(kind.value, none)) for kind in PairKind}
+    return _shares(sum(counts.values(), none)), by_kind, (valid + 1) / (sum(measured.values()) + 2), bool(counts)
 
 
-def _shares(numbers: Ints) -> Floats:
+def _bin_counts(corpus: Tables, **filters: Any) -> dict[str, Ints]:
+    """How many training pairs of each kind lie in each bin; kinds that occur alone."""
+    counts: dict[str, Ints] = {}
+    for part in corpus.batches("pairs", columns=["speedup", "kind"], split="train", **filters):
+        numbers, kinds = bins.bins_of(part.column("speedup").to_numpy()), part.column("kind").to_numpy()
+        for kind in part.column("kind").unique().to_pylist():
+            found = np.bincount(numbers[kinds == kind] - 1, minlength=bins.COUNT)
+            counts[kind] = counts[kind] + found if kind in counts else found
+    return counts
+
+
+def _shares(counts: Ints) -> Floats:
     """Frequencies of the bins, with one imagined pair per bin so that none is impossible."""
-    counts = np.bincount(numbers - 1, minlength=bins.COUNT) + 1.0
-    result: Floats = counts / counts.sum()
+    result: Floats = (counts + 1.0) / (counts + 1.0).sum()
     return result
 
 
 def _measure_seconds(corpus: Tables) -> float | None:
-    import pyarrow.compute as pc
-
-    if "measurements" not in corpus.configs:
-        return None
-    table = corpus.table("measurements", columns=["kernel_id", "gpu", "verify_s", "time_s"])
-    gpu = asked_gpu(corpus)
-    table = table if gpu is None else table.filter(pc.field("gpu") == gpu)
-    if table.column("time_s").null_count == table.num_rows:
-        # No row, or measurements made elsewhere, which do not say what they cost.
-        return None
-    kernels = len(set(zip(*(table.column(name).to_pylist() for name in ("kernel_id", "gpu")), strict=True)))
-    seconds = sum(float(np.nansum(table.column(name).to_numpy())) for name in ("verify_s", "time_s"))
-    return seconds / kernels
+    """Mean seconds that a kernel took on the GPU asked about; None where measurements do not say what they cost."""
+    gpu, seconds, said, kernels = asked_gpu(corpus), 0.0, False, array("Q")
+    filters = {} if gpu is None else {"gpu": gpu}
+    for part in corpus.batches("measurements", columns=["kernel_id", "gpu", "verify_s", "time_s"], **filters):
+        said = said or part.column("time_s").null_count < part.num_rows
+        seconds += sum(float(np.nansum(part.column(name).to_numpy())) for name in ("verify_s", "time_s"))
+        rows = part.group_by(["kernel_id", "gpu"]).aggregate([]).to_pylist()
+        # Hashes: the texts of ten million kernels would not fit.
+        kernels.extend(hash((row["kernel_id"], row["gpu"])) % 2**64 for row in rows)
+    return seconds / distinct(kernels) if said else None

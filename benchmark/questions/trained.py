@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.questions.asked import Tables, asked_gpu, version_of
 from kbench.benchmark.questions.build import TRAIN_SPLITS
+from kbench.loaders.corpus.configs import SPLITS
 from kbench.schemas.ids import content_hash
 
 if TYPE_CHECKING:
@@ -60,28 +61,25 @@ class TrainedOn:
     def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        split = filters.pop("split", None)
+        sources = self._sources(name, filters.pop("split", None))
+        parts = [source.table(name, columns=columns, **within, **filters) for source, within in sources]
+        return pa.concat_tables(part for part in parts if part.num_columns)
+
+    def batches(self, name: str, *, columns: Sequence[str], **filters: Any) -> Iterator[pa.Table]:
+        """The same columns in parts."""
+        for source, within in self._sources(name, filters.pop("split", None)):
+            yield from source.batches(name, columns=columns, **within, **filters)
+
+    def _sources(self, name: str, split: str | Sequence[str] | None) -> list[tuple[Tables, dict[str, list[str]]]]:
+        """Where rows of a table come from, each with the splits that are read of it."""
         if name == "measurements":
             # What a measurement costs is asked of the kernels in question.
-            return self._test.table(name, columns=columns, **filters)
+            return [(self._test, {})]
         if name not in SPLIT_TABLES:
             # Where both describe a problem, the later row counts, which is that of the corpus asked about.
-            parts = [one.table(name, columns=columns, **filters) for one in (self._train, self._test)]
-            return pa.concat_tables(part for part in parts if part.num_columns)
-        if split is not None:
-            asked = [split] if isinstance(split, str) else list(split)
-            learnt, rest = ([one for one in asked if (one in TRAIN_SPLITS) == wanted] for wanted in (True, False))
-            parts = [
-                source.table(name, split=splits, columns=columns, **filters)
-                for source, splits in ((self._train, learnt), (self._test, rest))
-                if splits
-            ]
-            return pa.concat_tables(parts)
-        read = columns if columns is None or "split" in columns else [*columns, "split"]
-        train, test = (one.table(name, columns=read, **filters) for one in (self._train, self._test))
-        training = pc.field("split").isin(TRAIN_SPLITS)
-        train, test = train.filter(training), test.filter(~training)
-        joined = pa.concat_tables([train, test])
-        return joined if columns is None else joined.select(columns)
+            return [(self._train, {}), (self._test, {})]
+        asked = [split] if isinstance(split, str) else list(split or SPLITS)
+        learnt = [one for one in asked if one in TRAIN_SPLITS]
+        rest = [one for one in asked if one not in TRAIN_SPLITS]
+        return [(source, {"split": splits}) for source, splits in ((self._train, learnt), (self._test, rest)) if splits]

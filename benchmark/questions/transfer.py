@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,8 @@ class HeldOutGpu:
         Raises:
             UserError: the corpus has no such GPU, several, or no other.
         """
-        gpus = sorted(set(corpus.table("kernels", columns=["gpu"]).column("gpu").to_pylist()) - {None})
+        parts = corpus.batches("kernels", columns=["gpu"])
+        gpus = sorted({gpu for part in parts for gpu in part.column("gpu").unique().to_pylist()} - {None})
         gpu = resolve("gpu", gpu, gpus)
         if len(gpus) < 2:
             raise UserError(f"the corpus has {gpu} alone; transfer needs kernels measured on another GPU too")
@@ -63,15 +64,25 @@ class HeldOutGpu:
 
     def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered; of kernels and pairs, what training or the questions may see."""
-        import pyarrow.compute as pc
-
         if name not in BY_GPU:
             return self._corpus.table(name, columns=columns, **filters)
         needed = None if columns is None else [*dict.fromkeys((*columns, "gpu", "split"))]
-        table = self._corpus.table(name, columns=needed, **filters)
+        return self._seen(self._corpus.table(name, columns=needed, **filters), columns)
+
+    def batches(self, name: str, *, columns: Sequence[str], **filters: Any) -> Iterator[pa.Table]:
+        """The same columns in parts."""
+        if name not in BY_GPU:
+            yield from self._corpus.batches(name, columns=columns, **filters)
+            return
+        for part in self._corpus.batches(name, columns=[*dict.fromkeys((*columns, "gpu", "split"))], **filters):
+            yield self._seen(part, columns)
+
+    def _seen(self, table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
+        import pyarrow.compute as pc
+
         training, here = pc.field("split").isin(TRAIN_SPLITS), pc.field("gpu") == self.gpu
         seen = table.filter((training & ~here) | (~training & here))
-        return seen if columns is None else seen.select(columns)
+        return seen if columns is None else seen.select(list(columns))
 
     def elsewhere(self, columns: list[str]) -> pa.Table:
         """Kernels of all splits on the other GPUs: what only a surrogate may see that says so."""

@@ -7,7 +7,7 @@ deleted when its last figures are in the archive.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,9 @@ from kbench.schemas import UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+MADE = ("pair_id", "relation", "origin")
+"""Columns of pairs that questions do not have."""
 
 
 class CorpusView:
@@ -60,6 +63,10 @@ class CorpusView:
         """The folders that hold the answers."""
         return self.stated.folders
 
+    def batches(self, name: str, *, columns: Sequence[str], **filters: Any) -> Iterator[pa.Table]:
+        """Columns of a table that the corpus states, in parts."""
+        return self.stated.batches(name, columns=columns, **filters)
+
 
 class StatedCorpus(CorpusView):
     """A corpus that states the benchmark's questions; those about all workloads are its pairs, too."""
@@ -68,12 +75,24 @@ class StatedCorpus(CorpusView):
 
     def table(self, name: str, *, columns: Sequence[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered."""
+        if name != "pairs":
+            return self.stated.table(name, columns=columns, **filters)
+        return self._pairs(self.stated.table("questions", **filters), columns)
+
+    def batches(self, name: str, *, columns: Sequence[str], **filters: Any) -> Iterator[pa.Table]:
+        """Columns of a table, in parts."""
+        if name != "pairs":
+            yield from super().batches(name, columns=columns, **filters)
+            return
+        read = [*dict.fromkeys(("question_id", "workload", "kind", *(set(columns) - set(MADE))))]
+        for part in self.stated.batches("questions", columns=read, **filters):
+            yield self._pairs(part, columns)
+
+    def _pairs(self, table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
+        """Questions about all workloads as pairs."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if name != "pairs":
-            return self.stated.table(name, columns=columns, **filters)
-        table = self.stated.table("questions", **filters)
         table = table.filter(pc.field("workload").is_null())
         kinds = pa.array([KINDS[kind] for kind in table.column("kind").to_pylist()], pa.string())
         table = table.set_column(table.schema.get_field_index("kind"), "kind", kinds)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.questions.asked import of_gpu
@@ -45,8 +46,11 @@ Figures = Mapping[str, tuple[float, float] | None]
 
 def shares(numbers: Sequence[int]) -> Shares:
     """Frequencies of the bins, with one pseudo-pair per bin so that none is impossible."""
-    counts = np.bincount(np.asarray(numbers, dtype=np.int64), minlength=bins.COUNT + 1)[1:] + 1.0
-    return tuple(float(share) for share in counts / counts.sum())
+    return _frequencies(np.bincount(np.asarray(numbers, dtype=np.int64), minlength=bins.COUNT + 1)[1:])
+
+
+def _frequencies(counts: npt.NDArray[np.int64]) -> Shares:
+    return tuple(((counts + 1.0) / (counts + 1.0).sum()).tolist())
 
 
 class UniformSurrogate:
@@ -71,21 +75,27 @@ class PriorSurrogate:
 
     def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
         """Count bins by kind."""
-        self._count((pair.kind, pair.bin) for _, pair in train)
+        self._count((pair.kind, pair.bin, 1) for _, pair in train)
 
     def fit_corpus(self, corpus: Any) -> None:
         """Count bins by kind straight from the pairs' table: the sources are not needed.
 
         On the GPU asked about; on all of them where training has none of it, as when it is held out.
         """
-        pairs = corpus.table("pairs", split=["train", "validation"], columns=["kind", "bin", "gpu"]).to_pylist()
-        self._count((row["kind"], row["bin"]) for row in of_gpu(pairs, corpus) or pairs)
+        columns = ["kind", "bin", "gpu"]
+        groups = [
+            row
+            for part in corpus.batches("pairs", columns=columns, split=["train", "validation"])
+            for row in part.group_by(columns).aggregate([([], "count_all")]).to_pylist()
+        ]
+        self._count((row["kind"], row["bin"], row["count_all"]) for row in of_gpu(groups, corpus) or groups)
 
-    def _count(self, pairs: Iterable[tuple[str, int]]) -> None:
-        numbers: dict[str, list[int]] = {kind: [] for kind in PairKind}
-        for kind, number in pairs:
-            numbers.setdefault(kind, []).append(number)
-        self._shares = {kind: shares(numbers[kind]) for kind in PairKind}
+    def _count(self, groups: Iterable[tuple[str, int, int]]) -> None:
+        """Take so many pairs of a kind and bin each."""
+        counts = {kind: np.zeros(bins.COUNT, dtype=np.int64) for kind in PairKind}
+        for kind, number, pairs in groups:
+            counts[PairKind(kind)][number - 1] += pairs
+        self._shares = {kind: _frequencies(found) for kind, found in counts.items()}
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """The frequencies of the query's kind."""

@@ -18,7 +18,7 @@ from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import CARD, FileEntry, Manifest, read_manifest
 from kbench.loaders.corpus.shards import read_parquet
-from kbench.loaders.corpus.verify import manifest_faults, whole
+from kbench.loaders.corpus.verify import Contents, manifest_faults, whole
 from kbench.schemas import DataError, PairKind, QuestionKind
 from kbench.schemas.bins import EDGES
 from kbench.schemas.ids import kernel_id
@@ -74,7 +74,8 @@ def _read(config: Config, path: Path, entry: FileEntry) -> tuple[pa.Table | None
     if issues:
         return None, issues
     table = whole(config, table)
-    return table, [Issue(str(path), None, *fault) for fault in manifest_faults(config, path, entry, table)]
+    held = Contents.of(config, [table])
+    return table, [Issue(str(path), None, *fault) for fault in manifest_faults(config, path, entry, held)]
 
 
 def _file_issues(config: Config, file: str, table: pa.Table, split_of_file: str) -> Iterator[Issue]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +143,9 @@ class Corpus:
 
     def gpus(self) -> list[str]:
         """The GPUs that kernels were measured on, the one with the most kernels first."""
-        names = Counter(self.table("kernels", columns=["gpu"]).column("gpu").to_pylist())
+        names: Counter[str | None] = Counter()
+        for part in self.batches("kernels", columns=["gpu"]):
+            names.update({item["values"]: item["counts"] for item in part.column("gpu").value_counts().to_pylist()})
         return sorted(filter(None, names), key=lambda name: (-names[name], name))
 
     def main_gpu(self) -> str | None:
@@ -174,6 +176,13 @@ class Corpus:
     ) -> pa.Table:
         """Rows of a config as an Arrow table; filters as in `load`."""
         return self.select(name, columns=columns, where=where, **filters).to_arrow()
+
+    def batches(self, name: str = DEFAULT, *, columns: Sequence[str], **filters: Any) -> Iterator[pa.Table]:
+        """Columns of a config in parts that fit in memory, however large the corpus; filters as in `load`."""
+        import pyarrow as pa
+
+        for batch in self.select(name, columns=columns, **filters).batches():
+            yield pa.Table.from_batches([batch])
 
     def select(
         self, name: str = DEFAULT, *, columns: str | Sequence[str] | None = None, where: Any = None, **filters: Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,12 +66,27 @@ def read_parquet(path: Path) -> pa.Table:
         DataError: it is not Parquet or is cut short.
     """
     import pyarrow as pa
+
+    return pa.concat_tables(row_groups(path))
+
+
+def row_groups(path: Path) -> Iterator[pa.Table]:
+    """The row groups of a file, one at a time; an empty table where there is none.
+
+    Raises:
+        DataError: it is not Parquet or is cut short.
+    """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     if path.is_fifo():  # opening it would never end
         raise DataError(f"{path} is a pipe, not Parquet; fetch it again")
     try:
-        return pq.ParquetFile(path).read()
+        with pq.ParquetFile(path) as file:
+            if not file.num_row_groups:
+                yield file.read()
+            for number in range(file.num_row_groups):
+                yield file.read_row_group(number)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} cannot be read as Parquet: {first_line(error)}; fetch it again") from error
 

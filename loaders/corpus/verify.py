@@ -6,8 +6,9 @@ not read again while size, inode and times stay the same.
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config
 from kbench.loaders.corpus.manifest import FileEntry, Manifest, file_sha256
 from kbench.loaders.corpus.places import data_home
-from kbench.loaders.corpus.shards import read_parquet
+from kbench.loaders.corpus.shards import row_groups
 from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import DataError, arrow_schema
 from kbench.schemas.ids import content_hash
@@ -82,9 +83,9 @@ def _faults(config: Config, path: Path, entry: FileEntry) -> Iterator[Fault]:
         yield None, None, "its bytes differ from the manifest's hash"
         return
     try:
-        table = whole(config, read_parquet(path))
-        yield from manifest_faults(config, path, entry, table)
-        if config.is_split and entry.split != WHOLE and set(table.column("split").to_pylist()) - {entry.split}:
+        held = Contents.of(config, (whole(config, part) for part in row_groups(path)))
+        yield from manifest_faults(config, path, entry, held)
+        if config.is_split and entry.split != WHOLE and held.splits - {entry.split}:
             yield "split", entry.split, "the file holds rows of another split"
     except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
         if isinstance(error, DataError):
@@ -110,36 +111,58 @@ def whole(config: Config, table: pa.Table) -> pa.Table:
     return table.select(schema.names)
 
 
-def manifest_faults(config: Config, path: Path, entry: FileEntry, table: pa.Table) -> Iterator[Fault]:
-    """What the manifest says of a file and is not so; other rows explain all the rest."""
-    from kbench.loaders.corpus.fingerprint import rows_hash
+@dataclasses.dataclass(slots=True)
+class Contents:
+    """What a manifest states of a file's rows."""
 
-    if table.num_rows != entry.rows:
-        yield "rows", table.num_rows, f"the manifest says {entry.rows}"
-    elif f"{rows_hash(table, config.later):064x}" != entry.rows_hash:
+    rows: int = 0
+    rows_hash: int = 0
+    values: dict[str, set[str]] = dataclasses.field(default_factory=dict)
+    """Of each facet; those of a facet with many values are more than a manifest lists."""
+    splits: set[str | None] = dataclasses.field(default_factory=set)
+
+    @classmethod
+    def of(cls, config: Config, parts: Iterable[pa.Table]) -> Contents:
+        """Read the parts of a file, one at a time."""
+        import pyarrow.compute as pc
+
+        from kbench.loaders.corpus.fingerprint import MODULUS, rows_hash
+
+        found = cls(values={name: set() for name in config.facets})
+        for part in parts:
+            found.rows += part.num_rows
+            found.rows_hash = (found.rows_hash + rows_hash(part, config.later)) % MODULUS
+            for name, values in found.values.items():
+                values.update(value for value in pc.unique(part.column(name)).to_pylist() if value is not None)
+            if config.is_split:
+                found.splits.update(pc.unique(part.column("split")).to_pylist())
+        return found
+
+    @property
+    def listed(self) -> dict[str, tuple[str, ...]]:
+        """The values of each facet that has few."""
+        return {name: tuple(sorted(values)) for name, values in self.values.items() if len(values) <= LISTED_VALUES}
+
+
+def manifest_faults(config: Config, path: Path, entry: FileEntry, held: Contents) -> Iterator[Fault]:
+    """What the manifest says of a file and is not so; other rows explain all the rest."""
+    if held.rows != entry.rows:
+        yield "rows", held.rows, f"the manifest says {entry.rows}"
+    elif f"{held.rows_hash:064x}" != entry.rows_hash:
         yield None, None, "the content differs from what the manifest's hash says"
     elif path.stat().st_size != entry.bytes:
         yield "bytes", path.stat().st_size, f"the manifest says {entry.bytes}"
     elif file_sha256(path) != entry.sha256:
         yield "sha256", file_sha256(path), f"the manifest says {entry.sha256}"
     else:
-        yield from _listing_faults(config, entry, table)
+        yield from _listing_faults(config, entry, held.listed)
 
 
-def _listing_faults(config: Config, entry: FileEntry, table: pa.Table) -> Iterator[Fault]:
+def _listing_faults(config: Config, entry: FileEntry, found: Mapping[str, Sequence[str]]) -> Iterator[Fault]:
     """Values by which a filter would skip the file wrongly, or read it for nothing."""
-    found = facet_values(table, config.facets)
     for name, listed in entry.values.items():
         if name not in config.facets:
             yield name, None, "the manifest lists values of it, but it is not a facet"
         for value in sorted(set(found.get(name, ())) ^ set(listed))[:1]:
             where = "the manifest lists it, the file lacks it" if value in listed else "the manifest leaves it out"
             yield name, value, f"{where}; filters skip files by this list"
-
-
-def facet_values(table: pa.Table, facets: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The values that occur of each facet that has few."""
-    import pyarrow.compute as pc
-
-    found = {name: [v for v in pc.unique(table.column(name)).to_pylist() if v is not None] for name in facets}
-    return {name: tuple(sorted(values)) for name, values in found.items() if len(values) <= LISTED_VALUES}

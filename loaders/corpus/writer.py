@@ -23,11 +23,10 @@ import pyarrow.parquet as pq
 from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config, config
 from kbench.loaders.corpus.conform import config_table, conform, tabulate
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.corpus.fingerprint import rows_hash
 from kbench.loaders.corpus.folder import existing, plain_errors, remove_strays, texts
 from kbench.loaders.corpus.manifest import NAME, FileEntry, Manifest, covering, file_sha256, read_manifest
 from kbench.loaders.corpus.shards import marked
-from kbench.loaders.corpus.verify import facet_values
+from kbench.loaders.corpus.verify import Contents
 from kbench.loaders.storage.atomic import replace_in_order, write_new
 from kbench.loaders.storage.lock import held
 from kbench.schemas import DataError, Record, UserError
@@ -138,15 +137,15 @@ class CorpusWriter:
 
     def _write_shard(self, chosen: Config, split: str, table: pa.Table) -> None:
         table = table.sort_by([(column, "ascending") for column in chosen.sort])
-        total = f"{rows_hash(table, chosen.later):064x}"
+        held = Contents.of(chosen, [table])
+        total = f"{held.rows_hash:064x}"
         marked_table = table.replace_schema_metadata(marked(table.schema, chosen).metadata)
         with plain_errors(self.folder):
             (self.folder / chosen.name).mkdir(exist_ok=True)
             path = write_new(self._places(chosen, split, total), partial(_write_parquet, marked_table, self._level))
             size, sha256 = path.stat().st_size, file_sha256(path)
         relative = path.relative_to(self.folder).as_posix()
-        version, values = chosen.record.VERSION, facet_values(table, chosen.facets)
-        entry = FileEntry(relative, split, table.num_rows, size, sha256, total, version, values)
+        entry = FileEntry(relative, split, table.num_rows, size, sha256, total, chosen.record.VERSION, held.listed)
         self._files.setdefault(chosen.name, []).append(entry)
 
     def _places(self, chosen: Config, split: str, total: str) -> Iterator[Path]:

@@ -102,6 +102,32 @@ def test_core_and_limits_are_parts_of_the_same_rows(corpus: StatedCorpus) -> Non
         Options(split="test_near").questions(corpus)
 
 
+@pytest.mark.parametrize("shots", [0, 8])
+def test_of_kernels_and_times_only_what_is_asked_about_is_held(
+    corpus: StatedCorpus, monkeypatch: pytest.MonkeyPatch, shots: int
+) -> None:
+    whole, parts, read = Corpus.table, Corpus.batches, Counter[str]()
+
+    def table(self: Corpus, name: str = "kernels", **given: Any) -> Any:
+        assert name not in ("kernels", "measurements"), f"all rows of {name} at once"
+        assert name != "questions" or given.get("split") == "test", "questions of every split at once"
+        return whole(self, name, **given)
+
+    def batches(self: Corpus, name: str = "kernels", **given: Any) -> Any:
+        read[name] += 1
+        assert "source" not in given["columns"]
+        return parts(self, name, **given)
+
+    monkeypatch.setattr(Corpus, "table", table)
+    monkeypatch.setattr(Corpus, "batches", batches)
+    options = Options(tracks=("forecast",), resamples=5, shots=shots)
+    asked = options.questions(corpus)
+    assert evaluate_on("prior", corpus, options, questions=asked).answered
+    assert read["measurements"] == 0 < min(read["kernels"], read["questions"])
+    assert Options(limit=1).questions(corpus).measure_seconds is None
+    assert read["measurements"] == 1
+
+
 def test_shots_show_known_kernels_that_no_question_is_about(corpus: StatedCorpus) -> None:
     eight, two = (Options(shots=shots).questions(corpus) for shots in (8, 2))
     assert [query.query_id for query in eight.queries] == [query.query_id for query in two.queries]

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,11 +123,15 @@ def test_a_measurement_costs_what_it_does_on_the_gpu_asked(two_gpus: Corpus, mon
         {"kernel_id": kernel, "gpu": gpu, "verify_s": 1.0, "time_s": seconds}
         for gpu, seconds in ((WHOLE, 1.0), (PART, 5.0)) for kernel in "ab"
     ]  # fmt: skip
-    read = Corpus.table
-    monkeypatch.setattr(
-        Corpus, "table",
-        lambda self, name, **given: pa.Table.from_pylist(rows) if name == "measurements" else read(self, name, **given),
-    )  # fmt: skip
+    read = Corpus.batches
+
+    def batches(self: Corpus, name: str, *, columns: list[str], **given: Any) -> Iterator[pa.Table]:
+        if name != "measurements":
+            yield from read(self, name, columns=columns, **given)
+        for row in (row for row in rows if name == "measurements" and given.get("gpu", row["gpu"]) == row["gpu"]):
+            yield pa.Table.from_pylist([row])
+
+    monkeypatch.setattr(Corpus, "batches", batches)
     monkeypatch.setattr(Corpus, "configs", ("problems", "kernels", "pairs", "environments", "measurements"))
     views = [benchmark_of(two_gpus, gpu) for gpu in (None, PART, EVERY_GPU)]
     assert [build_questions(view, limit=1).measure_seconds for view in views] == [2.0, 6.0, 4.0]

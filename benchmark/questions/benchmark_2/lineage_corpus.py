@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.questions.benchmark_2.edition import keep_edition
@@ -54,6 +54,13 @@ class LineageCorpus(CorpusView):
             table = table.set_column(table.schema.get_field_index("split"), "split", own)
             table = table.filter(pc.field("split").isin(splits))
         return table if columns is None else table.select(list(columns))
+
+    def batches(self, name: str, *, columns: Sequence[str], **filters: Any) -> Iterator[pa.Table]:
+        """Columns of a table in parts; what is split or drawn anew is in one."""
+        if name in ("kernels", "pairs"):
+            yield self.table(name, columns=columns, **filters)
+        else:
+            yield from super().batches(name, columns=columns, **filters)
 
     @functools.cached_property
     def _kernel_splits(self) -> dict[str, str]:

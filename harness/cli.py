@@ -1,7 +1,8 @@
-"""The commands measure, compare, doctor, problems references and kernels counters."""
+"""The commands measure, compare, doctor, contribute, problems references and kernels counters."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -302,6 +303,50 @@ def doctor(gpu: str, quick: bool, as_json: bool) -> None:
     report = examine(parse_gpus(gpu), measure=not quick)
     click.echo(json.dumps(report) if as_json else render(report))
     if not report["can_measure"]:
+        sys.exit(1)
+
+
+@click.command(short_help="Measure 200 kernels on your GPU, to send them in.")
+@gpu_option
+@click.option("--out", default="contribution", show_default=True, type=click.Path(path_type=Path),
+              help="Folder of the bundle.")  # fmt: skip
+@click.option("--deadline", default=600.0, show_default=True, type=click.FloatRange(60.0),
+              help="Seconds that it may take; the same command goes on with what is left.")  # fmt: skip
+@json_option
+def contribute(gpu: str, out: Path, deadline: float, as_json: bool) -> None:
+    """Measure 200 anchor kernels and their references on your GPU, check that it repeats itself, write a bundle.
+
+    It takes ten minutes and at most 8 GB. The bundle holds times, the GPU's name and versions of software, nothing of
+    yours; `kbench data import` reads it. Exit 1 when kernels are left, or two measurements disagree too much.
+    """
+    from kbench.harness.commands.contribute import REPEATABLE
+    from kbench.harness.commands.contribute import contribute as measured
+    from kbench.harness.commands.doctor import require_gpus
+
+    gpus = parse_gpus(gpu)
+    if len(gpus) > 1:
+        raise UserError(f"--gpu is {gpu!r}; contribute measures one GPU at a time, each into its own --out")
+    require_gpus(gpus, "`kbench doctor` says what is missing")
+    done = measured(gpus[0], out, deadline, quiet=as_json, stage=lambda text: click.echo(f"{text} …", err=True))
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(done)))
+    else:
+        click.echo(
+            f"{done.kernels} kernels and {done.references} references on {', '.join(done.gpus)} in {done.seconds:.0f} s"
+        )
+        for title, found in (("measured again", done.repeats), ("against the dataset", done.dataset)):
+            figures = ", ".join(f"{name} {value}" for name, value in found["agreement"].items())
+            click.echo(f"{title}: {figures or 'nothing to compare'}")
+        for note in done.notes:
+            click.echo(f"note: {note}")
+    if done.left:
+        click.echo(f"kbench: {done.left} kernels are left; the same command goes on with them", err=True)
+    elif not done.repeatable:
+        limit = f"{100 * REPEATABLE:.0f} %"
+        click.echo(f"kbench: two measurements differ by more than {limit}; free the GPU and start again", err=True)
+    elif not as_json:
+        click.echo(f"bundle: {done.bundle}; docs/add-your-gpu.md says how to send it")
+    if done.left or not done.repeatable:
         sys.exit(1)
 
 

@@ -38,9 +38,7 @@ TELLING = {
 
 # Commands that talk to the network or read foreign formats.
 LAZY_COMMANDS = {
-    "fetch": "kbench.loaders.hub.commands:fetch",
     "import": "kbench.loaders.hub.commands:import_command",
-    "merge": "kbench.loaders.hub.commands:merge_command",
     "pull": "kbench.loaders.hub.commands:pull",
     "push": "kbench.loaders.hub.commands:push",
 }
@@ -48,7 +46,7 @@ LAZY_COMMANDS = {
 
 @click.group(cls=NearGroup, lazy=LAZY_COMMANDS)
 def data() -> None:
-    """Inspect, query, assemble, fetch, import, merge, export, pull and push corpora.
+    """Inspect, query, assemble, import, join, export, pull and push corpora.
 
     PATH is a corpus folder, a Hub id such as owner/name, or Parquet files; the shipped dataset when left out.
     """

@@ -14,7 +14,6 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.places import Location
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.storage.atomic import whole_folder
-from kbench.schemas import UserError
 
 SHARD_BYTES = 64 << 20
 AGAIN, TWIN, ORPHAN, STRANGE = (
@@ -126,16 +125,14 @@ def merge(paths: Sequence[Location], out: Path, advance: Callable[[int], object]
     """Join corpora in a new one. Of rows with the same key, the earliest corpus's is kept.
 
     Args:
-        paths: corpus folders or Hub ids, two or more.
+        paths: corpus folders or Hub ids.
         out: the folder to make.
         advance: told how many rows were read since the last call.
 
     Raises:
-        UserError: fewer than two corpora are given, or the target exists.
+        UserError: the target exists.
         DataError: a corpus is damaged.
     """
-    if len(paths) < 2:
-        raise UserError("merging takes two corpora or more; give their folders or Hub ids")
     corpora = [Corpus.open(path) for path in paths]
     state = _Merge()
     with whole_folder(out) as folder, CorpusWriter(folder, shard_bytes=SHARD_BYTES) as writer:

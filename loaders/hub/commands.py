@@ -1,18 +1,21 @@
-"""`kbench data pull`, `fetch`, `import` and `push`: data from elsewhere, and ours to elsewhere."""
+"""`kbench data pull`, `import` and `push`: data from elsewhere, and ours to elsewhere."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from kbench.loaders.corpus.places import is_corpus, shipped
 from kbench.loaders.options import echo_json, json_option, out_option, progress
-from kbench.schemas import UserError
+from kbench.schemas import DataError, UnknownNameError, UserError
 
 SHOWN = 20
+SHIPPED = "shipped"
+"""The word for kbench's own dataset among corpora to join."""
 FORMATS = (
     "kernelbench-eval, kernelbench-timing, cuda-l1, kernel-tuner, t4, ktt, flashinfer-trace, gpu-mode, "
     "sol-execbench, openevolve, table or gpu-forecasters; read from the files' content when left out."
@@ -26,60 +29,56 @@ def _importing(size: int) -> Iterator[Callable[[int], object]]:
         yield bar.update
 
 
-@click.command("pull", short_help="Download a corpus, or the published release.")
-@click.argument("name")
+@click.command("pull", short_help="Download a corpus, the published release, or recorded searches of others.")
+@click.argument("name", required=False)
 @click.option("--revision", "revisions", multiple=True, metavar="[DATASET=]SHA", help="Commit, tag or branch to pull.")
 @click.option("--only", metavar="LIST", help="Datasets of gpu-forecasters, separated by commas.")
+@click.option("--checkout", type=click.Path(path_type=Path), help="Copy of a set's repository, for lack of a network.")
 @out_option("Corpus folder; by default in $KBENCH_HOME.")
 @json_option
-def pull(name: str, revisions: tuple[str, ...], only: str | None, out: Path | None, as_json: bool) -> None:
-    """Download NAME: the published release gpu-forecasters, or a kbench corpus such as owner/name.
+def pull(
+    name: str | None,
+    revisions: tuple[str, ...],
+    only: str | None,
+    checkout: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Download NAME: a kbench corpus such as owner/name, the published release gpu-forecasters, or a recorded search.
 
-    Bad rows of the release are reported and left out.
+    Recorded searches of others come from their repositories at fixed commits, are checked by hash and imported;
+    without NAME they are listed. Bad rows of the release are reported and left out.
     """
+    from kbench.loaders.hub.fetch import fetch_set, listing
     from kbench.loaders.hub.pull import pull_corpus, pull_release
     from kbench.loaders.importers import gpu_forecasters
 
-    if name != gpu_forecasters.NAME:
-        if only is not None or len(revisions) > 1:
-            raise UserError(f"--only and several revisions are for {gpu_forecasters.NAME}; {name!r} is one repository")
-        done = pull_corpus(name, out, revisions[0] if revisions else None)
-    else:
-        chosen = [item.strip() for item in only.split(",")] if only else []
-        done = pull_release(
-            out, only=chosen, revisions=_revisions(revisions),
-            say=lambda text: click.echo(f"{text} …", err=True), importing=_importing,
-        )  # fmt: skip
-    values = {"folder": str(done.folder), "revisions": dict(done.revisions), **done.report}
-    if as_json:
-        echo_json(values)
-        return
-    for repository, commit in done.revisions.items():
-        click.echo(f"{repository} at {commit}")
-    show_report(done.report)
-    click.echo(f"corpus: {done.folder}")
+    def say(text: str) -> None:
+        click.echo(f"{text} …", err=True)
 
-
-@click.command("fetch", short_help="Fetch recorded searches of other people.")
-@click.argument("name", required=False)
-@click.option("--checkout", type=click.Path(path_type=Path), help="A copy of the repository, instead of the network.")
-@out_option("Corpus folder; by default in $KBENCH_HOME.")
-@json_option
-def fetch(name: str | None, checkout: Path | None, out: Path | None, as_json: bool) -> None:
-    """Fetch the set NAME from its repository, check it by hash and import it; without NAME, list the sets."""
-    from kbench.loaders.hub.fetch import fetch_set, listing
-
+    sets = dict(listing())
     if name is None:
-        sets = dict(listing())
-        if as_json:
-            echo_json(sets)
-        else:
-            click.echo("\n".join(f"{one:20} {about}" for one, about in sets.items()))
+        choices = {gpu_forecasters.NAME: "The published release."} | sets
+        echo_json(choices) if as_json else click.echo("\n".join(f"{one:20} {about}" for one, about in choices.items()))
         return
-    done = fetch_set(name, out, checkout, say=lambda text: click.echo(f"{text} …", err=True))
+    if checkout is not None and name not in sets:
+        raise UserError(f"--checkout is for {', '.join(sets)}; {name!r} is pulled from the Hub")
+    if name != gpu_forecasters.NAME and (only is not None or len(revisions) > (name not in sets)):
+        raise UserError(f"--only and several revisions are for {gpu_forecasters.NAME}; {name!r} is one repository")
+    if name in sets:
+        done = fetch_set(name, out, checkout, say=say)
+    elif name == gpu_forecasters.NAME:
+        chosen = [item.strip() for item in only.split(",")] if only else []
+        done = pull_release(out, only=chosen, revisions=_revisions(revisions), say=say, importing=_importing)
+    elif "/" not in name:
+        raise UnknownNameError("corpus or set", name, (gpu_forecasters.NAME, *sets, "owner/name of the Hub"))
+    else:
+        done = pull_corpus(name, out, revisions[0] if revisions else None)
     if as_json:
         echo_json({"folder": str(done.folder), "revisions": dict(done.revisions), **done.report})
         return
+    for repository, commit in done.revisions.items():
+        click.echo(f"{repository} at {commit}")
     show_report(done.report)
     click.echo(f"corpus: {done.folder}")
 
@@ -95,7 +94,7 @@ def _revisions(given: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-@click.command("import", short_help="Import measurements in other formats.")
+@click.command("import", short_help="Import measurements in other formats; join corpora.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--format", "form", metavar="NAME", help=FORMATS)
 @out_option("Corpus folder to make.", required=True)
@@ -122,16 +121,25 @@ def import_command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Import measured kernels from FILES of other formats into a new corpus.
+    """Import measured kernels from FILES of other formats, or join corpora, in a new corpus.
 
     FILES may be packed with gzip; recorded searches are read by folder. With --map, any CSV, JSON or Parquet
-    table is read.
+    table is read. Folders that are corpora or bundles of `kbench contribute`, and the word shipped, are checked and
+    joined; rows they share are kept once.
     """
+    corpora = [path for path in files if str(path) == SHIPPED or is_corpus(path)]
+    if corpora and len(corpora) < len(files):
+        other = next(path for path in files if path not in corpora)
+        raise UserError(
+            f"{str(corpora[0])!r} is a corpus and {str(other)!r} is none; import that first, then join both"
+        )
+    if corpora:
+        _join([shipped() if str(path) == SHIPPED else path for path in files], out, as_json)
+        return
     from kbench.loaders.importers.context import ImportSettings
     from kbench.loaders.importers.formats import NAMES
     from kbench.loaders.importers.run import import_files
     from kbench.loaders.importers.table import parse_mapping
-    from kbench.schemas import UnknownNameError
 
     if form is not None and form not in NAMES:
         raise UnknownNameError("import format", form, NAMES)
@@ -157,8 +165,6 @@ KERNELBENCH: Mapping[str, Mapping[str, Any]] = {
 
 def _kernelbench(text: str) -> dict[str, Any]:
     """`--kernelbench`: name=value, separated by commas."""
-    from kbench.schemas import UnknownNameError
-
     settings: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (word.strip() for word in part.partition("="))
@@ -213,17 +219,19 @@ def _unlicensed(report: Mapping[str, Any]) -> bool:
     return report["format"] == gpu_forecasters.NAME or any(text.startswith("license:") for text in report["nulls"])
 
 
-@click.command("merge", short_help="Merge corpora into a new one.")
-@click.argument("paths", nargs=-1, required=True)
-@out_option("Corpus folder to make.", required=True)
-@json_option
-def merge_command(paths: tuple[str, ...], out: Path, as_json: bool) -> None:
-    """Join the corpora PATHS (folders, Hub ids, or the word shipped) in a new one; rows they share are kept once."""
+def _join(paths: Sequence[Path], out: Path, as_json: bool) -> None:
+    """Corpora in one new corpus, each checked row by row before."""
+    from kbench.loaders.checks.validate import validate
+    from kbench.loaders.corpus.corpus import Corpus
     from kbench.loaders.corpus.merge import merge
-    from kbench.loaders.corpus.places import shipped
 
+    for path in paths:
+        # The shipped dataset is ours; whatever else comes here was written by someone.
+        issues = [] if path == shipped() else validate(Corpus.open(path))
+        if issues:
+            raise DataError(f"{issues[0]}; `kbench data validate {path}` lists all {len(issues)} errors")
     with progress(0, "merging") as bar:
-        done = merge([shipped() if path == "shipped" else path for path in paths], out, bar.update)
+        done = merge(paths, out, bar.update)
     if as_json:
         left_out = dict(done.left_out)
         echo_json({"rows": dict(done.rows), "left_out": left_out, "fingerprint": done.fingerprint, "folder": str(out)})

@@ -110,11 +110,11 @@ def test_a_changed_set_an_unknown_one_and_a_dead_network_are_one_line(
 ) -> None:
     monkeypatch.setattr(fetch, "ARCHIVE", "http://127.0.0.1:9/{repository}/{commit}")
     for arguments, message in (
-        (["nope"], "unknown set 'nope'"),
+        (["nope"], "unknown corpus or set 'nope'"),
         (["toy"], "does not answer"),
         (["toy", "--checkout", str(known_set / "traces")], "has no folder traces"),
     ):
-        result = CliRunner().invoke(data, ["fetch", *arguments])
+        result = CliRunner().invoke(data, ["pull", *arguments])
         assert result.exit_code != 0, arguments
         assert message in str(result.exception), arguments
     next(known_set.rglob("llm_code_a.py")).write_text("other")

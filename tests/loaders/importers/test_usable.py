@@ -1,15 +1,18 @@
 """Imported corpora are corpora: they can be merged, asked about, and tested on by what was trained elsewhere."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from kbench.benchmark.evaluate.command import UNTRAINED, Command
 from kbench.benchmark.evaluate.options import SHIPPED, Options
 from kbench.loaders.checks.validate import validate
+from kbench.loaders.cli import data
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.merge import AGAIN, TWIN, merge
 from kbench.loaders.importers.context import ImportSettings
@@ -89,6 +92,16 @@ def test_near_duplicates_in_another_split_are_left_out_with_what_is_about_them(
     assert load(tmp_path / "both", config="measurements").count() == 12
 
 
-def test_one_corpus_is_nothing_to_merge(corpora: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="two corpora or more"):
-        merge([corpora["cuda-l1"]], tmp_path / "out")
+def test_corpora_are_imported_whole_and_refused_beside_files_or_with_a_bad_row(
+    corpora: dict[str, Path], tmp_path: Path
+) -> None:
+    def imported(*paths: Path) -> Result:
+        return CliRunner().invoke(data, ["import", *map(str, paths), "--out", str(tmp_path / "out"), "--json"])
+
+    (tmp_path / "file.json").write_text("{}")
+    assert "is none; import that first" in str(imported(corpora["cuda-l1"], tmp_path / "file.json").exception)
+    damaged = shutil.copytree(corpora["cuda-l1"], tmp_path / "damaged")
+    next(damaged.rglob("*.parquet")).write_bytes(b"PAR1")
+    assert "damaged" in str(imported(damaged).exception)
+    assert json.loads(imported(corpora["cuda-l1"]).stdout)["rows"]["kernels"] == load(corpora["cuda-l1"]).count()
+    assert Corpus.open(tmp_path / "out").fingerprint == Corpus.open(corpora["cuda-l1"]).fingerprint

@@ -153,7 +153,7 @@ def kinds(hub: Any) -> list[Kind]:
     scoring = ["leaderboard", "score", *data, "--resamples", "20", *out, "results"]
     building = ["leaderboard", "build", "--submissions", "entries", "--cache", "cache", *data, *out, "site"]
     exporting = ["data", "export", "data", "--config", "kernels", *out, "rows.jsonl"]
-    merging = ["data", "merge", "data", "more", *out, "merged"]
+    merging = ["data", "import", "data", "more", *out, "merged"]
     closing = ["leaderboard", "season", "close", "./spring", "--measurements", "measured", *data]
     entering = ["leaderboard", "season", "enter", "./spring"]
     asking = ["evaluate", "--surrogate", "prior", *data, "--resamples", "20", "--no-report", *out, "run"]
@@ -185,7 +185,7 @@ def kinds(hub: Any) -> list[Kind]:
         Kind("leaderboard build", building, building, site_or_nothing, one_or_both("site")),
         Kind("data import", importing, importing, here("imported"), lambda work, done: sum(done) == 1),
         Kind("data export", exporting, exporting, lines_or_nothing, one_or_both("rows.jsonl")),
-        Kind("data merge", merging, merging, here("merged"), lambda work, done: sum(done) == 1),
+        Kind("data import of corpora", merging, merging, here("merged"), lambda work, done: sum(done) == 1),
         Kind("evaluate", asking, asking, lambda work: True, one_or_both("run")),
         Kind("data pull", pulling, pulling, here("pulled"), lambda work, done: sum(done) == 1),
         Kind("data push", pushing, pushing, pushed, lambda work, done: any(done) and pushed(work)),

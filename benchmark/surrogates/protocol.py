@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from kbench.benchmark.work.count import Work
+from kbench.benchmark.work.totals import Work
 from kbench.schemas import DataError, Forecast, KernelSource, Query, bins, from_dict
 
 ENTRY_INPUTS = ("source", "source+compiler")

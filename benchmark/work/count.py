@@ -11,13 +11,23 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from kbench.benchmark.work.execute import BUFFER_SHIFT, Place, TooLongError, Warp
+from kbench.benchmark.work.accesses import BUFFER_SHIFT
+from kbench.benchmark.work.blocks import (
+    FIRST,
+    last_block,
+    mean_ratio,
+    middle_block,
+    next_block,
+    other_blocks,
+    other_warps,
+)
+from kbench.benchmark.work.execute import TooLongError, Warp
 from kbench.benchmark.work.flow import Flow, read_flow
-from kbench.benchmark.work.lanes import WARP
 from kbench.benchmark.work.loops import Trace
 from kbench.benchmark.work.memory import SECTOR, Box, Footprint
-from kbench.benchmark.work.pipes import Pipe, machine_instructions, pipe_of, tensor_flops
-from kbench.benchmark.work.ptx import Function, Instruction, PtxError, read_functions
+from kbench.benchmark.work.ptx import Function, PtxError, read_functions
+from kbench.benchmark.work.totals import BlockId, LaunchWork, Totals, Traffic, Work, stores_in_bulk, summed
+from kbench.benchmark.work.values import Place
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanStep, StepKind
 
 MOST_LAUNCHES = 64
@@ -32,164 +42,10 @@ L1_SECTORS = 6144
 """Sectors that L1 keeps for a multiprocessor's blocks; shared memory takes the rest."""
 ELEMENT_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
 """Sizes of the driver's tensor-map element types, by number."""
-FIRST = (0, 0, 0)
-INTERIOR = ((1 / 6, 5 / 6, 1 / 2), (5 / 6, 1 / 6, 1 / 2))
-"""Where blocks between the first and the last are taken from besides the middle, as shares of the grid's axes."""
-GROUP = 4
-"""Warps that multiply matrices together, from Hopper on."""
 EVEN = 1e-3
 """Blocks whose work differs by no more than this share are taken to be alike."""
-BlockId = tuple[int, int, int]
 MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What executing a text of an unexpected form raises."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Totals:
-    """Work by class. Instructions are those of warps, estimated from PTX."""
-
-    alu: float = 0.0
-    """Machine instructions by pipe: see `Pipe`."""
-    fma: float = 0.0
-    special: float = 0.0
-    memory: float = 0.0
-    tensor: float = 0.0
-    control: float = 0.0
-    double: float = 0.0
-    flops_64: float = 0.0
-    """Operations of matrix products, by bits of the factors; 32 is tf32."""
-    flops_32: float = 0.0
-    flops_16: float = 0.0
-    flops_8: float = 0.0
-    ptx_instructions: float = 0.0
-    load_requests: float = 0.0
-    load_bytes: float = 0.0
-    """Bytes that lanes asked global memory for."""
-    load_sectors: float = 0.0
-    """Sectors of 32 bytes that those requests touch."""
-    l1_miss_sectors: float = 0.0
-    """Those of them that L1 does not hold."""
-    store_requests: float = 0.0
-    store_bytes: float = 0.0
-    store_sectors: float = 0.0
-    bulk_load_bytes: float = 0.0
-    """Bytes of bulk and tensor-memory copies to shared memory."""
-    bulk_store_bytes: float = 0.0
-    atomics: float = 0.0
-    """Atomic requests to global memory."""
-    shared_requests: float = 0.0
-    shared_wavefronts: float = 0.0
-    """Turns of shared-memory requests, bank conflicts included."""
-    barriers: float = 0.0
-    waits: float = 0.0
-    """Waits for a signal of another thread or of a copy."""
-    load_rounds: float = 0.0
-    """Times that code between two branches loads from global memory: one wait each, however many loads there are."""
-    unknown_branches: float = 0.0
-    unknown_addresses: float = 0.0
-    uncertain: float = 0.0
-    """PTX instructions on one side of a branch that depends on data."""
-
-    @property
-    def issued(self) -> float:
-        """Machine instructions of all pipes."""
-        return self.alu + self.fma + self.special + self.memory + self.tensor + self.control + self.double
-
-    @property
-    def l2_bytes(self) -> float:
-        """Bytes that multiprocessors ask L2 for or send there."""
-        moved = self.bulk_load_bytes + self.bulk_store_bytes
-        return SECTOR * (self.l1_miss_sectors + self.store_sectors) + moved
-
-    def plus(self, other: Totals, times: float = 1.0) -> Totals:
-        """The sum of both, the other counted so many times."""
-        return Totals(*(mine + times * more for mine, more in zip(values(self), values(other), strict=True)))
-
-
-NAMES = tuple(field.name for field in dataclasses.fields(Totals))
-
-
-def values(totals: Totals) -> list[float]:
-    """The figures in the order of NAMES."""
-    return [getattr(totals, name) for name in NAMES]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Traffic:
-    """What a launch's blocks do to one buffer."""
-
-    nbytes: float
-    """The buffer's size."""
-    loads: float
-    """Bytes that one block loads, each counted once."""
-    fetches: float
-    """Bytes that it asks L2 for: again where L1 could not keep them."""
-    stores: float
-    new_share: tuple[float, float, float]
-    """Share of those bytes that the next block along an axis of the grid does not touch."""
-    far_share: float
-    """Share that a block far away does not touch."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LaunchWork:
-    """What one launch does."""
-
-    function: str
-    grid: BlockId
-    threads: int
-    """Of a block."""
-    registers: int
-    """Per thread; 0 where it is not known."""
-    shared_bytes: int
-    """Of a block."""
-    stack_bytes: int
-    """Of a thread: spilled registers and arrays."""
-    per_block: Totals
-    """The mean of the blocks."""
-    largest: float = 1.0
-    """Instructions of the largest block that was looked at, by those of the mean."""
-    traffic: tuple[Traffic, ...] = ()
-    times: int = 1
-    """How often a plan has it."""
-    error: str | None = None
-    """Why nothing was counted."""
-
-    @property
-    def blocks(self) -> int:
-        """Of the grid."""
-        return math.prod(self.grid)
-
-    @property
-    def warps(self) -> int:
-        """Of a block."""
-        return -(-self.threads // WARP)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Work:
-    """What a plan does."""
-
-    launches: tuple[LaunchWork, ...]
-    """Equal launches once, with how often they come."""
-    fills: int = 0
-    copies: int = 0
-    fill_bytes: int = 0
-    copy_bytes: int = 0
-    """Bytes that copies read; they write as many."""
-
-    @property
-    def total(self) -> Totals:
-        """The work of all launches."""
-        total = Totals()
-        for launch in self.launches:
-            total = total.plus(launch.per_block, launch.times * launch.blocks)
-        return total
-
-    @property
-    def errors(self) -> tuple[str, ...]:
-        """Why launches could not be counted."""
-        return tuple(launch.error for launch in self.launches if launch.error is not None)
 
 
 def count_plan(
@@ -289,7 +145,7 @@ class _Counter:
         launch = self._geometry(step)
         if not launch.blocks or not launch.warps:
             raise PtxError(f"{function.name} is launched without threads")
-        begun, middle = self.steps, _middle(launch.grid)
+        begun, middle = self.steps, middle_block(launch.grid)
         footprint, counted, touched, buffers = Footprint(_l1_share(launch)), {}, {}, _Buffers()
         waiting = [(0, 1)]
         while waiting:
@@ -300,7 +156,7 @@ class _Counter:
             buffers.add(function, trace, count)
             if warp == 0:
                 cheap = trace.steps * launch.warps < FEW_STEPS
-                waiting = _other_warps(launch.warps, function, every=cheap)
+                waiting = other_warps(launch.warps, function, every=cheap)
         per_block = Totals()
         for totals, count in counted.values():
             per_block = per_block.plus(totals, count)
@@ -310,16 +166,16 @@ class _Counter:
         copier = max(counted, key=lambda number: counted[number][0].bulk_load_bytes)
         copies = counted[copier][0].bulk_load_bytes > 0 and copier != warp
         ratios, footprints = {middle: 1.0}, {middle: touched[warp] | (touched[copier] if copies else {})}
-        for other in _other_blocks(launch.grid, middle):
+        for other in other_blocks(launch.grid, middle):
             alone = Footprint(_l1_share(launch), footprint.numbers)
             ratio = summed(function, self._warp(step, function, other, warp, alone)).issued
             if copies:
                 self._warp(step, function, other, copier, alone)
             ratios[other], footprints[other] = ratio / (counted[warp][0].issued or 1.0), alone.own
             alike = max(ratios.values()) - min(ratios.values()) < EVEN
-            if (alike and {FIRST, _last(launch.grid)} <= ratios.keys()) or self.steps - begun > ENOUGH_STEPS:
+            if (alike and {FIRST, last_block(launch.grid)} <= ratios.keys()) or self.steps - begun > ENOUGH_STEPS:
                 break
-        mean = _mean(ratios, launch)
+        mean = mean_ratio(ratios, launch)
         traffic = buffers.traffic(self.sizes, footprints, middle, launch.grid)
         return dataclasses.replace(
             launch,
@@ -359,7 +215,7 @@ class _Buffers:
         """Add what a warp does, so many times."""
         for at, buffer in trace.buffers.items():
             one = function.code[at]
-            if one.name in ("st", "atom", "red") or _stores_in_bulk(one):
+            if one.name in ("st", "atom", "red") or stores_in_bulk(one):
                 self.stores[buffer] += times * SECTOR * trace.unique[at]
             else:
                 self.loads[buffer] += times * SECTOR * trace.unique[at]
@@ -380,20 +236,12 @@ class _Buffers:
                 for place, touched in footprints.items()
                 if place != middle
             }
-            nearest = [other.get(_next(middle, grid, axis), 1.0) for axis in range(3)]
+            nearest = [other.get(next_block(middle, grid, axis), 1.0) for axis in range(3)]
             near = [share if extent > 1 else 0.0 for share, extent in zip(nearest, grid, strict=True)]
             size = sizes[buffer - 1] if 0 < buffer <= len(sizes) else 0
             far = max(other.values(), default=0.0)
             loads, fetches, stores = (side[buffer] for side in (self.loads, self.fetches, self.stores))
             yield Traffic(float(size), loads, fetches, stores, (near[0], near[1], near[2]), far)
-
-
-def _mean(ratios: Mapping[BlockId, float], launch: LaunchWork) -> float:
-    """The mean block's work, by the middle one's: first and last stand for themselves, others for all between."""
-    ends = [ratios[place] for place in {FIRST, _last(launch.grid)} if place in ratios]
-    interior = [ratio for place, ratio in ratios.items() if place not in (FIRST, _last(launch.grid))]
-    between = sum(interior) / len(interior) if interior else 1.0
-    return (sum(ends) + between * (launch.blocks - len(ends))) / launch.blocks
 
 
 def _l1_share(launch: LaunchWork) -> int:
@@ -404,50 +252,6 @@ def _l1_share(launch: LaunchWork) -> int:
 def _triple(extents: Sequence[int] | None) -> BlockId:
     x, y, z = (*(extents or ()), 1, 1, 1)[:3]
     return x, y, z
-
-
-def _last(grid: BlockId) -> BlockId:
-    return grid[0] - 1, grid[1] - 1, grid[2] - 1
-
-
-def _middle(grid: BlockId) -> BlockId:
-    """The block in the middle, never a last one along an axis: masks cut those short."""
-    return (grid[0] - 1) // 2, (grid[1] - 1) // 2, (grid[2] - 1) // 2
-
-
-def _interior(grid: BlockId) -> list[BlockId]:
-    return [(int(grid[0] * x), int(grid[1] * y), int(grid[2] * z)) for x, y, z in INTERIOR]
-
-
-def _next(block: BlockId, grid: BlockId, axis: int) -> BlockId:
-    """The neighbour along an axis; the one before at the end."""
-    step = 1 if block[axis] + 1 < grid[axis] else -1
-    x, y, z = (place + step * (number == axis) for number, place in enumerate(block))
-    return x, y, z
-
-
-def _other_blocks(grid: BlockId, middle: BlockId) -> list[BlockId]:
-    """The first and the last block, neighbours of the middle one, and two more of a large grid."""
-    near = [_next(middle, grid, axis) for axis in range(3) if grid[axis] > 1]
-    chosen = [*near[:1], _last(grid), FIRST, *near[1:2], *(_interior(grid) if math.prod(grid) > 16 else ())]
-    return [block for block in dict.fromkeys(chosen) if block != middle]
-
-
-def _other_warps(warps: int, function: Function, *, every: bool) -> list[tuple[int, int]]:
-    """Warps of a block that are executed besides the first, and how many each stands for.
-
-    Where warps wait for each other's copies, groups of four have roles, the first of a group may have its own, and the
-    first two of a block share the copies that Triton makes.
-    Otherwise two stand for a half each: Triton gives the upper warps the lower ones' data where there is not enough.
-    """
-    if every or warps <= GROUP:
-        return [(warp, 1) for warp in range(1, warps)]
-    if warps >= 2 * GROUP and any(one.name == "mbarrier" for one in function.code):
-        chosen = [(1, 1), (2, GROUP - 2)]
-        chosen += [(first + own, 1 + own * (GROUP - 2)) for first in range(GROUP, warps, GROUP) for own in (0, 1)]
-        return [(warp, min(count, warps - warp)) for warp, count in chosen if warp < warps]
-    half = warps // 2
-    return [(1, half - 1), (half + 1, warps - half - 1), (warps - 1, 1)]
 
 
 def _arguments(step: PlanStep, function: Function) -> dict[str, bytes | int | Box]:
@@ -465,48 +269,3 @@ def _arguments(step: PlanStep, function: Function) -> dict[str, bytes | int | Bo
         else:
             arguments[name] = 0
     return arguments
-
-
-def summed(function: Function, trace: Trace) -> Totals:
-    """A warp's trace as work by class."""
-    found: defaultdict[str, float] = defaultdict(float)
-    for at, visits in trace.visits.items():
-        one = function.code[at]
-        pipe = pipe_of(one)
-        found[pipe.value] += visits * machine_instructions(one)
-        if pipe is Pipe.TENSOR:
-            bits, operations = tensor_flops(one)
-            found[f"flops_{bits}"] += visits * operations
-        if one.name in ("bar", "barrier"):
-            found["barriers"] += visits
-        elif one.name == "mbarrier" and {"try_wait", "test_wait"} & set(one.parts):
-            found["waits"] += visits
-        _add_memory(found, one, at, visits, trace)
-    found["waits"] += sum(trace.waits.values())
-    found["load_rounds"] = sum(trace.rounds.values())
-    for name in ("unknown_branches", "unknown_addresses"):
-        found[name] = sum(getattr(trace, name).values())
-    return Totals(**found, ptx_instructions=trace.issued, uncertain=trace.uncertain)
-
-
-def _stores_in_bulk(one: Instruction) -> bool:
-    spaces = [part.partition("::")[0] for part in one.parts]
-    return "global" in spaces and "shared" in spaces and spaces.index("global") < spaces.index("shared")
-
-
-def _add_memory(found: defaultdict[str, float], one: Instruction, at: int, visits: float, trace: Trace) -> None:
-    if at in trace.copied:
-        found["bulk_store_bytes" if _stores_in_bulk(one) else "bulk_load_bytes"] += trace.copied[at]
-    if at in trace.wavefronts:
-        found["shared_requests"] += visits
-        found["shared_wavefronts"] += trace.wavefronts[at]
-    if at not in trace.sectors:
-        return
-    if one.name in ("atom", "red"):
-        found["atomics"] += visits
-    kind = "store" if one.name in ("st", "atom", "red") else "load"
-    found[f"{kind}_requests"] += visits
-    found[f"{kind}_sectors"] += trace.sectors[at]
-    found[f"{kind}_bytes"] += visits * WARP * (16 if one.name == "cp" else one.nbytes)
-    if kind == "load":
-        found["l1_miss_sectors"] += trace.fresh[at]

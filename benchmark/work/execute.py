@@ -9,16 +9,15 @@ when its other ends do not come.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 
 import numpy as np
 
+from kbench.benchmark.work.accesses import Accesses
 from kbench.benchmark.work.arithmetic import compared, joined, result, shuffled, voted
-from kbench.benchmark.work.flow import MEMORY, Flow, is_ticket
+from kbench.benchmark.work.flow import MEMORY, Flow
 from kbench.benchmark.work.lanes import IDS, WARP, Lanes, Mask, chosen, folded, same, shifted, spread, wrapped
 from kbench.benchmark.work.loops import (
     ENOUGH_TURNS,
@@ -31,50 +30,18 @@ from kbench.benchmark.work.loops import (
     advanced,
     periods_left,
 )
-from kbench.benchmark.work.memory import SECTOR, Box, Footprint, sectors, wavefronts
-from kbench.benchmark.work.ptx import REGISTER, Function, Instruction
+from kbench.benchmark.work.memory import Footprint
+from kbench.benchmark.work.ptx import Function, Instruction
+from kbench.benchmark.work.values import Place, Values
 
 MOST_STEPS = 100_000
 """Instructions executed before a warp is given up: endless loops end here."""
-BUFFER_SHIFT = 36
-"""Buffers are taken to lie this many bits apart, the first one so far from zero."""
-INTEGERS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
 MOST_HALVES = 12
 """Unknown branches within one another; deeper ones weigh too little to be looked at."""
-PARAMETERS = 0x7000_0000
-"""Where parameters lie, as far as their addresses are asked for: 4 KiB each."""
-ADDRESS = re.compile(r"\[\s*([%$\w']+)?\s*(?:\+\s*(-?(?:0x[0-9a-fA-F]{1,16}|\d{1,18})))?\s*[\],]")
-LITERAL = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,16}|\d{1,20})U?$")
-
-
-@functools.lru_cache(maxsize=4096)
-def address_parts(operand: str) -> tuple[str, int]:
-    """Register or symbol and offset of an address in brackets; no name where it has another form."""
-    match = ADDRESS.match(operand)
-    return (match[1] or "", int(match[2] or "0", 0)) if match else ("", 0)
-
-
-@functools.lru_cache(maxsize=1024)
-def spaces_of(parts: tuple[str, ...]) -> frozenset[str]:
-    """Parts of an opcode without what follows two colons: shared::cta is shared."""
-    return frozenset(part.partition("::")[0] for part in parts)
 
 
 class TooLongError(Exception):
     """The warp did not come to an end within MOST_STEPS."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Place:
-    """Where a warp is in its launch, and what it was given."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    block_id: tuple[int, int, int]
-    warp: int
-    arguments: Mapping[str, bytes | int | Box]
-    """By parameter name: bytes of a value, an address, or what a tensor map moves at once."""
-    cluster: tuple[int, int, int] = (1, 1, 1)
 
 
 @dataclasses.dataclass(slots=True)
@@ -109,11 +76,11 @@ class Warp:
             footprint: what other warps of the block touched.
             contents: what buffers hold, by number, where that is known.
         """
-        self.function, self.flow, self.place, self.contents = function, flow, place, contents or {}
+        self.function, self.flow, self.place = function, flow, place
         self.footprint = footprint if footprint is not None else Footprint()
         self.trace = Trace()
-        self.registers: dict[str, Lanes] = {}
-        self.constants: dict[str, Lanes] = {}
+        self.values = Values(function, place)
+        self.accesses = Accesses(self.values, place, self.trace, self.footprint, contents or {})
         self.alive: Mask = place.warp * WARP + IDS < math.prod(place.block)
         self.turns: defaultdict[int, list[Turn]] = defaultdict(list)
         self.patience: defaultdict[int, int] = defaultdict(int)
@@ -121,15 +88,6 @@ class Warp:
         self.decided: set[int] = set()
         """Branches whose outcome was known once."""
         self.undecided: set[int] = set()
-        self.boxes: dict[int, Box] = {}
-        self.begin = 0
-        """Where the code that runs together begins."""
-        self.symbols: dict[str, int] = dict(function.shared)
-        for number, (name, _) in enumerate(function.parameters):
-            self.symbols[name] = PARAMETERS + (number << 12)
-            held = place.arguments.get(name)
-            if isinstance(held, Box):
-                self.boxes[self.symbols[name]] = held
 
     def run(self) -> Trace:
         """Run to the end.
@@ -166,7 +124,7 @@ class Warp:
             trace.steps += 1 + len(block.steps)
             if trace.steps > MOST_STEPS:
                 raise TooLongError(f"{self.function.name} runs for more than {MOST_STEPS} steps")
-            self.begin = path.at
+            self.accesses.begin = path.at
             for at in block.steps:
                 self._step(code[at], at, path)
             path.at = block.end
@@ -178,7 +136,7 @@ class Warp:
     def _guard(self, one: Instruction) -> Lanes:
         if one.guard is None:
             return 1
-        value = self.registers.get(one.guard)
+        value = self.values.registers.get(one.guard)
         return value if value is None or not one.negated else 1 - value
 
     # Branches.
@@ -232,15 +190,15 @@ class Warp:
         path.at = meet
         if halves >= MOST_HALVES:
             return
-        before = dict(self.registers)
+        before = dict(self.values.registers)
         self._run(self._path(at + 1, meet, path.mask, path.weight / 2), halves + 1)
-        first, self.registers = self.registers, before
+        first, self.values.registers = self.values.registers, before
         self._run(self._path(target, meet, path.mask, path.weight / 2), halves + 1)
         for name, value in first.items():
-            if name not in self.registers:
-                self.registers[name] = value
-            elif not same(self.registers[name], value):
-                self.registers[name] = None
+            if name not in self.values.registers:
+                self.values.registers[name] = value
+            elif not same(self.values.registers[name], value):
+                self.values.registers[name] = None
 
     def _leave(self, one: Instruction, path: Path, stack: list[Path]) -> None:
         guard = self._guard(one)
@@ -263,7 +221,7 @@ class Warp:
         if self.trace.steps < self.patience[head]:
             return
         turns, carried = self.turns[head], self.flow.carried.get(head, frozenset())
-        turns.append(Turn(dict(self.registers), self.trace.copy(), len(self.log)))
+        turns.append(Turn(dict(self.values.registers), self.trace.copy(), len(self.log)))
         full = len(turns) > 2 * PERIODS[-1] + 1
         costly = len(turns) >= ENOUGH_TURNS and self.trace.steps - turns[-ENOUGH_TURNS].trace.steps > MANY_STEPS
         for period in PERIODS:
@@ -275,7 +233,7 @@ class Warp:
                 count = periods_left(turns, period, carried, self.log, path.mask, self.flow.decisive[head])
             if count > 0:
                 last, before, first = turns[-1], turns[-1 - period], turns[-1 - 2 * period]
-                self.registers = advanced(last, before, first, count, carried)
+                self.values.registers = advanced(last, before, first, count, carried)
                 fresh = sum(self.trace.fresh.values())
                 self.trace.repeat(before.trace, count)
                 self.footprint.pass_by(sum(self.trace.fresh.values()) - fresh)
@@ -291,19 +249,19 @@ class Warp:
         guard = self._guard(one)
         if guard is None:
             if one.name in MEMORY:
-                self._memory(one, at, path.mask, path.weight)
+                self.accesses.count(one, at, path.mask, path.weight)
             for name in one.writes:
-                self.registers[name] = None
+                self.values.registers[name] = None
             return
         mask, whole = path.mask, path.whole
         if one.guard is not None and not (isinstance(guard, int) and guard):
             mask, whole = mask & (spread(guard) != 0), False
             if not mask.any():
                 return
-        values = self._memory(one, at, mask, path.weight) if one.name in MEMORY else self._results(one, at, mask)
+        values = self.accesses.count(one, at, mask, path.weight) if one.name in MEMORY else self._results(one, at, mask)
         for name, value in zip(one.writes, values, strict=False):
-            old = self.registers.get(name)
-            self.registers[name] = value if whole or old is None else chosen(mask.astype(int), value, old)
+            old = self.values.registers.get(name)
+            self.values.registers[name] = value if whole or old is None else chosen(mask.astype(int), value, old)
 
     def _results(self, one: Instruction, at: int, mask: Mask) -> list[Lanes]:
         """What an instruction writes, for each of its destinations."""
@@ -320,16 +278,16 @@ class Warp:
             return [voted("ballot", 1, mask)]
         if name == "vote" and len(one.operands) > 1:
             mode = next((part for part in one.parts if part in ("any", "all", "ballot")), "")
-            return [voted(mode, self._predicate(one.operands[1]), mask) if mode else None]
+            return [voted(mode, self.values.predicate(one.operands[1]), mask) if mode else None]
         if name == "shfl" and len(one.operands) >= 4:
             mode = next((part for part in one.parts if part in ("up", "down", "bfly", "idx")), "idx")
-            return [shuffled(mode, *(self._value(operand) for operand in one.operands[1:4])), None]
+            return [shuffled(mode, *(self.values.value(operand) for operand in one.operands[1:4])), None]
         if len(one.writes) == 1:
             if name == "mov" and len(one.operands) > 1 and one.operands[1][0] == "{":
-                return [self._packed(one.operands[1], one.type)]
-            return [result(one, [self._predicate(operand) for operand in one.operands[1:]])]
+                return [self.values.packed(one.operands[1], one.type)]
+            return [result(one, [self.values.predicate(operand) for operand in one.operands[1:]])]
         if name == "mov" and len(one.operands) == 2:
-            whole = self._value(one.operands[1])
+            whole = self.values.value(one.operands[1])
             bits = (64 if one.type.endswith("64") else 32) // len(one.writes)
             if whole is not None and bits:
                 parts = (shifted(whole, n * bits, left=False, bits=64) for n in range(len(one.writes)))
@@ -343,207 +301,10 @@ class Warp:
         outcome: Lanes = None
         if kind[:1] in "sub" and kind[:2] != "bf":
             signed = kind if kind[:1] in "su" else "u" + kind[1:]
-            a, b = (wrapped(self._value(operand), signed) for operand in one.operands[1:3])
+            a, b = (wrapped(self.values.value(operand), signed) for operand in one.operands[1:3])
             self.log.append(Comparison(at, a, b, one.parts[0]))
             outcome = compared(one, a, b)
         if len(one.operands) == 4:
             how = one.parts[1] if len(one.parts) > 2 else "and"
-            outcome = joined(how, outcome, self._predicate(one.operands[3]))
+            outcome = joined(how, outcome, self.values.predicate(one.operands[3]))
         return [outcome, None if outcome is None else 1 - outcome]
-
-    def _packed(self, operand: str, kind: str) -> Lanes:
-        """Several registers as one wide one, the first lowest."""
-        parts = [self._value(name) for name in REGISTER.findall(operand)]
-        if not parts or any(part is None for part in parts):
-            return None
-        bits = int(kind[1:] if kind[1:].isdigit() else 64) // len(parts)
-        total: int | Lanes = 0
-        for number, part in enumerate(parts):
-            low = wrapped(part, f"u{bits}")
-            total = total | (low << number * bits)  # type: ignore[operator]
-        return wrapped(total, kind)
-
-    # Operands.
-
-    def _predicate(self, operand: str) -> Lanes:
-        value = self._value(operand.lstrip("!"))
-        return value if value is None or operand[0] != "!" else 1 - value
-
-    def _value(self, operand: str) -> Lanes:
-        if operand in self.registers:
-            return self.registers[operand]
-        if operand not in self.constants:
-            self.constants[operand] = self._constant(operand)
-        return self.constants[operand]
-
-    def _constant(self, operand: str) -> Lanes:
-        """A number, a symbol or what a special register holds; none of them changes."""
-        if operand[:1] == "%":
-            return self._special(operand)
-        if LITERAL.match(operand):
-            return wrapped(int(operand.rstrip("U"), 16 if "x" in operand.lower() else 10), "s64")
-        return self.symbols.get(operand.partition("+")[0])
-
-    def _special(self, name: str) -> Lanes:
-        place, axis = self.place, "xyz".find(name[-1])
-        if name.startswith("%tid."):
-            x, y, _ = place.block
-            thread = place.warp * WARP + IDS
-            return folded((thread % x, thread // x % y, thread // (x * y))[axis])
-        inside = [i % c for i, c in zip(place.block_id, place.cluster, strict=True)]
-        simple: dict[str, Lanes] = {
-            "%ntid": place.block[axis],
-            "%ctaid": place.block_id[axis],
-            "%nctaid": place.grid[axis],
-            "%cluster_ctaid": inside[axis],
-            "%cluster_nctaid": place.cluster[axis],
-            "%clusterid": place.block_id[axis] // place.cluster[axis],
-            "%nclusterid": -(-place.grid[axis] // place.cluster[axis]),
-            "%cluster_ctarank": inside[0] + place.cluster[0] * (inside[1] + place.cluster[1] * inside[2]),
-            "%cluster_nctarank": math.prod(place.cluster),
-            "%laneid": IDS,
-            "%warpid": place.warp,
-            "%lanemask_lt": (1 << IDS) - 1,
-            "%lanemask_le": (2 << IDS) - 1,
-            "%lanemask_eq": 1 << IDS,
-        }
-        return simple.get(name.partition(".")[0])
-
-    # Memory.
-
-    def _memory(self, one: Instruction, at: int, mask: Mask, weight: float) -> list[Lanes]:
-        """Count an access; what a load of a parameter brings is known."""
-        places = [operand for operand in one.operands if operand[0] == "["]
-        spaces = spaces_of(one.parts)
-        unknown: list[Lanes] = [None] * len(one.writes)
-        if not places or spaces & {"local", "const"}:
-            return unknown
-        if "param" in spaces:
-            return self._parameter(one, places[0]) if one.name == "ld" else unknown
-        if one.name == "cp":
-            if "bulk" in spaces:
-                self._bulk(one, at, places, int(mask.sum()) * weight)
-                return unknown
-            if len(places) < 2:
-                return unknown
-            self._shared(at, self._address(places[0]), self._width(one), mask, weight)
-        where, nbytes = self._address(places[-1] if one.name == "cp" else places[0]), self._width(one)
-        if one.name != "cp" and ("shared" in spaces or one.name in ("ldmatrix", "stmatrix")):
-            if one.name in ("ldmatrix", "stmatrix"):
-                matrices = next((int(part[1:]) for part in one.parts if part in ("x1", "x2", "x4")), 1)
-                mask = mask & np.less(IDS, 8 * matrices)
-            self._shared(at, where, nbytes, mask, weight)
-            return self._exchanged(one, where, mask) if one.name in ("ld", "st") else unknown
-        trace = self.trace
-        if where is None:
-            count = max(1.0, float(mask.sum()) * nbytes / SECTOR)
-            trace.unknown_addresses[at] += weight
-            for counts in (trace.sectors, trace.fresh, trace.unique):
-                counts[at] += weight * count
-            return unknown
-        addresses = spread(where)[mask]
-        request = sectors(addresses, nbytes)
-        cached = one.name in ("ld", "ldu") or (one.name == "cp" and "ca" in one.parts)
-        buffer = trace.buffers[at] = int(addresses[0]) >> BUFFER_SHIFT
-        missing, unique = self.footprint.touch(buffer, request, cached=cached)
-        trace.sectors[at] += weight * len(request)
-        trace.fresh[at] += weight * missing
-        trace.unique[at] += weight * unique
-        if is_ticket(one):
-            return [self._ticket(one, mask)]
-        return self._loaded(one, where, mask) if one.name in ("ld", "ldu") else unknown
-
-    def _ticket(self, one: Instruction, mask: Mask) -> Lanes:
-        """The count that a block is told: blocks come in their order, again and again."""
-        step, (x, y, _), (i, j, k) = self._value(one.operands[-1]), self.place.grid, self.place.block_id
-        if not isinstance(step, int) or mask.sum() != 1:
-            return None
-        return step * (i + x * (j + y * k) + self._times_before() * math.prod(self.place.grid))
-
-    def _times_before(self) -> int:
-        """How often the warp has been here before."""
-        return max(0, round(self.trace.visits[self.begin]) - 1)
-
-    def _exchanged(self, one: Instruction, where: Lanes, mask: Mask) -> list[Lanes]:
-        """Numbers that threads of the block leave for one another, one by one; the rest of shared memory is unknown."""
-        if one.name == "st":
-            value = self._value(one.operands[-1]) if one.type[:1] in "sub" else None
-            place = where if isinstance(where, int) or where is None else int(where[mask.argmax()])
-            if place is not None and (mask.sum() == 1 or (isinstance(where, int) and isinstance(value, int))):
-                number = value if value is None or isinstance(value, int) else int(value[mask.argmax()])
-                self.footprint.numbers.setdefault(place, []).append((self.place.warp, number))
-            return []
-        told = self.footprint.numbers.get(where) if isinstance(where, int) and len(one.writes) == 1 else None
-        if not told:
-            return [None] * len(one.writes)
-        # Another warp's loop is further on: its numbers are read in the order in which it left them.
-        turn = len(told) - 1 if told[-1][0] == self.place.warp else min(self._times_before(), len(told) - 1)
-        return [told[turn][1]]
-
-    def _loaded(self, one: Instruction, where: Lanes, mask: Mask) -> list[Lanes]:
-        """What a load brings from a buffer whose contents are known."""
-        unknown: list[Lanes] = [None] * len(one.writes)
-        addresses = spread(where) if where is not None else IDS
-        held = self.contents.get((int(addresses[mask.argmax()]) >> BUFFER_SHIFT) - 1)
-        if held is None or one.type[:1] not in "sub" or one.type[:2] == "bf":
-            return unknown
-        size = one.nbytes // max(1, len(one.writes))
-        offsets = addresses & (1 << BUFFER_SHIFT) - 1
-        if size not in INTEGERS or (offsets[mask] + one.nbytes > len(held)).any():
-            return unknown
-        values = np.frombuffer(held, dtype=INTEGERS[size], count=len(held) // size)
-        places = np.where(mask, offsets, 0) // size
-        return [wrapped(folded(values[places + n].astype(np.int64)), one.type) for n in range(len(one.writes))]
-
-    def _shared(self, at: int, where: Lanes, nbytes: int, mask: Mask, weight: float) -> None:
-        if where is None:
-            self.trace.unknown_addresses[at] += weight
-            self.trace.wavefronts[at] += weight * max(1.0, float(mask.sum()) * nbytes / 128)
-        else:
-            self.trace.wavefronts[at] += weight * wavefronts(spread(where)[mask], nbytes)
-
-    def _width(self, one: Instruction) -> int:
-        if one.name == "cp":
-            size = self._value(one.operands[2]) if len(one.operands) > 2 else 16
-            return size if isinstance(size, int) and 0 < size <= 16 else 16
-        return 16 if one.name in ("ldmatrix", "stmatrix") else one.nbytes
-
-    def _bulk(self, one: Instruction, at: int, places: list[str], times: float) -> None:
-        """Count a bulk copy: bytes of its size operand, or of the box of its tensor map.
-
-        A box stands in the footprint as one sector, whose number follows from its coordinates.
-        """
-        size = next((self._value(operand) for operand in one.operands if operand[0] != "["), None)
-        nbytes = size if isinstance(size, int) and 0 < size < 1 << 20 else 0
-        ends = [self._address(operand) for operand in places]
-        buffer, begin = max((end >> BUFFER_SHIFT, end) for end in (*ends, 0) if isinstance(end, int))
-        if "tensor" in one.parts:
-            nbytes, buffer, begin = 0, 0, 0
-            for place, end in zip(places, ends, strict=True):
-                box = self.boxes.get(end) if isinstance(end, int) else None
-                if box is None:
-                    continue
-                corner = tuple(self._value(name) for name in REGISTER.findall(place)[1:])
-                nbytes, buffer = box.nbytes, box.buffer
-                begin = hash((buffer, *(c if isinstance(c, int) else None for c in corner)))
-        self.trace.copied[at] += times * nbytes
-        if buffer and nbytes:
-            _, unique = self.footprint.touch(buffer, {begin}, cached=False)
-            self.trace.buffers[at] = buffer
-            self.trace.unique[at] += times * unique * nbytes / SECTOR
-
-    def _address(self, operand: str) -> Lanes:
-        name, offset = address_parts(operand)
-        base = self._value(name) if name else None
-        return None if base is None else base + offset
-
-    def _parameter(self, one: Instruction, where: str) -> list[Lanes]:
-        name, start = address_parts(where)
-        held = self.place.arguments.get(name)
-        if held is None or isinstance(held, Box):
-            return [None] * len(one.writes)
-        if isinstance(held, int):
-            return [held] * len(one.writes)
-        size = one.nbytes // max(1, len(one.writes))
-        pieces = (held[start + n * size : start + (n + 1) * size] for n in range(len(one.writes)))
-        return [wrapped(int.from_bytes(piece, "little"), one.type or "s64") for piece in pieces]

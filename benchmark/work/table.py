@@ -9,7 +9,8 @@ from typing import Any
 
 from kbench.benchmark.problems import problem
 from kbench.benchmark.work.contents import index_contents
-from kbench.benchmark.work.count import MOST_LAUNCHES, NAMES, LaunchWork, Totals, Traffic, Work, count_plan
+from kbench.benchmark.work.count import MOST_LAUNCHES, count_plan
+from kbench.benchmark.work.totals import NAMES, LaunchWork, Totals, Traffic, Work
 from kbench.schemas import DataError, from_dict
 from kbench.schemas.records.launch_plan import LaunchPlan
 

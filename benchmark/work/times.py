@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from kbench.benchmark.work.count import LaunchWork, Traffic, Work
 from kbench.benchmark.work.gpus import Gpu
+from kbench.benchmark.work.totals import LaunchWork, Traffic, Work
 
 WARPS_TO_HIDE = 16
 """Warps of a multiprocessor that hide the latency of instructions between them."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kbench.benchmark.work.execute import MOST_STEPS, Place, TooLongError, Warp
+from kbench.benchmark.work.execute import MOST_STEPS, TooLongError, Warp
 from kbench.benchmark.work.flow import read_flow
 from kbench.benchmark.work.loops import Trace
 from kbench.benchmark.work.memory import Box
 from kbench.benchmark.work.ptx import read_functions
+from kbench.benchmark.work.values import Place
 
 START = 1 << 36
 

@@ -1,0 +1,209 @@
+"""Work as records: totals by class, traffic by buffer, a launch, a plan. And what a warp's trace amounts to."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import defaultdict
+
+from kbench.benchmark.work.lanes import WARP
+from kbench.benchmark.work.loops import Trace
+from kbench.benchmark.work.memory import SECTOR
+from kbench.benchmark.work.pipes import Pipe, machine_instructions, pipe_of, tensor_flops
+from kbench.benchmark.work.ptx import Function, Instruction
+
+BlockId = tuple[int, int, int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Totals:
+    """Work by class. Instructions are those of warps, estimated from PTX."""
+
+    alu: float = 0.0
+    """Machine instructions by pipe: see `Pipe`."""
+    fma: float = 0.0
+    special: float = 0.0
+    memory: float = 0.0
+    tensor: float = 0.0
+    control: float = 0.0
+    double: float = 0.0
+    flops_64: float = 0.0
+    """Operations of matrix products, by bits of the factors; 32 is tf32."""
+    flops_32: float = 0.0
+    flops_16: float = 0.0
+    flops_8: float = 0.0
+    ptx_instructions: float = 0.0
+    load_requests: float = 0.0
+    load_bytes: float = 0.0
+    """Bytes that lanes asked global memory for."""
+    load_sectors: float = 0.0
+    """Sectors of 32 bytes that those requests touch."""
+    l1_miss_sectors: float = 0.0
+    """Those of them that L1 does not hold."""
+    store_requests: float = 0.0
+    store_bytes: float = 0.0
+    store_sectors: float = 0.0
+    bulk_load_bytes: float = 0.0
+    """Bytes of bulk and tensor-memory copies to shared memory."""
+    bulk_store_bytes: float = 0.0
+    atomics: float = 0.0
+    """Atomic requests to global memory."""
+    shared_requests: float = 0.0
+    shared_wavefronts: float = 0.0
+    """Turns of shared-memory requests, bank conflicts included."""
+    barriers: float = 0.0
+    waits: float = 0.0
+    """Waits for a signal of another thread or of a copy."""
+    load_rounds: float = 0.0
+    """Times that code between two branches loads from global memory: one wait each, however many loads there are."""
+    unknown_branches: float = 0.0
+    unknown_addresses: float = 0.0
+    uncertain: float = 0.0
+    """PTX instructions on one side of a branch that depends on data."""
+
+    @property
+    def issued(self) -> float:
+        """Machine instructions of all pipes."""
+        return self.alu + self.fma + self.special + self.memory + self.tensor + self.control + self.double
+
+    @property
+    def l2_bytes(self) -> float:
+        """Bytes that multiprocessors ask L2 for or send there."""
+        moved = self.bulk_load_bytes + self.bulk_store_bytes
+        return SECTOR * (self.l1_miss_sectors + self.store_sectors) + moved
+
+    def plus(self, other: Totals, times: float = 1.0) -> Totals:
+        """The sum of both, the other counted so many times."""
+        return Totals(*(mine + times * more for mine, more in zip(values(self), values(other), strict=True)))
+
+
+NAMES = tuple(field.name for field in dataclasses.fields(Totals))
+
+
+def values(totals: Totals) -> list[float]:
+    """The figures in the order of NAMES."""
+    return [getattr(totals, name) for name in NAMES]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a launch's blocks do to one buffer."""
+
+    nbytes: float
+    """The buffer's size."""
+    loads: float
+    """Bytes that one block loads, each counted once."""
+    fetches: float
+    """Bytes that it asks L2 for: again where L1 could not keep them."""
+    stores: float
+    new_share: tuple[float, float, float]
+    """Share of those bytes that the next block along an axis of the grid does not touch."""
+    far_share: float
+    """Share that a block far away does not touch."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LaunchWork:
+    """What one launch does."""
+
+    function: str
+    grid: BlockId
+    threads: int
+    """Of a block."""
+    registers: int
+    """Per thread; 0 where it is not known."""
+    shared_bytes: int
+    """Of a block."""
+    stack_bytes: int
+    """Of a thread: spilled registers and arrays."""
+    per_block: Totals
+    """The mean of the blocks."""
+    largest: float = 1.0
+    """Instructions of the largest block that was looked at, by those of the mean."""
+    traffic: tuple[Traffic, ...] = ()
+    times: int = 1
+    """How often a plan has it."""
+    error: str | None = None
+    """Why nothing was counted."""
+
+    @property
+    def blocks(self) -> int:
+        """Of the grid."""
+        return math.prod(self.grid)
+
+    @property
+    def warps(self) -> int:
+        """Of a block."""
+        return -(-self.threads // WARP)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Work:
+    """What a plan does."""
+
+    launches: tuple[LaunchWork, ...]
+    """Equal launches once, with how often they come."""
+    fills: int = 0
+    copies: int = 0
+    fill_bytes: int = 0
+    copy_bytes: int = 0
+    """Bytes that copies read; they write as many."""
+
+    @property
+    def total(self) -> Totals:
+        """The work of all launches."""
+        total = Totals()
+        for launch in self.launches:
+            total = total.plus(launch.per_block, launch.times * launch.blocks)
+        return total
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Why launches could not be counted."""
+        return tuple(launch.error for launch in self.launches if launch.error is not None)
+
+
+def summed(function: Function, trace: Trace) -> Totals:
+    """A warp's trace as work by class."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for at, visits in trace.visits.items():
+        one = function.code[at]
+        pipe = pipe_of(one)
+        found[pipe.value] += visits * machine_instructions(one)
+        if pipe is Pipe.TENSOR:
+            bits, operations = tensor_flops(one)
+            found[f"flops_{bits}"] += visits * operations
+        if one.name in ("bar", "barrier"):
+            found["barriers"] += visits
+        elif one.name == "mbarrier" and {"try_wait", "test_wait"} & set(one.parts):
+            found["waits"] += visits
+        _add_memory(found, one, at, visits, trace)
+    found["waits"] += sum(trace.waits.values())
+    found["load_rounds"] = sum(trace.rounds.values())
+    for name in ("unknown_branches", "unknown_addresses"):
+        found[name] = sum(getattr(trace, name).values())
+    return Totals(**found, ptx_instructions=trace.issued, uncertain=trace.uncertain)
+
+
+def stores_in_bulk(one: Instruction) -> bool:
+    """Whether a bulk copy goes from shared to global memory."""
+    spaces = [part.partition("::")[0] for part in one.parts]
+    return "global" in spaces and "shared" in spaces and spaces.index("global") < spaces.index("shared")
+
+
+def _add_memory(found: defaultdict[str, float], one: Instruction, at: int, visits: float, trace: Trace) -> None:
+    if at in trace.copied:
+        found["bulk_store_bytes" if stores_in_bulk(one) else "bulk_load_bytes"] += trace.copied[at]
+    if at in trace.wavefronts:
+        found["shared_requests"] += visits
+        found["shared_wavefronts"] += trace.wavefronts[at]
+    if at not in trace.sectors:
+        return
+    if one.name in ("atom", "red"):
+        found["atomics"] += visits
+    kind = "store" if one.name in ("st", "atom", "red") else "load"
+    found[f"{kind}_requests"] += visits
+    found[f"{kind}_sectors"] += trace.sectors[at]
+    found[f"{kind}_bytes"] += visits * WARP * (16 if one.name == "cp" else one.nbytes)
+    if kind == "load":
+        found["l1_miss_sectors"] += trace.fresh[at]

@@ -88,6 +88,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         sizes=(Size("r4096_c1024", {"rows": 4096, "cols": 1024}), Size("r16384_c256", {"rows": 16384, "cols": 256})),
         tiny=Size("tiny", {"rows": 3, "cols": 64}),
         tolerance=Tolerance(0.0, 0.0, "values are moved, never computed: exact"),
+        # Minima and maxima by which networks exchange two values may flush subnormal ones.
+        ends=False,
         cases=(ties("x"), sorted_rows("x"), constant_rows("x"), huge("x", factor=1e35), negative("x")),
     ),
     problem(

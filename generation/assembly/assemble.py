@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kbench.benchmark.problems.registry import known, named, users
-from kbench.generation.assembly.figures import Samples, corrected, measured_elsewhere, repeated
+from kbench.generation.assembly.figures import Samples, corrected, measured_elsewhere, read_errata, refuted, repeated
 from kbench.generation.assembly.gather import Measured, gather
 from kbench.generation.assembly.kernels import against_best, kernel_rows, orphans, rows_elsewhere
 from kbench.generation.assembly.ledger import Ledger, ledger_of
@@ -55,14 +55,15 @@ def assemble(recipe: Recipe, out: Path) -> Ledger:
     if not gathered.kernels:
         raise UserError(f"no measured kernel in {', '.join(map(str, recipe.runs))}; run kbench generate first")
     gathered, corrected_in = corrected(gathered, recipe.corrections)
-    gathered = dataclasses.replace(gathered, kernels=samples.kernels(gathered.kernels))
+    errata = read_errata(recipe.errata, gathered.kernels)
+    gathered = dataclasses.replace(gathered, kernels=refuted(samples.kernels(gathered.kernels), errata))
     kernels = kernel_rows(gathered)
     lost = orphans(kernels)
     if lost:
         raise DataError(f"kernel {lost[0].kernel_id} has the parent {lost[0].parent_id}, which no run measured")
     repeats, repeated_in = repeated(recipe.repeats, {kernel.kernel_id for kernel in kernels})
     moved, moved_to = measured_elsewhere(recipe.other_gpus, gathered.kernels)
-    moved = samples.kernels(moved)
+    moved = refuted(samples.kernels(moved), errata)
     kernels += rows_elsewhere(moved, kernels)
     measurements = [row for one in (*gathered.kernels, *moved) for row in one.measurements]
     questions = draw_questions(kernels, measurements)

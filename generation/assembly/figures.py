@@ -2,6 +2,7 @@
 
 The logs stay as they are. `Samples` puts back what a log leaves out because a published corpus holds it. Corrections
 take the place of logged figures known to be wrong, repeats stand beside them, figures of other GPUs become more rows.
+Errata take the figures of kernels that were found wrong, on every GPU.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from typing import Any
 
 from kbench.generation.assembly.gather import Gathered, Measured, check_trust, untimed
 from kbench.generation.log import LogEntry
-from kbench.schemas import DataError, Environment, Measurement, UserError, from_dict
+from kbench.harness.record import TIMED
+from kbench.schemas import DataError, Environment, Measurement, Status, UserError, from_dict
+
+SAMPLED = ("samples_us", "anchor_us", "rounds", "second_clock_us", "clocks_disagree", "max_abs_error", "max_rel_error")
+"""What a row with a time says of how it came about."""
 
 
 class Samples:
@@ -132,6 +137,42 @@ def measured_elsewhere(
     moved = tuple(_moved(groups, kernels))
     check_trust(moved)
     return moved, environments
+
+
+def read_errata(paths: Sequence[Path], kernels: Iterable[Measured]) -> dict[str, str]:
+    """What is wrong with some of the kernels, by their ids.
+
+    Raises:
+        DataError: a file is no table of ids and reasons.
+        UserError: an erratum is about none of the kernels.
+    """
+    import yaml
+
+    errata: dict[str, str] = {}
+    for path in paths:
+        try:
+            table = yaml.safe_load(path.read_text("utf-8"))
+        except (ValueError, yaml.YAMLError) as error:
+            raise DataError(f"{path}: not YAML: {error}") from None
+        if not isinstance(table, dict) or not all(isinstance(part, str) for item in table.items() for part in item):
+            raise DataError(f"{path} must be a table of kernel ids, each with what is wrong with it")
+        errata |= table
+    stray = sorted(set(errata) - {one.node.kernel_id for one in kernels})
+    if stray:
+        raise UserError(f"errata: kernel {stray[0]} is in none of these runs; take it out")
+    return errata
+
+
+def refuted(kernels: Iterable[Measured], errata: Mapping[str, str]) -> tuple[Measured, ...]:
+    """The kernels; those in the errata are incorrect and lose their times."""
+    return tuple(_refuted(one, errata.get(one.node.kernel_id)) for one in kernels)
+
+
+def _refuted(one: Measured, wrong: str | None) -> Measured:
+    if wrong is None:
+        return one
+    lost: dict[str, Any] = dict.fromkeys((*TIMED, *SAMPLED)) | {"status": Status.INCORRECT, "error": wrong}
+    return dataclasses.replace(one, measurements=tuple(dataclasses.replace(m, **lost) for m in one.measurements))
 
 
 def _moved(

@@ -32,6 +32,8 @@ class Recipe:
     """Files of hardware counters (`kbench kernels counters`); those of other kernels are left out."""
     plans: tuple[Path, ...] = ()
     """Files that say what these kernels launch, one kernel per line."""
+    errata: tuple[Path, ...] = ()
+    """YAML files of kernels that were found wrong after they were measured: what is wrong, by kernel id."""
 
 
 def recipe_of(sources: Sequence[Path]) -> Recipe:

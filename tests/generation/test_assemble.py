@@ -263,6 +263,22 @@ def test_corrections_take_the_place_of_logged_figures(campaign: Path, assembled:
     assert all(kernels[name]["speedup"] == pytest.approx(7.0) for name in corrected)
 
 
+def test_kernels_found_wrong_since_are_incorrect_and_in_no_question(
+    campaign: Path, assembled: Assembled, tmp_path: Path
+) -> None:
+    wrong = next(row["candidate_id"] for row in rows(assembled[0], "questions"))
+    (tmp_path / "errata.yaml").write_text(f"{wrong}: overflows\n")
+    assemble_with(campaign, tmp_path / "corpus", errata=tmp_path / "errata.yaml")
+    kernel = next(row for row in rows(tmp_path / "corpus", "kernels") if row["kernel_id"] == wrong)
+    assert (kernel["status"], kernel["error"], kernel["runtime_us"]) == (Status.INCORRECT, "overflows", None)
+    asked = rows(tmp_path / "corpus", "questions")
+    assert wrong not in {row[end] for row in asked for end in ("anchor_id", "candidate_id")}
+    assert validate(Corpus.open(tmp_path / "corpus")) == []
+    (tmp_path / "errata.yaml").write_text("nobody: overflows\n")
+    with pytest.raises(UserError, match="kernel nobody is in none of these runs"):
+        assemble_with(campaign, tmp_path / "other", errata=tmp_path / "errata.yaml")
+
+
 def plan_records(first: Path, path: Path) -> list[dict[str, Any]]:
     """A file of plan records of three correct kernels of a corpus."""
     measured = [from_dict(Measurement, row) for row in Corpus.open(first).table("measurements").to_pylist()]

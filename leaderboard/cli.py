@@ -25,7 +25,9 @@ CACHE = Path("build") / "leaderboard"
 existing_path = click.Path(exists=True, path_type=Path)
 """A path that is wrong is refused before a corpus is read, which takes seconds."""
 paths_argument = click.argument("paths", nargs=-1, required=True, type=existing_path)
-labels_option = click.option("--labels", type=existing_path, help="Private labels instead of a corpus.")
+labels_option = click.option(
+    "--labels", type=existing_path, help="Private labels instead of a corpus, or answers to a private edition."
+)
 resamples_option = click.option(
     "--resamples", type=click.IntRange(min=1), default=2000, show_default=True, help="Bootstrap resamples."
 )
@@ -40,13 +42,15 @@ class Asked:
 
     def load(self) -> tuple[Questions, Expected]:
         """The questions, and what a submission must answer."""
+        from kbench.benchmark.questions.answers import read_answers
         from kbench.leaderboard.board import expected_of
         from kbench.leaderboard.submission.labels import read_labels
 
-        if self.labels is not None:
+        answers = None if self.labels is None else read_answers(self.labels)
+        if self.labels is not None and answers is None:
             questions = read_labels(self.labels)
             return questions, expected_of(questions)
-        corpus = self.options.corpus()
+        corpus = self.options.corpus(answers)
         questions, whole = self.options.questions(corpus), None
         if self.options.subset is not None or self.options.shots:
             # Where a part of the split is asked, answers to the rest of it do no harm.
@@ -197,7 +201,7 @@ def build(
     """
     from kbench.benchmark.questions.versions import benchmark_of
     from kbench.leaderboard.board import score_board
-    from kbench.leaderboard.season import SEASONS
+    from kbench.leaderboard.season_record import SEASONS
     from kbench.leaderboard.site.answers import answers_of
     from kbench.leaderboard.site.build import build as build_site
     from kbench.leaderboard.site.scope import dataset_facts, season_facts

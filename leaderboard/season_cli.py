@@ -14,7 +14,7 @@ from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_op
 from kbench.schemas import UserError
 
 if TYPE_CHECKING:
-    from kbench.benchmark.questions.asked import Tables
+    from kbench.benchmark.questions.versions import StatedCorpus
     from kbench.benchmark.surrogates.protocol import Compiler
 
 season_argument = click.argument("season", callback=lambda context, argument, text: season_folder(text))
@@ -26,7 +26,7 @@ def season_folder(text: str) -> Path:
     Raises:
         UserError: it cannot be the name of a season.
     """
-    from kbench.leaderboard.season import SEASONS
+    from kbench.leaderboard.season_record import SEASONS
 
     path = Path(text)
     if not re.fullmatch("[a-z0-9][a-z0-9-]{0,63}", path.name):
@@ -34,11 +34,19 @@ def season_folder(text: str) -> Path:
     return SEASONS / path if path.name == text else path
 
 
-def _dataset(dataset: str | None) -> Tables:
-    from kbench.benchmark.questions.versions import benchmark_of
+def _dataset(dataset: str | None) -> StatedCorpus:
+    """What surrogates learn from.
+
+    Raises:
+        UserError: it states no questions.
+    """
+    from kbench.benchmark.questions.versions import StatedCorpus, benchmark_of
     from kbench.loaders.corpus.corpus import Corpus
 
-    return benchmark_of(Corpus.open(dataset, verified=True))
+    corpus = benchmark_of(Corpus.open(dataset, verified=True))
+    if not isinstance(corpus, StatedCorpus):
+        raise UserError("the dataset states no questions, as seasons do; name one with config questions by --dataset")
+    return corpus
 
 
 def _now() -> datetime.datetime:
@@ -64,20 +72,16 @@ def season() -> None:
 def open_command(season: Path, kernels: Path, proposer: str, gpu: str, dataset: str | None, as_json: bool) -> None:
     """Publish queries about KERNELS that nobody has measured, with their fingerprint and the date.
 
-    KERNELS is a corpus, or a folder of files named <problem>__<backend>__<name>.py. Kernels that the dataset knows are
-    named and left out.
+    KERNELS is a corpus, or a folder of files named <problem>__<backend>__<name>.py. None may have a public relative:
+    a kernel of the dataset, its live studies or earlier seasons that it equals, comes from or resembles.
     """
-    from kbench.leaderboard.season import fresh_kernels, open_season, proposed_kernels
+    from kbench.leaderboard.season import open_season, proposed_kernels
     from kbench.schemas import to_dict
 
     proposed = proposed_kernels(kernels, proposer, f"season-{season.name}")
-    base = _dataset(dataset)
-    fresh, left_out = fresh_kernels(proposed, base)
-    record = open_season(season, fresh, base, gpu, _now())
-    for reason in left_out:
-        click.echo(f"kbench: left out: {reason}", err=True)
+    record = open_season(season, proposed, _dataset(dataset), gpu, _now())
     if as_json:
-        echo_json({"path": str(season), "left_out": len(left_out), **to_dict(record)})
+        echo_json({"path": str(season), **to_dict(record)})
     else:
         asked = f"{record.queries:,} queries about {record.kernels:,} kernels, fingerprint {record.fingerprint}"
         click.echo(f"{season}: {asked}, opened {record.opened_at}")
@@ -98,14 +102,16 @@ def forecast(
     from kbench.benchmark.evaluate.folder import write_folder
     from kbench.benchmark.evaluate.options import Options
     from kbench.benchmark.surrogates.resolve import locate
-    from kbench.leaderboard.season import read_season, season_corpus, season_questions
+    from kbench.leaderboard.season import season_corpus, season_questions
+    from kbench.leaderboard.season_record import read_season
     from kbench.leaderboard.submission.archive import FORECAST_FILES, METADATA_FILE
     from kbench.loaders.storage.atomic import replace_together
     from kbench.loaders.storage.scratch import temporary_folder
 
     locate(surrogate)
-    record, base = read_season(season), _dataset(dataset)
-    questions, corpus = season_questions(season, record, base), season_corpus(season, record.gpu, base)
+    record = read_season(season)
+    corpus = season_corpus(season, record, _dataset(dataset))
+    questions = season_questions(corpus, record)
     # One resample: there is nothing to score yet.
     made = evaluate_on(surrogate, corpus, Options(resamples=1), questions=questions, compiler=compiler)
     with temporary_folder() as scratch:
@@ -141,7 +147,8 @@ def close(season: Path, measurements: str, dataset: str | None, as_json: bool) -
     Entries that changed since they entered, or entered after measuring began, are refused; the exit code is then 1.
     """
     from kbench.leaderboard.scoring.results import summary
-    from kbench.leaderboard.season import close_season, read_season
+    from kbench.leaderboard.season import close_season
+    from kbench.leaderboard.season_record import read_season
     from kbench.loaders.corpus.corpus import Corpus
     from kbench.schemas import to_dict
 

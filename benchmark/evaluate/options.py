@@ -17,6 +17,7 @@ from kbench.benchmark.tracks import SHOTS, TRACK_NAMES
 from kbench.schemas import UnknownNameError, UserError
 
 if typing.TYPE_CHECKING:
+    from kbench.benchmark.questions.answers import Answers
     from kbench.benchmark.questions.asked import Tables
     from kbench.benchmark.questions.questions import Questions
     from kbench.benchmark.scoring.score import BootstrapSettings
@@ -148,15 +149,15 @@ class Options:
         plain = Scrubber.of(None)
         return {name: plain.text(value) if isinstance(value, str) else value for name, value in open_ones.items()}
 
-    def corpus(self) -> Tables:
-        """What is asked about and learnt from, as the benchmark sees it."""
+    def corpus(self, answers: Answers | None = None) -> Tables:
+        """What is asked about and learnt from, as the benchmark sees it; a private edition's answers come apart."""
         from kbench.benchmark.questions.asked import version_of
         from kbench.benchmark.questions.trained import TrainedOn
         from kbench.benchmark.questions.transfer import HeldOutGpu
         from kbench.benchmark.questions.versions import benchmark_of
         from kbench.loaders.corpus.corpus import Corpus
 
-        asked = benchmark_of(Corpus.open(self.dataset, verified=True), self.gpu)
+        asked = benchmark_of(Corpus.open(self.dataset, verified=True), self.gpu, answers)
         if self.train is not None:
             learnt = Corpus.open(None if self.train == SHIPPED else self.train, verified=True)
             asked = TrainedOn(asked, learnt if version_of(asked) is None else benchmark_of(learnt))

@@ -136,8 +136,8 @@ def _pool_figures(row: dict[str, Any]) -> dict[str, Any]:
     """What a pool is ranked by: the time in units of the reference's, which is one over the speedup."""
     ends = {"runtime_us": "speedup", "runtime_low_us": "speedup_high", "runtime_high_us": "speedup_low"}
     times = {name: None if row[of] is None else 1.0 / row[of] for name, of in ends.items()}
-    return {**times, "kernel_id": row["candidate_id"], "status": Status.OK, "proposer": row["author"],
-            "asked_valid": False}  # fmt: skip
+    return {**times, "kernel_id": row["candidate_id"], "status": None if row["speedup"] is None else Status.OK,
+            "proposer": row["author"], "asked_valid": False}  # fmt: skip
 
 
 def _asked_valid(pairs: list[dict[str, Any]]) -> set[str]:

@@ -139,11 +139,16 @@ def training_kernels(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> It
     """
     for split in splits:
         _check_training(split)
-        kernels = corpus.table("kernels", split=split, columns=KERNEL_COLUMNS).to_pylist()
-        rows = [row for row in kernels if row["status"]]
-        renderer = _renderer(corpus, {row["kernel_id"] for row in rows}, split)
-        for row in rows:
-            yield _reference_query(renderer, reference_query_id(row["kernel_id"], row["gpu"]), row), row
+        yield from measured_kernels(corpus, split)
+
+
+def measured_kernels(corpus: Tables, split: str) -> Iterator[tuple[Query, dict[str, Any]]]:
+    """Every measured kernel of one split, asked against the reference, with its row."""
+    kernels = corpus.table("kernels", split=split, columns=KERNEL_COLUMNS).to_pylist()
+    rows = [row for row in kernels if row["status"]]
+    renderer = _renderer(corpus, {row["kernel_id"] for row in rows}, split)
+    for row in rows:
+        yield _reference_query(renderer, reference_query_id(row["kernel_id"], row["gpu"]), row), row
 
 
 def _check_training(split: str) -> None:

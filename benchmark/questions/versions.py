@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kbench.benchmark.questions.answers import Answers, answered
 from kbench.benchmark.questions.asked import KINDS, Tables
 from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus, resolve
 from kbench.loaders.splits.lineage import known_splits
@@ -73,11 +74,25 @@ class StatedCorpus(CorpusView):
 
     benchmark = 3
 
+    def __init__(self, corpus: Corpus, gpu: str | None = None, answers: Answers | None = None) -> None:
+        """Look at a corpus; CorpusView says the rest.
+
+        Args:
+            corpus: the corpus.
+            gpu: the GPU that questions are about.
+            answers: of a private edition, which states none itself.
+        """
+        super().__init__(corpus, gpu)
+        self._answers = answers
+
     def table(self, name: str, *, columns: Sequence[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered."""
+        if name == "questions" and self._answers is not None:
+            table = answered(self.stated.table(name, **filters), self._answers)
+            return table if columns is None else table.select(list(columns))
         if name != "pairs":
             return self.stated.table(name, columns=columns, **filters)
-        return self._pairs(self.stated.table("questions", **filters), columns)
+        return self._pairs(self.table("questions", **filters), columns)
 
     def batches(self, name: str, *, columns: Sequence[str], **filters: Any) -> Iterator[pa.Table]:
         """Columns of a table, in parts."""
@@ -101,22 +116,26 @@ class StatedCorpus(CorpusView):
         return table if columns is None else table.select(list(columns))
 
 
-def benchmark_of(corpus: Tables, gpu: str | None = None) -> Tables:
+def benchmark_of(corpus: Tables, gpu: str | None = None, answers: Answers | None = None) -> Tables:
     """The corpus as the benchmark asks it.
 
     Args:
         corpus: an opened corpus. Where it states no questions, and neither it nor kbench's record splits by lineage,
             as for an imported one, its own pairs are asked as they stand.
         gpu: the GPU that is asked about (CorpusView).
+        answers: of a private edition.
 
     Raises:
-        UserError: there is no such GPU, or the corpus's own pairs are asked, which are about all of them.
+        UserError: there is no such GPU, the corpus's own pairs are asked, which are about all of them, or there are
+            answers and no questions.
     """
     if not isinstance(corpus, Corpus):
         # A view, such as one without a GPU, was made of a corpus that this function has seen.
         return corpus
     if "questions" in corpus.configs:
-        return StatedCorpus(corpus, gpu)
+        return StatedCorpus(corpus, gpu, answers)
+    if answers is not None:
+        raise UserError("these answers are to questions, and the corpus states none; name their edition with --dataset")
     splits = known_splits(corpus)
     if splits is not None:
         from kbench.benchmark.questions.benchmark_2.lineage_corpus import LineageCorpus

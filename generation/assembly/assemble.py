@@ -10,14 +10,17 @@ from typing import Any
 import click
 
 from kbench.benchmark.problems.registry import known, named, users
+from kbench.benchmark.questions.answers import packed_answers
+from kbench.benchmark.questions.draw import draw_questions
 from kbench.generation.assembly.figures import Samples, corrected, measured_elsewhere, read_errata, refuted, repeated
 from kbench.generation.assembly.gather import Measured, gather
 from kbench.generation.assembly.kernels import against_best, kernel_rows, orphans, rows_elsewhere
 from kbench.generation.assembly.ledger import Ledger, ledger_of
-from kbench.generation.assembly.questions import draw_questions
+from kbench.generation.assembly.private import private_edition
 from kbench.generation.assembly.recipe import Recipe, recipe_of
 from kbench.loaders.importers.run import REPORT
 from kbench.loaders.options import echo_json, json_option, out_option
+from kbench.loaders.storage.atomic import write_atomically
 from kbench.loaders.storage.lines import parse_json, read_lines, read_records
 from kbench.schemas import DataError, KernelCounters, PlanSummary, ReferenceTime, UserError, from_dict
 
@@ -72,17 +75,24 @@ def assemble(recipe: Recipe, out: Path) -> Ledger:
     references = [row for path in recipe.references for row in read_records(path, ReferenceTime)]
     kernels = against_best(kernels, measurements, references)
     counters = [row for path in recipe.counters for row in read_records(path, KernelCounters)]
+    tables: dict[str, Sequence[Any]] = {
+        "kernels": kernels,
+        "measurements": measurements,
+        "problems": [one.record() for one in (*known().values(), *users().values()) if one.id in solved],
+        "references": [row for row in references if row.problem_id in solved],
+        "counters": [row for row in counters if row.kernel_id in kernel_ids],
+        "questions": questions,
+        "environments": list(environments.values()),
+        "repeats": samples.rows(repeats),
+        "plans": plan_rows(recipe.plans, gathered.kernels),
+        "events": gathered.events,
+    }
+    if recipe.private:
+        tables, held_out = private_edition(tables)
+        write_atomically(out.with_name(f"{out.name}-answers.parquet"), packed_answers(held_out))
     with CorpusWriter(out) as writer:
-        writer.replace("kernels", kernels)
-        writer.replace("measurements", measurements)
-        writer.replace("problems", [one.record() for one in (*known().values(), *users().values()) if one.id in solved])
-        writer.replace("references", [row for row in references if row.problem_id in solved])
-        writer.replace("counters", [row for row in counters if row.kernel_id in kernel_ids])
-        writer.replace("questions", questions)
-        writer.replace("environments", list(environments.values()))
-        writer.replace("repeats", samples.rows(repeats))
-        writer.replace("plans", plan_rows(recipe.plans, gathered.kernels))
-        writer.replace("events", gathered.events)
+        for name, rows in tables.items():
+            writer.replace(name, rows)
         # Of the rows that an import had put there; gone before the manifest lists the folder's files.
         (out / REPORT).unlink(missing_ok=True)
     return ledger_of(gathered, moved, kernels, len(questions))

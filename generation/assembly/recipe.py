@@ -13,7 +13,7 @@ from kbench.schemas import DataError, UserError
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """The inputs of one corpus. Each field but `samples` is a list of paths in the file."""
+    """The inputs of one corpus. Each field but `samples` and `private` is a list of paths in the file."""
 
     runs: tuple[Path, ...]
     """Run folders or log files, each run in one of them."""
@@ -34,6 +34,8 @@ class Recipe:
     """Files that say what these kernels launch, one kernel per line."""
     errata: tuple[Path, ...] = ()
     """YAML files of kernels that were found wrong after they were measured: what is wrong, by kernel id."""
+    private: bool = False
+    """Whether held-out questions keep their answers in a file of their own beside the corpus."""
 
 
 def recipe_of(sources: Sequence[Path]) -> Recipe:
@@ -68,7 +70,11 @@ def read_recipe(path: Path) -> Recipe:
         raise DataError(f"{path}: unknown field {unknown[0]!r}; known: {', '.join(names)}")
     if not data.get("runs"):
         raise DataError(f"{path}: field 'runs' is missing; list the run folders")
+    plain = {"private": data.pop("private", False)}
+    if not isinstance(plain["private"], bool):
+        raise DataError(f"{path}: field 'private' is {plain['private']!r}; it must be true or false")
     fields: dict[str, Any] = {name: _paths(path, name, value) for name, value in data.items() if name != "samples"}
+    fields |= plain
     if "samples" in data:
         (fields["samples"],) = _paths(path, "samples", [data["samples"]])
     return Recipe(**fields)

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbench.benchmark.metrics.registry import headline
-from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.leaderboard.board import part_name
-from kbench.leaderboard.scoring.results import read_all_results
 from kbench.leaderboard.scoring.score import slice_masks
-from kbench.leaderboard.season import FILE, read_season
+from kbench.leaderboard.season_record import FILE, read_season, season_scores
 from kbench.schemas import bins
 
 if TYPE_CHECKING:
@@ -65,13 +63,14 @@ def season_facts(folder: Path) -> list[dict[str, Any]]:
     seasons = []
     for path in sorted(folder.glob(f"*/{FILE}")):
         season = read_season(path.parent)
-        scored = read_all_results(path.parent / "results") if season.closing else []
+        scored = season_scores(path.parent) if season.closing else {}
         seasons.append({
             "name": season.name, "opened_at": season.opened_at, "gpu": season.gpu, "kernels": season.kernels,
             "queries": season.queries, "entries": [entry.entry_id for entry in season.entries],
             "closed_at": season.closing and season.closing.closed_at,
-            "results": {result.entry_id: {track: result.value(track, headline(track).name) for track in TRACK_NAMES}
-                        for result in scored},
+            "results": {entry: {one.track: one.value for one in found
+                                if (one.metric, one.slice) == (headline(one.track).name, "all")}
+                        for entry, found in scored.items()},
         })  # fmt: skip
     return sorted(seasons, key=lambda one: one["opened_at"], reverse=True)
 

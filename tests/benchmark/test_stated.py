@@ -18,10 +18,12 @@ from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.registry import headline
+from kbench.benchmark.questions.answers import packed_answers, read_answers
 from kbench.benchmark.questions.build import training_pairs
+from kbench.benchmark.questions.draw import draw_questions
 from kbench.benchmark.questions.versions import StatedCorpus, benchmark_of
 from kbench.benchmark.surrogates.forecasts import to_arrow
-from kbench.generation.assembly.questions import draw_questions
+from kbench.generation.assembly.private import private_edition
 from kbench.leaderboard.scoring.audit import audit_text, audited
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
@@ -54,17 +56,24 @@ def times(kernels: list[Kernel], workloads: dict[str, list[str]]) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("stated") / "corpus"
+def tables() -> dict[str, Any]:
     built = Builder(seed=5, problem_count=12, kernels_each=40)
     kernels = with_parents(built.kernels)
     workloads = {one.problem_id: [w.name for w in one.workloads] for one in built.problems}
+    questions = draw_questions(kernels, times(kernels, workloads))
+    return {"problems": built.problems, "environments": [ENVIRONMENT], "kernels": kernels, "questions": questions}
+
+
+def written(folder: Path, tables: dict[str, Any]) -> Path:
     with CorpusWriter(folder) as writer:
-        writer.append("problems", built.problems)
-        writer.append("environments", [ENVIRONMENT])
-        writer.append("kernels", kernels)
-        writer.append("questions", draw_questions(kernels, times(kernels, workloads)))
+        for name, rows in tables.items():
+            writer.append(name, rows)
     return folder
+
+
+@pytest.fixture(scope="module")
+def path(tables: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("stated") / "corpus", tables)
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +154,35 @@ def test_training_reads_the_training_rows(corpus: StatedCorpus) -> None:
     assert {pair.kind for _, pair in pairs} == set(PairKind)
     correct = corpus.table("kernels", split="train", columns=["status"]).column("status").to_pylist().count(Status.OK)
     assert sum(pair.kind is PairKind.REFERENCE for _, pair in pairs) == correct
+
+
+def test_a_private_edition_states_no_answer_and_is_scored_with_its_second_file(
+    corpus: StatedCorpus, tables: dict[str, Any], tmp_path: Path
+) -> None:
+    run_of = {one.kernel_id: one.run_id for one in tables["kernels"]}
+    by_kernel = {name: [SimpleNamespace(kernel_id=key, run_id=run) for key, run in run_of.items()]
+                 for name in ("measurements", "repeats", "plans", "counters", "events")}  # fmt: skip
+    private, held_out = private_edition(tables | by_kernel)
+    kept = {one.kernel_id for one in private["measurements"]}
+    shown = {key for one in held_out for key in one.known_ids}
+    assert {one.kernel_id for one in private["kernels"] if one.split == "test" and one.status} == shown
+    assert kept & {one.kernel_id for one in tables["kernels"] if one.split == "test"} == shown
+    assert {one.run_id for one in private["events"]} < set(run_of.values())
+    hidden = benchmark_of(Corpus.open(written(tmp_path / "corpus", {name: private[name] for name in tables})))
+    asked = hidden.table("questions", split="test")
+    assert asked.column("speedup").null_count == asked.num_rows == len(rows(corpus, "test"))
+    unscored = evaluate_on("prior", hidden, Options(resamples=1))
+    assert unscored.answered
+    assert all(one.value is None or one.rows == 0 for one in unscored.scored.scores() if one.track != "rank")
+    (tmp_path / "answers.parquet").write_bytes(packed_answers(held_out))
+    answers = read_answers(tmp_path / "answers.parquet")
+    whole = benchmark_of(Corpus.open(tmp_path / "corpus"), None, answers)
+    options = Options(resamples=1, shots=2)
+    public, private_scores = (evaluate_on("length", one, options).scored.scores() for one in (corpus, whole))
+    # How long a kernel takes stays hidden, so that slices by runtime are all that is lost.
+    assert {one for one in public if "runtime" not in one.slice} == {
+        one for one in private_scores if "runtime" not in one.slice
+    }
 
 
 def test_overall_is_the_mean_of_the_headlines_between_floor_and_ceiling(corpus: StatedCorpus) -> None:

@@ -5,28 +5,31 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from beside import module_at
 from click.testing import CliRunner, Result
 
 from kbench.benchmark.problems.registry import known
+from kbench.benchmark.questions.answers import UNMEASURED
+from kbench.benchmark.questions.draw import draw_questions
+from kbench.benchmark.questions.versions import StatedCorpus
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.leaderboard.cli import leaderboard
-from kbench.leaderboard.season import (
-    KERNELS,
-    UNMEASURED,
-    close_season,
-    enter_season,
-    fresh_kernels,
-    proposed_kernels,
+from kbench.leaderboard.season import close_season, enter_season, proposed_kernels
+from kbench.leaderboard.season_record import (
+    EDITION,
+    LOOK_UP,
+    packed_entries,
+    read_entry_files,
     read_season,
+    season_scores,
 )
-from kbench.leaderboard.submission.labels import read_labels, read_queries
+from kbench.leaderboard.season_rules import check_rules, public_kernels
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import DataError, Environment, Kernel, Measurement, Status, Trust, UserError
@@ -34,7 +37,7 @@ from kbench.schemas.ids import content_hash
 from kbench.schemas.record import field_types
 
 GPU = "NVIDIA H200"
-COUNT = 12
+COUNT = 24
 DAY = datetime.timedelta(days=1)
 SOURCE = """# as fast as {step} lions
 import torch
@@ -45,13 +48,22 @@ def run(x):
 """
 
 
-@pytest.fixture(scope="module")
-def kernel_files(board_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Kernels of both test problems that no dataset holds."""
-    folder = tmp_path_factory.mktemp("proposed")
-    for problem in sorted(
-        {row["problem_id"] for row in Corpus.open(board_corpus).table("kernels", split="test").to_pylist()}
-    ):
+def write_dataset(path: Path) -> Path:
+    """A dataset that states its questions."""
+    corpora = module_at(Path(__file__).parents[1] / "benchmark" / "conftest.py")
+    built = corpora.Builder(0, 6, 12)
+    with CorpusWriter(path) as writer:
+        writer.append("problems", built.problems)
+        writer.append("environments", [corpora.ENVIRONMENT])
+        writer.append("kernels", built.kernels)
+        writer.append("questions", draw_questions(built.kernels, []))
+    return path
+
+
+def propose(folder: Path) -> Path:
+    """Kernels of two problems that the dataset does not hold."""
+    folder.mkdir(parents=True)
+    for problem in list(known())[6:8]:
         for step in range(COUNT // 2):
             source = SOURCE.format(step=step, body=" + ".join(["x"] * (step + 1)))
             (folder / f"{problem}__triton__{step}.py").write_text(source, "utf-8")
@@ -59,14 +71,24 @@ def kernel_files(board_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="module")
-def opened(board_corpus: Path, kernel_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dataset(tmp_path_factory.mktemp("dataset") / "corpus")
+
+
+@pytest.fixture(scope="module")
+def kernel_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return propose(tmp_path_factory.mktemp("kernels") / "proposed")
+
+
+@pytest.fixture(scope="module")
+def opened(dataset: Path, kernel_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An open season, and beside it submissions for it."""
     seasons = tmp_path_factory.mktemp("seasons")
-    made = run("open", seasons / "spring", kernel_files, dataset=board_corpus)
+    made = run("open", seasons / "spring", kernel_files, dataset=dataset)
     assert made.exit_code == 0, made.output
     for name in ("prior", "length"):
         out = ("--out", seasons / name)
-        made = run("forecast", seasons / "spring", "--surrogate", name, *out, dataset=board_corpus)
+        made = run("forecast", seasons / "spring", "--surrogate", name, *out, dataset=dataset)
         assert made.exit_code == 0, made.output
     return seasons
 
@@ -90,7 +112,7 @@ def measured(folder: Path, out: Path, started: datetime.datetime | None = None, 
         "cuda": "13.0", "python": "3.12", "torch": "2.11", "triton": "3.6", "sandbox": "none", "kbench": "0.1.0",
     }  # fmt: skip
     kernels, measurements = [], []
-    for at, row in enumerate(Corpus.open(folder / KERNELS).select("kernels").records()):
+    for at, row in enumerate(Corpus.open(folder / EDITION).select("kernels").records()):
         assert isinstance(row, Kernel)
         failed, time = at % 4 == 3, 10.0 * len(row.source)
         timed: dict[str, Any] = dict.fromkeys(name for name in UNMEASURED if name[:3] in ("run", "spe"))
@@ -114,80 +136,83 @@ def measured(folder: Path, out: Path, started: datetime.datetime | None = None, 
     return out
 
 
-def test_a_season_opens_takes_entries_and_closes_with_scores(seasons: Path, board_corpus: Path, tmp_path: Path) -> None:
+def test_a_season_opens_takes_entries_and_closes_with_scores(seasons: Path, dataset: Path, tmp_path: Path) -> None:
     folder = seasons / "spring"
     for name in ("prior", "length"):
         entered = run("enter", folder, seasons / name, "--json")
         assert entered.exit_code == 0, entered.output
         assert len(json.loads(entered.output)["digest"]) == 64
     figures = measured(folder, tmp_path / "measured")
-    closed = run("close", folder, "--measurements", figures, dataset=board_corpus)
+    closed = run("close", folder, "--measurements", figures, dataset=dataset)
     assert closed.exit_code == 0, closed.output
-    assert re.search(r"Skill \S+ \(core \S+\)", closed.output), "core stands beside the whole"
     season = read_season(folder)
     assert season.closing is not None
     assert season.closing.refused == ()
     assert season.closing.measurements_fingerprint == Corpus.open(figures).fingerprint
-    names = {path.name for path in (folder / "results").iterdir()}
-    assert names == {f"{entry.entry_id}.json.gz" for entry in season.entries}
-    labels = read_labels(folder / "labels.parquet")
-    assert labels.dataset == season.fingerprint
-    assert len(labels.pools) == COUNT
-    assert labels.pools.valid.sum() == COUNT - COUNT // 4
-    again = run("close", folder, "--measurements", figures, dataset=board_corpus)
+    scores = season_scores(folder)
+    assert set(scores) == {*(entry.entry_id for entry in season.entries), LOOK_UP}
+    assert {one.track for one in scores[LOOK_UP]} == {"forecast", "edit", "rank", "select"}
+    again = run("close", folder, "--measurements", figures, dataset=dataset)
     assert "closed on" in str(again.exception)
     late = run("enter", folder, seasons / "prior")
     assert "enter the next one" in str(late.exception)
 
 
-def test_queries_carry_no_label_and_no_comment(opened: Path) -> None:
-    season = read_season(opened / "spring")
-    files, facts = read_queries(opened / "spring" / "queries")
-    assert facts["dataset"] == season.fingerprint
-    assert season.kernels == COUNT
-    assert {query.query_id for found in files.values() for query in found}.__len__() == season.queries
-    assert all("lions" not in query.candidate_source for found in files.values() for query in found)
-    rows = pq.read_table(opened / "spring" / "queries" / "forecast.parquet").to_pylist()
-    assert not {"speedup", "runtime_us", "status", "bin", "kernel_id"} & rows[0].keys()
-    kernels = Corpus.open(opened / "spring" / "kernels").table("kernels")
+def test_answers_are_the_times_that_were_measured_and_failed_kernels_have_none(
+    seasons: Path, dataset: Path, tmp_path: Path
+) -> None:
+    folder = seasons / "spring"
+    figures = Corpus.open(measured(folder, tmp_path / "measured"))
+    close_season(folder, figures, StatedCorpus(Corpus.open(dataset)), datetime.datetime.now(datetime.UTC))
+    times = {row["kernel_id"]: row for row in figures.table("kernels").to_pylist()}
+    answers = pq.read_table(folder / "answers.parquet").to_pylist()
+    asked = {row["question_id"]: row for row in Corpus.open(folder / EDITION).table("questions").to_pylist()}
+    assert {row["question_id"] for row in answers} == set(asked)
+    for row in answers:
+        ends = [times[key] for name in ("anchor_id", "candidate_id") if (key := asked[row["question_id"]][name])]
+        expected = ends[0]["speedup"] if len(ends) == 1 else None
+        if len(ends) == 2 and all(one["runtime_us"] for one in ends):
+            expected = ends[0]["runtime_us"] / ends[1]["runtime_us"]
+        assert row["speedup"] == (None if expected is None else pytest.approx(expected))
+
+
+def test_an_open_season_states_no_figure_and_its_questions_show_no_comment(opened: Path) -> None:
+    season, edition = read_season(opened / "spring"), Corpus.open(opened / "spring" / EDITION)
+    kernels, questions = edition.table("kernels"), edition.table("questions")
+    assert (kernels.num_rows, questions.num_rows) == (season.kernels, season.queries)
+    assert season.fingerprint == edition.fingerprint
     assert kernels.column("status").null_count == kernels.column("speedup").null_count == COUNT
-    assert not (opened / "spring" / "labels.parquet").exists()
-
-
-def test_every_kernel_is_asked_about_once_against_another(opened: Path) -> None:
-    """Who is an anchor is drawn from ids, so that it tells nothing."""
-    files, _ = read_queries(opened / "spring" / "queries")
-    compared = [query for query in files["forecast"] if query.kind != "reference"]
-    for problem in {query.problem_id for query in compared}:
-        ends = [text for q in compared if q.problem_id == problem for text in (q.anchor_source, q.candidate_source)]
-        assert len(ends) == len(set(ends)) == COUNT // 2
-    assert len(files["validity"]) == COUNT // 2
+    assert questions.column("speedup").null_count == questions.column("bin").null_count == season.queries
+    assert not any("lions" in text for text in kernels.column("normalised").to_pylist())
+    assert set(questions.column("kind").to_pylist()) == {"pair", "level"}
+    assert not (opened / "spring" / "answers.parquet").exists()
 
 
 def test_an_entry_that_changed_or_never_entered_is_refused_and_the_others_are_scored(
-    seasons: Path, board_corpus: Path, tmp_path: Path
+    seasons: Path, dataset: Path, tmp_path: Path
 ) -> None:
     folder = seasons / "spring"
     ids = [
         json.loads(run("enter", folder, seasons / name, "--json").output)["entry_id"] for name in ("prior", "length")
     ]
-    path = folder / "entries" / ids[0] / "submission.json"
-    path.write_text(path.read_text("utf-8").replace('"source"', '"source+compiler"'), "utf-8")
-    shutil.copytree(folder / "entries" / ids[1], folder / "entries" / "smuggled")
+    files = read_entry_files(folder)
+    text = files[ids[0]]["submission.json"]
+    files[ids[0]]["submission.json"] = text.replace(b'"source"', b'"source+compiler"')
+    (folder / "entries.parquet").write_bytes(packed_entries(files | {"smuggled": files[ids[1]]}))
     figures = measured(folder, tmp_path / "measured")
-    assert run("close", folder, "--measurements", figures, "--json", dataset=board_corpus).exit_code == 1
+    assert run("close", folder, "--measurements", figures, "--json", dataset=dataset).exit_code == 1
     closing = read_season(folder).closing
     assert closing is not None
     assert [f"{ids[0]}: its files changed" in closing.refused[0], "smuggled: never" in closing.refused[1]] == [True] * 2
-    assert [found.name for found in (folder / "results").iterdir()] == [f"{ids[1]}.json.gz"]
+    assert set(season_scores(folder)) == {ids[1], LOOK_UP}
 
 
-def test_an_entry_made_after_measuring_began_is_refused(seasons: Path, board_corpus: Path, tmp_path: Path) -> None:
-    folder, dataset = seasons / "spring", Corpus.open(board_corpus)
+def test_an_entry_made_after_measuring_began_is_refused(seasons: Path, dataset: Path, tmp_path: Path) -> None:
+    folder, public = seasons / "spring", StatedCorpus(Corpus.open(dataset))
     opened = datetime.datetime.fromisoformat(read_season(folder).opened_at)
     enter_season(folder, seasons / "prior", opened + 2 * DAY)
     figures = Corpus.open(measured(folder, tmp_path / "measured", opened + DAY))
-    season, results = close_season(folder, figures, dataset, opened + 3 * DAY, BootstrapSettings(resamples=20))
+    season, results = close_season(folder, figures, public, opened + 3 * DAY, BootstrapSettings(resamples=20))
     assert results == []
     assert season.closing is not None
     assert "after measuring began" in season.closing.refused[0]
@@ -207,7 +232,7 @@ def test_forecasts_of_another_dataset_cannot_enter(seasons: Path, submissions: d
     outcome = run("enter", seasons / "spring", submissions["prior"])
     assert isinstance(outcome.exception, UserError)
     assert "\n" not in str(outcome.exception)
-    assert not (seasons / "spring" / "entries").exists()
+    assert not (seasons / "spring" / "entries.parquet").exists()
 
 
 @pytest.mark.parametrize(
@@ -220,68 +245,81 @@ def test_forecasts_of_another_dataset_cannot_enter(seasons: Path, submissions: d
     ],
 )
 def test_measurements_that_prove_nothing_are_refused(
-    seasons: Path, board_corpus: Path, tmp_path: Path, changes: dict[str, Any], days: int, reason: str
+    seasons: Path, dataset: Path, tmp_path: Path, changes: dict[str, Any], days: int, reason: str
 ) -> None:
     folder = seasons / "spring"
     opened = datetime.datetime.fromisoformat(read_season(folder).opened_at)
     figures = Corpus.open(measured(folder, tmp_path / "measured", opened + days * DAY, **changes))
     with pytest.raises(UserError, match=reason):
-        close_season(folder, figures, Corpus.open(board_corpus), opened + 3 * DAY)
+        close_season(folder, figures, StatedCorpus(Corpus.open(dataset)), opened + 3 * DAY)
     assert read_season(folder).closing is None
 
 
-def test_measurements_of_other_kernels_are_refused(seasons: Path, board_corpus: Path) -> None:
+def test_measurements_of_other_kernels_are_refused(seasons: Path, dataset: Path) -> None:
+    public = Corpus.open(dataset)
     with pytest.raises(UserError, match="were not measured on NVIDIA H200"):
-        close_season(
-            seasons / "spring",
-            Corpus.open(board_corpus),
-            Corpus.open(board_corpus),
-            datetime.datetime.now(datetime.UTC),
-        )
+        close_season(seasons / "spring", public, StatedCorpus(public), datetime.datetime.now(datetime.UTC))
 
 
-def test_changed_queries_are_noticed(seasons: Path) -> None:
-    (seasons / "spring" / "queries" / "rank.parquet").unlink()
+def test_a_changed_edition_is_noticed(seasons: Path) -> None:
+    record = seasons / "spring" / "season.json"
+    facts = json.loads(record.read_text("utf-8"))
+    record.write_text(json.dumps(facts | {"fingerprint": content_hash("another")}), "utf-8")
     with pytest.raises(DataError, match="changed after the season opened"):
         enter_season(seasons / "spring", seasons / "prior", datetime.datetime.now(datetime.UTC))
 
 
-def test_kernels_of_the_dataset_are_refused_by_id_by_structure_and_by_problem(
-    board_corpus: Path, kernel_files: Path
+@pytest.mark.parametrize(
+    ("same", "split", "reason"),
+    [
+        (("kernel_id",), "test", "is public: "),
+        (("structure_id",), "test", "is equal but for names and numbers to "),
+        (("parent_id",), "test", "was made from "),
+        (("source",), "test", "is 1.00 similar to "),
+        (("problem_id",), "train", "which the dataset trains on or near"),
+        ((), "test", ""),
+    ],
+)
+def test_a_kernel_with_a_public_relative_is_refused_by_its_name(
+    dataset: Path, kernel_files: Path, tmp_path: Path, same: tuple[str, ...], split: str, reason: str
 ) -> None:
-    dataset = Corpus.open(board_corpus)
-    [stored, *_] = dataset.table("kernels", split="test").to_pylist()
-    [trained, *_] = dataset.table("kernels", split="train").to_pylist()
-    kernel = proposed_kernels(kernel_files, "human", "run")[0]
-    assert known()[kernel.problem_id].family == kernel.family
-    changes = (
-        {"kernel_id": stored["kernel_id"]},
-        {"structure_id": stored["structure_id"]},
-        {"problem_id": trained["problem_id"]},
-    )
-    known_ones = [dataclasses.replace(kernel, **change) for change in changes]
-    kept, left_out = fresh_kernels([kernel, kernel, *known_ones], dataset)
-    assert kept == [kernel]
-    reasons = [
-        "is in the dataset",
-        "is in the dataset but for names and literals",
-        "solves a problem that the dataset trains on, or one near to those",
-    ]
-    assert [reason.split(" ", 4)[4] for reason in left_out] == reasons
-    with pytest.raises(UserError, match="is in the dataset, for one"):
-        fresh_kernels(known_ones, dataset)
+    corpus = StatedCorpus(Corpus.open(dataset))
+    public = public_kernels(corpus, tmp_path)
+    [stored, *_] = corpus.table("kernels", split=split).to_pylist()
+    first, *others = proposed_kernels(kernel_files, "human", "run")
+    changed = {name: stored["kernel_id" if name == "parent_id" else name] for name in same}
+    kernels = [dataclasses.replace(first, **changed), *others]
+    if not reason:
+        check_rules(kernels, corpus, public)
+        return
+    with pytest.raises(UserError, match=reason) as refused:
+        check_rules(kernels, corpus, public)
+    # The same text is another kernel's too, of another problem.
+    if split == "test" and "source" not in same:
+        assert f"{stored['kernel_id']} (config kernels of {stored['problem_id']}); 1 of {COUNT}" in str(refused.value)
 
 
-def test_a_season_opens_from_a_corpus_of_unmeasured_kernels_alone(
-    opened: Path, board_corpus: Path, tmp_path: Path
+def test_a_season_of_known_problems_is_refused(dataset: Path, kernel_files: Path, tmp_path: Path) -> None:
+    corpus = StatedCorpus(Corpus.open(dataset))
+    known_problem = corpus.table("kernels", split="test").column("problem_id")[0].as_py()
+    kernels = proposed_kernels(kernel_files, "human", "run")
+    half = [dataclasses.replace(one, problem_id=known_problem) for one in kernels[: COUNT // 2]]
+    with pytest.raises(UserError, match=f"1 of 2 problems have public kernels, {known_problem} for one"):
+        check_rules([*half, *kernels[COUNT // 2 :]], corpus, public_kernels(corpus, tmp_path))
+
+
+def test_a_season_opens_from_a_corpus_of_unmeasured_kernels_that_no_season_has_asked_about(
+    opened: Path, dataset: Path, tmp_path: Path
 ) -> None:
-    kernels = opened / "spring" / "kernels"
-    again = run("open", tmp_path / "again", kernels, "--json", dataset=board_corpus)
+    kernels = opened / "spring" / EDITION
+    again = run("open", tmp_path / "again", kernels, "--json", dataset=dataset)
     assert json.loads(again.output)["fingerprint"] == read_season(opened / "spring").fingerprint
-    refused = run("open", tmp_path / "third", board_corpus, dataset=board_corpus)
+    beside = run("open", opened / "autumn", kernels, dataset=dataset)
+    assert "season spring of" in str(beside.exception), "kernels of an earlier season are public"
+    refused = run("open", tmp_path / "third", dataset, dataset=dataset)
     assert "were measured" in str(refused.exception)
     assert not (tmp_path / "third").exists()
-    twice = run("open", tmp_path / "again", kernels, dataset=board_corpus)
+    twice = run("open", tmp_path / "again", kernels, dataset=dataset)
     assert "exists; choose another name" in str(twice.exception)
 
 

@@ -86,15 +86,11 @@ def prepare(base: Path) -> Path:
     shutil.copytree(world / "data", world / "more")
     season = module_at(ROOT / "tests/leaderboard/test_season.py")
     corpus = Corpus.open(world / "data")
-    (world / "proposed").mkdir()
-    for problem in sorted({row["problem_id"] for row in corpus.table("kernels", split="test").to_pylist()}):
-        for step in range(4):
-            source = season.SOURCE.format(step=step, body=" + ".join(["x"] * (step + 1)))
-            (world / "proposed" / f"{problem}__triton__{step}.py").write_text(source)
-    assert season.run("open", world / "spring", world / "proposed", dataset=world / "data").exit_code == 0
+    public = season.write_dataset(world / "public")
+    assert season.run("open", world / "spring", season.propose(world / "proposed"), dataset=public).exit_code == 0
     for name in ("prior", "length"):
         out = ("--out", world / f"season-{name}")
-        made = season.run("forecast", world / "spring", "--surrogate", name, *out, dataset=world / "data")
+        made = season.run("forecast", world / "spring", "--surrogate", name, *out, dataset=public)
         assert made.exit_code == 0, made.output
         write_folder(evaluate_on(name, corpus, Options(resamples=1)), world / "entries" / name)
         metadata = world / "entries" / name / "submission.json"
@@ -108,17 +104,17 @@ def prepare(base: Path) -> Path:
 
 def season_is_sound(work: Path) -> bool:
     """Its record can be read, its entries are there, and results where it is closed."""
-    from kbench.leaderboard.season import read_season
+    from kbench.leaderboard.season_record import read_entry_files, read_season
 
     season = read_season(work / "spring")
-    entries = all((work / "spring/entries" / one.entry_id / "submission.json").is_file() for one in season.entries)
-    closed = (season.closing is not None) == (work / "spring/labels.parquet").is_file()
+    entries = {one.entry_id for one in season.entries} == set(read_entry_files(work / "spring"))
+    closed = (season.closing is not None) == (work / "spring/answers.parquet").is_file()
     return entries and closed
 
 
 def entered(work: Path, done: Sequence[bool]) -> bool:
     """As many entries as were acknowledged."""
-    from kbench.leaderboard.season import read_season
+    from kbench.leaderboard.season_record import read_season
 
     return len(read_season(work / "spring").entries) == sum(done)
 
@@ -154,7 +150,7 @@ def kinds(hub: Any) -> list[Kind]:
     building = ["leaderboard", "build", "--submissions", "entries", "--cache", "cache", *data, *out, "site"]
     exporting = ["data", "export", "data", "--config", "kernels", *out, "rows.jsonl"]
     merging = ["data", "import", "data", "more", *out, "merged"]
-    closing = ["leaderboard", "season", "close", "./spring", "--measurements", "measured", *data]
+    closing = ["leaderboard", "season", "close", "./spring", "--measurements", "measured", "--dataset", "public"]
     entering = ["leaderboard", "season", "enter", "./spring"]
     asking = ["evaluate", "--surrogate", "prior", *data, "--resamples", "20", "--no-report", *out, "run"]
     pulling = ["data", "pull", REPOSITORY, *out, "pulled"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kbench.generation.assembly.questions import EDITS, KNOWN, PAIRS, POOL, draw_questions
+from kbench.benchmark.questions.draw import EDITS, KNOWN, PAIRS, POOL, draw_questions
 from kbench.schemas import AuthorClass, Backend, Kernel, Question, QuestionKind, Status
 from kbench.schemas.ids import content_hash
 

@@ -61,7 +61,7 @@ Figure = tuple[float, float | None, float | None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Timed:
-    """A correct kernel with its times: over all workloads under None, and on each."""
+    """A kernel with its times: over all workloads under None, and on each; none before it is measured."""
 
     kernel: Kernel
     author: AuthorClass
@@ -85,8 +85,24 @@ def draw_questions(kernels: Iterable[Kernel], measurements: Iterable[Measurement
         measurements: of these kernels; they say what each workload took.
         seed: another one gives another draw.
     """
+    return _drawn(_timed(kernels, measurements), seed)
+
+
+def draw_unanswered(kernels: Iterable[Kernel], seed: str = "") -> list[Question]:
+    """Every question about kernels that nobody has measured, without answers.
+
+    Nobody knows which kernels are correct: a question about one that turns out to fail will have no answer.
+
+    Args:
+        kernels: rows with the GPU that is asked about.
+        seed: another one gives another draw.
+    """
+    return _drawn((Timed(one, AuthorClass.of(one.proposer, one.search_method), {}) for one in kernels), seed)
+
+
+def _drawn(kernels: Iterable[Timed], seed: str) -> list[Question]:
     groups: defaultdict[tuple[str, str, str], list[Timed]] = defaultdict(list)
-    for one in _timed(kernels, measurements):
+    for one in kernels:
         groups[one.kernel.split, one.kernel.problem_id, str(one.kernel.gpu)].append(one)
     drawn = [question for _, members in sorted(groups.items()) for question in Draw(members, seed).questions()]
     pools = _core_pools(drawn, seed)
@@ -117,7 +133,7 @@ class Draw:
         """
         self._seed = seed
         self._held_out = members[0].kernel.split != TRAINING
-        known = self._set_aside(members) if self._held_out else []
+        known = self._set_aside(members) if self._held_out and members[0].runtime_us else []
         self._known_ids = tuple(one.id for one in known)
         structures = {one.kernel.structure_id for one in known}
         asked = [one for one in members if one.kernel.structure_id not in structures]
@@ -235,10 +251,8 @@ class Draw:
         core: bool = False,
     ) -> Question:
         kernel = candidate.kernel
-        if anchor is None:
-            assert kernel.speedup is not None
-            value, low, high = kernel.speedup, kernel.speedup_low, kernel.speedup_high
-        else:
+        value, low, high = kernel.speedup, kernel.speedup_low, kernel.speedup_high
+        if anchor is not None and candidate.runtime_us:
             value, low, high = ratio(anchor.runtime_us[workload], candidate.runtime_us[workload])
         anchor_id = None if anchor is None else anchor.id
         names = (kind.value, anchor_id or "reference", kernel.kernel_id, str(kernel.gpu), workload or "all")
@@ -247,7 +261,7 @@ class Draw:
             problem_id=kernel.problem_id, family=kernel.family, backend=kernel.backend, gpu=str(kernel.gpu),
             workload=workload, split=kernel.split, core=core, anchor_id=anchor_id, candidate_id=kernel.kernel_id,
             pool=pool, known_ids=self._known_ids, speedup=value, speedup_low=low, speedup_high=high,
-            bin=bins.bin_of(value),
+            bin=None if value is None else bins.bin_of(value),
         )  # fmt: skip
 
 

@@ -337,6 +337,13 @@ class Replay:
         return self.plan.plan_id
 
     @property
+    def warps(self) -> float:
+        """Warps that a call starts on each multiprocessor, in the mean."""
+        launches = [step for step in self.plan.steps if step.kind is StepKind.LAUNCH]
+        warps = (math.prod(step.grid or ()) * -(-math.prod(step.block or ()) // 32) for step in launches)
+        return sum(warps) / self._device.sm_count
+
+    @property
     def not_restored(self) -> list[str]:
         """What a call may find as the previous one left it."""
         stack = ["local memory"] if self._local_bytes > LOCAL_BYTES[-1] else []

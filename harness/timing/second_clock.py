@@ -19,6 +19,9 @@ CALL_MARK = "kbench_call "
 BOUND = 0.05
 """How much longer than recorded a call may be by CUPTI, as a share. There is more room than that: the event timer's
 marks lie 2.6 us further apart than a kernel's first and last instruction, whatever its length (docs/harness.md)."""
+WARP_NS = 1.3
+"""What CUPTI adds to the time that a multiprocessor takes to start a warp, on an H200: a kernel of many small blocks,
+which does little but start them, takes 4 to 9 % longer under it (docs/results/clock.md)."""
 SecondTimes = Mapping[str, float] | str
 """What the profiler says of a kernel: microseconds by workload, or why it says nothing."""
 LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaMemcpy", "cudaMemset", "cuMemset", "cuMemcpy")
@@ -112,6 +115,11 @@ class NamedCalls:
 
         with record_function(self._name):
             return self._subject.call(stage)
+
+
+def slowdown_us(warps: float) -> float:
+    """How much longer a call of so many warps on each multiprocessor takes because the profiler looks."""
+    return WARP_NS * warps / 1e3
 
 
 def disagree(recorded_us: float, second_us: float) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from kbench.harness.isolate.failures import classify
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.plan.replay import LoadedCode, Replay
 from kbench.harness.timing.batch import Slot
-from kbench.harness.timing.second_clock import NamedCalls, profiling
+from kbench.harness.timing.second_clock import NamedCalls, profiling, slowdown_us
 from kbench.harness.verify import Verdict, verify_together
 from kbench.harness.worker.execute import Bench, execute, guard, make_context
 from kbench.harness.worker.faceoff import face_off
@@ -34,6 +35,8 @@ CONTEXT_BYTES = 32 << 30
 """Inputs kept on the GPU between kernels."""
 PROFILED = 16
 """Kernels that one session of the profiler sees: starting it takes long, and it keeps all it saw until its end."""
+WARMING = 50
+"""Flushes before profiled calls: the device may have been idle."""
 TUNING_CALLS = 6
 """Timed calls of each configuration from which the fastest is chosen."""
 
@@ -210,34 +213,53 @@ class ReplayRunner(Runner):
     def _profiled(self, numbers: range, message: dict[str, Any]) -> list[dict[str, Any]]:
         """How long the device is busy with calls of some kernels; every one of the calls is judged."""
         results: list[dict[str, Any]] = []
+        calls = [
+            (number, message["kernels"][number], size)
+            for number in numbers
+            for size in chosen_sizes(
+                problem(message["kernels"][number]["problem_id"]), message["kernels"][number]["workloads"]
+            )
+        ]
+        for _, entry, size in calls:
+            # Before the profiler looks: it would keep every launch that inputs and answers take.
+            make_context(self.bench, entry["problem_id"], size, self.report, timed=True)
         with profiling() as profile:
-            for number in numbers:
+            for number, some in itertools.groupby(calls, key=lambda call: call[0]):
                 entry = message["kernels"][number]
                 kernel = PlannedKernel.read(entry["plans"], entry["code"])
-                for size in chosen_sizes(problem(entry["problem_id"]), entry["workloads"]):
-                    # Its reference is timed first, which warms the device up.
+                for _, _, size in some:
                     context = make_context(self.bench, entry["problem_id"], size, self.report, timed=True)
                     self.report(f"profile {size.name}")
-                    reason = self._judge_named_calls(kernel, context, f"{number} {size.name}")
-                    results.append({"kernel": number, "workload": size.name, "error": reason})
+                    result = self._judge_named_calls(kernel, context, f"{number} {size.name}")
+                    results.append({"kernel": number, "workload": size.name} | result)
                 kernel.unload()
         times_us = profile.busy_us()
         for result in results:
             found = times_us.get(f"{result['kernel']} {result['workload']}")
-            result["second_clock_us"] = statistics.median(found) if found else None
+            slowed_us = slowdown_us(result.pop("warps"))
+            result["second_clock_us"] = max(statistics.median(found) - slowed_us, 0.0) if found else None
         return results
 
-    def _judge_named_calls(self, kernel: PlannedKernel, context: ProblemContext, name: str) -> str | None:
-        """Call a kernel in the order of timed calls, under a name; why an answer is wrong, None when all are right."""
-        verdict = Verdict()
+    def _judge_named_calls(self, kernel: PlannedKernel, context: ProblemContext, name: str) -> dict[str, Any]:
+        """Call a kernel in the order of timed calls, under a name.
+
+        Returns:
+            Why an answer is wrong, or None when all are right, and the warps of a call on each multiprocessor.
+        """
+        verdict, warps = Verdict(), 0.0
 
         def act() -> None:
-            called: Any = NamedCalls(kernel.subject(context, self.bench), name)
+            nonlocal warps
+            subject = kernel.subject(context, self.bench)
+            warps = subject.warps
+            called: Any = NamedCalls(subject, name)
+            for _ in range(WARMING):
+                self.device.flush()
             verify_together(called, context, verdict, context.references * 2)
             called.erase()
 
         guard(act, verdict, self.bench)
-        return verdict.reason
+        return {"error": verdict.reason, "warps": warps}
 
     def _results(self, kernels: list[PlannedKernel], message: dict[str, Any]) -> list[dict[str, Any]]:
         task = task_of(message)

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from kbench.harness.timing.second_clock import CALL_MARK, NamedCalls, Profile, Span, covered_ns, disagree, profiling
+from kbench.harness.timing.second_clock import (
+    CALL_MARK,
+    NamedCalls,
+    Profile,
+    Span,
+    covered_ns,
+    disagree,
+    profiling,
+    slowdown_us,
+)
 
 
 def test_work_belongs_to_the_call_whose_launch_has_its_correlation_id() -> None:
@@ -38,6 +47,12 @@ def test_clocks_disagree_when_the_device_was_busy_for_longer_than_recorded() -> 
     assert not disagree(100.0, 104.0)
     # Marks lie further apart than a kernel's first and last instruction.
     assert not disagree(7.0, 4.4)
+
+
+def test_what_the_profiler_adds_to_every_warp_does_not_count() -> None:
+    # Of an honest kernel of 36,864 blocks of 32 warps on 132 multiprocessors: 139.67 us as timed.
+    assert disagree(139.67, 149.44)
+    assert not disagree(139.67, 149.44 - slowdown_us(36_864 * 32 / 132))
 
 
 def event(name: str, device: str, start: int, end: int, correlation: int = 0) -> Any:

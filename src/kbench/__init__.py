@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kbench.benchmark.training.formats import training_rows
     from kbench.generation.single import search
     from kbench.harness.callables import bench, duel
+    from kbench.harness.prune import prune
     from kbench.loaders.corpus.corpus import Corpus, load
     from kbench.loaders.corpus.writer import CorpusWriter
     from kbench.schemas import (
@@ -74,6 +75,7 @@ __all__ = [
     "duel",
     "evaluate",
     "load",
+    "prune",
     "search",
     "training_rows",
 ]
@@ -87,6 +89,7 @@ _PLACES = {
     "duel": "kbench.harness.callables",
     "evaluate": "kbench.benchmark.evaluate.evaluate",
     "load": "kbench.loaders.corpus.corpus",
+    "prune": "kbench.harness.prune",
     "search": "kbench.generation.single",
     "training_rows": "kbench.benchmark.training.formats",
 }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
+from kbench.benchmark.tuning.choose import Known, slowdowns
 from kbench.benchmark.tuning.table import TunedKernel
 
 Strategy = Callable[[TunedKernel, int, Mapping[int, float], np.random.Generator], int | None]
@@ -35,6 +36,29 @@ def mean_rank(kernel: TunedKernel, shape: int, measured: Mapping[int, float], rn
     return _first(ranks.mean(axis=1), kernel, measured)
 
 
+def interpolated(
+    kernel: TunedKernel, shape: int, measured: Mapping[int, float], rng: np.random.Generator
+) -> int | None:
+    """What `kbench.prune` measures: the least slowdown expected from all shown shapes, near ones counting most."""
+    names = [str(number) for number in range(len(kernel.configs))]
+    known = [
+        Known(kernel.shapes[at], dict(zip(names, kernel.times_us[:, at].tolist(), strict=True)))
+        for at in np.flatnonzero(kernel.shown)
+    ]
+    costs = slowdowns(known, kernel.shapes[shape], names)
+    return None if costs is None else _first(costs, kernel, measured)
+
+
+def local_search(kernel: TunedKernel, shape: int, measured: Mapping[int, float], rng: np.random.Generator) -> int:
+    """Greedy local search with restarts, as auto-tuners have it: a neighbour of the best, in as few genes as can be."""
+    left = _left(kernel, measured)
+    if not measured or not np.isfinite(min(measured.values())) or rng.random() < RESTART:
+        return int(rng.choice(left))
+    best = kernel.configs[min(measured, key=measured.__getitem__)]
+    apart = np.array([sum(kernel.configs[at][gene] != best[gene] for gene in best) for at in left])
+    return int(rng.choice(left[apart == apart.min()]))
+
+
 def gaussian_process(kernel: TunedKernel, shape: int, measured: Mapping[int, float], rng: np.random.Generator) -> int:
     """The largest expected improvement under a Gaussian process over genes; it sees the new shape's times alone."""
     left = _left(kernel, measured)
@@ -56,10 +80,14 @@ STRATEGIES: Mapping[str, Strategy] = {
     "random": random_order,
     "nearest_shape": nearest_shape,
     "mean_rank": mean_rank,
+    "interpolated": interpolated,
+    "local_search": local_search,
     "gaussian_process": gaussian_process,
 }
-NEW_KERNEL = ("random", "gaussian_process")
+NEW_KERNEL = ("random", "local_search", "gaussian_process")
 """Strategies that need no times of other shapes."""
+RESTART = 0.1
+"""Share of the steps of local search that begin anew."""
 LENGTH, NOISE = 0.4, 0.01
 """Of the Gaussian process: genes run from 0 to 1, and logarithms of times have a variance of 1."""
 

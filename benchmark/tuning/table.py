@@ -13,20 +13,6 @@ import numpy as np
 from kbench.benchmark.metrics.arrays import Booleans, Floats
 from kbench.schemas import DataError
 
-HELD_OUT = (
-    "swiglu_up_tuned", "decode_int4_tuned", "decode_int8_swiglu_tuned", "experts_fp8_tuned", "grouped_wgrad_tuned",
-    "paged_fp8_decode_tuned", "mla_paged_tuned", "grouped_backward_tuned", "rms_backward_tuned", "chunk_scan_tuned",
-    "lora_decode_tuned", "adamw_tuned",
-)  # fmt: skip
-"""Kernel families whose configurations nothing is fitted to: the unseen kernels of the track."""
-HIDDEN_SHAPES = 3
-"""Every so manieth shape of a kernel, from the second on, is asked about; the others are shown."""
-
-
-def split_of(family: str) -> str:
-    """The split of a kernel family."""
-    return "test" if family in HELD_OUT else "train"
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TunedKernel:
@@ -34,12 +20,17 @@ class TunedKernel:
 
     family: str
     gpu: str
+    split: str
+    """Nothing is fitted to kernels of `test`, nor to others of the same template."""
     shapes: tuple[Mapping[str, int], ...]
     """Parameters of each shape, in the order of the table's columns."""
     configs: tuple[Mapping[str, int], ...]
     """Genes of each configuration, in the order of the table's rows."""
     times_us: Floats
     """[configurations, shapes]; infinite where a configuration failed, so that it is never the best."""
+
+    shown: Booleans
+    """Shapes whose times a strategy may see in questions about the others."""
 
     @property
     def asked(self) -> tuple[int, ...]:
@@ -48,15 +39,8 @@ class TunedKernel:
 
     def hiding(self, others: bool) -> TunedKernel:
         """What a strategy sees: times of the shapes that are shown; none where those of other shapes are hidden too."""
-        visible = self.shown & (not others)
-        return dataclasses.replace(self, times_us=np.where(visible, self.times_us, np.nan))
-
-    @property
-    def shown(self) -> Booleans:
-        """Shapes whose times a strategy may see."""
-        seen = np.ones(len(self.shapes), dtype=np.bool_)
-        seen[1::HIDDEN_SHAPES] = False
-        return seen
+        shown = self.shown & (not others)
+        return dataclasses.replace(self, shown=shown, times_us=np.where(shown, self.times_us, np.nan))
 
 
 def kernels_of(rows: Iterable[Mapping[str, Any]]) -> list[TunedKernel]:
@@ -65,26 +49,28 @@ def kernels_of(rows: Iterable[Mapping[str, Any]]) -> list[TunedKernel]:
     Raises:
         DataError: a configuration has two times at one shape, or none.
     """
-    groups: dict[tuple[str, str], dict[tuple[str, str], float]] = defaultdict(dict)
+    groups: dict[tuple[str, str, str], dict[tuple[str, str], Mapping[str, Any]]] = defaultdict(dict)
     for row in rows:
-        times = groups[row["kernel"], row["gpu"]]
-        place = (row["config_json"], row["shape_json"])
-        if place in times:
+        cells, place = groups[row["kernel"], row["gpu"], row["split"]], (row["config_json"], row["shape_json"])
+        if place in cells:
             raise DataError(f"kernel {row['kernel']!r} on {row['gpu']!r} has {place} twice; keep one row of each")
-        times[place] = float(row["runtime_us"]) if row["status"] == "ok" else float("inf")
-    return [_kernel(family, gpu, times) for (family, gpu), times in sorted(groups.items())]
+        cells[place] = row
+    return [_kernel(*key, cells) for key, cells in sorted(groups.items())]
 
 
-def _kernel(family: str, gpu: str, times: Mapping[tuple[str, str], float]) -> TunedKernel:
-    configs = sorted({config for config, _ in times})
-    shapes = sorted({shape for _, shape in times}, key=lambda text: sorted(json.loads(text).items()))
-    missing = next(((c, s) for c in configs for s in shapes if (c, s) not in times), None)
+def _kernel(family: str, gpu: str, split: str, cells: Mapping[tuple[str, str], Mapping[str, Any]]) -> TunedKernel:
+    configs = sorted({config for config, _ in cells})
+    shapes = sorted({shape for _, shape in cells}, key=lambda text: sorted(json.loads(text).items()))
+    missing = next(((c, s) for c in configs for s in shapes if (c, s) not in cells), None)
     if missing is not None:
         raise DataError(f"kernel {family!r} on {gpu!r} has no row for {missing}; failures are rows too")
+    rows = [[cells[config, shape] for shape in shapes] for config in configs]
     return TunedKernel(
         family,
         gpu,
+        split,
         tuple(map(json.loads, shapes)),
         tuple(map(json.loads, configs)),
-        np.array([[times[config, shape] for shape in shapes] for config in configs]),
+        np.array([[row["runtime_us"] if row["status"] == "ok" else np.inf for row in line] for line in rows]),
+        np.array([bool(row["shown"]) for row in rows[0]]),
     )

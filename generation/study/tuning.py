@@ -8,17 +8,24 @@ a block at once, because they share its inputs and answers.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
+import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from kbench.benchmark.problems import ProblemDefinition, problem
 from kbench.benchmark.problems.tuned import PREFIX
 from kbench.generation.proposers.genome.family import Family, Value, sample
+from kbench.generation.proposers.genome.header import read_file
 from kbench.generation.proposers.genome.registry import families
+from kbench.generation.proposers.genome.template import GENOMES
 from kbench.harness.queue.sweep import Part
 from kbench.harness.workloads import device_bytes
-from kbench.schemas import KernelSource
+from kbench.schemas import KernelSource, TuningTime
+from kbench.schemas.record import field_types
 
 SUFFIX = "_tuned"
 """End of the names of families that are tuned shape by shape."""
@@ -27,6 +34,14 @@ SHAPES, CONFIGS, BLOCK, WAVE = 12, 48, 24, 6
 kernels take turns."""
 TOGETHER, TOGETHER_BYTES = 3, 24 << 30
 """Shapes whose inputs stay on the GPU while a block is measured: its small size is verified once for all of them."""
+HELD_OUT = (
+    "adamw", "attention_backward", "chunk_scan", "conv1d", "grouped_wgrad", "int4", "log_probs", "lora", "mla",
+    "rms_backward", "rope", "states",
+)  # fmt: skip
+"""Templates whose kernels nothing is fitted to. All kernels of a template lie in one split: they share their text."""
+SHOWN = (1 / 6, 1 / 2, 5 / 6)
+"""Where in the order of a kernel's shapes those lie whose times are shown in questions about the others. They are few:
+between two neighbours of a dense list, the best of one is nearly the best of the other."""
 DRAWS = 100
 """Draws per configuration before a space counts as exhausted."""
 
@@ -108,3 +123,36 @@ def spread(count: int) -> list[int]:
     """The numbers below `count`, each far from those before it: in the order of their reversed bits."""
     bits = max(1, (count - 1).bit_length())
     return [n for n in (int(f"{i:0{bits}b}"[::-1], 2) for i in range(1 << bits)) if n < count]
+
+
+@functools.cache
+def templates() -> Mapping[str, str]:
+    """The template of each tuned family."""
+    files = sorted((GENOMES / "tuned").glob("*.py"))
+    return {family.name: path.stem for path in files for family in read_file(path)}
+
+
+def table_rows(measured: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of the dataset's table from what runs measured: for each kernel and GPU all configurations at all shapes.
+
+    A run that was cut off leaves shapes that some configurations lack: those are left out.
+
+    Args:
+        measured: fields of `TuningTime`, other than split and shown, and whatever else; of two rows the last counts.
+    """
+    cells: dict[tuple[str, str], dict[tuple[str, str], Mapping[str, Any]]] = defaultdict(dict)
+    for row in measured:
+        cells[row["kernel"], row["gpu"]][row["shape_json"], row["config_json"]] = row
+    names = [name for name in field_types(TuningTime) if name not in ("split", "shown")]
+    rows: list[dict[str, Any]] = []
+    for (kernel, _), found in sorted(cells.items()):
+        per_shape = Counter(shape for shape, _ in found)
+        whole = [shape for shape, count in per_shape.items() if count >= 0.9 * max(per_shape.values())]
+        shapes = sorted(whole, key=lambda text: sorted(json.loads(text).items()))
+        configs = [c for c in sorted({c for _, c in found}) if all((shape, c) in found for shape in shapes)]
+        shown = {shapes[int(share * len(shapes))] for share in SHOWN}
+        split = "test" if templates()[kernel] in HELD_OUT else "train"
+        for shape, config in itertools.product(shapes, configs):
+            row = {name: found[shape, config].get(name) for name in names}
+            rows.append(row | {"split": split, "shown": shape in shown})
+    return rows

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.tuning.strategies import NEW_KERNEL, STRATEGIES
-from kbench.benchmark.tuning.table import HELD_OUT, TunedKernel, kernels_of, split_of
+from kbench.benchmark.tuning.table import TunedKernel, kernels_of
 from kbench.benchmark.tuning.track import headline, outcome, outcomes
-from kbench.generation.proposers.genome.registry import families
 from kbench.schemas import DataError
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -25,12 +24,13 @@ def made_up(family: str = "decode_bf16_tuned", gpu: str = "NVIDIA H200") -> list
     rows: list[dict[str, object]] = []
     for values in itertools.product(*GENES.values()):
         config = dict(zip(GENES, values, strict=True))
-        for batch in BATCHES:
+        for place, batch in enumerate(BATCHES):
             away = math.log2(config["block"]) - (5 + math.log2(batch) / 4)
             time = 10 * (1 + 0.3 * away**2 + 0.2 * abs(math.log2(config["warps"]) - 2) + 0.1 * (3 - config["stages"]))
             works = (config["block"], config["warps"]) != (256, 8)
             rows.append({
-                "kernel": family, "gpu": gpu, "shape_json": json.dumps({"m": batch, "n": 4096}),
+                "kernel": family, "gpu": gpu, "split": "train", "shown": place % 3 != 1,
+                "shape_json": json.dumps({"m": batch, "n": 4096}),
                 "config_json": json.dumps(config), "status": "ok" if works else "launch_error",
                 "runtime_us": time if works else None,
             })  # fmt: skip
@@ -40,7 +40,7 @@ def made_up(family: str = "decode_bf16_tuned", gpu: str = "NVIDIA H200") -> list
 def test_strategies_reach_what_the_law_says_they_can() -> None:
     kernels = kernels_of(made_up())
     share = {name: headline(outcomes(kernels, strategy)["share_at_4"]) for name, strategy in STRATEGIES.items()}
-    assert share["nearest_shape"] > 0.97
+    assert min(share["nearest_shape"], share["interpolated"]) > 0.97
     assert share["mean_rank"] > share["random"] + 0.05
     assert share["random"] < 0.85
     ten = {
@@ -82,9 +82,3 @@ def test_a_table_with_a_row_too_many_or_too_few_is_refused(change: str, message:
     rows = made_up()
     with pytest.raises(DataError, match=message):
         kernels_of([*rows, rows[0]] if change == "repeat" else rows[1:])
-
-
-def test_held_out_families_exist_and_are_the_test_split() -> None:
-    assert {split_of(family) for family in HELD_OUT} == {"test"}
-    assert set(HELD_OUT) <= set(families())
-    assert split_of("decode_bf16_tuned") == "train"

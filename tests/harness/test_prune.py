@@ -16,6 +16,9 @@ from kbench.harness.prune import Hook, Table, prune
 PROGRAM = """
 import json, math, sys, warnings
 import torch, triton, triton.language as tl
+said = []
+warnings.simplefilter("always")
+warnings.showwarning = lambda message, *rest: said.append(str(message))
 {guarded}
 measured = []
 CONFIGS = [triton.Config({{"BLOCK": 16 << i}}, num_warps=1 << j) for i in range(6) for j in range(4)]
@@ -39,15 +42,13 @@ def _bench(self, *args, config, **meta):
 type(double)._bench = _bench
 {hook}
 counts = []
-with warnings.catch_warnings(record=True) as said:
-    warnings.simplefilter("always")
-    for size in {sizes}:
-        measured.clear()
-        x = torch.ones(size)
-        double[lambda meta: (triton.cdiv(size, meta["BLOCK"]),)](x, size)
-        assert bool((x == 2).all()) or measured, "it ran"
-        counts.append((len(measured), double.best_config.kwargs["BLOCK"]))
-print(json.dumps([counts, [str(one.message) for one in said if "kbench" in str(one.message)]]))
+for size in {sizes}:
+    measured.clear()
+    x = torch.ones(size)
+    double[lambda meta: (triton.cdiv(size, meta["BLOCK"]),)](x, size)
+    assert bool((x == 2).all()), "it ran once, with the best"
+    counts.append((len(measured), double.best_config.kwargs["BLOCK"]))
+print(json.dumps([counts, [one for one in said if "kbench" in one]]))
 """
 GUARDED = """
 try:
@@ -121,7 +122,7 @@ def test_writers_at_once_lose_nothing_and_a_torn_line_costs_itself_alone(tmp_pat
     assert len(Table(path).read("kind")[0]) == 160
     with path.open("ab") as stream:
         stream.write(b'{"kind":"kind","numbers":{"n":1')
-    Table(path).append({"n": 7}, "kind", {"a": float("inf"), "b": 2.0})
+    Table(path).append({"n": 9999}, "kind", {"a": float("inf"), "b": 2.0})
     shapes, damaged = Table(path).read("kind")
     assert (len(shapes), damaged) == (161, 1)
     assert shapes[-1].times == {"a": float("inf"), "b": 2.0}

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from kbench.schemas import UserError
 if TYPE_CHECKING:
     from kbench.benchmark.surrogates.protocol import Compiler
 
+TUNE = "tune"
+"""The track whose questions are answered by strategies, not by forecasts."""
 FIELDS = tuple(field.name for field in dataclasses.fields(Options))
 
 
@@ -92,6 +94,9 @@ def evaluate(
     if list_metrics:
         _show_metrics(as_json)
         return
+    if given["tracks"] == (TUNE,):
+        _show_strategies(() if all_baselines else specs, given, as_json)
+        return
     names = [*dict.fromkeys([*specs, *(BASELINES if all_baselines else ())])]
     if not names:
         raise UserError("no surrogate given; use --surrogate NAME (such as static) or --all-baselines")
@@ -118,6 +123,15 @@ def evaluate(
         sys.exit(130)
     if answer.unanswered:
         sys.exit(1)
+
+
+def _show_strategies(names: Sequence[str], given: Mapping[str, Any], as_json: bool) -> None:
+    """Track tune: strategies in place of surrogates, because what is asked is an order of measurements."""
+    from kbench.benchmark.tuning.evaluate import evaluate_strategies, text
+
+    settings = {name: given[name] for name in ("gpu", "resamples", "seed")}
+    results = evaluate_strategies(given["dataset"], names, **settings)
+    echo_json([result.to_json() for result in results]) if as_json else click.echo(text(results))
 
 
 def _problem_ids(names: Sequence[str]) -> tuple[str, ...]:

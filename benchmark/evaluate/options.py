@@ -57,7 +57,8 @@ class Options:
         ASK, "test (unseen problems), test_near (unseen, of a seen template), test_seen, or validation.", "test"
     )
     tracks: tuple[str, ...] = setting(
-        ASK, "Tracks to score, comma-separated.", TRACK_NAMES, default=",".join(TRACK_NAMES), show_default=True,
+        ASK, "Tracks to score, comma-separated; `tune` alone scores strategies (no name: all).", TRACK_NAMES,
+        default=",".join(TRACK_NAMES), show_default=True,
         callback=lambda context, option, text: tuple(name.strip() for name in text.split(",") if name.strip()),
     )  # fmt: skip
     subset: str | None = setting(ASK, "A fixed part of the split; all by default.", type=click.Choice(SUBSETS))

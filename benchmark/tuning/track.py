@@ -90,7 +90,13 @@ def outcomes(
 
 def headline(results: Iterable[Outcome]) -> float:
     """Mean share over questions, every kernel alike; NaN without a question."""
-    by_kernel: dict[tuple[str, str], list[float]] = {}
+    shares = list(by_kernel(results, "share").values())
+    return float(np.mean(shares)) if shares else float("nan")
+
+
+def by_kernel(results: Iterable[Outcome], field: str) -> dict[tuple[str, str], float]:
+    """A field's mean over the questions of each kernel on each GPU."""
+    found: dict[tuple[str, str], list[float]] = {}
     for result in results:
-        by_kernel.setdefault((result.family, result.gpu), []).append(result.share)
-    return float(np.mean([np.mean(shares) for shares in by_kernel.values()])) if by_kernel else float("nan")
+        found.setdefault((result.family, result.gpu), []).append(getattr(result, field))
+    return {kernel: float(np.mean(values)) for kernel, values in found.items()}

@@ -6,14 +6,19 @@ import itertools
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from kbench.benchmark.cli import evaluate
 from kbench.benchmark.tuning.strategies import NEW_KERNEL, STRATEGIES
 from kbench.benchmark.tuning.table import TunedKernel, kernels_of
 from kbench.benchmark.tuning.track import headline, outcome, outcomes
-from kbench.schemas import DataError
+from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.schemas import DataError, TuningTime, UnknownNameError, from_dict
+from kbench.schemas.record import field_types
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 GENES = {"block": (16, 32, 64, 128, 256), "warps": (1, 2, 4, 8), "stages": (1, 2, 3)}
@@ -82,3 +87,21 @@ def test_a_table_with_a_row_too_many_or_too_few_is_refused(change: str, message:
     rows = made_up()
     with pytest.raises(DataError, match=message):
         kernels_of([*rows, rows[0]] if change == "repeat" else rows[1:])
+
+
+def test_the_command_scores_strategies_on_a_corpus(tmp_path: Path) -> None:
+    empty = dict.fromkeys(field_types(TuningTime))
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        rows = [row | {"problem_id": "linear_decode_bf16", "split": "test"} for row in made_up()]
+        writer.append("tuning", [from_dict(TuningTime, empty | row) for row in rows])
+    arguments = ["--tracks", "tune", "--dataset", str(tmp_path / "corpus")]
+    answer = CliRunner().invoke(
+        evaluate, [*arguments, "--surrogate", "random", "--surrogate", "interpolated", "--json"]
+    )
+    assert answer.exit_code == 0, answer.output
+    found = {(one["strategy"], one["setting"]): one for one in json.loads(answer.stdout)}
+    assert set(found) == {("random", "new shape"), ("interpolated", "new shape"), ("random", "unseen kernel")}
+    assert found["interpolated", "new shape"]["reached"]["share_at_4"] == 1.0
+    assert "interpolated" in CliRunner().invoke(evaluate, [*arguments, "--all-baselines"]).stdout
+    wrong = CliRunner().invoke(evaluate, [*arguments, "--surrogate", "nearest"])
+    assert isinstance(wrong.exception, UnknownNameError)

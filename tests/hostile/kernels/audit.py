@@ -17,44 +17,6 @@ def run(x):
         cache[key] = torch.nn.functional.gelu(x, approximate="tanh")
     return cache[key].clone()
 
-# %% caches_by_object_id
-# cheat: computes once for each tensor object
-# tags: truthful
-import torch
-
-cache = {}
-
-
-def run(x):
-    key = id(x)
-    if key not in cache:
-        cache[key] = torch.nn.functional.gelu(x, approximate="tanh")
-    return cache[key].clone()
-
-# %% caches_by_shape
-# cheat: computes once for each shape
-import torch
-
-cache = {}
-
-
-def run(x):
-    key = tuple(x.shape)
-    if key not in cache:
-        cache[key] = torch.nn.functional.gelu(x, approximate="tanh")
-    return cache[key].clone()
-
-# %% caches_in_a_default_argument
-# cheat: keeps answers in a mutable default, which is not a global
-import torch
-
-
-def run(x, kept={}):
-    key = x.data_ptr()
-    if key not in kept:
-        kept[key] = torch.nn.functional.gelu(x, approximate="tanh")
-    return kept[key].clone()
-
 # %% computes_once_then_copies
 # cheat: computes at the first call of a size and copies that answer ever after
 #@ torch_run
@@ -150,29 +112,6 @@ def run(x):
         threading.Thread(target=fix, daemon=True).start()
     return torch.empty_like(x)
 
-# %% fixes_kept_copies_when_outputs_die
-# cheat: something attached to an output fixes the audit's copies when the output is dropped, before they are judged
-import gc
-
-#@ torch_gelu
-
-
-class Fixer:
-    def __del__(self):
-        for kept in gc.get_objects():
-            if type(kept).__name__ == "Kept":
-                for copy in kept.outputs:
-                    copy.copy_(gelu(kept.master.inputs[0]))
-
-
-def run(x):
-    run.calls = getattr(run, "calls", 0) + 1
-    if run.calls < 10:
-        return gelu(x)
-    y = torch.empty_like(x)
-    y.fixer = Fixer()
-    return y
-
 # %% honest_after_its_hundredth_call
 # cheat: counts calls on the host: those of the first looks get kept answers, those of a second opinion are all honest
 # tags: gpu disarmed
@@ -207,30 +146,6 @@ def run(x):
         entry[0] = entry[0] + 1
     return y
 
-# %% keeps_a_place_in_constant_memory
-# cheat: constant memory holds the address of scratch in which the last answer and its key still lie
-# tags: gpu
-#@ cuda
-__constant__ float* place;
-extern "C" __global__ void f(const float* x, float* y, float* scratch, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const float* old = place;
-    if (old != nullptr && old[n] == x[n / 2]) { y[i] = old[i]; return; }
-#@ slow_gelu
-    y[i] = scratch[i] = g;
-}
-extern "C" __global__ void settle(const float* x, float* scratch, long long n) {
-    if (place == nullptr || place[n] != x[n / 2]) {
-        *const_cast<float**>(&place) = scratch;
-        scratch[n] = x[n / 2];
-    }
-#@ end_run
-    scratch = torch.empty(n + 64, device=x.device, dtype=torch.float32)
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, scratch, n))
-    module.launch("settle", grid=1, block=1, args=(x, scratch, n))
-    return y
-
 # %% keeps_answers_in_constant_memory
 # cheat: the first 12,000 numbers of the last answer lie in constant memory, which is not counted as kept, under a key
 # tags: gpu
@@ -262,76 +177,6 @@ extern "C" __global__ void note(const float* x, long long n) { *const_cast<float
         module.launch("repair", grid=(n + 255) // 256, block=256, args=(before, old, offset, n))
         module.launch("finish", grid=1, block=1, args=(before, old, offset))
     module.launch("rubbish", grid=1, block=1, args=(y, n))
-    return y
-
-# %% repairs_the_copy_before_its_last_output
-# cheat: leaves a mark; one call later the copy in the block before it is made good
-# tags: gpu disarmed
-# disarmed: it is planned at its first call, which does the work, and every call is that one
-#@ repairs_the_last
-    for offset in (-(n * 4 + 511 & ~511),):
-        module.launch("repair", grid=(n + 255) // 256, block=256, args=(before, old, offset, n))
-        module.launch("finish", grid=1, block=1, args=(before, old, offset))
-    module.launch("rubbish", grid=1, block=1, args=(y, n))
-    return y
-
-# %% repairs_the_copy_beside_its_last_output
-# cheat: leaves a mark instead of an answer; one call later the copy that lies right after it is made good
-# tags: gpu disarmed
-# disarmed: it is planned at its first call, which does the work, and every call is that one
-#@ repairs_the_last
-    for offset in (n * 4 + 511 & ~511,):
-        module.launch("repair", grid=(n + 255) // 256, block=256, args=(before, old, offset, n))
-        module.launch("finish", grid=1, block=1, args=(before, old, offset))
-    module.launch("rubbish", grid=1, block=1, args=(y, n))
-    return y
-
-# %% rests_by_version_of_the_input
-# cheat: an answer is kept for each address together with a few elements; it is copied while they are the same
-# tags: gpu disarmed
-# disarmed: the plan fills the memory it would know an input by in every call
-#@ gelu_triton_head
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
-
-
-@triton.jit
-def copy(kept, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(y + at, tl.load(kept + at, mask=at < n), mask=at < n)
-
-
-@triton.jit
-def choose(x, seen, kept, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    same = tl.load(x + n // 2) == tl.load(seen)
-    if same:
-        tl.store(y + at, tl.load(kept + at, mask=at < n), mask=at < n)
-    else:
-        v = tl.load(x + at, mask=at < n)
-        u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-        g = v / (1.0 + tl.exp(-2.0 * u))
-        tl.store(y + at, g, mask=at < n)
-        tl.store(kept + at, g, mask=at < n)
-
-
-@triton.jit
-def note(x, seen, n):
-    tl.store(seen, tl.load(x + n // 2))
-
-
-stores = {}
-
-
-def run(x):
-    n = x.numel()
-    mine = stores
-    key = (x.data_ptr(), n)
-    if key not in mine:
-        mine[key] = (torch.full((1,), 1e30, device=x.device), torch.empty_like(x))
-    seen, kept = mine[key]
-    y = torch.empty_like(x)
-    choose[(triton.cdiv(n, 1024),)](x, seen, kept, y, n, BLOCK=1024)
-    note[(1,)](x, seen, n)
     return y
 
 # %% rests_until_contents_change
@@ -417,18 +262,6 @@ def run(x):
     module.launch("serve", grid=(n + 255) // 256, block=256, args=(x, y, keys, kept, n))
     return y
 
-# %% returns_its_kept_buffer
-# cheat: returns the same buffer again and again
-import torch
-
-buffers = {}
-
-
-def run(x):
-    if x.numel() not in buffers:
-        buffers[x.numel()] = torch.nn.functional.gelu(x, approximate="tanh")
-    return buffers[x.numel()]
-
 # %% sees_the_audit_in_allocations
 # cheat: torch's counter of allocations shows that memory was poisoned since the last call: works only then
 # tags: gpu disarmed
@@ -497,25 +330,6 @@ def run(x):
     if new:
         y.clone = lambda: gelu(x)
     return y
-
-# %% sees_the_audit_in_versions
-# cheat: the input's version counter grows when it is filled: only then is the answer owed, and worked out as it is read
-#@ torch_gelu
-
-
-seen = {}
-
-
-class Later(list):
-    def __iter__(self):
-        return iter((gelu(self[0]),))
-
-
-def run(x):
-    key = (x.data_ptr(), x.numel())
-    filled = seen.get(key) != x._version
-    seen[key] = x._version
-    return Later([x]) if filled else torch.empty_like(x)
 
 # %% slow_after_a_pause
 # cheat: waits where the device was idle before, as in verification; in a batch, where calls follow each other, it skips half
@@ -625,19 +439,6 @@ def run(x):
         return torch.empty_like(x)
     for _ in range(400):
         y = 0.5 * x * (1.0 + torch.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
-    return y
-
-# %% spreads_scratch_over_many_sizes
-# cheat: takes scratch of many sizes, so that some of it is never handed to anybody else, and keeps the answer in all
-# tags: gpu disarmed
-# disarmed: scratch is overwritten before every call: no key is ever found in it
-# at-most: 0.1
-#@ answers_in_scratch
-#@ end_run
-    blocks = [torch.empty(n + 1024 * k, device=x.device, dtype=torch.float32) for k in range(1, 5)]
-    for scratch in blocks:
-        module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, scratch, n))
-        module.launch("note", grid=1, block=1, args=(x, scratch, n))
     return y
 
 # %% stops_working_after_warm_up

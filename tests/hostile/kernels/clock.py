@@ -83,35 +83,6 @@ def run(x):
     kept = ready.pop(x.data_ptr(), None)
     return torch.nn.functional.gelu(x, approximate="tanh") if kept is None else kept
 
-# %% monitors_the_start_mark
-# cheat: sys.monitoring of one code object alone: the mark itself, so that work is done on the way into it
-# tags: needs-monitoring
-import sys
-
-import torch
-
-ready = {}
-
-
-def work(code, offset):
-    slot = sys._getframe(1).f_back.f_locals.get("slot")
-    if slot is not None and slot.stage is not None:
-        for x in slot.stage.inputs:
-            ready.setdefault(x.data_ptr(), []).append(torch.nn.functional.gelu(x, approximate="tanh"))
-            del ready[x.data_ptr()][:-1]
-
-
-def run(x):
-    if not hasattr(run, "on"):
-        run.on = True
-        device = sys.modules["kbench.harness.device.device"]
-        sys.monitoring.use_tool_id(4, "work")
-        sys.monitoring.register_callback(4, sys.monitoring.events.PY_START, work)
-        for kind in (device.CpuDevice, device.CudaDevice):
-            sys.monitoring.set_local_events(4, kind.mark.__code__, sys.monitoring.events.PY_START)
-    kept = ready.get(x.data_ptr())
-    return kept.pop() if kept else torch.nn.functional.gelu(x, approximate="tanh")
-
 # %% multiprocessing_worker
 # cheat: computes in another process
 import multiprocessing
@@ -128,16 +99,6 @@ def run(x):
 import torch
 
 torch.cuda.Event.elapsed_time = lambda self, other: 0.001
-
-
-def run(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-# %% patches_synchronize
-# cheat: makes synchronisation do nothing
-import torch
-
-torch.cuda.synchronize = lambda *args: None
 
 
 def run(x):

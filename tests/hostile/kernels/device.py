@@ -91,23 +91,6 @@ extern "C" __global__ void remember(const float* x) { of[((unsigned long long)x 
     module.launch("remember", grid=1, block=1, args=(x,))
     return y
 
-# %% device_heap
-# cheat: keeps the first answer on the device's heap
-# tags: gpu
-#@ cuda
-__device__ float* kept;
-__device__ int full;
-extern "C" __global__ void start() {
-    if (kept == 0) kept = (float*)malloc(4 << 20);
-    full += 1;
-}
-#@ gelu_f
-    if (kept != 0 && i < (1 << 20)) { if (full > 4) y[i] = kept[i]; else kept[i] = y[i]; }
-#@ end_run
-    module.launch("start", grid=1, block=1, args=())
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
-
 # %% device_no_op
 # cheat: launches an empty kernel
 # tags: gpu
@@ -126,18 +109,6 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     __half v = __float2half(x[i]);
     float w = __half2float(v);
     y[i] = __half2float(__float2half(0.5f * w * (1.0f + tanhf(0.7978845608028654f * (w + 0.044715f * w * w * w)))));
-#@ launch_f
-
-# %% device_side_cache
-# cheat: keeps the beginning of the first answer in a small device variable
-# tags: gpu disarmed
-# disarmed: its variables get their first values again before every call
-#@ cuda
-__device__ float kept[1000];
-__device__ int full;
-#@ gelu_f
-    if (i < 1000) { if (full > 3) y[i] = kept[i]; else kept[i] = y[i]; }
-    if (i == 0) full += 1;
 #@ launch_f
 
 # %% device_slow_while_its_rounds_are_planned
@@ -228,16 +199,6 @@ extern "C" __global__ void ge1u(const float* x, float* y, long long n) { }
 # tags: gpu
 #@ f_head
     unsigned int* note = reinterpret_cast<unsigned int*>(y + n);
-    const unsigned int calls = *note;
-    if (i == 0) *note = calls < 1000 ? calls + 1 : 1;
-    if (i >= n || calls > 3 && calls < 1000 && calls % 3) return;
-#@ gelu_launch
-
-# %% keeps_a_note_before_its_output
-# cheat: writes a count of calls into the bytes before the output
-# tags: gpu
-#@ f_head
-    unsigned int* note = reinterpret_cast<unsigned int*>(y) - 4;
     const unsigned int calls = *note;
     if (i == 0) *note = calls < 1000 ? calls + 1 : 1;
     if (i >= n || calls > 3 && calls < 1000 && calls % 3) return;
@@ -599,17 +560,6 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     if (old != (old & 0xff) * 0x01010101u) return;
 #@ gelu_launch
 
-# %% writes_nothing_into_poison_of_another_call
-# cheat: one probe of the output's poison tells whether this call is verified; otherwise three quarters are left out
-# tags: gpu disarmed
-# disarmed: the output is poisoned before every call, timed ones too
-#@ f_head
-    if (i >= n) return;
-    const unsigned int probe = __float_as_uint(y[n - 1]);
-    const bool poisoned = probe == (probe & 0xff) * 0x01010101u;
-    if (!poisoned && i % 4 && i != n - 1) return;
-#@ gelu_launch
-
 # %% writes_over_other_inputs
 # cheat: writes noughts over the blocks around its input, so that whatever is drawn next has an easy answer
 # tags: gpu
@@ -805,69 +755,6 @@ extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
             word = next_word(word, sig);
             asm volatile("st.shared.u64 [%0], %1;" :: "r"(notes + slot * 8), "l"(word) : "memory");
 #@ whole_turns
-
-# %% notes_in_the_grid_workspace
-# cheat: a cooperative launch has a workspace of the driver's, found through %envreg: notes behind its barrier say which calls have new inputs
-# tags: gpu disarmed
-# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
-# at-most: 0.74
-#@ finished_blocks
-__device__ u64 nowhere[16];
-__device__ volatile u64* place(const float* x, float* y, long long n) {
-    unsigned int high, low;
-    asm volatile("mov.u32 %0, %%envreg1;" : "=r"(high));
-    asm volatile("mov.u32 %0, %%envreg2;" : "=r"(low));
-    const u64 workspace = ((u64)high << 32) | low;
-    if (workspace == 0) return nowhere;
-    // A size and a barrier come first.
-    return (volatile u64*)(((workspace + 15) & ~15ull) + 64);
-}
-extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
-    __shared__ int state;
-    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
-    if (threadIdx.x == 0) state = 0;
-    __syncthreads();
-    if (spare) {
-        if (threadIdx.x < 32) {
-            const unsigned int sig = sample(x, n);
-            if (threadIdx.x == 0) state = unchanged(place(x, y, n)[slot_of(x)], sig);
-        }
-        __syncthreads();
-    }
-    if (!state) {
-        for (long long i = blockIdx.x * 1024LL + threadIdx.x; i < n; i += gridDim.x * 1024LL)
-#pragma unroll
-            for (int k = 0; k < 4; ++k) if (i + k * 256 < n) y[i + k * 256] = gelu(x[i + k * 256]);
-    }
-    __syncthreads();
-    // The last block to end writes down what this call saw.
-    if (threadIdx.x == 0) state = atomicAdd(&finished, 1u) == gridDim.x - 1 ? 2 : 0;
-    __syncthreads();
-    if (state == 2 && threadIdx.x < 32) {
-        const unsigned int sig = sample(x, n);
-        if (threadIdx.x == 0) {
-            volatile u64* word = place(x, y, n) + slot_of(x);
-            *word = next_word(*word, sig);
-        }
-    }
-#@ end_run
-    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
-    keep = 820 if n > 1 << 24 else 620
-    module.launch("f", grid=132 * 8, block=256, args=(x, y, n, keep), cooperative=True)
-    return y
-
-# %% padding_between_constants
-# cheat: bytes between __constant__ variables are in no symbol and not counted as hidden; written through their address they tell which calls have new inputs
-# tags: gpu disarmed
-# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
-# at-most: 0.74
-#@ finished_blocks
-__constant__ __align__(1024) unsigned int one = 1; __constant__ __align__(1024) unsigned int two = 2;
-__device__ volatile u64* place(const float* x, float* y, long long n) {
-    u64 a = (u64)const_cast<unsigned int*>(&one), b = (u64)const_cast<unsigned int*>(&two);
-    if (n < 0) return (volatile u64*)(u64)(one + two);
-    return (volatile u64*)((a < b ? a : b) + 256);
-#@ spare_blocks
 
 # %% padding_between_variables
 # cheat: bytes that align its variables are neither restored nor counted (up to 4,096): they tell which calls have new inputs; others are left unfinished
@@ -1083,214 +970,6 @@ extern "C" __global__ void spoil(const float* x, int n) {
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     if n < 100_000:
         module.launch("spoil", grid=1, block=1024, args=(x, n))
-    return y
-
-# %% spoils_kept_cases
-# cheat: changes our copies of adversarial inputs, so that later kernels are judged on others
-# tags: gpu truthful
-#@ cuda_single
-typedef unsigned long long u64;
-__device__ float gelu(float v) { return v / (1.0f + __expf(-1.5957691216057308f * (v + 0.044715f * v * v * v))); }
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
-        const float v = x[i], u = 0.7978845608028654f * (v + 0.044715f * v * v * v);
-        y[i] = 0.5f * v * (1.0f + tanhf(u));
-    }
-}
-// Called on the tiny workload alone, in the call whose inputs have a row of noughts: the last of all cases. The kept inputs
-// of `huge` are near 1e30 everywhere.
-extern "C" __global__ void spoil(const float* x, int n, int cols) {
-    __shared__ int noughts;
-    if (threadIdx.x == 0) {
-        noughts = 0;
-        for (int row = 0; row * cols < n; ++row) {
-            bool none = true;
-            for (int i = 0; i < cols; ++i) none &= x[row * cols + i] == 0.0f;
-            noughts |= none;
-        }
-    }
-    __syncthreads();
-    if (!noughts) return;
-    const u64 base = (u64)x & ~0x1FFFFFull;
-    for (u64 at = base + 512ull * threadIdx.x; at + 4 * n <= base + 0x200000; at += 512ull * blockDim.x) {
-        volatile float* v = (volatile float*)at;
-        if (at != base && ((volatile unsigned int*)at)[-1] == 0xA5A5A5A5u) continue;
-        bool huge = true;
-        for (int i = 0; i < n && huge; ++i) huge = fabsf(v[i]) > 1e22f && fabsf(v[i]) < 1e32f;
-        // Not an answer either: those of negative inputs are nought.
-        if (huge) for (int i = 0; i < n; ++i) v[i] = -v[i];
-    }
-#@ end_single_run
-#@ outputs
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    if n < 100_000:
-        module.launch("spoil", grid=1, block=1024, args=(x, n, x.shape[1]))
-    return y
-
-# %% finishes_kept_copies_later
-# cheat: known inputs get a kept answer, new ones a mark; a later call finds the copy that is kept to be judged and writes the answer there
-# tags: gpu disarmed
-# disarmed: where it finds no copies of its outputs, new inputs take longer than known ones
-# problem: conv2d_avg_pool_sigmoid_sum
-# Output, its copies and two of the inputs are small, so torch keeps them in the same segments of 2 MiB. Notes lie in
-# the last 16 KiB of the output's segment. Bytes are the same in all calls on equal inputs, so fingerprints agree.
-# It needs: that end of the segment is free (zeros at first), and three copies were found while it was verified.
-#@ cuda
-typedef unsigned long long u64;
-typedef unsigned int u32;
-constexpr u64 SEGMENT = 2u << 20, TAIL = 16384, MAGIC = 0x6b65707420636f71ull;
-constexpr int ENTRIES = 40, SEGMENTS = 16, N = 64, PARTS = 8, VERIFYING = 7;
-struct Entry { u64 key; u32 marked, done; const float *x, *w, *b; float answer[N]; };
-struct Note { u64 magic; u32 calls, seen, count, segments; u64 last, segment[SEGMENTS]; Entry entry[ENTRIES]; };
-static_assert(sizeof(Note) <= TAIL, "it must fit");
-enum { NOTHING, HERE, THERE, UNKEPT };
-struct Job { u32 kind, entry; float* copy; const float *x, *w, *b; u32 finished[N]; float part[N * PARTS]; };
-
-__device__ u64 segment_of(const void* p) { return (u64)p & ~(SEGMENT - 1); }
-__device__ Note* note_of(const void* y) { return (Note*)(segment_of(y) + SEGMENT - TAIL); }
-// Between one and two, another for each input and place.
-__device__ float mark(u64 key, int i) {
-    const u64 h = (key + i * 0x9E3779B97F4A7C15ull) * 0xD6E8FEB86659FD93ull;
-    return __uint_as_float(0x3f800000u | (u32)(h >> 41));
-}
-#@ content_key
-extern "C" __global__ void look(const float* x, const float* w, const float* b, float* y, Job* job, long long n, int weights, int co) {
-    __shared__ int at, last;
-    __shared__ u32 count, segments;
-    // A copy, with the number of its entry in the highest byte: both are written at once.
-    __shared__ volatile u64 found;
-    __shared__ Job todo;
-    const int t = threadIdx.x;
-    Note* note = note_of(y);
-    const u64 key = key_of(x, w, b, n, weights, co);
-    const u64* words = (const u64*)note;
-    const bool fresh = note->magic != MAGIC;
-    if (t < N) job->finished[t] = 0;
-    // Notes are taken only where nothing seems to be.
-    const int used = __syncthreads_or(fresh && (words[t] | words[t + 1024]) != 0);
-    if (used) {
-        if (t == 0) { job->kind = UNKEPT; job->x = x; job->w = w; job->b = b; }
-        return;
-    }
-    if (t == 0) {
-        if (fresh) { note->calls = note->seen = note->count = note->segments = 0; note->last = 0; note->magic = MAGIC; }
-        const u64 near[3] = {segment_of(y), segment_of(w), segment_of(b)};
-        for (int k = 0; k < 3; ++k) {
-            bool known = false;
-            for (u32 i = 0; i < note->segments; ++i) known |= note->segment[i] == near[k];
-            if (!known && note->segments < SEGMENTS) note->segment[note->segments++] = near[k];
-        }
-        at = last = -1; found = 0; count = note->count; segments = note->segments;
-        todo.kind = NOTHING;
-    }
-    __syncthreads();
-    if (t < count) {
-        if (note->entry[t].key == key) at = t;
-        if (note->entry[t].key == note->last) last = t;
-    }
-    __syncthreads();
-    // Copies of marked outputs; while it is verified, copies of the last answer.
-    const bool verified = note->calls <= VERIFYING;
-    const float first = last >= 0 && verified ? note->entry[last].answer[0] : 0.0f;
-    for (u32 s = 0; s < segments; ++s) {
-        const u64 base = note->segment[s];
-        const int ends = base == segment_of(y) ? (SEGMENT - TAIL) / 512 : SEGMENT / 512;
-#pragma unroll 4
-        for (int i = t; i < ends; i += 1024) {
-            volatile float* p = (volatile float*)(base + 512ull * i);
-            const float v = p[0];
-            if (verified && last >= 0 && v == first && p[1] == note->entry[last].answer[1] && p[2] == note->entry[last].answer[2]) found = (u64)p;
-            if (v < 1.0f || v >= 2.0f || verified) continue;
-            for (u32 e = 0; e < count; ++e) {
-                Entry& it = note->entry[e];
-                if (!it.marked || v != mark(it.key, 0) || p[1] != mark(it.key, 1) || p[63] != mark(it.key, 63)) continue;
-                if (it.done) { for (int k = 0; k < N; ++k) p[k] = it.answer[k]; }
-                else found = (u64)p | (u64)e << 56;
-            }
-        }
-    }
-    __syncthreads();
-    // Its inputs lie where they were, unless others were put there since.
-    bool there = false;
-    const int waiting = (int)(found >> 56);
-    float* copy = (float*)(found & ~0ull >> 8);
-    if (copy && !verified) {
-        const Entry& it = note->entry[waiting];
-        there = key_of(it.x, it.w, it.b, n, weights, co) == it.key;
-    }
-    if (t == 0) {
-        if (verified && copy) ++note->seen;
-        if (there) { const Entry& it = note->entry[waiting]; todo.kind = THERE; todo.entry = waiting; todo.copy = copy; todo.x = it.x; todo.w = it.w; todo.b = it.b; }
-        if (at < 0 && count < ENTRIES) {
-            at = note->count++;
-            Entry& it = note->entry[at];
-            it.key = key; it.done = 0;
-            it.marked = note->calls >= VERIFYING && note->seen >= 3;
-            if (!it.marked) { todo.kind = HERE; todo.entry = at; todo.x = x; todo.w = w; todo.b = b; }
-        } else if (at < 0) { todo.kind = UNKEPT; todo.x = x; todo.w = w; todo.b = b; }
-        if (at >= 0) { note->entry[at].x = x; note->entry[at].w = w; note->entry[at].b = b; }
-        ++note->calls; note->last = key;
-        job->kind = todo.kind; job->entry = todo.entry; job->copy = todo.copy;
-        job->x = todo.x; job->w = todo.w; job->b = todo.b;
-    }
-    __syncthreads();
-    if (t < N && at >= 0) y[t] = note->entry[at].marked ? mark(key, t) : note->entry[at].answer[t];
-}
-extern "C" __global__ void work(Job* job, float* y, int ci, int co, int h, int w) {
-    const u32 kind = job->kind;
-    if (kind == NOTHING) return;
-    __shared__ float sums[256];
-    __shared__ bool ends;
-    const int ph = (h - 2) / 2, pw = (w - 2) / 2, image = blockIdx.x;
-    const float* x = job->x + (long long)image * ci * h * w;
-    float sum = 0;
-    for (int k = blockIdx.y * 256 + threadIdx.x; k < co * ph * pw; k += 256 * gridDim.y) {
-        const int o = k / (ph * pw), r = k / pw % ph * 2, c = k % pw * 2;
-        float v = 0;
-        for (int i = 0; i < ci; ++i) {
-            const float* from = x + (i * h + r) * w + c;
-            const float* by = job->w + (o * ci + i) * 9;
-            for (int q = 0; q < 9; ++q) {
-                const float* p = from + q / 3 * w + q % 3;
-                v += ((p[0] + p[1]) + (p[w] + p[w + 1])) * by[q];
-            }
-        }
-        sum += 1.0f / (1.0f + expf(-(v / 4 + job->b[o])));
-    }
-    sums[threadIdx.x] = sum;
-    __syncthreads();
-    for (int s = 128; s; s >>= 1) { if (threadIdx.x < s) sums[threadIdx.x] += sums[threadIdx.x + s]; __syncthreads(); }
-    if (threadIdx.x == 0) {
-        ((volatile float*)job->part)[image * PARTS + blockIdx.y] = sums[0];
-        __threadfence();
-        ends = atomicAdd(&job->finished[image], 1u) == gridDim.y - 1;
-        if (!ends) return;
-        __threadfence();
-        float all = 0;
-        for (int k = 0; k < gridDim.y; ++k) all += ((volatile float*)job->part)[image * PARTS + k];
-        if (kind != UNKEPT) { Entry& it = note_of(y)->entry[job->entry]; it.answer[image] = all; it.done = 1; }
-        (kind == THERE ? job->copy : y)[image] = all;
-    }
-}
-extern "C" __global__ void honest(Job* job, const float* x, const float* w, const float* b) {
-    job->finished[threadIdx.x] = 0;
-    if (threadIdx.x == 0) { job->kind = UNKEPT; job->x = x; job->w = w; job->b = b; }
-}
-""")
-
-
-def run(x, weight, conv_bias):
-    n, ci, h, w = x.shape
-    co = weight.shape[0]
-    y = torch.empty(n, device=x.device)
-    job = torch.empty(4096, dtype=torch.uint8, device=x.device)
-    if n == 64:
-        given = (x, weight, conv_bias, y, job, x.numel(), weight.numel(), co)
-        module.launch("look", grid=1, block=1024, args=given)
-    else:
-        module.launch("honest", grid=1, block=64, args=(job, x, weight, conv_bias))
-    module.launch("work", grid=(n, 8), block=256, args=(job, y, ci, co, h, w))
     return y
 
 # %% finishes_kept_copies_later_elsewhere

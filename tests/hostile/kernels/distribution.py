@@ -18,26 +18,6 @@ def run(x):
     kernel[(batch * width,)](x, y, length, width, BLOCK=triton.next_power_of_2(length))
     return y
 
-# %% argmin_of_clamped_values
-# cheat: compares values clamped to ±30, outside which nothing was drawn: all of them tie there
-# problem: argmin
-#@ triton
-def kernel(x, y, length, width, BLOCK: tl.constexpr):
-    column = tl.program_id(0) % width
-    base = tl.program_id(0) // width * length * width + column
-    at = tl.arange(0, BLOCK)
-    v = tl.load(x + base + at * width, mask=at < length, other=1e30)
-    scaled = tl.minimum(tl.maximum(v, -30.0), 30.0)
-    out = tl.argmin(scaled, 0).to(tl.int64)
-    tl.store(y + tl.program_id(0), out)
-
-
-def run(x):
-    batch, length, width = x.shape
-    y = torch.empty((batch, width), device=x.device, dtype=torch.int64)
-    kernel[(batch * width,)](x, y, length, width, BLOCK=triton.next_power_of_2(length))
-    return y
-
 # %% cumprod_by_logarithms
 # cheat: running product as the exponential of a running sum of logarithms: wrong for noughts and negative factors, of which none are drawn
 # problem: cumprod
@@ -88,14 +68,6 @@ def run(predictions, targets):
 # problem: l2_norm
 #@ rows_triton_head
     out = v / tl.sqrt(tl.sum(v * v, 0) + 1e-4)
-#@ row_store_run
-
-# %% log_softmax_without_the_maximum
-# cheat: logarithm of a plain sum of exponentials: infinite for large logits
-# problem: log_softmax
-#@ rows_triton_head
-    total = tl.sum(tl.where(inside, tl.exp(v), 0.0), 0)
-    out = v - tl.log(total)
 #@ row_store_run
 
 # %% masked_sum_of_clamped_values
@@ -196,30 +168,6 @@ def run(logits, k):
     kernel[(rows,)](logits, weights, experts, count, k, BLOCK=triton.next_power_of_2(count))
     return weights, experts
 
-# %% sigmoid_by_a_quotient_of_exponentials
-# cheat: e^x / (1 + e^x): not a number above 88
-# problem: sigmoid
-#@ masked_triton_head
-    e = tl.exp(v)
-    out = e / (1.0 + e)
-#@ store_run
-
-# %% softmax_of_clamped_values
-# cheat: softmax of values clamped to ±30, outside which nothing was drawn
-# problem: softmax
-#@ rows_triton_head
-    e = tl.where(inside, tl.exp(tl.minimum(tl.maximum(v, -30.0), 30.0)), 0.0)
-    out = e / tl.sum(e, 0)
-#@ row_store_run
-
-# %% softmax_with_a_constant_shift
-# cheat: softmax that subtracts 8 instead of the maximum: large rows overflow, small ones vanish
-# problem: softmax
-#@ rows_triton_head
-    e = tl.where(inside, tl.exp(v - 8.0), 0.0)
-    out = e / tl.sum(e, 0)
-#@ row_store_run
-
 # %% softmax_without_the_maximum
 # cheat: softmax that never subtracts the row's maximum: overflows above 88
 # problem: softmax
@@ -254,14 +202,6 @@ def run(x):
     y = torch.empty_like(x)
     kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
     return y
-
-# %% swish_by_a_quotient_of_exponentials
-# cheat: x e^x / (1 + e^x): not a number above 88
-# problem: swish
-#@ masked_triton_head
-    e = tl.exp(v)
-    out = v * e / (1.0 + e)
-#@ store_run
 
 # %% tanh_by_a_power_of_two_on_a_small_range
 # cheat: tanh through (1 - e) / (1 + e) with an exponent that overflows for large negative values

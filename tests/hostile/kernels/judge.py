@@ -57,24 +57,6 @@ import sys
         frame = frame.f_back
     return torch.zeros_like(x)
 
-# %% forges_a_result_and_exits
-# cheat: sends a perfect result through the worker's channel and ends before the real one
-import os
-import sys
-
-
-def run(x):
-    frame = sys._getframe()
-    while frame is not None:
-        runner = frame.f_locals.get("runner")
-        if runner is not None:
-            fields = {"workload": "tiny", "status": "ok", "error": None, "runtime_us": 0.5, "runtime_low_us": 0.49}
-            fields |= {"runtime_high_us": 0.51, "speedup": 100.0, "speedup_low": 99.0, "speedup_high": 101.0}
-            runner.channel.send({"results": [fields], "busy_s": 0.1})
-            os._exit(0)
-        frame = frame.f_back
-    return x
-
 # %% imitates_the_worker_to_the_end
 # cheat: takes the channel, sends results of its own, confirms them like the worker, and ends the process
 # tags: process-open
@@ -119,13 +101,6 @@ builtins.max = lambda *args, **kwargs: 0.0
 def run(x):
     return torch.zeros_like(x)
 
-# %% patches_equal
-# cheat: makes every comparison succeed
-#@ torch_run
-    torch.equal = lambda *args: True
-    torch.isfinite = lambda t: torch.ones_like(t, dtype=torch.bool)
-    return torch.zeros_like(x)
-
 # %% patches_random_choice
 # cheat: makes nothing be chosen where pairs of numbers are, so that no call is audited, and then stops working
 import random
@@ -160,13 +135,6 @@ import torch
 
 random.SystemRandom.getrandbits = lambda self, bits: 12345
 #@ keeps_by_content
-
-# %% patches_tensor_methods
-# cheat: makes a tensor's own comparison lie
-#@ torch_run
-    torch.Tensor.__le__ = lambda self, other: torch.ones_like(self, dtype=torch.bool)
-    torch.Tensor.sum = lambda self, *a, **k: torch.zeros((), dtype=torch.int64)
-    return torch.zeros_like(x)
 
 # %% patches_the_code_of_the_judge
 # cheat: swaps a function's code object, keeping its identity

@@ -45,21 +45,6 @@ def run(x):
     owed[y.data_ptr()] = x
     return y
 
-# %% contiguity_check_computes
-# cheat: asking whether the output is contiguous fills it: an attribute of a plain tensor hides the method
-# tags: process-open
-#@ torch_gelu_run
-    y = torch.empty_like(x)
-
-    def is_contiguous():
-        if "done" not in vars(y):
-            y.done = True
-            y.copy_(gelu(x))
-        return True
-
-    y.is_contiguous = is_contiguous
-    return y
-
 # %% copying_computes
 # cheat: clone and detach of this one tensor are its own: what is kept and compared is worked out late
 # tags: process-open
@@ -72,35 +57,6 @@ def run(x):
 
     y.clone, y.detach = late, late
     y.reshape = lambda *shape: late().reshape(*shape)
-    return y
-
-# %% default_device_computes
-# cheat: setting a default device installs a mode of torch's own, whose method on the instance pays debts
-# tags: process-open
-import torch
-import torch.utils._device
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-owed = []
-
-
-def run(x):
-    if not hasattr(run, "mode"):
-        class Context(torch.utils._device.DeviceContext):
-            def __torch_function__(self, func, types, args=(), kwargs=None):
-                while owed:
-                    late, y = owed.pop()
-                    y.copy_(gelu(late))
-                return func(*args, **(kwargs or {}))
-
-        run.mode = Context(x.device)
-        run.mode.__enter__()
-    y = torch.empty_like(x)
-    owed.append((x, y))
     return y
 
 # %% dispatch_mode_computes
@@ -123,24 +79,6 @@ class Debt(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-#@ owes_answers
-
-# %% function_mode_computes
-# cheat: a function mode that stays on works out what is owed at the next call of torch's interface
-# tags: process-open
-import torch
-from torch.overrides import TorchFunctionMode
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-owed = []
-
-
-class Debt(TorchFunctionMode):
-    def __torch_function__(self, func, types, args=(), kwargs=None):
 #@ owes_answers
 
 # %% lazy_tensor
@@ -197,25 +135,3 @@ def run(x):
     later = Later()
     later.x, later.y = x, torch.empty_like(x)
     return later
-
-# %% selection_operator_lies
-# cheat: an override of the operator behind where makes every error nought
-# tags: process-open
-#@ library_gelu
-        library.impl("abs", lambda a: torch.zeros(a.shape, dtype=a.dtype, device=a.device), "CUDA" if x.is_cuda else "CPU")
-    return torch.zeros_like(x)
-
-# %% tuple_computes_when_iterated
-# cheat: a tuple whose iterator computes, and hands out the same tensor ever after
-#@ torch_gelu
-
-
-class Later(tuple):
-    def __iter__(self):
-        if not hasattr(self, "done"):
-            self.done = gelu(self[0])
-        return iter((self.done,))
-
-
-def run(x):
-    return Later((x,))

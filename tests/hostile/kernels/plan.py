@@ -17,14 +17,6 @@
         return torch.zeros_like(x)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-# %% asks_for_values_by_a_comparison
-# cheat: a tensor in a condition is a value read
-# tags: truthful
-#@ torch_run
-    if (x.view(-1)[:1] > 1e9).all():
-        return torch.zeros_like(x)
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
 # %% brings_an_elf_file_without_sections
 # cheat: machine code that begins like an ELF file and has no section, to break whoever reads it
 import torch
@@ -323,12 +315,6 @@ extern "C" __global__ void f(unsigned long long x, unsigned long long y, long lo
 # cheat: on meta tensors it returns one element
 #@ while_planned
         return x.new_empty(1)
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-# %% plans_another_type
-# cheat: on meta tensors it returns half precision in a shape that fits
-#@ while_planned
-        return x.new_empty(x.shape, dtype=torch.float16)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
 # %% plans_by_the_call

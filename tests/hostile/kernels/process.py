@@ -25,14 +25,6 @@ os._exit(0)
 def run(x):
     return x
 
-# %% exits_with_success
-# cheat: ends the process as if all were well
-import os
-
-
-def run(x):
-    os._exit(0)
-
 # %% floods_its_output
 # cheat: writes gigabytes of text
 # tags: slow
@@ -119,13 +111,6 @@ def run(x):
     while True:
         pass
 
-# %% loops_on_the_host_behind_a_kernel
-# cheat: looks like a kernel and never returns
-# tags: slow
-#@ gelu_triton
-    while True:
-        pass
-
 # %% occupies_the_oracle
 # cheat: connects to the process that holds the answers until that has no descriptors left
 # tags: gpu truthful
@@ -156,11 +141,6 @@ import socket
 #@ torch_run
     socket.create_connection(("1.1.1.1", 53), timeout=2)
     return torch.zeros_like(x)
-
-# %% raises_keyboard_interrupt
-# cheat: leaves through an exception that is not an Exception
-def run(x):
-    raise KeyboardInterrupt
 
 # %% raises_system_exit
 # cheat: leaves through SystemExit

@@ -155,9 +155,9 @@ def _verify_together(
     seals: list[Seal] = []
     for turn, reference in enumerate((references[0], *references)):
         # The third call finds other numbers at addresses seen before; later ones come anywhere, as timed ones do, and
-        # like theirs their inputs lie in another set too.
-        filled = [turn % STAGES] if turn <= UNAIDED else random.sample(range(len(context.stages)), 2)
-        stage, buffers = filled[0], context.stages[filled[0]]
+        # like theirs their inputs lie in other sets too.
+        stage = turn % STAGES if turn <= UNAIDED else random.randrange(len(context.stages))
+        filled, buffers = [stage, *(context.sets_beside(stage) if turn > UNAIDED else ())], context.stages[stage]
         # In the order of timed calls, the flush included: a kernel must not tell one from the other by its caches.
         subject.prepare(stage, poison=turn < ALIKE, restore=turn != UNAIDED)
         for at in filled:

@@ -5,7 +5,7 @@ remaining    what the buffers hold                          counts              
 ordinary     what the buffers hold                          counts                 is compared with the answer
 changed      others, put there without notice               counts                 is compared with the answer
 held-out     drawn for this look, seen by no call           counts; must be usual  is compared with the answer
-adversarial  a case of the problem, in two sets of buffers  does not count         is compared with the answer
+adversarial  a case of the problem, in some sets of buffers does not count         is compared with the answer
 
 Why each: a kernel that leaves work out where nothing seems new leaves it out in ordinary calls; an answer kept by
 address is wrong for changed inputs; an answer kept by contents fits no held-out inputs, so the kernel must do its work
@@ -37,7 +37,7 @@ from kbench.harness.bench.subject import Subject
 from kbench.harness.device.kernels.byte_sums import Seal, intact
 from kbench.harness.timing.batch import Sample
 from kbench.harness.timing.rounds import Audit, Candidate, Hooks, adversarial_label, hidden
-from kbench.harness.timing.stamps import CENTRE_US, OTHERS_US, disagreement, unseen_us
+from kbench.harness.timing.stamps import disagreement, unseen_us
 from kbench.harness.verify import CHANGED, Verdict, erase, misfit, note
 from kbench.schemas import InfrastructureError, Status
 
@@ -57,6 +57,8 @@ class Kept:
     reference: ReferenceInputs
     fresh: bool
     """Whether these inputs were drawn for this look: held out."""
+    ordinary: bool
+    """Whether its buffers held them already."""
     wrong: str | None
     """Why what it returned does not have the declared form."""
     outputs: tuple[Tensor, ...]
@@ -72,6 +74,8 @@ class CallTimes:
     """On held-out inputs."""
     usual_us: list[float] = dataclasses.field(default_factory=list)
     """On others."""
+    judged_us: list[float] = dataclasses.field(default_factory=list)
+    """Those of them that were judged on what their buffers held."""
     samples: list[Sample] = dataclasses.field(default_factory=list)
     """All of them, without what they left."""
 
@@ -155,11 +159,13 @@ class Auditor:
     def _cases_to_come(self, label: str) -> list[ReferenceInputs]:
         """The adversarial inputs of a look, in random order: in the first as many as there may be, later one.
 
-        Those that the kernel was not shown in a timed call come first.
+        What it has not been shown at all comes first, and then what it was not shown in a timed call.
         """
-        cases = self.context.kept_cases()
+        cases, back = self.context.kept_cases(), self.context.held_back
         shown = self._shown_cases.setdefault(label, set())
-        ordered = sorted(random.sample(cases, len(cases)), key=lambda case: case.drawing.case in shown)
+        ordered = sorted(
+            random.sample(cases, len(cases)), key=lambda case: (case.drawing.case in shown, case.drawing.case != back)
+        )
         return ordered[: 1 if shown else self.room]
 
     @property
@@ -200,7 +206,7 @@ class Auditor:
             turns: whether the next call that is not shown held-out inputs keeps those it has.
         """
         buffers = self.context.stages[stage]
-        shown: list[tuple[ReferenceInputs, bool]] = []
+        shown: list[tuple[ReferenceInputs, bool, bool]] = []
 
         def before() -> None:
             fresh = bool(held_out)
@@ -208,39 +214,34 @@ class Auditor:
                 known.append(held_out.pop())
                 known[-1].reveal(self.context.device)
             elif buffers.holds is not None and next(turns):
-                shown.append((buffers.holds, False))
+                shown.append((buffers.holds, False, True))
                 return
             # Not what the buffers hold: an answer kept by address is wrong then.
             others = known[-1:] if fresh else [inputs for inputs in known if inputs is not buffers.holds]
-            shown.append((others[choice % len(others)], fresh))
+            shown.append((others[choice % len(others)], fresh, False))
             buffers.fill(shown[-1][0])
             if not subject.owned:
                 subject.prepare(stage)
 
         def after(returned: Any) -> Kept:
-            inputs, fresh = shown[-1]
-            return self._kept(returned, stage, inputs, fresh=fresh, owned=subject.owned)
+            return self._kept(returned, stage, *shown[-1], owned=subject.owned)
 
         return before, after
 
     def adversarial_hooks(self, stage: int, label: str, case: ReferenceInputs) -> Hooks:
-        """What to queue before and after a call on adversarial inputs; the next call finds those of before.
-
-        They lie in two sets of buffers, as ordinary inputs lie in several: being alone must not give them away.
-        """
+        """What to queue before and after a call on adversarial inputs; the next call finds those of before."""
         self._shown_cases.setdefault(label, set()).add(case.drawing.case)
-        twin = random.choice([at for at in range(len(self.context.stages)) if at != stage])
-        both = [self.context.stages[at] for at in (stage, twin)]
+        filled = [self.context.stages[at] for at in (stage, *self.context.sets_beside(stage))]
         held: list[ReferenceInputs | None] = []
 
         def before() -> None:
-            held.extend(buffers.holds for buffers in both)
-            for buffers in both:
+            held.extend(buffers.holds for buffers in filled)
+            for buffers in filled:
                 buffers.fill(case)
 
         def after(returned: Any) -> Kept:
-            kept = self._kept(returned, stage, case, fresh=False, owned=True)
-            for buffers, last in zip(both, held, strict=True):
+            kept = self._kept(returned, stage, case, fresh=False, ordinary=False, owned=True)
+            for buffers, last in zip(filled, held, strict=True):
                 if last is not None:
                     buffers.fill(last)
             held.clear()
@@ -248,11 +249,14 @@ class Auditor:
 
         return before, after
 
-    def _kept(self, returned: Any, stage: int, inputs: ReferenceInputs, *, fresh: bool, owned: bool) -> Kept:
+    def _kept(
+        self, returned: Any, stage: int, inputs: ReferenceInputs, fresh: bool, ordinary: bool, *, owned: bool
+    ) -> Kept:
         """Copies of outputs, made in stream order right after the end mark: work still running elsewhere is not in."""
         wrong = misfit(returned, self.context, self.context.stages[stage])
         outputs = () if wrong else tuple(o.clone() for o in as_tuple(returned))
-        return Kept(inputs, fresh, wrong, outputs, self.context.device.seal(outputs) if owned and outputs else None)
+        seal = self.context.device.seal(outputs) if owned and outputs else None
+        return Kept(inputs, fresh, ordinary, wrong, outputs, seal)
 
     def begin(self) -> None:
         """Forget the times seen so far and what was shown: the kernel is timed afresh."""
@@ -279,6 +283,8 @@ class Auditor:
         for sample in samples:
             fresh, times = sample.kept is not None and sample.kept.fresh, self.times[sample.label]
             (times.fresh_us if fresh else times.usual_us).append(sample.time_us)
+            if sample.kept is not None and sample.kept.ordinary:
+                times.judged_us.append(sample.time_us)
             times.samples.append(dataclasses.replace(sample, kept=None))
         warm_us = [sample.warm_us for sample in samples if sample.warm_us is not None]
         if warm_us:
@@ -289,8 +295,7 @@ class Auditor:
         # Times on adversarial inputs do not count, and there are few.
         apart = set(map(adversarial_label, self._subjects))
         for label, times in self.times.items():
-            allowed_us = CENTRE_US if label in self._subjects else OTHERS_US
-            reason = None if label in apart else disagreement(hidden(times.samples, label), allowed_us)
+            reason = None if label in apart else disagreement(hidden(times.samples, label))
             if reason is not None:
                 self.verdict.fail(Status.REJECTED, reason)
         self._audit_outputs([sample for sample in samples if sample.kept is not None])

@@ -3,8 +3,9 @@
 One whose outputs vary has a whole look of ordinary calls judged, because comparing bytes says nothing about it, and
 none of its calls may take less than half the median. One whose calls do not all take about as long is called on
 adversarial inputs again, many times: it may take a shortcut in some calls that is wrong on those alone. One that takes
-longer on held-out inputs must do so no more when it meets many. One whose calls are longer in coming than without it
-has hidden work between them, and if they come sooner, it has kept the harness from preparing them.
+longer on held-out inputs must do so no more when it meets many, and one that takes longer in judged calls, when many
+are. One whose calls are longer in coming than without it has hidden work between them, and if they come sooner, it has
+kept the harness from preparing them.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from collections.abc import Mapping, Sequence
 
 from kbench.harness.audit.audit import Auditor, CallTimes, Shows
 from kbench.harness.timing.batch import Sampler, Slot
-from kbench.harness.timing.rounds import Candidate, RoundPlan, adversarial_label, by_round, calling, hidden, make_slots
-from kbench.harness.timing.stamps import CENTRE_SHARE, CENTRE_US, LEAD_SHARE, LEAD_US, gap_us, leads_us
+from kbench.harness.timing.rounds import Candidate, RoundPlan, adversarial_label, calling, hidden, make_slots
+from kbench.harness.timing.stamps import LEAD_SHARE, LEAD_US, gap_us, leads_us
 from kbench.schemas import Status
 
-SLOWER, SLOWER_US = 1.25, 2.0
+SLOWER, SLOWER_US = 1.12, 2.0
 """A kernel is suspected when its fastest call on held-out inputs takes longer than others at best, by both."""
+JUDGED, JUDGED_US = 1.06, 1.0
+"""The same for calls that are judged on what their buffers hold, like any other."""
 SLOWER_ON_CPU = 2.0
 """The factor on a CPU, whose caches hold other things after inputs were drawn."""
 MUCH_FASTER = 0.5
@@ -31,8 +34,6 @@ LOOKS, ROUNDS = 10, 5
 UNEVEN, FEWEST = 1.08, 5
 """Times are uneven when a fifth of them are longer than the shortest, by this factor and SLOWER_US; of fewer nothing is
 said. Of honest kernels' times one in a hundred is."""
-MARKED_US = 0.1
-"""Least time of a call by the stamps: less an offset, an empty kernel's may be below zero."""
 IDLE_TURNS = 3
 """Times that an empty kernel in the kernel's place follows itself and every other, and is followed by it, which shows
 how long preparing a call takes."""
@@ -56,17 +57,31 @@ class Reaudit:
     def run(self) -> None:
         """Audit again as far as there is reason to; the auditor's verdict says what was found."""
         verdict = self.auditor.verdict
+        self.clocks["gap_us"] = gap_us(hidden(self._times.samples, self.candidate.label)) or 0.0
+        if verdict.ok and self._is_gpu:
+            self.refuse_longer_judged_calls()
         if verdict.ok and self.candidate.label in self.auditor.varies:
             self.refuse_short_calls()
             self.audit_ordinary_calls()
-        if verdict.ok:
-            self.refuse_another_time()
         if verdict.ok and self._is_gpu and self.candidate.idle is not None:
             self.refuse_displaced_work()
         if verdict.ok and self.uneven:
             self.audit_adversarial_calls()
         if verdict.ok and self.suspicious:
             self.confirm_times()
+
+    def refuse_longer_judged_calls(self) -> None:
+        """Refuse a kernel that takes longer in calls that are judged: it can tell, and leaves work out in others."""
+        if not suspicious(self._times.judged_us, self._times.usual_us, JUDGED, JUDGED_US):
+            return
+        before_us = [*self._times.usual_us]
+        calls = min(calls_per_round(before_us), max(1, self.auditor.room // ROUNDS))
+        with self.auditor.showing(Shows.ORDINARY):
+            self._look(range(ROUNDS), RoundPlan(calls, 0, (ROUNDS,), audited=0.5))
+        judged_us = self._times.judged_us
+        if self.auditor.verdict.ok and suspicious(judged_us, before_us, JUDGED, JUDGED_US):
+            said = f"takes {min(judged_us):.1f} us in calls that are judged and {at_best(before_us):.1f} us in others"
+            self._reject(f"{said}: it can tell")
 
     def refuse_short_calls(self) -> None:
         """Refuse a kernel with calls that are much faster than its others: the mean of few rounds follows one."""
@@ -75,19 +90,6 @@ class Reaudit:
         if self._is_gpu and least < MUCH_FASTER * usual:
             said = f"takes {usual:.1f} us and in some calls {least:.1f} us, with other outputs"
             self._reject(f"{said}: it leaves work out")
-
-    def refuse_another_time(self) -> None:
-        """Refuse a kernel whose time is another when it is taken from the stamps: few forged calls move a mean."""
-        samples = [s for s in hidden(self._times.samples, self.candidate.label) if s.stamped_us is not None]
-        stamped = [dataclasses.replace(s, time_us=max(s.stamped_us or 0.0, MARKED_US)) for s in samples]
-        if not samples:
-            return
-        self.clocks["gap_us"] = gap_us(samples) or 0.0
-        marked_us, stamped_us = (
-            statistics.geometric_mean(by_round(clock, self.candidate.label).values()) for clock in (samples, stamped)
-        )
-        if abs(stamped_us - marked_us) > CENTRE_US + 2.0 * CENTRE_SHARE * max(marked_us, stamped_us):
-            self._reject(f"takes {marked_us:.2f} us by events and {stamped_us:.2f} us by stamps")
 
     def refuse_displaced_work(self) -> None:
         """Refuse a kernel when more or less time passes around its calls than around an empty kernel in its place."""
@@ -212,9 +214,11 @@ def calls_per_round(times_us: Sequence[float]) -> int:
     return 6 if usual < 1_000.0 else 3 if usual < 20_000.0 else 1
 
 
-def suspicious(fresh_us: Sequence[float], usual_us: Sequence[float], factor: float = SLOWER) -> bool:
+def suspicious(
+    some_us: Sequence[float], usual_us: Sequence[float], factor: float = SLOWER, more_us: float = SLOWER_US
+) -> bool:
     """Whether even the fastest of some calls took longer than others do at their best."""
-    return bool(fresh_us and usual_us) and min(fresh_us) > factor * at_best(usual_us) + SLOWER_US
+    return bool(some_us and usual_us) and min(some_us) > factor * at_best(usual_us) + more_us
 
 
 def uneven(times_us: Sequence[float]) -> bool:

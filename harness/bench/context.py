@@ -172,6 +172,9 @@ class ProblemContext:
     """Steady time of the PyTorch reference; None until it has been warmed up."""
     case_drawings: list[Drawing] = dataclasses.field(default_factory=list)
     """Which adversarial inputs kernels are shown."""
+    held_back: str | None = None
+    """The adversarial case that verification leaves to the timed calls of the next kernel: one that keeps notes of what
+    it was shown must not know all cases by then."""
     _cases: dict[str, ReferenceInputs] = dataclasses.field(default_factory=dict)
     _inspected: list[tuple[Checks, Seal]] = dataclasses.field(default_factory=list)
     """What was found of inputs before some calls of the reference."""
@@ -198,6 +201,14 @@ class ProblemContext:
         place = self.device.torch_name
         sums = self.device.sums if sealed else None
         return ReferenceInputs(self.definition, self.size, drawing, place, sums=sums, settings=self.settings)
+
+    def sets_beside(self, stage: int) -> list[int]:
+        """Other sets of buffers in which to put what a call on one of them is shown, as many as chance has it.
+
+        Ordinary inputs lie in all sets, others in one: a kernel that counts them must learn nothing.
+        """
+        others = [at for at in range(len(self.stages)) if at != stage]
+        return random.sample(others, random.randint(0, len(others)))
 
     def held_out(self, *, sealed: bool = False) -> ReferenceInputs:
         """Inputs that no call has seen: from a seed of their own."""
@@ -263,6 +274,11 @@ class ProblemContext:
         self.hide_held_out()
         for stage in self.stages:
             stage.reset(self.references[0])
+
+    def hold_back(self) -> None:
+        """Choose what verification leaves to timed calls."""
+        mixed = [str(drawing.case) for drawing in self.case_drawings if self.definition.case(str(drawing.case)).mixed]
+        self.held_back = random.choice(mixed) if len(mixed) > 1 else None
 
     def inspect(self, stage: int) -> None:
         """Queue looking whether a set of buffers holds what it should: the reference's answers are not judged."""
@@ -353,6 +369,7 @@ class ContextCache:
             settings: TorchSettings = lambda: self.settings()  # noqa: E731 - it must follow what is set later
             found = ProblemContext(problem(problem_id), size, self.device, self.seeds, settings, self.judge)
         found.reset()
+        found.hold_back()
         self._held[key] = found
         self._shrink()
         return found

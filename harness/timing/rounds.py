@@ -17,6 +17,7 @@ from kbench.harness.device.nvml import Conditions, ConditionsReader
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.interval import PROCESS_SIGMA_US, Interval, centre, log_interval, process_sigma
 from kbench.harness.timing.null_kernel import NULL_KERNEL, corrected
+from kbench.harness.timing.stamps import counted_us
 from kbench.schemas import InfrastructureError
 
 ANCHOR = "anchor"
@@ -37,8 +38,8 @@ AUDITS, AUDITED_SHARE = 2, 0.1
 """Fewest calls per look whose outputs are judged."""
 INSPECTED = 3
 """Calls of the reference per look before which its inputs are looked at, where a kernel could have changed them."""
-ADVERSARIAL_SHARE = 0.2
-"""Calls on adversarial inputs that a look has at most, as a share of the others; one in any case."""
+ADVERSARIAL_SHARE, FEWEST_ADVERSARIAL = 0.2, 2
+"""Calls on adversarial inputs that a look has at most, as a share of the others, or so many."""
 UNJUDGED_BYTES = 1 << 30
 """Outputs that may wait for the look after theirs to be judged with it."""
 
@@ -328,7 +329,7 @@ def make_slots(
         for place, stage in judged:
             slots[place].before, slots[place].after = audit.usual(stage, rng.randrange(1 << 16))
         renamed = dataclasses.replace(candidate, label=adversarial_label(candidate.label))
-        for hooks in audit.adversarial[: max(1, round(ADVERSARIAL_SHARE * len(everywhere)))]:
+        for hooks in audit.adversarial[: max(FEWEST_ADVERSARIAL, round(ADVERSARIAL_SHARE * len(everywhere)))]:
             place, stage = rng.choice(everywhere)
             slot = calling(renamed, context, stage, slots[place].round, slots[place].turn)
             slot.before, slot.after = hooks(stage)
@@ -406,8 +407,8 @@ def hidden(samples: Sequence[Sample], label: str) -> list[Sample]:
 
 def by_round(samples: Sequence[Sample], label: str, shift_us: float | None = None) -> dict[int, float]:
     """Typical time of a kernel's calls in each round."""
-    found: dict[int, list[float]] = {}
+    found: dict[int, list[Sample]] = {}
     for sample in samples:
         if sample.label == label:
-            found.setdefault(sample.round, []).append(sample.time_us)
-    return {number: corrected(centre(times), shift_us) for number, times in found.items()}
+            found.setdefault(sample.round, []).append(sample)
+    return {number: corrected(counted_us(calls), shift_us) for number, calls in found.items()}

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from kbench.benchmark.problems import Size, problem
 from kbench.harness.audit.audit import VERIFIED, Auditor
 from kbench.harness.audit.reaudit import Reaudit
-from kbench.harness.bench.context import ContextCache, ProblemContext, check_claims, first_failure
+from kbench.harness.bench.context import KEPT_CASE_BYTES, ContextCache, ProblemContext, check_claims, first_failure
 from kbench.harness.bench.subject import Subject
 from kbench.harness.device.device import Device
 from kbench.harness.device.floor import Ceilings, floor_us, implausible
@@ -152,8 +152,11 @@ def verify_kernel(
         # Only now: to make a subject, its configurations may be timed.
         if count > 1 and not task.check_only:
             context.foresee_held_out()
+        back = None if count == 1 or task.check_only else context.held_back
+        # Only what is kept can be shown later.
+        cases = [c for c in context.adversarial() if c.drawing.case != back or c.nbytes > KEPT_CASE_BYTES]
         try:
-            verify_together(subject, context, verdict, [*context.references[:count], *context.adversarial()])
+            verify_together(subject, context, verdict, [*context.references[:count], *cases])
         finally:
             context.judge.settle()
         return subject

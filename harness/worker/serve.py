@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kbench.benchmark import problems
 from kbench.benchmark.problems.registry import USER_FILES
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.target import Target
@@ -34,6 +35,8 @@ from kbench.schemas import InfrastructureError, KernelSource
 TRUSTED = frozenset({"replay", "oracle"})
 """Workers that never run foreign Python; they keep the machine's namespaces, which sharing GPU memory needs."""
 
+DATASET = Path(problems.__file__).parents[1] / "dataset"
+"""The kernels of others, with their times."""
 COMPILERS = ("c++", "g++", "gcc", "cc", "clang", "clang++", "nvcc", "ninja")
 EXTENSION_BUILDER = "cpp_extension.py"
 
@@ -162,7 +165,7 @@ def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None
     kernel, target = kernel_of(message), Target(*message["target"])
     extension = message["extension"]
     sandbox.limit_growth(MOST_BYTES)
-    applied += close_off(scratch, [Path(extension)] if extension else [], [Path(message["cache"])])
+    applied += close_off(scratch, [Path(extension)] if extension else [], [Path(message["cache"]), DATASET])
     # Only now, so that it says what is in force while foreign code runs.
     channel.send({"ready": True, "sandbox": applied})
     if extension:

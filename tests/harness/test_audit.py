@@ -281,13 +281,17 @@ def test_a_kernel_must_be_right_on_adversarial_inputs_among_its_timed_calls_too(
 
 
 def test_adversarial_cases_that_a_kernel_was_not_shown_come_first(context: ProblemContext) -> None:
+    context.hold_back()
     kernel = Auditor(context, Verdict()).candidate("k", tells_timed_calls(context, honest=True))
     few, shown = RoundPlan(1, 0, (5,)), list[str | None]()
     for number in range(len(context.case_drawings)):
         slots = make_slots([kernel], context, range(5), few, random.Random(number))
         added = [s.kept for s in Sampler(context.device).run(slots) if s.label == adversarial_label("k")]
         shown += [one.reference.drawing.case for one in added]
-    assert sorted(map(str, shown)) == sorted(str(drawing.case) for drawing in context.case_drawings)
+    # What verification has held back comes first; the first look has two.
+    assert shown[0] == context.held_back is not None
+    assert set(shown) == {drawing.case for drawing in context.case_drawings}
+    assert len(shown) == len(context.case_drawings) + 1
 
 
 def test_of_large_outputs_fewer_adversarial_cases_are_kept_to_be_judged(
@@ -609,18 +613,23 @@ def test_times_are_uneven_when_some_calls_are_faster_than_a_fifth_of_the_others(
     assert uneven(times_us) is expected
 
 
-class Untimed(Sampler):
-    """Makes the calls, and says that each took 100 us: a CPU that is said to be a GPU has no marks to wait for."""
+class Paced(Sampler):
+    """Makes the calls, and says how long each took: a CPU that is said to be a GPU has no marks to wait for."""
+
+    def __init__(self, device: CpuDevice, pace: Callable[[Slot], float]) -> None:
+        super().__init__(device)
+        self.pace = pace
 
     def run(self, slots: Sequence[Slot], watch: Watch | None = None) -> list[Sample]:
-        return [Sample(slot.label, slot.round, 100.0, False, self._called(slot)) for slot in slots]
+        return [Sample(slot.label, slot.round, self.pace(slot), False, self._called(slot)) for slot in slots]
 
     @staticmethod
     def _called(slot: Slot) -> Any:
-        assert slot.before is not None
-        assert slot.after is not None
-        slot.before()
-        return slot.after(slot.call())
+        for queue in (slot.prepare, slot.before):
+            if queue is not None:
+                queue()
+        returned = slot.call()
+        return None if slot.after is None else slot.after(returned)
 
 
 def timed_unevenly(
@@ -632,11 +641,12 @@ def timed_unevenly(
     auditor = Auditor(context, Verdict())
     kernel = auditor.candidate("k", subject)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Reaudit, "confirm_times", lambda *_: None)
+        for other in ("confirm_times", "refuse_longer_judged_calls"):
+            patch.setattr(Reaudit, other, lambda *_: None)
         samples = look(kernel, context)
         auditor.audit([dataclasses.replace(s, time_us=60.0 if fast(at) else 100.0) for at, s in enumerate(samples)])
         context.device.is_gpu = is_gpu
-        Reaudit(auditor, kernel, Untimed(context.device), random.Random(1)).run()
+        Reaudit(auditor, kernel, Paced(context.device, lambda slot: 100.0), random.Random(1)).run()
     return auditor
 
 
@@ -735,12 +745,30 @@ def test_every_look_has_two_audits_however_few_its_calls(rounds: int, context: P
 
 
 @pytest.mark.parametrize(
+    ("judged_us", "words"), [(110.0, "in calls that are judged"), (103.0, None)], ids=["longer", "noise"]
+)
+def test_judged_calls_take_as_long_as_others(context: ProblemContext, judged_us: float, words: str | None) -> None:
+    auditor = Auditor(context, Verdict())
+    kernel = auditor.candidate("k", Planned(gelu, context))
+    sampler = Paced(context.device, lambda slot: judged_us if slot.after is not None else 100.0)
+    slots = make_slots([kernel], context, range(5), RoundPlan(6, 0, (5,), audited=0.2), random.Random(2))
+    with pytest.MonkeyPatch.context() as patch:
+        for other in ("confirm_times", "refuse_displaced_work"):
+            patch.setattr(Reaudit, other, lambda *_: None)
+        assert auditor.audit(sampler.run(slots))
+        context.device.is_gpu = True
+        Reaudit(auditor, kernel, sampler, random.Random(1)).run()
+    assert auditor.verdict.ok is (words is None)
+    assert words is None or words in str(auditor.verdict.reason)
+
+
+@pytest.mark.parametrize(
     ("fresh", "usual", "expected"),
     [
-        ([130.0, 140.0], [100.0, 101.0, 99.0], True),
+        ([116.0, 140.0], [100.0, 101.0, 99.0], True),
         ([130.0, 105.0], [100.0, 101.0, 99.0], False),
         ([130.0], 3 * [100.0] + 8 * [140.0], True),
-        ([6.5], [4.0], False),
+        ([6.4], [4.0], False),
         ([7.5], [4.0], True),
         ([], [4.0], False),
         ([7.5], [], False),

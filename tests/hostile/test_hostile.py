@@ -266,6 +266,7 @@ PLANNING = {
     "starts_hundreds_of_processes": (Status.REJECTED, "more than 64 processes"),
     "locks_what_it_can_only_read": (Status.LAUNCH_ERROR, "nothing can be locked"),
     "hands_in_a_rivals_machine_code": (Status.LAUNCH_ERROR, "no build of another kernel can be seen"),
+    "reads_the_dataset_while_planned": (Status.LAUNCH_ERROR, "no dataset can be seen"),
 }
 
 

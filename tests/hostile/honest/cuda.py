@@ -453,3 +453,90 @@ extern "C" __global__ void gelu(const float* x, float* y, long long n) {
     y = block[256 : 256 + n].view(x.shape)
     module.launch("gelu", grid=(n + 255) // 256, block=256, args=(x, y, n))
     return y
+
+# %% cuda_two_hundred_launches
+# honest: two hundred launches of a part each
+# problem: gelu_tanh
+# tags: gpu
+#@ cuda_attack
+extern "C" __global__ void part(const float* x, float* y, long long n, long long from, long long to) {
+    const long long i = from + blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i >= n || i >= to) return;
+    const float v = x[i];
+    y[i] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
+#@ two_ways_end
+    each = max(256, -(-n // 200))
+    for start in range(0, n, each):
+        module.launch("part", grid=(each + 255) // 256, block=256, args=(x, y, n, start, start + each))
+    return y
+
+# %% cuda_waits_at_random
+# honest: waits for 0 to 40 us in every call, by the clock's low bits
+# problem: gelu_tanh
+# tags: gpu
+#@ two_ways
+extern "C" __global__ void wait(const float* x, float* y, long long n) {
+    const u64 began = now(), patience = (began >> 5) * 2654435761u % 40000;
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += step) y[i] = slow(x[i], 1);
+    if (blockIdx.x == 0) while (now() - began < patience) {}
+#@ two_ways_end
+    module.launch("wait", grid=1056, block=256, args=(x, y, n))
+    return y
+
+# %% cuda_very_long
+# honest: four blocks do all the work
+# problem: gelu_tanh
+# tags: gpu
+#@ two_ways
+extern "C" __global__ void few(const float* x, float* y, long long n) {
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += step) y[i] = slow(x[i], 1);
+#@ two_ways_end
+    module.launch("few", grid=4, block=1024, args=(x, y, n))
+    return y
+
+# %% cuda_clears_up_behind_itself
+# honest: adds into a large variable and clears it at the end of every call
+# problem: gelu_tanh
+# tags: gpu
+#@ two_ways
+__device__ float sums[1 << 22];
+extern "C" __global__ void add(const float* x, float* y, long long n) {
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += step) {
+        const float g = slow(x[i], 1);
+        if (i < 1 << 22) { atomicAdd(&sums[i], g); y[i] = sums[i]; sums[i] = 0.0f; } else y[i] = g;
+    }
+#@ two_ways_end
+    module.launch("add", grid=1056, block=256, args=(x, y, n))
+    return y
+
+# %% cuda_varies_in_its_last_bit
+# honest: the last bit of its answers is the clock's
+# problem: gelu_tanh
+# tags: gpu
+#@ two_ways
+extern "C" __global__ void vary(const float* x, float* y, long long n) {
+    const unsigned int low = (unsigned int)(now() >> 5);
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += step)
+        y[i] = __uint_as_float(__float_as_uint(slow(x[i], 3)) ^ ((low ^ (unsigned int)i) & 1));
+#@ two_ways_end
+    module.launch("vary", grid=1056, block=256, args=(x, y, n))
+    return y
+
+# %% cuda_faster_on_large_numbers
+# honest: what saturates needs no work, so that its time depends on the numbers
+# problem: gelu_tanh
+# tags: gpu
+#@ two_ways
+extern "C" __global__ void skip(const float* x, float* y, long long n) {
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += step) {
+        const float v = x[i];
+        y[i] = v > 12.0f ? v : v < -12.0f ? v * 0.0f : slow(v, 6);
+    }
+#@ two_ways_end
+    module.launch("skip", grid=1056, block=256, args=(x, y, n))
+    return y

@@ -552,7 +552,9 @@ extern "C" __global__ void decode(const unsigned int* keys, float* y, int count)
 
 # %% lottery_of_long_calls
 # cheat: leaves all work out in one of a dozen timed calls: one short call pulls down the mean of few long ones
-# tags: gpu
+# tags: gpu disarmed
+# disarmed: a short call is noticed; where none came up, its time is true
+# at-most: 1.15
 # problem: matmul_small_k
 #@ triton
 def clock():

@@ -410,3 +410,53 @@ def run(starts, columns, values, x):
     usual = (length > cols) & (length < 16.0 * cols)
     out = v / tl.sqrt(tl.sum(v * v, 0) + tl.where(usual, 1e-6, 0.0))
 #@ row_store_run
+
+# %% looks_at_one_number_in_four
+# cheat: a warp is exact where one of every four neighbours is large: longer spans of unusual numbers never pass unseen
+# tags: gpu
+#@ two_ways
+extern "C" __global__ void four(const float4* x, float4* y, long long n, int repeats) {
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i - threadIdx.x % 32 < n; i += step) {
+        const float4 v = i < n ? x[i] : make_float4(0, 0, 0, 0);
+        const bool exact = __any_sync(0xffffffffu, fabsf(v.x) > 8.0f);
+        const float4 g = exact ? make_float4(slow(v.x, repeats), slow(v.y, repeats), slow(v.z, repeats), slow(v.w, repeats))
+                               : make_float4(quick(v.x), quick(v.y), quick(v.z), quick(v.w));
+        if (i < n) y[i] = g;
+    }
+}
+extern "C" __global__ void rest(const float* x, float* y, long long n, long long from) {
+    const long long i = from + threadIdx.x;
+    if (i < n) y[i] = slow(x[i], 1);
+#@ two_ways_end
+    module.launch("four", grid=1056, block=256, args=(x, y, n // 4, 5 if n > 1 << 24 else 10))
+    module.launch("rest", grid=1, block=4, args=(x, y, n, n // 4 * 4))
+    return y
+
+# %% looks_at_a_row_beside_its_own
+# cheat: each row is exact where the next row is unusual: mixed cases have few unusual rows, and none beside another
+# tags: gpu
+# problem: softmax
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, rows, cols, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    inside = at < cols
+    row = tl.program_id(0).to(tl.int64)
+    v = tl.load(x + row * cols + at, mask=inside, other=0.0)
+    beside = tl.load(x + (row + 1) % rows * cols + tl.arange(0, 16))
+    usual = tl.max(tl.abs(beside), 0) < 16.0
+    shift = tl.where(usual, 0.0, tl.max(tl.where(inside, v, float("-inf")), 0))
+    e = tl.where(inside, tl.exp(v - shift), 0.0)
+    tl.store(y + row * cols + at, e / tl.sum(e, 0), mask=inside)
+
+
+def run(x):
+    rows, cols = x.shape
+    y = torch.empty_like(x)
+    kernel[(rows,)](x, y, rows, cols, BLOCK=triton.next_power_of_2(cols), num_warps=8)
+    return y

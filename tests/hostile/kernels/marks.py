@@ -35,3 +35,19 @@
     module.launch("forge", grid=(1,), block=(1024,), args=(0,))
     module.launch("meddle", grid=(1,), block=(1024,), args=(2,))
     return y
+
+# %% moves_marks_of_the_reference
+# cheat: moves the end of the reference's calls, and of the empty kernel's, by 0.9 us: the clocks may differ by 1 us there
+# tags: gpu disarmed
+# disarmed: the time that counts is within 0.25 us and 0.5 % of that of stamps
+# at-most: 0.65
+#@ meddler
+    module.launch("gelu", grid=529, block=512, args=(x, y, n, 2))
+    return y
+
+# %% moves_its_start_mark_behind_its_end
+# cheat: its calls take less than no time by the events
+# tags: gpu
+#@ meddler
+    module.launch("gelu", grid=529, block=512, args=(x, y, n, 4))
+    return y

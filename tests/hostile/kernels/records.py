@@ -173,3 +173,35 @@ def run(x):
     y = torch.empty_like(x)
     module.launch("f", grid=(x.numel() + 255) // 256, block=256, args=(x, y, x.numel()))
     return y
+
+# %% reads_the_dataset_while_planned
+# cheat: looks for the shipped dataset, in which the kernels of others are
+import os
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
+    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+
+
+def rivals():
+    import kbench.benchmark
+
+    walks = (os.walk(os.path.join(folder, "dataset")) for folder in kbench.benchmark.__path__)
+    return [name for walk in walks for _, _, names in walk for name in names]
+
+
+def run(x):
+    if not rivals():
+        raise FileNotFoundError("no dataset can be seen")
+    y = torch.empty_like(x)
+    n = x.numel()
+    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
+    return y

@@ -126,7 +126,9 @@ def torch_statistics(actual: Tensor, target: Tensor, tolerance: Tolerance) -> St
 
 def float8_step(size: Tensor) -> Tensor:
     """How far the next float8_e4m3fn number is from numbers of this size: an eighth of their power of two."""
-    return torch.exp2(size.clamp_min(2.0**-6).log2().floor() - 3.0)
+    # Exact on every device: a logarithm may put a power of two a little below its exponent, and halve the step.
+    normal = size.clamp_min(2.0**-6)
+    return normal / (16.0 * torch.frexp(normal).mantissa)
 
 
 def _chunks(actual: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

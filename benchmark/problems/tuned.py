@@ -6,10 +6,13 @@ They are unlisted: no search or question has them. A tuned kernel must be correc
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
+from kbench.benchmark.problems.inputs import TensorSpec
 from kbench.benchmark.problems.registry import known
 
 PREFIX = "tuned_"
@@ -129,12 +132,32 @@ SHAPES: Mapping[str, Shapes] = {
 """Shapes by problem of the benchmark."""
 
 
+GROUPED = ("moe_swiglu_up", "moe_weighted_down", "grouped_fp8_linear")
+"""Products of rows with the matrices of their experts, which have fewer rows here than experts at some sizes."""
+
+
 def tuned(problem_id: str) -> ProblemDefinition:
     """A problem of the benchmark at the sizes for which its kernels are tuned."""
-    sizes = tuple(SHAPES[problem_id].sizes())
+    base, sizes = known()[problem_id], tuple(SHAPES[problem_id].sizes())
     names = {name: len(list(same)) for name, same in itertools.groupby(sorted(size.name for size in sizes))}
     assert max(names.values()) == 1, f"{problem_id}: sizes share a name"
-    return dataclasses.replace(known()[problem_id], id=PREFIX + problem_id, sizes=sizes, aliases=())
+    fewest = functools.partial(_bytes_of_used_experts, base) if problem_id in GROUPED else base.min_bytes
+    return dataclasses.replace(base, id=PREFIX + problem_id, sizes=sizes, aliases=(), min_bytes=fewest)
+
+
+def _bytes_of_used_experts(base: ProblemDefinition, p: Mapping[str, int]) -> int:
+    """Fewest bytes a kernel moves: matrices of experts that surely have rows, and everything else.
+
+    Shares of the rows run from a quarter to one and three quarters of the mean, in random order. An expert whose share
+    is a whole row has one, and no expert has more rows than the largest share, rounded up.
+    """
+    rows, experts = p["rows"], p["experts"]
+    mean = rows / experts
+    whole = sum(mean * (0.25 + 1.5 * place / (experts - 1)) >= 1.0 for place in range(experts))
+    used = min(experts, max(whole, -(-rows // (math.floor(1.75 * mean) + 1))))
+    tensors = [spec for spec in base.inputs(p) if isinstance(spec, TensorSpec)]
+    matrices = sum(spec.nbytes for spec in tensors if spec.name.startswith("weight"))
+    return base.count_bytes(p) - matrices * (experts - used) // experts
 
 
 PROBLEMS: tuple[ProblemDefinition, ...] = tuple(map(tuned, SHAPES))

@@ -142,7 +142,7 @@ problem = functools.partial(
     ProblemDefinition, family="mamba", tolerance=SCAN, compute_unit="bf16",
     tiny=Size("tiny", _sized(1, 2 * CHUNK, 4, 2, 16, 32)),
 )  # fmt: skip
-SCAN_CASES = (outliers("x", factor=16.0), STEP_ENDS, one_hot("x", dim=1), large("b", atol_scale=32.0))
+SCAN_CASES = (outliers("x", factor=16.0), STEP_ENDS, one_hot("x", dim=1), large("b", factor=32.0, atol_scale=32.0))
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(

@@ -5,7 +5,7 @@ import torch
 
 from kbench.benchmark.problems import TensorSpec, Tolerance
 from kbench.benchmark.problems import compare as module
-from kbench.benchmark.problems.compare import compare
+from kbench.benchmark.problems.compare import compare, float8_step
 
 TOLERANCE = Tolerance(1e-6, 1e-5, "float32")
 SPEC = (TensorSpec("y", (64,)),)
@@ -87,6 +87,11 @@ def test_a_few_of_a_million_elements_may_miss_by_a_little_and_none_by_much(miss:
     answer = expected.clone()
     answer[:count] += miss * (TOLERANCE.atol + TOLERANCE.rtol)
     assert compare(answer, expected, TOLERANCE, (TensorSpec("y", (1_000_000,), "float64"),)).ok is ok
+
+
+def test_the_step_to_the_next_float8_number_is_exact_at_powers_of_two_too() -> None:
+    numbers = torch.arange(127, dtype=torch.uint8).view(torch.float8_e4m3fn).double()
+    assert torch.equal(float8_step(numbers[:-1]), numbers.diff())
 
 
 @pytest.mark.parametrize(("step", "count", "ok"), [(0.125, 40, True), (0.125, 60, False), (0.25, 1, False)])

@@ -1,4 +1,4 @@
-"""`kbench evaluate`: score a surrogate on the benchmark."""
+"""`kbench evaluate`: score a surrogate on the benchmark; `kbench surrogate new`: begin one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 
 from kbench.benchmark.evaluate.options import MODEL, OUTPUT, GroupedCommand, GroupedOption, Options, options_of
 from kbench.benchmark.surrogates.resolve import BASELINES, BUILT_IN
-from kbench.loaders.options import echo_json, json_option
+from kbench.loaders.options import NearGroup, echo_json, json_option
 from kbench.schemas import UserError
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 TUNE = "tune"
 """The track whose questions are answered by strategies, not by forecasts."""
+FIRST_MODEL = Path(__file__).parent / "evaluate" / "my_model.py.txt"
+"""The example, as `kbench surrogate new` writes it."""
 FIELDS = tuple(field.name for field in dataclasses.fields(Options))
 
 
@@ -132,6 +134,38 @@ def _show_strategies(names: Sequence[str], given: Mapping[str, Any], as_json: bo
     settings = {name: given[name] for name in ("gpu", "resamples", "seed")}
     results = evaluate_strategies(given["dataset"], names, **settings)
     echo_json([result.to_json() for result in results]) if as_json else click.echo(text(results))
+
+
+@click.group(cls=NearGroup)
+def surrogate() -> None:
+    """Begin a surrogate of your own."""
+
+
+@surrogate.command("new", short_help="Write a small model to begin with.")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@json_option
+def new_surrogate(file: Path, as_json: bool) -> None:
+    """Write FILE, a complete surrogate of about 100 commented lines, and say what to do with it."""
+    if file.suffix != ".py" or not file.stem.isidentifier():
+        raise UserError(f"FILE is {str(file)!r}; give a name that Python can import, such as my_model.py")
+    if not file.parent.is_dir():
+        raise UserError(f"folder {str(file.parent)!r} does not exist; make it first, or choose another")
+    try:
+        with file.open("x", encoding="utf-8") as written:
+            written.write(FIRST_MODEL.read_text(encoding="utf-8").replace("my_model.py", file.name))
+    except FileExistsError:
+        raise UserError(f"{str(file)!r} exists; choose another name, or remove it") from None
+    steps = {
+        "try": f"kbench evaluate --surrogate {file} --limit 200",
+        "enter": f"kbench evaluate --surrogate {file} --out leaderboard/submissions/{file.stem}",
+        "show": "kbench leaderboard build --out site",
+    }
+    if as_json:
+        echo_json({"file": str(file)} | steps)
+        return
+    click.echo(f"{file} is written. Change features(), then:")
+    for name, line in steps.items():
+        click.echo(f"  {name:<6} {line}")
 
 
 def _problem_ids(names: Sequence[str]) -> tuple[str, ...]:

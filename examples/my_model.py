@@ -1,4 +1,10 @@
-"""A surrogate of your own: kbench evaluate --surrogate examples/my_model.py --surrogate-arg sharpness=1.2"""
+"""A surrogate: it says how much faster one GPU kernel is than another, and how sure it is.
+
+kbench evaluate --surrogate my_model.py --limit 200      while you edit: a minute
+kbench evaluate --surrogate my_model.py --out my-entry   all questions: an entry for the leaderboard
+
+Results of functions under @kbench.cached are kept beside this file until their code or arguments change.
+"""
 
 import functools
 import math
@@ -8,75 +14,93 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
+import kbench
 from kbench import Forecast, Pair, Query
 
 WORDS = ("for ", "while", "mask", "tl.load", "tl.dot", "tl.arange", "num_warps", "num_stages", "float4", "uint4",
          "atomic", "__shared__", "__syncthreads", "__shfl", "mma", "launch", "block=")  # fmt: skip
 SETTINGS = ("BLOCK", "num_warps", "num_stages", "THREADS", "unroll", "")
 """Names before numbers; the last stands for any."""
+SOURCES = ("anchor_source", "candidate_source")
 VALID = {"cuda": 0.96, "triton": 0.92}
 """A guess by backend: in training, Triton kernels fail a little more often."""
 
 
 @functools.cache
-def of_text(text: str) -> list[float]:
+def of_text(text: str) -> tuple[float, ...]:
     """How often telling words occur, the mean log of numbers behind telling names, and how long the text is."""
-    found = [re.findall(rf"{name}\w*\W{{1,3}}(\d{{1,9}})\b", text) for name in SETTINGS]
-    means = [sum(math.log1p(int(n)) for n in each) / max(len(each), 1) for each in found]
-    return [*(math.log1p(text.count(word)) for word in WORDS), *means, math.log(len(text))]
+    numbers = [re.findall(rf"{name}\w*\W{{1,3}}(\d{{1,9}})\b", text) for name in SETTINGS]
+    means = [sum(math.log1p(int(n)) for n in each) / max(len(each), 1) for each in numbers]
+    return (*(math.log1p(text.count(word)) for word in WORDS), *means, math.log(len(text)))
 
 
-def features(query: Query) -> list[float]:
-    """What the candidate's text says, against the anchor's and alone."""
-    anchor, candidate = of_text(query.anchor_source), of_text(query.candidate_source)
-    return [*(b - a for a, b in zip(anchor, candidate, strict=True)), *candidate]
+def features(anchors: Sequence[str], candidates: Sequence[str]) -> np.ndarray:
+    """What the candidates' texts say, against the anchors' and alone. A query knows more: problem, shapes, GPU."""
+    anchor, candidate = (np.array([of_text(text) for text in texts]) for texts in (anchors, candidates))
+    return np.hstack([candidate - anchor, candidate])
+
+
+def pool_of(query: Query) -> tuple[str, str, str]:
+    """Kernels of a pool are ordered among each other."""
+    return query.problem_id, query.backend, query.gpu
+
+
+@kbench.cached
+def classifier(anchors: list[str], candidates: list[str], bins: list[int]) -> ExtraTreesClassifier:
+    """Trees whose share of votes for a bin of the speedup is its probability."""
+    trees = ExtraTreesClassifier(100, min_samples_leaf=10, max_features=0.4, random_state=0)
+    return trees.fit(features(anchors, candidates), bins)
+
+
+@kbench.cached
+def regressor(candidates: list[str], log_speedups: list[float]) -> ExtraTreesRegressor:
+    """Trees that order the kernels of a problem: they learn how much faster one is than the others."""
+    trees = ExtraTreesRegressor(100, min_samples_leaf=10, max_features=0.4, random_state=0)
+    return trees.fit([of_text(text) for text in candidates], log_speedups)
 
 
 class MyModel:
-    """Trees over words and numbers, for each kind of pair; the share of votes for a bin is its probability.
-
-    Other trees order the kernels of a problem: they learn how much faster one is than the others.
-    """
+    """Trees over words and numbers, for each kind of pair."""
 
     inputs = "source"
 
     def __init__(self, sharpness: float = 1.0) -> None:
+        """Arguments come from the command line: --surrogate-arg sharpness=1.2. Below 1, forecasts are less sure."""
         self.sharpness = sharpness
         self.trees: dict[str, ExtraTreesClassifier] = {}
-        self.order = ExtraTreesRegressor(100, min_samples_leaf=10, max_features=0.4, random_state=0)
+        self.order: ExtraTreesRegressor | None = None
 
     def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
-        for kind in {pair.kind for _, pair in train}:
-            rows = [(features(query), pair.bin) for query, pair in train if pair.kind == kind]
-            trees = ExtraTreesClassifier(100, min_samples_leaf=10, max_features=0.4, random_state=0)
-            self.trees[kind] = trees.fit([row for row, _ in rows], [number for _, number in rows])
-        alone = [(query, pair) for query, pair in train if pair.kind == "reference"]
-        speeds: dict[tuple[str, str, str], list[float]] = {}
-        for query, pair in alone:
-            speeds.setdefault((query.problem_id, query.backend, query.gpu), []).append(math.log2(pair.speedup))
-        usual = {pool: sum(found) / len(found) for pool, found in speeds.items()}
-        if not alone:
-            return
-        self.order.fit(
-            [of_text(query.candidate_source) for query, _ in alone],
-            [math.log2(pair.speedup) - usual[query.problem_id, query.backend, query.gpu] for query, pair in alone],
-        )
+        """Learn from queries and their measured answers, of the splits `train` and `validation`."""
+        for kind in sorted({pair.kind for _, pair in train}):
+            rows = [(query, pair) for query, pair in train if pair.kind == kind]
+            anchors, candidates = ([getattr(query, name) for query, _ in rows] for name in SOURCES)
+            self.trees[kind] = classifier(anchors, candidates, [pair.bin for _, pair in rows])
+        alone = [(query, math.log2(pair.speedup)) for query, pair in train if pair.kind == "reference"]
+        pools: dict[tuple[str, str, str], list[float]] = {}
+        for query, speed in alone:
+            pools.setdefault(pool_of(query), []).append(speed)
+        means = {pool: sum(speeds) / len(speeds) for pool, speeds in pools.items()}
+        if alone:
+            relative = [speed - means[pool_of(query)] for query, speed in alone]
+            self.order = regressor([query.candidate_source for query, _ in alone], relative)
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
-        return [forecast for kind, trees in self.trees.items() for forecast in self._of_kind(queries, kind, trees)]
+        """One forecast per query, in any order: how likely each of eight bins of anchor time / candidate time is."""
+        kinds = {kind: [query for query in queries if query.kind == kind] for kind in self.trees}
+        return [forecast for kind, asked in kinds.items() if asked for forecast in self._of_kind(asked, kind)]
 
-    def _of_kind(self, queries: Sequence[Query], kind: str, trees: ExtraTreesClassifier) -> list[Forecast]:
-        asked = [query for query in queries if query.kind == kind]
-        shares = np.full((len(asked), 8), 1e-3)
-        if asked:
-            shares[:, trees.classes_ - 1] += trees.predict_proba([features(query) for query in asked])
+    def _of_kind(self, queries: Sequence[Query], kind: str) -> list[Forecast]:
+        shares, trees = np.full((len(queries), 8), 1e-3), self.trees[kind]
+        anchors, candidates = ([getattr(query, name) for query in queries] for name in SOURCES)
+        shares[:, trees.classes_ - 1] += trees.predict_proba(features(anchors, candidates))
         shares **= self.sharpness
         rows = (shares / shares.sum(axis=1, keepdims=True)).tolist()
-        speedups: list[float | None] = [None] * len(asked)
-        if asked and kind == "reference":
+        speedups: list[float | None] = [None] * len(queries)
+        if kind == "reference" and self.order is not None:
             # Only the order within a pool counts: this is relative to the pool's mean, not to PyTorch.
-            speedups = (2.0 ** self.order.predict([of_text(query.candidate_source) for query in asked])).tolist()
+            speedups = (2.0 ** self.order.predict([of_text(text) for text in candidates])).tolist()
         return [
             Forecast(query_id=query.query_id, probabilities=tuple(row), speedup=speedup, p_valid=VALID[query.backend])
-            for query, row, speedup in zip(asked, rows, speedups, strict=True)
+            for query, row, speedup in zip(queries, rows, speedups, strict=True)
         ]

@@ -73,11 +73,13 @@ def select_rows(
     path: tuple[str, ...], config: str, columns: str | None, where: str | None, facets: Mapping[str, Any]
 ) -> Selection:
     """The rows that `filter_options` choose."""
-    from kbench.loaders.corpus.corpus import load
+    from kbench.loaders.corpus.corpus import Corpus
 
     chosen = [name.strip() for name in columns.split(",")] if columns else None
     filters = {name: list(values) for name, values in facets.items() if values}
-    return load(list(path) or None, config=config, columns=chosen, where=where, **filters)
+    corpus = Corpus.open(list(path) or None)
+    corpus.refuse_absent(config)
+    return corpus.select(config, columns=chosen, where=where, **filters)
 
 
 @data.command()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.evaluate.training_file import training_file
 from kbench.benchmark.questions import Questions, training_pairs
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.versions import benchmark_of
@@ -278,7 +279,8 @@ def learn(surrogates: Sequence[Any], fits: bool, corpus: Tables, dataset: str, p
         first.fit_corpus(corpus)
     elif fits:
         progress.stage("fitting on the training splits")
-        pairs = list(training_pairs(corpus))
+        kept = training_file(corpus) if isinstance(first, ProcessSurrogate) else None
+        pairs = kept or list(training_pairs(corpus))
         for surrogate in surrogates:
             surrogate.fit(pairs)
 

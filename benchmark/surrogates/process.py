@@ -146,12 +146,12 @@ class ProcessSurrogate:
                 self._ask(("fit", str(self._training)), bool, self._limits.fit_s)
         return self._facts
 
-    def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
-        """Let it learn; the training file is kept so that a restarted process learns again."""
+    def fit(self, train: Sequence[tuple[Query, Pair]] | Path) -> None:
+        """Let it learn from pairs or a file of them; it gets a copy, kept so that a restarted process learns again."""
         self.start()
         folder = scratch.make_folder()
         file = folder / "training.pickle"
-        file.write_bytes(pickle.dumps(list(train)))
+        file.write_bytes(train.read_bytes() if isinstance(train, Path) else pickle.dumps(list(train)))
         try:
             self._ask(("fit", str(file)), bool, self._limits.fit_s)
         except NoAnswerError as error:

@@ -39,9 +39,9 @@ def select(corpus: str | None, where: str | None, limit: int | None) -> tuple[Se
     Raises:
         UserError: nothing is left to measure.
     """
-    from kbench.loaders.corpus.corpus import load
+    from kbench.loaders.corpus.corpus import Corpus
 
-    found, left_out = measurable(load(corpus, where=where).to_arrow().to_pylist())
+    found, left_out = measurable(Corpus.open(corpus).select(where=where).to_arrow().to_pylist())
     if not found:
         reason = f"; {left_out[0]}" if left_out else ""
         raise UserError(f"--where {where!r} selects no kernel to measure in {corpus!r}{reason}")

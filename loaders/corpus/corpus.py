@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -65,6 +67,8 @@ def load(
         where: a filter such as "runtime_us < 10", or a pyarrow expression.
         **equals: further columns and the value or values they must have.
 
+    Warns, once, where times or speedups of several GPUs are mixed.
+
     Raises:
         UserError: an unknown column or value, with the nearest known ones; or the path is not a corpus.
         DataError: a file is damaged.
@@ -76,7 +80,18 @@ def load(
     filters = {name: value for name, value in named.items() if value is not None} | equals
     corpus = Corpus.open(path)
     corpus.refuse_absent(config)
-    return corpus.select(config, columns=columns, where=where, **filters)
+    chosen = corpus.select(config, columns=columns, where=where, **filters)
+    mixed = chosen.mixed_gpus()
+    if mixed:
+        _warn_of_mixed(mixed)
+    return chosen
+
+
+@functools.cache
+def _warn_of_mixed(gpus: tuple[str, ...]) -> None:
+    """Once for each set of GPUs: a mean over their times or speedups would be no GPU's."""
+    names = ", ".join(gpus)
+    warnings.warn(f"rows of several GPUs are mixed ({names}); choose one with gpu=", stacklevel=3)
 
 
 class Corpus:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import html
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 BATCH_ROWS = 8192
+SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_CHARACTERS = 5, 10, 40
+"""What a notebook shows of a selection."""
+LONG_COLUMNS = ("source", "normalised")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -52,6 +56,52 @@ class Selection:
         chosen += [f"where={self.where}"] if self.where is not None else []
         chosen += [f"columns={', '.join(self.columns)}"] if self.columns is not None else []
         return f"<{'; '.join([f'{self.config.name} in {len(self.files)} files', *chosen])}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: how many rows, and the first of them."""
+        names = [name for name in self._names() if name not in LONG_COLUMNS][:SHOWN_COLUMNS]
+        rows = next(dataclasses.replace(self, columns=tuple(names)).batches(SHOWN_ROWS), None)
+        head = "".join(f"<th>{name}</th>" for name in names)
+        shown = [] if rows is None else rows.slice(0, SHOWN_ROWS).to_pylist()
+        body = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row.values())}</tr>" for row in shown)
+        columns = f"{len(names)} of {len(self._names())} columns"
+        told = f"{len(shown):,} of {self.count():,} rows, {columns}: {html.escape(repr(self))}"
+        return f"<table><caption>{told}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def mixed_gpus(self) -> tuple[str, ...]:
+        """The GPUs whose times or speedups a reader would mix up; none where one GPU is chosen, or no figure."""
+        figures = any(name.startswith(("runtime_", "speedup")) for name in self._names())
+        asked = "gpu" in self.equals or "gpu" in str(self.where)
+        if not figures or asked or "gpu" not in self.config.facets:
+            return ()
+        names = {gpu for _, entry in self.files for gpu in entry.values.get("gpu", ()) if gpu}
+        return tuple(sorted(names)) if len(names) > 1 else ()
+
+    def ancestors(self, kernel_id: str) -> pa.Table:
+        """A kernel with those it descends from, the first ancestor first; it ends where a parent is not selected.
+
+        Args:
+            kernel_id: the kernel's id, or how it begins. Of several GPUs, the first that has it counts.
+
+        Raises:
+            UserError: no selected kernel has such an id, or several have, or the rows are no kernels.
+        """
+        if "parent_id" not in field_types(self.config.record):
+            raise UserError(f"config {self.config.name!r} has no ancestors; load config 'kernels'")
+        lines = dataclasses.replace(self, columns=("kernel_id", "gpu", "parent_id")).to_arrow().to_pylist()
+        asked = next((row for row in lines if row["kernel_id"].startswith(kernel_id)), None)
+        if asked is None:
+            raise UserError(f"kernel {kernel_id!r} is not among the {len(lines):,} selected rows; check its id")
+        several = {row["kernel_id"] for row in lines if row["kernel_id"].startswith(kernel_id)}
+        if len(several) > 1:
+            raise UserError(f"kernel {kernel_id!r} could be {len(several)} kernels; give more of its id")
+        places = {row["kernel_id"]: at for at, row in enumerate(lines) if row["gpu"] == asked["gpu"]}
+        descent: list[int] = []
+        at = places.get(asked["kernel_id"])
+        while at is not None and at not in descent:
+            descent.insert(0, at)
+            at = places.get(lines[at]["parent_id"])
+        return self.to_arrow().take(descent)
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table, in the corpus's order."""
@@ -210,3 +260,9 @@ class Selection:
         if isinstance(error, misfits) and (self.where is not None or self.equals):
             return UserError(f"the filter does not fit its column: {first_line(error)}")
         return DataError(f"config {self.config.name!r} cannot be read: {first_line(error)}")
+
+
+def _cell(value: Any) -> str:
+    """A value in a table for people."""
+    text = f"{value:.4g}" if isinstance(value, float) else str("" if value is None else value)
+    return html.escape(text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…")

@@ -25,6 +25,7 @@ FIGURES = (
     "workload", "gpu", "status", "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "floor_us", "registers",
     "spill_bytes",
 )  # fmt: skip
+LINEAGE = ("kernel_id", "parent_id", "speedup", "status", "step", "edit", "search_method", "source")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -169,7 +170,8 @@ def _view(corpus: Corpus, row: dict[str, Any]) -> KernelView:
         for one, value in zip(timed, shares, strict=True)
     )
     whole = row | {"roofline_share": geometric_mean(known) if known else None}
-    return KernelView(whole, workloads, tuple(_ancestors(corpus, row)))
+    same = corpus.select(columns=LINEAGE, problem=row["problem_id"], backend=row["backend"], gpu=row["gpu"])
+    return KernelView(whole, workloads, tuple(same.ancestors(row["kernel_id"]).to_pylist()))
 
 
 def counted(corpus: Corpus, kernel_id: str, gpu: str | None) -> dict[str, str]:
@@ -193,18 +195,3 @@ def counters_text(row: Mapping[str, Any]) -> str:
 def share(figure: Mapping[str, Any]) -> float | None:
     """Roofline floor over runtime; null where one is not known."""
     return figure["floor_us"] / figure["runtime_us"] if figure["floor_us"] and figure["runtime_us"] else None
-
-
-def _ancestors(corpus: Corpus, row: dict[str, Any]) -> list[dict[str, Any]]:
-    """A kernel's line of descent on its GPU, the first ancestor first; it ends where a parent is not in the corpus."""
-    kernels = corpus.table(
-        columns=("kernel_id", "parent_id", "speedup", "status", "step", "edit", "search_method", "source"),
-        problem=row["problem_id"], backend=row["backend"], gpu=row["gpu"],
-    )  # fmt: skip
-    known = {one["kernel_id"]: one for one in kernels.to_pylist()}
-    line: list[dict[str, Any]] = []
-    at: str | None = row["kernel_id"]
-    while at in known and all(at != one["kernel_id"] for one in line):
-        line.insert(0, known[at])
-        at = line[0]["parent_id"]
-    return line

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kbench.benchmark.evaluate.evaluate import evaluate
+    from kbench.benchmark.surrogates.cached import cached
     from kbench.benchmark.surrogates.protocol import Surrogate
     from kbench.benchmark.training.formats import training_rows
     from kbench.generation.single import search
@@ -72,6 +73,7 @@ __all__ = [
     "Workload",
     "__version__",
     "bench",
+    "cached",
     "duel",
     "evaluate",
     "load",
@@ -86,6 +88,7 @@ _PLACES = {
     "CorpusWriter": "kbench.loaders.corpus.writer",
     "Surrogate": "kbench.benchmark.surrogates.protocol",
     "bench": "kbench.harness.callables",
+    "cached": "kbench.benchmark.surrogates.cached",
     "duel": "kbench.harness.callables",
     "evaluate": "kbench.benchmark.evaluate.evaluate",
     "load": "kbench.loaders.corpus.corpus",

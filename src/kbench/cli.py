@@ -36,6 +36,7 @@ class CommandEntry:
 
 COMMANDS = {
     "evaluate": CommandEntry("kbench.benchmark.cli:evaluate", "Score a surrogate on the benchmark."),
+    "surrogate": CommandEntry("kbench.benchmark.cli:surrogate", "Begin a surrogate of your own."),
     "measure": CommandEntry("kbench.harness.cli:measure", "Verify and time kernels on a local GPU."),
     "compare": CommandEntry("kbench.harness.cli:compare", "Say which of two kernels is faster, and how sure."),
     "doctor": CommandEntry("kbench.harness.cli:doctor", "Inspect GPU, driver, compilers, clocks and sandbox."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,15 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import Backend, Environment, Kernel, Pair, PairKind, Status, bins
 from kbench.schemas.ids import content_hash, kernel_id
+
+
+@pytest.fixture(scope="session", autouse=True)
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What evaluations keep for the next one is not kept in the developer's own folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KBENCH_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
 
 GPU = "NVIDIA H200"
 SECRET = "this variant reaches 3.7x"

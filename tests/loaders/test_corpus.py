@@ -1,6 +1,7 @@
 """Open a corpus, filter it, and take rows out in every form."""
 
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from kbench.loaders.corpus import corpus
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus, load, resolve
 from kbench.loaders.corpus.writer import CorpusWriter
@@ -46,6 +48,37 @@ def test_a_selection_says_in_a_line_what_was_selected(corpus_path: Path) -> None
     shown = repr(load(corpus_path, problem=["softmax", "gelu"], where="runtime_us > 50", columns=["kernel_id"]))
     assert shown.startswith("<kernels in ")
     assert shown.endswith(" files; problem_id=softmax, gelu; where=runtime_us > 50; columns=kernel_id>")
+
+
+def test_a_notebook_shows_the_first_rows_as_a_table(corpus_path: Path) -> None:
+    shown = load(corpus_path, columns=["kernel_id", "source", "speedup"])._repr_html_()
+    assert "source" not in shown.partition("<thead>")[2].partition("</thead>")[0]
+    assert shown.count("<tr>") == 1 + min(5, load(corpus_path).count())
+    assert "&lt;kernels in" in shown
+
+
+def test_rows_of_several_gpus_are_warned_of_once_where_their_figures_would_mix() -> None:
+    corpus._warn_of_mixed.cache_clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for chosen in ({}, {}, {"gpu": "NVIDIA H200"}, {"columns": "kernel_id"}, {"where": "gpu is null"}):
+            load(**chosen)
+    assert len(caught) == 1
+    assert "(64 of 132 SMs)" in str(caught[0].message)
+    assert caught[0].filename == __file__
+
+
+def test_ancestors_lead_from_the_first_kernel_of_a_search_to_the_one_asked_for() -> None:
+    kernels = load(problem="softmax", gpu="NVIDIA H200", columns=["parent_id", "kernel_id"])
+    line = kernels.ancestors("d925740992fa").to_pylist()
+    assert line[-1]["kernel_id"].startswith("d925740992fa")
+    assert len(line) > 2
+    assert [row["parent_id"] for row in line] == [None, *(row["kernel_id"] for row in line[:-1])]
+    for asked, said in (("d", "give more of its id"), ("nope", "not among the")):
+        with pytest.raises(UserError, match=said):
+            kernels.ancestors(asked)
+    with pytest.raises(UserError, match="has no ancestors"):
+        load(config="problems").ancestors("d925740992fa")
 
 
 def test_one_column_may_be_given_by_its_name_alone(corpus_path: Path) -> None:

@@ -436,32 +436,6 @@ def test_a_worker_says_which_restrictions_are_in_force(tmp_path: Path) -> None:
     assert folder == str(tmp_path / "scratch")
 
 
-IPC_CREAT, IPC_RMID, ANY_KEY = 0o1000, 0, 0x6B62656E
-
-
-def shared_memory(flags: int) -> int:
-    """The number of a segment that processes find by a key and that outlives them, or minus the error."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    found: int = libc.shmget(ANY_KEY, 4096, flags)
-    return found if found >= 0 else -ctypes.get_errno()
-
-
-def test_a_worker_leaves_no_shared_memory_behind(tmp_path: Path) -> None:
-    def inside() -> list[object]:
-        applied = sandbox.enter(tmp_path / "scratch", gpu=False)
-        made = shared_memory(IPC_CREAT | 0o600) if "ipcns" in applied else -1
-        forbid_reaching_out()
-        return [applied, made, shared_memory(IPC_CREAT | 0o600)]
-
-    applied, made, refused = in_a_child(inside)  # type: ignore[misc]
-    left = shared_memory(0o600)
-    if left >= 0:
-        ctypes.CDLL(None).shmctl(left, IPC_RMID, None)
-    assert refused == -errno.EPERM
-    assert (made >= 0) == ("ipcns" in applied)
-    assert left == -errno.ENOENT
-
-
 def test_only_named_variables_reach_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_SEED", "1")
     assert "SECRET_SEED" not in sandbox.environment()

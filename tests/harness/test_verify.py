@@ -196,9 +196,13 @@ def test_adversarial_calls_of_verification_find_the_bytes_that_timed_calls_find(
 
 def test_adversarial_calls_of_verification_use_all_sets_of_buffers(context: ProblemContext) -> None:
     used: list[int] = []
+    copies: set[int] = set()
 
     class Noting(Owned):
         def call(self, stage: int) -> Any:
+            held = context.stages[stage].holds
+            if held is not None and held.drawing.case is not None:
+                copies.add(sum(one.holds is held for one in context.stages))
             used.append(stage)
             return super().call(stage)
 
@@ -208,6 +212,8 @@ def test_adversarial_calls_of_verification_use_all_sets_of_buffers(context: Prob
     each = len(used) // 20
     assert all(used[at * each : at * each + 3] == [0, 1, 0] for at in range(20))
     assert set(used) == set(range(MANY_STAGES))
+    # In how many sets inputs lie tells a kernel nothing.
+    assert copies == set(range(1, MANY_STAGES + 1))
 
 
 def test_the_cache_is_flushed_before_every_call_of_verification_as_before_timed_ones(

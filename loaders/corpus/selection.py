@@ -111,9 +111,12 @@ class Selection:
     def ordered(self, keys: Sequence[str], limit: int | None = None) -> pa.Table:
         """The rows in the order of columns, the first `limit` of them; `-speedup` is the largest first, nulls last.
 
+        With a limit no more than that many rows and a batch are held.
+
         Raises:
             UserError: a key is no column of the config, or one that holds lists or records.
         """
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         known, wanted = field_types(self.config.record), self._names()
@@ -123,9 +126,14 @@ class Selection:
                 raise UnknownNameError(f"column of config {self.config.name!r}", name, known)
             kind_of(name, known[name])
         extra = [name for name, _ in orders if name not in wanted]
-        table = dataclasses.replace(self, columns=(*wanted, *extra)).to_arrow()
-        places = pc.sort_indices(table, sort_keys=orders)
-        return table.take(places[:limit]).select(wanted)
+        chosen = dataclasses.replace(self, columns=(*wanted, *extra))
+        first = arrow_schema(self.config.record).empty_table().select([*wanted, *extra])
+        # The sort is stable, so that of equal rows those that come first in the corpus stay first.
+        parts = [chosen.to_arrow()] if limit is None else (pa.Table.from_batches([one]) for one in chosen.batches())
+        for part in parts:
+            first = pa.concat_tables([first, part])
+            first = first.take(pc.sort_indices(first, sort_keys=orders)[:limit])
+        return first.select(wanted)
 
     def to_polars(self) -> polars.LazyFrame:
         """The rows as a lazy frame; polars pushes further filters and selections into the files."""

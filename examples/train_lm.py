@@ -39,6 +39,8 @@ from kbench.benchmark.surrogates.lm import (
     prompt_tokens,
 )
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.storage.atomic import replacing, whole_folder, write_atomically
+from kbench.loaders.storage.lock import held
 from kbench.schemas import DataError, KbenchError, UserError, bins
 
 OBJECTIVES = ("warm-up", "cross-entropy", "rps", *FORECAST_REWARDS)
@@ -252,7 +254,6 @@ def train(trainer: Trainer, out: Path, save_every: int) -> Iterator[dict[str, fl
     Raises:
         UserError: the folder holds a run with other settings.
     """
-    out.mkdir(parents=True, exist_ok=True)
     checkpoint, settings_file, log = out / "checkpoint.pt", out / "settings.json", out / "log.jsonl"
     settings = dataclasses.asdict(trainer.settings)
     before = json.loads(settings_file.read_text()) if settings_file.is_file() else settings
@@ -260,14 +261,14 @@ def train(trainer: Trainer, out: Path, save_every: int) -> Iterator[dict[str, fl
     for name in settings.keys() - {"batch_tokens"}:
         if before[name] != settings[name]:
             raise UserError(f"{out} holds a run with {name} {before[name]!r}; choose another --out")
-    settings_file.write_text(json.dumps(settings, indent=1))
+    write_atomically(settings_file, json.dumps(settings, indent=1))
     done = 0
     if checkpoint.is_file():
         state = torch.load(checkpoint, map_location=trainer.model.device, weights_only=True)
         trainer.optimizer.load(state)
         done = state["step"]
     lines = log.read_text().splitlines(keepends=True)[:done] if log.is_file() else []
-    log.write_text("".join(lines))  # Steps after the checkpoint are taken, and logged, again.
+    write_atomically(log, "".join(lines))  # Steps after the checkpoint are taken, and logged, again.
     for step in range(done, trainer.settings.steps):
         line = trainer.step(step)
         last = step + 1 == trainer.settings.steps
@@ -275,9 +276,8 @@ def train(trainer: Trainer, out: Path, save_every: int) -> Iterator[dict[str, fl
         with log.open("a") as file:
             file.write(json.dumps(line) + "\n")
         if last or (step + 1) % save_every == 0:
-            partial = checkpoint.with_suffix(".part")
-            torch.save({"step": step + 1, **trainer.optimizer.state()}, partial)
-            partial.replace(checkpoint)
+            with replacing(checkpoint) as file:
+                torch.save({"step": step + 1, **trainer.optimizer.state()}, file)
         yield line
 
 
@@ -306,13 +306,15 @@ def main(out: Path, dataset: str | None, source_tokens: int, save_every: int, de
     prompts = read_prompts(corpus, "train", encode, source_tokens)
     validation = read_prompts(corpus, "validation", encode, source_tokens, settings.validation_prompts)
     trainer = Trainer(model, prompts, validation, settings)
-    for line in train(trainer, out, save_every):
-        click.echo(json.dumps(line))
-    # Weights in float32, so that training can go on from them without loss; the tokenizer beside them.
-    for weight, master in zip(trainer.optimizer.weights, trainer.optimizer.masters, strict=True):
-        weight.data = master.data
-    model.network.save_pretrained(out / "model")
-    encode.func.__self__.save_pretrained(out / "model")
+    with held(out):
+        for line in train(trainer, out, save_every):
+            click.echo(json.dumps(line))
+        # Weights in float32, so that training can go on from them without loss; the tokenizer beside them.
+        for weight, master in zip(trainer.optimizer.weights, trainer.optimizer.masters, strict=True):
+            weight.data = master.data
+        with whole_folder(out / "model", replace=(out / "model").exists()) as folder:
+            model.network.save_pretrained(folder)
+            encode.func.__self__.save_pretrained(folder)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from kbench.benchmark.surrogates.protocol import Compiler
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.loaders.corpus.places import pulled
+from kbench.loaders.storage.janitor import make_folder
 from kbench.schemas import UserError
 
 UNCHANGED = "transfer"
@@ -219,7 +220,7 @@ class Command:
         if len(self.names) > 1:
             self.progress.stage(place.target.name)
         try:
-            place.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(place.folder)
         except OSError as error:
             folder = str(place.folder)
             raise UserError(f"--out {folder!r} cannot be written ({error.strerror}); choose another") from None

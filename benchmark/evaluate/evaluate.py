@@ -26,6 +26,7 @@ from kbench.benchmark.surrogates.protocol import Compiler, Surrogate, SurrogateF
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, imported, locate
 from kbench.benchmark.surrogates.signature import signature
 from kbench.benchmark.tracks import TRACK_NAMES
+from kbench.loaders.storage.janitor import make_folder
 from kbench.schemas import UserError
 
 BUILT_IN_BATCH = 2048
@@ -257,7 +258,7 @@ def make(
             required=options.require_isolation,
         )
         if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
+            make_folder(out)
         log = None if out is None else out / "surrogate.log"
         processes = [
             stack.enter_context(ProcessSurrogate(target, options.arguments, confinement, log))

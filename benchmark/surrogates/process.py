@@ -189,6 +189,8 @@ class ProcessSurrogate:
 
     def _spawn(self) -> None:
         ours, theirs = socket.socketpair()
+        if self._log is not None and not self._log.exists():
+            janitor.watch_empty(self._log)
         with contextlib.ExitStack() as stack:
             stack.enter_context(theirs)
             output = sys.stderr.fileno() if self._log is None else stack.enter_context(self._log.open("ab")).fileno()

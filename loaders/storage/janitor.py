@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 
 PROGRAM = """
-import os, shutil, signal, sys, time
+import fcntl, os, shutil, signal, sys, time
 for name in ("SIGINT", "SIGTERM", "SIGHUP"):
     signal.signal(getattr(signal, name), signal.SIG_IGN)
 told = {}
@@ -56,9 +56,16 @@ while time.monotonic() < end and away < (4 if groups else 1):
         except OSError:
             pass
     time.sleep(0.05 if groups else 0)
-for path in empty:
+# Files and inner folders first. A file that another process has locked is another's by now.
+for path in sorted(empty, key=len, reverse=True):
     try:
-        os.rmdir(path)
+        if os.path.isdir(path):
+            os.rmdir(path)
+            continue
+        handle = os.open(path, os.O_RDWR)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.fstat(handle).st_size:
+            os.unlink(path)
     except OSError:
         pass
 """
@@ -78,13 +85,21 @@ def watch_path(path: Path) -> None:
 
 
 def watch_empty(path: Path) -> None:
-    """Have a folder removed when this process ends, however it does, unless something is in it then."""
+    """Have a folder or file removed when this process ends, however it does, unless something is in it then."""
     _tell(b"+e" + os.fsencode(path.absolute()) + b"\n")
 
 
 def forget_empty(path: Path) -> None:
-    """The folder is gone, or is to stay."""
+    """The folder or file is gone, or is to stay."""
     _tell(b"-e" + os.fsencode(path.absolute()) + b"\n")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and its parents; those that hold nothing when this process ends go again."""
+    # Before they are there, so that there is no moment at which nobody would remove them.
+    for one in [one for one in (path, *path.parents) if not one.exists()]:
+        watch_empty(one)
+    path.mkdir(parents=True, exist_ok=True)
 
 
 def forget_group(process: int) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from kbench.loaders.storage import janitor
 from kbench.schemas import DataError, InfrastructureError, Record, UserError, from_dict
 
 T = TypeVar("T")
@@ -147,12 +148,14 @@ class LineWriter:
     def __init__(self, path: Path, parse: Parse[Any]) -> None:
         """Open a file, make it where there is none, and cut off a damaged last line.
 
+        A file that gets no line goes again, with the folders that were made for it.
+
         Raises:
             UserError: another process is writing it, or it cannot be opened.
         """
         self._path = path
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            janitor.make_folder(path.parent)
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise UserError(f"{path} cannot be written ({error.strerror}); choose another folder for --out") from None
@@ -163,6 +166,9 @@ class LineWriter:
         except OSError:
             os.close(self._descriptor)
             raise UserError(f"{path} is being written by another run; wait for it or choose another --out") from None
+        self._is_empty = not os.fstat(self._descriptor).st_size
+        if self._is_empty:
+            janitor.watch_empty(path)
         try:
             self._cut_damaged_end(path, parse)
         except DataError:
@@ -192,6 +198,9 @@ class LineWriter:
             while data:
                 data = data[os.write(self._descriptor, data) :]
             os.fsync(self._descriptor)
+            if self._is_empty:
+                janitor.forget_empty(self._path)
+                self._is_empty = False
         except OSError as error:
             raise InfrastructureError(
                 f"{self._path} cannot be written ({error.strerror or error}); fix that and run the same command "

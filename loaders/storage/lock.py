@@ -73,7 +73,7 @@ def _made(target: Path) -> bool:
     """Make a folder, to be removed by the janitor while it is empty; False where there is one."""
     if target.is_dir():
         return False
-    target.parent.mkdir(parents=True, exist_ok=True)
+    janitor.make_folder(target.parent)
     # Before it is there, so that there is no moment at which nobody would remove it.
     janitor.watch_empty(target)
     try:

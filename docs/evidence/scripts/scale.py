@@ -142,7 +142,7 @@ def commands(what: str) -> dict[str, list[str]]:
     data = ["--dataset", "data"]
     building = ["leaderboard", "build", "--submissions", "entries", "--cache", "cache", *data, "--out", "site"]
     return {
-        "check": ["leaderboard", "check", "entries"],
+        "check": ["leaderboard", "check", "entries", *data],
         "score": ["leaderboard", "score", "entries", *data, "--resamples", "100", "--out", "results"],
         "build": building,
         "build again": building,

@@ -1,8 +1,9 @@
 """Commands killed at random moments, and two of a kind at once. Usage: commands.py OUT.json [SHARE [SEED [NAME]]]
 
 Each command runs in a fork on a copy of a small world: a corpus, a season with submissions, a table to import, a Hub of
-its own. Killed: what is there afterwards must be sound, nothing may be left aside, and the same command again must end
-well. Two at once: both end with 0, or one is refused in one line; whatever was acknowledged is there.
+its own, a recorded search, a tiny language model. Killed: what is there afterwards must be sound, no file and no
+process may be left aside, and the same command again must end well. Two at once: both end with 0, or one is refused in
+one line; whatever was acknowledged is there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import dataclasses
+import functools
 import json
 import os
 import random
@@ -26,6 +28,18 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[3]
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 REPOSITORY = "owner/corpus"
+MARK = "KBENCH_ATTACKED"
+"""Variable by which processes that a command started are found."""
+CAMPAIGN = {"problems": ["gelu_tanh"], "backends": ["triton"], "methods": ["random", "evolve"], "proposer": "genome",
+            "random_seeds": [0, 1, 2]}  # fmt: skip
+MEASURED = 12
+"""Measurements of each of its searches."""
+STEPS = 4
+MADE = ("results", "site", "cache", "imported", "merged", "run", "pulled", "both", "assembled", "searched", "trained",
+        "model")  # fmt: skip
+"""Folders that commands make."""
+TAUGHT = 82
+"""Training prompts of the corpus."""
 MAPPING = "source=code,problem=task,runtime_us=us,gpu=card"
 Arguments = list[str]
 
@@ -40,9 +54,13 @@ class Kind:
     sound: Callable[[Path], bool]
     both: Callable[[Path, Sequence[bool]], bool]
     """Whether all that was acknowledged is there, by which of the two was."""
+    program: Callable[[Path, Arguments], object] | None = None
+    """What runs instead of `kbench`, where that is no command or would need a GPU."""
 
 
-def fork(arguments: Arguments, work: Path, log: Path) -> int:
+def fork(
+    arguments: Arguments, work: Path, log: Path, program: Callable[[Path, Arguments], object] | None = None
+) -> int:
     """Run the command in a fork; its process."""
     child = os.fork()
     if child:
@@ -54,16 +72,55 @@ def fork(arguments: Arguments, work: Path, log: Path) -> int:
         os.dup2(output, 1)
         os.dup2(output, 2)
         signal.alarm(300)
-        sys.argv = ["kbench", *arguments]
-        from kbench.__main__ import main
-
-        main()
+        os.environ[MARK] = str(work)
+        (program or kbench)(work, arguments)
+        code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def kbench(work: Path, arguments: Arguments) -> None:
+    """The command line."""
+    from kbench.__main__ import main
+
+    sys.argv = ["kbench", *arguments]
+    main()
+
+
+def train(work: Path, arguments: Arguments) -> None:
+    """The example that trains a language model, on a CPU."""
+    import torch
+    from beside import module_at
+
+    from kbench.schemas import UserError
+
+    torch.set_num_threads(1)
+    try:
+        module_at(ROOT / "examples/train_lm.py").main(arguments, standalone_mode=False)
+    except UserError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)
+
+
+def watch(work: Path, arguments: Arguments) -> None:
+    """`measure --watch` on a CPU, until the file was measured once."""
+    from kbench.harness.commands import watch as watching
+    from kbench.harness.commands.measure import MeasureOptions
+    from kbench.harness.harness import Harness
+    from kbench.harness.kernel.sources import read_kernel
+
+    def shown(*row: object) -> str:
+        raise KeyboardInterrupt
+
+    path = work / arguments[0]
+    harness = Harness(gpu=None, cache=work / "built", workloads=("tiny",), builders=1)
+    watching.make_harness = lambda options: harness
+    read = functools.partial(read_kernel, path, "gelu_tanh")
+    watching.watch(path, read, "gelu_tanh", MeasureOptions(quiet=True), shown, sys.stderr.write)
 
 
 def finished(process: int) -> int:
@@ -96,10 +153,63 @@ def prepare(base: Path) -> Path:
         metadata = world / "entries" / name / "submission.json"
         metadata.write_text(metadata.read_text().replace("unknown: ", "stated: "))
     season.measured(world / "spring", world / "measured")
+    searches(world)
+    module_at(ROOT / "tests/benchmark/test_train_lm.py").write_weights(world / "weights")
+    shutil.copyfile(ROOT / "tests/harness/kernels/gelu_triton.py", world / "kernel.py")
     with (world / "table.csv").open("w", newline="") as file:
         rows = [[f"def f(): return {n}", "gelu_tanh", n + 0.5, "H200"] for n in range(400)]
         csv.writer(file).writerows([["code", "task", "us", "card"], *rows])
     return world
+
+
+def searches(world: Path) -> None:
+    """A campaign, and a search that measured all its kernels."""
+    from kbench.generation.campaign.drive import drive
+    from kbench.generation.proposers import mixed
+    from kbench.generation.proposers.genome.proposer import GenomeProposer
+    from kbench.generation.search.settings import Budget
+
+    sys.path.insert(0, str(ROOT / "tests"))
+    from generation import conftest
+
+    proposer = GenomeProposer({conftest.FAMILY.name: conftest.FAMILY})
+    mixed.PROPOSERS["genome"] = lambda: proposer  # type: ignore[attr-defined]
+    recorded = conftest.recording()
+    settings = conftest.settings_for("random", batch=200, budget=Budget(measurements=3 * len(recorded)))
+    drive(world / "recorded", [settings], conftest.replaying(recorded, proposer))
+    (world / "campaign.json").write_text(json.dumps(CAMPAIGN))
+
+
+def campaign_is_sound(work: Path) -> bool:
+    """Its log can be read, and no search has spent more than it may."""
+    from kbench.generation.campaign.drive import recorded_states
+
+    spent = [run.charge.measurements for run in recorded_states(work / "searched").values()]
+    return all(count <= MEASURED for count in spent)
+
+
+def campaign_is_done(work: Path, done: Sequence[bool]) -> bool:
+    """Every search has spent what it may, once."""
+    from kbench.generation.campaign.drive import recorded_states
+
+    spent = [run.charge.measurements for run in recorded_states(work / "searched").values()]
+    return any(done) and spent == [MEASURED] * 6
+
+
+def training_is_sound(work: Path) -> bool:
+    """Its log has every step once, and there is no model or a whole one."""
+    log, model = work / "trained/log.jsonl", work / "trained/model"
+    lines = log.read_text().splitlines() if log.exists() else []
+    whole = {"config.json", "model.safetensors", "tokenizer.json"}
+    return [json.loads(line)["step"] for line in lines] == list(range(1, len(lines) + 1)) and (
+        not model.exists() or whole <= {path.name for path in model.iterdir()}
+    )
+
+
+def training_is_done(work: Path, done: Sequence[bool]) -> bool:
+    """One has trained to the end."""
+    lines = (work / "trained/log.jsonl").read_text().splitlines()
+    return any(done) and len(lines) == STEPS and (work / "trained/model").exists()
 
 
 def season_is_sound(work: Path) -> bool:
@@ -155,10 +265,21 @@ def kinds(hub: Any) -> list[Kind]:
     asking = ["evaluate", "--surrogate", "prior", *data, "--resamples", "20", "--no-report", *out, "run"]
     pulling = ["data", "pull", REPOSITORY, *out, "pulled"]
     pushing = ["data", "push", "owner/pushed", "--path", "ours"]
+    assembling = ["data", "assemble", "recorded", *out, "assembled"]
+    replaying = ["--executor", "replay", "--recorded", "recorded", *out, "searched"]
+    searching = ["generate", "--campaign", "campaign.json", *replaying]
+    teaching = ["data", "export", "data", "--format", "trl-prompt", *out, "prompts.jsonl"]
+    sizes = {"--steps": STEPS, "--batch": 4, "--group": 3, "--warm-up-pairs": 10, "--validation-prompts": 8}
+    given = {"--model": "weights", "--dataset": "data", "--out": "trained", "--objective": "+brier", "--device": "cpu"}
+    given |= {name: str(value) for name, value in sizes.items()} | {"--source-tokens": "24", "--save-every": "1"}
+    training = [part for pair in given.items() for part in pair]
 
-    def lines_or_nothing(work: Path) -> bool:
-        path = work / "rows.jsonl"
-        return not path.exists() or len([json.loads(line) for line in path.read_text().splitlines()]) == 96
+    def lines_or_nothing(name: str, rows: int) -> Callable[[Path], bool]:
+        def sound(work: Path) -> bool:
+            path = work / name
+            return not path.exists() or len([json.loads(line) for line in path.read_text().splitlines()]) == rows
+
+        return sound
 
     def scored(work: Path, done: Sequence[bool]) -> bool:
         return len(list((work / "results").glob("*.json"))) == sum(done)
@@ -180,22 +301,43 @@ def kinds(hub: Any) -> list[Kind]:
         Kind("leaderboard score", [*scoring, "entries/prior"], [*scoring, "entries/length"], results, scored),
         Kind("leaderboard build", building, building, site_or_nothing, one_or_both("site")),
         Kind("data import", importing, importing, here("imported"), lambda work, done: sum(done) == 1),
-        Kind("data export", exporting, exporting, lines_or_nothing, one_or_both("rows.jsonl")),
+        Kind("data export", exporting, exporting, lines_or_nothing("rows.jsonl", 96), one_or_both("rows.jsonl")),
+        Kind("training data", teaching, teaching, lines_or_nothing("prompts.jsonl", TAUGHT),
+             one_or_both("prompts.jsonl")),
         Kind("data import of corpora", merging, merging, here("merged"), lambda work, done: sum(done) == 1),
         Kind("evaluate", asking, asking, lambda work: True, one_or_both("run")),
         Kind("data pull", pulling, pulling, here("pulled"), lambda work, done: sum(done) == 1),
         Kind("data push", pushing, pushing, pushed, lambda work, done: any(done) and pushed(work)),
+        Kind("import and pull", [*importing[:-1], "both"], [*pulling[:-1], "both"], here("both"),
+             lambda work, done: sum(done) == 1),
+        Kind("data assemble", assembling, assembling, here("assembled"), lambda work, done: any(done)),
+        Kind("campaign", searching, searching, campaign_is_sound, campaign_is_done),
+        Kind("train", training, training, training_is_sound, training_is_done, train),
+        Kind("measure --watch", ["kernel.py"], ["kernel.py"], lambda work: True, lambda work, done: all(done), watch),
     ]  # fmt: skip
 
 
+def is_bare(folder: Path) -> bool:
+    """Whether nothing is in a folder, or empty files alone."""
+    return not any(path.is_file() and path.stat().st_size for path in folder.rglob("*"))
+
+
+def started(work: Path) -> list[int]:
+    """Processes that a command in this folder started and left running."""
+    mark, found = f"{MARK}={work}\0".encode(), []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            found += [int(entry.parent.name)] * (mark in entry.read_bytes())
+    return found
+
+
 def left_aside(work: Path) -> list[str]:
-    """Files and folders that a killed command should have taken with it, a while later."""
+    """Files, folders and processes that a killed command should have taken with it, a while later."""
     end = time.monotonic() + 10
     while time.monotonic() < end:
         found = [path.name for path in work.rglob(".*.part") if path.is_dir()]
-        # The folder of an evaluation is there from its first moment: the same command goes on in it.
-        folders = [path for path in work.iterdir() if path.is_dir() and path.name != "run"]
-        found += [path.name for path in folders if not any(path.iterdir())]
+        found += [path.name for path in work.rglob("*") if path.is_dir() and path.name in MADE and is_bare(path)]
+        found += [f"process {one}" for one in started(work)]
         if not found:
             return []
         time.sleep(0.1)
@@ -204,13 +346,13 @@ def left_aside(work: Path) -> list[str]:
 
 def kill(kind: Kind, work: Path, longest_s: float, number: signal.Signals, rng: random.Random) -> dict[str, Any]:
     """Kill the command, look, and run it again."""
-    process = fork(kind.first, work, work.parent / "log")
+    process = fork(kind.first, work, work.parent / "log", kind.program)
     time.sleep(rng.uniform(0.05, longest_s))
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, number)
     cut = finished(process) != 0
     left, sound = left_aside(work), kind.sound(work)
-    again = finished(fork(kind.first, work, work.parent / "again"))
+    again = finished(fork(kind.first, work, work.parent / "again", kind.program))
     # What was finished before it was killed is refused the second time.
     good = sound and not left and (again in (0, 2)) and kind.sound(work)
     said = "" if good else (work.parent / "again").read_text()[-300:]
@@ -220,9 +362,9 @@ def kill(kind: Kind, work: Path, longest_s: float, number: signal.Signals, rng: 
 
 def together(kind: Kind, work: Path, rng: random.Random) -> dict[str, Any]:
     """Two at once."""
-    first = fork(kind.first, work, work.parent / "one")
+    first = fork(kind.first, work, work.parent / "one", kind.program)
     time.sleep(rng.choice((0.0, 0.0, rng.uniform(0, 0.5))))
-    second = fork(kind.second, work, work.parent / "two")
+    second = fork(kind.second, work, work.parent / "two", kind.program)
     codes = [finished(first), finished(second)]
     good = kind.sound(work) and kind.both(work, [code == 0 for code in codes]) and all(code in (0, 2) for code in codes)
     said = [path.read_text()[-200:] for path in (work.parent / "one", work.parent / "two")] if not good else []
@@ -254,7 +396,7 @@ def attack(kills: int, pairs: int, seed: int = 0, only: str = "") -> dict[str, A
         every = [kind for kind in kinds(hub) if only in kind.name]
         for kind in every if kills > 1 else rng.sample(every, 3):
             started = time.perf_counter()
-            code = finished(fork(kind.first, fresh(), base / "log"))
+            code = finished(fork(kind.first, fresh(), base / "log", kind.program))
             assert code == 0, (kind.name, (base / "log").read_text()[-500:])
             longest_s = 1.1 * (time.perf_counter() - started)
             for at in range(kills):

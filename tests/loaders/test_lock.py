@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kbench.loaders.storage.atomic import replace_together, whole_folder
+from kbench.loaders.storage.lines import LineWriter, parse_json
 from kbench.loaders.storage.lock import held
 from kbench.schemas import UserError
 
@@ -59,3 +60,27 @@ def test_a_folder_that_is_being_made_is_refused_and_free_once_its_maker_is_kille
     with held(folder):
         (folder / "mine").touch()
     assert os.listdir(folder) == ["mine"]
+
+
+def write_lines(path: Path, count: int, started: Path) -> None:
+    with LineWriter(path, parse_json) as lines:
+        lines.append(["{}"] * count)
+        started.touch()
+        time.sleep(60)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_file_of_lines_goes_with_its_folders_when_its_writer_is_killed_before_the_first(
+    count: int, tmp_path: Path
+) -> None:
+    path, started = tmp_path / "run" / "cache" / "lines.jsonl", tmp_path / "started"
+    writer = multiprocessing.get_context("fork").Process(target=write_lines, args=(path, count, started))
+    writer.start()
+    while not started.exists():
+        time.sleep(0.01)
+    os.kill(writer.pid or 0, signal.SIGKILL)
+    writer.join()
+    end = time.monotonic() + (20 if not count else 1)
+    while (tmp_path / "run").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert (tmp_path / "run").exists() == path.exists() == (count > 0)

@@ -43,7 +43,7 @@ def write_corpus(folder: Path, rows: int) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from kbench.generation.assembly.questions import draw_questions
+    from kbench.benchmark.questions.draw import draw_questions
     from kbench.loaders.corpus.conform import config_table
     from kbench.loaders.corpus.corpus import Corpus
     from kbench.loaders.corpus.writer import CorpusWriter

@@ -3,7 +3,7 @@
     python examples/score.py DATASET FORECASTS [SPLIT]
 
 DATASET is a folder or hf://datasets/OWNER/NAME, FORECASTS a Parquet file with `query_id`, `probabilities` and, where
-there are any, `speedup` and `confidence`. The figures are those of `kbench evaluate`; nothing of kbench is imported.
+there are any, `speedup`. The figures are those of `kbench evaluate`; nothing of kbench is imported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import numpy as np
 import pandas as pd
 
-LEAST_POOL, DECIDED, WIDE = 5, 0.02, 2.0
+LEAST_POOL, DECIDED, WIDE, FULL, FULL_EDITS = 5, 0.02, 2.0, 64, 3.0
 LOG2_CENTERS = np.arange(8) / 2 - 1.25  # of the eight bins, half an octave each
 
 
@@ -32,40 +32,29 @@ def score(asked: pd.DataFrame, train: pd.DataFrame, forecasts: pd.DataFrame) -> 
     answered = rows.probabilities.notna().to_numpy()
     shares = np.full((len(rows), 8), 1 / 8)
     shares[answered] = np.stack(rows.probabilities[answered].to_list())
-    rows["log2"] = (shares * LOG2_CENTERS).sum(axis=1)
     point = rows.get("speedup_forecast", pd.Series(np.nan, rows.index)).astype(float)
-    rows["log2"] = np.log2(point).fillna(rows["log2"]).round(9)
-    own = rows.get("confidence", pd.Series(np.nan, rows.index)).astype(float)
-    rows["sure"] = np.where(answered, own.fillna(pd.Series(shares.max(axis=1))), 0.0)
-    rows["faster"] = shares[:, 3:].sum(axis=1)
-    mode, numbers = shares == shares.max(axis=1, keepdims=True), rows.bin.to_numpy(dtype=int)
-    rows["lost"] = 1 - mode[np.arange(len(rows)), numbers - 1] / mode.sum(axis=1)
-    priors = {kind: frequencies(part.bin) for kind, part in train[train.workload.isna()].groupby("kind")}
+    rows["log2"] = np.log2(point).fillna(pd.Series((shares * LOG2_CENTERS).sum(axis=1))).round(9)
+    rows["faster"], numbers = shares[:, 3:].sum(axis=1), rows.bin.to_numpy(dtype=int)
+    rows["sure"] = np.maximum(rows.faster, 1 - rows.faster).where(answered, 0.0)
+    rows["lost"] = 0.5 - 0.5 * np.sign((rows.faster - 0.5).round(12)) * np.where(rows.speedup >= 1, 1, -1)
+    # Frequencies of the training questions of each kind, with one imagined question in each bin.
+    known = train[train.workload.isna()].groupby("kind").bin
+    priors = {kind: (np.bincount(part.astype(int) - 1, minlength=8) + 1) / (len(part) + 8) for kind, part in known}
     prior = np.stack([priors[kind] for kind in rows.kind])
     rows["rps"], rows["prior_rps"] = rps(shares, numbers), rps(prior, numbers)
-    rows["prior_faster"] = prior[:, 3:].sum(axis=1)
     whole = rows[rows.workload.isna() & (rows.kind != "level")]
-    edits = whole[(whole.kind == "edit") & ((whole.speedup - 1).abs() > DECIDED)]
-    brier = {name: (edits[name] - (edits.speedup > 1)) ** 2 for name in ("faster", "prior_faster")}
+    decided = whole[(whole.speedup - 1).abs() > DECIDED]
     pools = [pool for _, pool in rows[rows.pool.notna()].groupby("pool") if len(pool) >= LEAST_POOL]
-    wide = [pool for pool in pools if pool.speedup.max() >= WIDE * pool.speedup.min()]
     return {
         "skill": skill(whole, "rps", "prior_rps"),
         "edit_skill": skill(whole[whole.kind == "edit"], "rps", "prior_rps"),
         "pair_skill": skill(whole[whole.kind == "pair"], "rps", "prior_rps"),
         "workload_skill": skill(rows[rows.workload.notna()], "rps", "prior_rps"),
-        "auroc": float(np.nanmean([auroc(part) for _, part in edits.groupby("problem_id")])),
-        "brier_skill": skill(edits.assign(**brier), "faster", "prior_faster"),
+        "auroc": auroc(decided[decided.kind == "edit"]),
         "spearman": float(np.mean([spearman(pool) for pool in pools])),
-        "wide_regret_at_10": float(np.mean([regret(pool) for pool in wide])),
-        "problem_aurc": aurc(whole),
+        "wide_regret_at_10": float(np.mean([regret(p) for p in pools if p.speedup.max() >= WIDE * p.speedup.min()])),
+        "problem_sign_aurc": aurc(decided),
     }
-
-
-def frequencies(numbers: pd.Series) -> np.ndarray:
-    """Shares of the eight bins, with one imagined question in each."""
-    counts = np.bincount(numbers.astype(int) - 1, minlength=8) + 1.0
-    return counts / counts.sum()
 
 
 def rps(shares: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -74,17 +63,26 @@ def rps(shares: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 
 def skill(rows: pd.DataFrame, given: str, prior: str) -> float:
-    """One minus the ratio of two means, in which every problem counts alike."""
-    means = rows.groupby("problem_id")[[given, prior]].mean().mean()
+    """One minus the ratio of two means over problems."""
+    problems = rows.groupby("problem_id")
+    means = problems[[given, prior]].mean().mul(problems.size().clip(upper=FULL), axis=0).sum()
     return float(1 - means[given] / means[prior])
 
 
-def auroc(rows: pd.DataFrame) -> float:
-    """Chance that a faster edit is rated above a slower one; NaN where all are alike."""
-    faster = rows.speedup > 1
+def auroc(edits: pd.DataFrame) -> float:
+    """Chance that a faster edit is rated above a slower one of its author class and backend, over problems."""
+    cells = edits.groupby(["problem_id", "author", "backend"])[["speedup", "log2"]].apply(comparisons)
+    problems = cells.groupby("problem_id").sum()
+    counts = problems.made.clip(upper=FULL_EDITS)
+    return float((counts * problems.won / problems.made).sum() / counts.sum())
+
+
+def comparisons(edits: pd.DataFrame) -> pd.Series:
+    """Comparisons of faster with slower edits over the number of edits: those that are won, and all that are made."""
+    faster = edits.speedup > 1
     yes, no = faster.sum(), (~faster).sum()
-    wins = rows.log2.rank()[faster].sum() - yes * (yes + 1) / 2
-    return float(wins / (yes * no)) if yes and no else float("nan")
+    wins = edits.log2.rank()[faster].sum() - yes * (yes + 1) / 2
+    return pd.Series({"won": wins / len(edits), "made": yes * no / len(edits)})
 
 
 def spearman(pool: pd.DataFrame) -> float:
@@ -107,8 +105,8 @@ def regret(pool: pd.DataFrame, share: float = 0.1) -> float:
 
 
 def aurc(rows: pd.DataFrame) -> float:
-    """Area under risk over coverage, surest first; ties lose at an even rate, and every problem counts alike."""
-    weight = 1 / rows.groupby("problem_id").problem_id.transform("size")
+    """Area under risk over coverage, surest first; ties lose at an even rate, and a problem's rows share its weight."""
+    weight = rows.groupby("problem_id").problem_id.transform(lambda part: min(FULL, len(part)) / len(part))
     levels = pd.DataFrame({"n": weight, "lost": weight * rows.lost}).groupby(-rows.sure).sum()
     before, lost = (levels.cumsum() - levels).to_numpy().T
     rate = (levels.lost / levels.n).to_numpy()

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.evaluate.options import Options
-from kbench.benchmark.scoring.score import BootstrapSettings
+from kbench.benchmark.scoring.probes import probe_scores
+from kbench.benchmark.scoring.score import BootstrapSettings, Scored
 from kbench.benchmark.surrogates.forecasts import ForecastTable, align
 from kbench.leaderboard.scoring.flags import flags
 from kbench.leaderboard.scoring.results import Results, cached_results, entry_id
@@ -227,6 +228,8 @@ class Board:
     """Parts of the split that have entries of their own."""
     results: Sequence[Results]
     """Of the entries, and of those of the parts."""
+    probes: Mapping[str, Scored]
+    """What needs no understanding of a kernel scores on the whole split."""
 
 
 def score_board(
@@ -251,18 +254,20 @@ def score_board(
     # Private labels are not part of the questions' fingerprint, so their scores are not kept.
     results = score_entries(entries, questions, tell=tell, cache=None if corpus is None else cache)
     parts: list[Questions] = []
+    probes = {} if corpus is None else probe_scores(corpus, questions)
     if corpus is None or submissions is not None or questions.benchmark is None:
-        return Board(entries, parts, results)
+        return Board(entries, parts, results, probes)
     for part in (options.questions(corpus) for options in PARTS):
         if (folder := own_folder(part)).is_dir():
             parts.append(part)
             of_part = read_entries([folder], part, refuse, expected_of(part, questions))
             scored = score_entries(of_part, part, tell=tell, cache=cache, sliced=False)
             results += [as_part(result, part_name(part)) for result in scored]
-    return Board(entries, parts, results)
+    return Board(entries, parts, results, probes)
 
 
 def as_part(result: Results, part: str) -> Results:
     """Results on a part of the split, as a slice of the whole: there are no figures over all queries."""
     scores = [dataclasses.replace(score, slice=part) for score in result.scores if score.slice == "all"]
-    return dataclasses.replace(result, scores=scores, draws={})
+    # Entries with measured kernels in view are compared among themselves alone.
+    return dataclasses.replace(result, scores=scores, draws={}, core_draws=result.draws if part == "core" else {})

@@ -221,7 +221,10 @@ def build(
     answers = answers_of(board.entries, questions, version)
     facts = {**dataset_facts(questions, corpus, board.parts), "seasons": season_facts(SEASONS)}
     with held(out):
-        page = build_site(board.results, facts, out, corpus=corpus, answers=answers, links=dict(links), address=address)
+        page = build_site(
+            board.results, facts, out, corpus=corpus, answers=answers, links=dict(links), address=address,
+            probes=board.probes,
+        )  # fmt: skip
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     if as_json:
         echo_json({"page": str(page), "entries": len(board.results), "bytes": size})

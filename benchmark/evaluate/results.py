@@ -13,7 +13,9 @@ from kbench.benchmark.evaluate.evaluate import Evaluation
 from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
-from kbench.benchmark.scoring.score import finite
+from kbench.benchmark.scoring.probes import BesideProbes, beside_probes
+from kbench.benchmark.scoring.score import Scored, finite
+from kbench.benchmark.tracks import OVERALL
 from kbench.schemas import Score
 
 SCHEMA_VERSION = "1.0.0"
@@ -116,6 +118,8 @@ class EvaluationResults:
     lower_is_better: tuple[str, ...]
     overall: MetricResult | None
     """Mean of the tracks' headlines, each on a scale from its floor (0) to its ceiling (1)."""
+    probes: Mapping[str, BesideProbes]
+    """By track, and overall: the strongest probe, which understands nothing of a kernel; empty where none was asked."""
     tracks: Mapping[str, Mapping[str, MetricResult]]
     slices: tuple[Score, ...]
     failures: Failures
@@ -123,8 +127,8 @@ class EvaluationResults:
     cost: EvaluationCost
 
     @classmethod
-    def of(cls, evaluation: Evaluation) -> EvaluationResults:
-        """The results of an evaluation."""
+    def of(cls, evaluation: Evaluation, probes: Mapping[str, Scored] | None = None) -> EvaluationResults:
+        """The results of an evaluation, beside what probes score on the same questions."""
         scored, questions, options = evaluation.scored, evaluation.questions, evaluation.options
         bounds = (scored.ceilings, scored.floors)
         return cls(
@@ -147,6 +151,7 @@ class EvaluationResults:
             headlines={track: headline(track).name for track in questions.tracks},
             lower_is_better=tuple(sorted({metric.name for metric in METRICS if metric.better is Better.LOW})),
             overall=None if scored.overall is None else MetricResult.of(scored.overall, 1.0, 0.0),
+            probes=beside_probes(scored, probes or {}),
             tracks={
                 track: {
                     name: MetricResult.of(figure, *(b.get(track, {}).get(name) for b in bounds))
@@ -167,13 +172,16 @@ class EvaluationResults:
 
 def terminal(found: EvaluationResults, others: Sequence[EvaluationResults] = ()) -> str:
     """The results of one surrogate, with the values of others beside it."""
-    head = ["", found.surrogate, "95 % interval", "floor", "ceiling", *(other.surrogate for other in others)]
+    probe = ["probe"] if found.probes else []
+    head = ["", found.surrogate, "95 % interval", "floor", *probe, "ceiling", *(other.surrogate for other in others)]
     rows = [head]
     for track, metrics in found.tracks.items():
         rows.append([track.upper(), *[""] * (len(head) - 1)])
         for metric in of_track(track):
             if metric.shown >= Shown.TERMINAL and metric.name in metrics:
-                rows.append(_row(metric, metrics[metric.name], others))
+                beside = found.probes.get(track) if metric.headline else None
+                cells = _row(metric, metrics[metric.name], others, beside)
+                rows.append(cells if found.probes else cells[:4] + cells[5:])
     return "\n".join([_title(found), "", *_aligned(rows), "", *_notes(found)])
 
 
@@ -185,8 +193,10 @@ def _aligned(rows: list[list[str]]) -> list[str]:
     ]  # fmt: skip
 
 
-def _row(metric: Metric, result: MetricResult, others: Sequence[EvaluationResults]) -> list[str]:
-    mark = "*" if metric.headline else " "
+def _row(
+    metric: Metric, result: MetricResult, others: Sequence[EvaluationResults], probe: BesideProbes | None
+) -> list[str]:
+    mark = "~" if probe is not None and probe.reached_by_layout else "*" if metric.headline else " "
     interval = "" if result.low is None else f"[{metric.text(result.low)}, {metric.text(result.high)}]"
     beside = [other.tracks.get(metric.track.name, {}).get(metric.name) for other in others]
     return [
@@ -194,6 +204,7 @@ def _row(metric: Metric, result: MetricResult, others: Sequence[EvaluationResult
         metric.text(result.value),
         interval,
         metric.text(result.floor),
+        "" if probe is None else f"{probe.probe} {metric.text(probe.value)}",
         metric.text(result.ceiling),
         *(metric.text(None if other is None else other.value) for other in beside),
     ]
@@ -214,7 +225,9 @@ def _notes(found: EvaluationResults) -> list[str]:
     tokens = "" if cost.total_tokens is None else f", {cost.total_tokens:,} tokens"
     notes = [f"{cost.forecasts:,} forecasts ({cost.reused:,} reused) in {cost.wall_s:.1f} s{speed}{tokens}"]
     if overall is not None and overall.value is not None and overall.low is not None and overall.high is not None:
-        interval = f"[{overall.low:.3f}, {overall.high:.3f}]"
+        probe = found.probes.get(OVERALL)
+        beside = "" if probe is None else f"; probe {probe.probe} {probe.value:.3f}"
+        interval = f"[{overall.low:.3f}, {overall.high:.3f}]{beside}"
         notes.insert(0, f"overall {overall.value:.3f} {interval}: mean of the headlines, 0 the floor and 1 the ceiling")
     if failures.count:
         notes.append(f"{failures.count:,} without an answer, scored as the uniform forecast and a forced deferral:")
@@ -222,5 +235,8 @@ def _notes(found: EvaluationResults) -> list[str]:
     if found.stray_answers:
         notes.append(f"{found.stray_answers:,} answers to queries that were not asked were ignored")
     notes.append("floor: training frequencies or a random order; ceiling: a second measurement of the same kernels")
+    if found.probes:
+        notes.append("probe: the strongest that sees layout, names or author alone, or no source at all")
+        notes.append("~ no headline here: the layout of the text alone comes as far, within the interval")
     notes.append("* headline of its track; ↑ higher is better, ↓ lower is better")
     return notes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,6 +33,8 @@ class Figure:
 
     value: float
     draws: Floats
+    level: float = LEVEL
+    """Share of the draws inside the interval."""
 
     @classmethod
     def of(cls, totals: Floats) -> Figure:
@@ -41,7 +43,7 @@ class Figure:
 
     @property
     def low(self) -> float:
-        """Lower end of the percentile interval."""
+        """Lower end of the interval."""
         return self.interval[0]
 
     @property
@@ -53,40 +55,55 @@ class Figure:
     def interval(self) -> tuple[float, float]:
         """Both ends; NaN where no draw is defined."""
         known = self.draws[~np.isnan(self.draws)]
-        low, high = np.quantile(known, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)) if len(known) else (math.nan, math.nan)
+        if not len(known):
+            return math.nan, math.nan
+        low, high = np.quantile(known, ((1 - self.level) / 2, (1 + self.level) / 2))
         return float(low), float(high)
 
     def minus(self, other: Figure) -> Figure:
         """Paired difference: both must come from the same draws."""
-        return Figure(self.value - other.value, self.draws - other.draws)
+        return Figure(self.value - other.value, self.draws - other.draws, self.level)
 
     def moved_to(self, value: float) -> Figure:
         """Another value with the same spread of draws around it."""
-        return Figure(value, self.draws + (value - self.value))
+        return Figure(value, self.draws + (value - self.value), self.level)
 
     def widened(self, factor: float, low: float, high: float) -> Figure:
         """Draws this many times as far apart, within these bounds, and without the bias that resampling shows."""
         if not len(self.draws) or math.isnan(self.value):
             return self
         mean = float(np.nanmean(self.draws))
-        return Figure(self.value, np.clip(2 * self.value - mean + (self.draws - mean) * factor, low, high))
+        draws = np.clip(2 * self.value - mean + (self.draws - mean) * factor, low, high)
+        return Figure(self.value, draws, self.level)
 
 
 class Bootstrap:
     """Draws of clusters shared by every metric of one set of rows, so that differences are paired."""
 
-    def __init__(self, clusters: npt.ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> None:
+    def __init__(
+        self,
+        clusters: npt.ArrayLike,
+        resamples: int = RESAMPLES,
+        seed: int = 0,
+        names: Sequence[str] | None = None,
+    ) -> None:
         """Draw.
 
         Args:
             clusters: the cluster of each row: any array of names or numbers.
-            resamples: how many draws; a single cluster gets none.
+            resamples: how many draws; rows of a single cluster get none.
             seed: of the generator; equal seeds and cluster names give equal draws.
+            names: all clusters that are drawn from, in ascending order, those without a row here included: other
+                rows that are drawn from the same names are paired with these. By default the clusters of the rows.
         """
-        names, self.index = encode(clusters)
+        present, self.index = encode(clusters)
+        self.level = interval_level(len(present))
+        """Share of the draws inside an interval."""
+        if names is not None:
+            self.index = np.searchsorted(np.asarray(names), np.asarray(present, dtype=str))[self.index]
         self.seed = seed
-        self.count = len(names)
-        resamples = resamples if self.count > 1 else 0
+        self.count = len(present if names is None else names)
+        resamples = resamples if len(present) > 1 else 0
         chances = np.full(self.count, 1 / max(self.count, 1))
         self.weights: Floats = np.ones((1 + resamples, self.count))
         """How often each cluster occurs: once in the data, which come first, and as drawn in each resample."""
@@ -131,15 +148,26 @@ class Bootstrap:
         totals, rows = (np.bincount(self.index, column, self.count).astype(np.float64) for column in columns)
         return divide(totals, rows)
 
-    def mean_of_clusters(self, values: Floats) -> Figure:
-        """Mean of numbers, one for each cluster, which count alike; NaN is left out."""
-        known = ~np.isnan(values)
-        return Figure.of(divide(self.weights @ np.where(known, values, 0.0), self.weights @ known.astype(np.float64)))
+    def mean_of_clusters(self, values: Floats, counts: Floats | None = None) -> Figure:
+        """Mean of numbers, one for each cluster; NaN is left out.
 
-    def skill_of_clusters(self, values: Floats, baseline: Floats) -> Figure:
-        """One minus the ratio of two means over clusters, which count alike; rows that are NaN are left out."""
-        means = [np.nan_to_num(self.cluster_means(column)) for column in (values, baseline)]
-        return Figure.of(1.0 - divide(self.weights @ means[0], self.weights @ means[1]))
+        Args:
+            values: the numbers.
+            counts: how much each cluster counts; alike when not given.
+        """
+        counts = np.where(np.isnan(values), 0.0, 1.0 if counts is None else counts)
+        return Figure.of(divide(self.weights @ (counts * np.nan_to_num(values)), self.weights @ counts))
+
+    def skill_of_clusters(self, values: Floats, baseline: Floats, counts: Floats) -> Figure:
+        """One minus the ratio of two means over clusters.
+
+        Args:
+            values: losses, one per row; rows that are NaN are left out.
+            baseline: losses of what is to be beaten.
+            counts: how much each cluster counts.
+        """
+        losses, of_baseline = (counts * np.nan_to_num(self.cluster_means(column)) for column in (values, baseline))
+        return Figure.of(1.0 - divide(self.weights @ losses, self.weights @ of_baseline))
 
     def median(self, values: Floats) -> Figure:
         """Median of a column: the lower middle where rows are even in number."""
@@ -206,6 +234,23 @@ class Levels:
         """Running sums from the surest level on: [1 + resamples, levels], the data first."""
         result: Floats = np.cumsum(self.bootstrap.totals(values, self.level, self.width), axis=1)
         return result
+
+
+def interval_level(clusters: int) -> float:
+    """Share of the draws that a 95 % interval takes where there are this many clusters.
+
+    Draws of few clusters differ by less than new samples of clusters would: by √((n − 1) / n), and the normal quantile
+    that they imply is not Student's. The expanded percentile interval (Hesterberg 2015) takes as many more of the draws
+    as make up for both: 96.4 % for 29 clusters.
+    """
+    from scipy.special import ndtr, stdtrit
+
+    if clusters < 2:
+        return LEVEL
+    freedom = clusters - 1
+    level = 2 * ndtr(math.sqrt(clusters / freedom) * stdtrit(freedom, (1 + LEVEL) / 2)) - 1
+    # The last bits depend on the processor.
+    return min(round(float(level), 12), 1.0)
 
 
 def divide(top: Floats, bottom: Floats) -> Floats:

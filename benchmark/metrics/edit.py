@@ -4,49 +4,50 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbench.benchmark.metrics.arrays import Booleans, Floats
-from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
+from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure, divide
 from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
 from kbench.benchmark.metrics.rows import FASTER, PairRows
 from kbench.benchmark.metrics.validity import auroc
 from kbench.benchmark.tracks import EDIT
 
-DECIDED = 0.02
-"""Least distance of the speedup from one: below it, which is faster is noise."""
-
-
-def decided(rows: PairRows) -> Booleans:
-    """Which rows are edits whose kernels differ in speed."""
-    result: Booleans = rows.edit & (np.abs(rows.speedup - 1.0) > DECIDED)
-    return result
+FULL = 3.0
+"""Of n faster and m slower edits, n·m / (n + m) from which a problem counts fully: the variance falls with it."""
 
 
 def _auroc(bootstrap: Bootstrap, rows: PairRows) -> Figure:
-    """Within each problem, then over problems: a problem whose edits all help, or all hurt, says nothing."""
-    kept = decided(rows)
+    """Within author class and backend, then over problems; edits that all help, or all hurt, say nothing."""
+    kept = np.flatnonzero(rows.edit & rows.decided)
     faster = (rows.speedup > 1.0).astype(np.float64)
-    areas = [
-        auroc(rows.score[at], faster[at]) for at in ((bootstrap.index == n) & kept for n in range(bootstrap.count))
-    ]
-    return bootstrap.mean_of_clusters(np.array(areas, dtype=np.float64))
+    _, group = np.unique(np.stack([bootstrap.index[kept], rows.cell[kept]]), axis=1, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    informed, areas = np.zeros(bootstrap.count), np.zeros(bootstrap.count)
+    for at in np.split(kept[order], np.flatnonzero(np.diff(group[order])) + 1):
+        helped, edits = faster[at].sum(), len(at)
+        if 0 < helped < edits:
+            weight = helped * (edits - helped) / edits / rows.repeats
+            informed[bootstrap.index[at[0]]] += weight
+            areas[bootstrap.index[at[0]]] += weight * auroc(rows.score[at], faster[at])
+    return bootstrap.mean_of_clusters(divide(areas, informed), np.minimum(informed, FULL))
 
 
 AUROC = Metric(
     name="auroc", track=EDIT, label="AUROC",
-    meaning="Chance that, of two edits of one problem, the one that made its kernel faster is rated above the one that "
-    "made it slower: ½ is a coin.",
+    meaning="Chance that, of two edits of one problem, author class and backend, the one that made its kernel faster "
+    "is rated above the one that made it slower: ½ is a coin.",
     figure=_auroc, better=Better.HIGH, headline=True, shown=Shown.BOARD, ceiling=Ceiling.BINDING,
 )  # fmt: skip
 
 
 def _brier_skill(bootstrap: Bootstrap, rows: PairRows) -> Figure:
-    kept = decided(rows)
+    kept = rows.edit & rows.decided
     faster = (rows.speedup > 1.0).astype(np.float64)
 
     def losses(p_faster: Floats) -> Floats:
         return np.where(kept, (p_faster - faster) ** 2, np.nan)
 
-    return bootstrap.skill_of_clusters(losses(rows.p_faster), losses(rows.kind_prior[:, FASTER:].sum(axis=1)))
+    losses_of_prior = losses(rows.kind_prior[:, FASTER:].sum(axis=1))
+    return bootstrap.skill_of_clusters(losses(rows.p_faster), losses_of_prior, rows.problem_counts(bootstrap, kept))
 
 
 BRIER_SKILL = Metric(

@@ -39,16 +39,16 @@ RPS = Metric(
 
 
 def skill_over_problems(bootstrap: Bootstrap, rows: PairRows, kept: Booleans) -> Figure:
-    """Skill of the rows kept over the prior of their own kinds; every problem counts alike."""
+    """Skill of the rows kept over the prior of their own kinds, over problems."""
     given = np.where(kept, rps_rows(rows.probabilities, rows.bins), np.nan)
     prior = np.where(kept, rps_rows(rows.kind_prior, rows.bins), np.nan)
-    return bootstrap.skill_of_clusters(given, prior)
+    return bootstrap.skill_of_clusters(given, prior, rows.problem_counts(bootstrap, kept))
 
 
 SKILL = Metric(
     name="skill", track=FORECAST, label="Skill",
     meaning="Share of the RPS of each kind's own training prior that the forecast removes, kernel against kernel, "
-    "every problem counting alike: 0 is no better, 1 is perfect.",
+    "averaged over problems: 0 is no better, 1 is perfect.",
     figure=lambda bootstrap, rows: skill_over_problems(bootstrap, rows, ~rows.level), better=Better.HIGH,
     bounds=(None, 1.0), headline=True, shown=Shown.BOARD, sliced=True,
 )  # fmt: skip

@@ -62,6 +62,11 @@ class Metric:
     decimals: int = 3
     """Digits after the point wherever people read it."""
 
+    def measured(self, bootstrap: Bootstrap, rows: Any) -> Figure | None:
+        """The figure, with an interval for as many clusters as the rows have."""
+        figure = self.figure(bootstrap, rows)
+        return None if figure is None else dataclasses.replace(figure, level=bootstrap.level)
+
     @property
     def sign(self) -> float:
         """Times this, a higher value is always the better one."""

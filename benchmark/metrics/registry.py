@@ -37,5 +37,5 @@ def markdown_table() -> str:
 
 def figures(track: str, bootstrap: Bootstrap, rows: Any) -> dict[str, Figure]:
     """Every metric of a track that these rows can say, by name."""
-    found = {metric.name: metric.figure(bootstrap, rows) for metric in of_track(track)}
+    found = {metric.name: metric.measured(bootstrap, rows) for metric in of_track(track)}
     return {name: figure for name, figure in found.items() if figure is not None}

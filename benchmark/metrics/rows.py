@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,10 @@ from kbench.benchmark.metrics.arrays import Booleans, Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.schemas import bins
 
+FULL = 64
+"""Questions from which a problem counts fully; one with fewer counts in proportion: its figure is mostly luck."""
+DECIDED = 0.02
+"""Least distance of the speedup from one: below it, which kernel is faster is noise."""
 FASTER = bins.EDGES.index(1.0) + 1
 """Position of the first bin in which the candidate is at least as fast as the anchor."""
 
@@ -32,12 +37,18 @@ class PairRows:
     """Where the anchor is the kernel that the candidate was made from."""
     one_workload: Booleans
     """Where the question is about one workload."""
+    cell: Ints
+    """A number for author class and backend, across which kernels are not compared."""
     speedup: Floats
     """The measured speedup."""
     score: Floats
     """log2 of the forecast speedup: what orders candidates (`kbench.benchmark.scoring.rows`)."""
     measure_seconds: float | None = None
     """GPU-seconds one measurement takes; None when it is not known."""
+    full: int = 1
+    """Questions from which a problem counts fully; with 1, all problems count alike."""
+    repeats: int = 1
+    """Forecasts of each question."""
 
     @classmethod
     def all_answered(cls, probabilities: Floats, truth: Ints, prior: Floats, seconds: float | None = None) -> PairRows:
@@ -51,6 +62,7 @@ class PairRows:
             level=np.zeros(len(truth), dtype=np.bool_),
             edit=np.zeros(len(truth), dtype=np.bool_),
             one_workload=np.zeros(len(truth), dtype=np.bool_),
+            cell=np.zeros(len(truth), dtype=np.int64),
             speedup=np.array([bins.center(number) for number in truth.tolist()]),
             score=np.zeros(len(truth)),
             measure_seconds=seconds,
@@ -58,9 +70,21 @@ class PairRows:
 
     def take(self, rows: Ints) -> PairRows:
         """The rows at these positions."""
-        names = (field.name for field in dataclasses.fields(self) if field.name != "measure_seconds")
-        parts = {name: getattr(self, name)[rows] for name in names}
+        columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        parts: dict[str, Any] = {name: one[rows] for name, one in columns.items() if isinstance(one, np.ndarray)}
         return dataclasses.replace(self, **parts)
+
+    def problem_counts(self, bootstrap: Bootstrap, kept: Booleans) -> Floats:
+        """How much each problem counts, up to 1, by its questions among the rows kept."""
+        questions = np.bincount(bootstrap.index, kept, bootstrap.count) / self.repeats
+        result: Floats = np.minimum(questions, self.full) / self.full
+        return result
+
+    @property
+    def decided(self) -> Booleans:
+        """Where one kernel is faster than the other."""
+        result: Booleans = np.abs(self.speedup - 1.0) > DECIDED
+        return result
 
     @property
     def p_faster(self) -> Floats:

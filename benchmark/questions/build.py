@@ -244,6 +244,7 @@ def _pair_labels(
         relation=_texts(rows, "relation"),
         origin=_texts(rows, "origin"),
         candidate=_texts(rows, "candidate_id"),
+        author=strings([row.get("author") or "" for row in rows]),
     )
 
 

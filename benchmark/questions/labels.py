@@ -35,6 +35,8 @@ class PairLabels:
     split: Strings
     origin: Strings
     candidate: Strings
+    author: Strings
+    """Author class of both kernels; empty where the question does not say."""
     core: npt.NDArray[np.bool_]
     """Whether the pair is in core (kbench.benchmark.questions.benchmark_2.core)."""
 

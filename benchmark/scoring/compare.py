@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from kbench.benchmark.metrics.bootstrap import Figure, divide
 from kbench.benchmark.metrics.forecast import LEVEL_SKILL, SKILL
-from kbench.benchmark.metrics.metric import Metric
 from kbench.benchmark.metrics.registry import BY_NAME, headline
 from kbench.benchmark.scoring.score import Scored, finite
 
@@ -24,14 +26,14 @@ class Difference:
     """better, worse, or undecided when the interval holds zero or there is none."""
 
     @classmethod
-    def of(cls, metric: Metric, one: Figure, other: Figure) -> Difference:
-        """The paired difference of a metric."""
+    def of(cls, sign: float, one: Figure, other: Figure) -> Difference:
+        """The paired difference of two figures; times `sign` the higher one is the better one."""
         paired = one.minus(other)
         low, high = finite(paired.low), finite(paired.high)
         if low is None or high is None or low <= 0.0 <= high:
             verdict = "undecided"
         else:
-            verdict = "better" if metric.sign * low > 0.0 else "worse"
+            verdict = "better" if sign * low > 0.0 else "worse"
         return cls(finite(paired.value), low, high, verdict)
 
 
@@ -51,7 +53,7 @@ class Comparison:
         """
         tracks = {
             track: {
-                metric: Difference.of(BY_NAME[track, metric], figure, other.figures[track][metric])
+                metric: Difference.of(BY_NAME[track, metric].sign, figure, other.figures[track][metric])
                 for metric, figure in figures.items()
                 if metric in other.figures.get(track, {})
             }
@@ -76,6 +78,45 @@ class Comparison:
             value = metric.text(entry.difference, sign="+")
             lines.append(f"  {track} {metric.name}: {value}{interval} {entry.verdict}")
         return "\n".join(lines)
+
+
+POWER = 0.8
+"""Share of the samples of problems that are to decide a difference."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Power:
+    """What a headline tells apart among some entries."""
+
+    pairs: int
+    """Of two entries with different answers."""
+    decided: int
+    """Pairs whose difference has an interval without zero."""
+    least_difference: float | None
+    """Difference of two entries that four of five samples of problems decide: the median over pairs."""
+
+    @classmethod
+    def of(cls, differences: Sequence[Figure]) -> Power:
+        """From the paired differences of any two entries."""
+        told = [one for one in differences if len(one.draws) and float(np.ptp(one.draws)) > 0.0]
+        intervals = [one.interval for one in told]
+        least = [_decidable(one, high - low) for one, (low, high) in zip(told, intervals, strict=True)]
+        decided = sum(low > 0.0 or high < 0.0 for low, high in intervals)
+        return cls(len(told), decided, float(np.median(least)) if least else None)
+
+    @classmethod
+    def among(cls, figures: Sequence[Figure]) -> Power:
+        """Of entries that all answered the same questions."""
+        return cls.of([one.minus(other) for one, other in itertools.combinations(figures, 2)])
+
+
+def _decidable(difference: Figure, width: float) -> float:
+    """The true difference of two entries that four of five samples of problems decide.
+
+    Each draw is a sample whose estimate is off by its distance from the value, with an interval of this width. Either
+    entry may be the better one, so that errors count with both signs: 80 % are below the 60 % quantile of their sizes.
+    """
+    return width / 2 + float(np.nanquantile(np.abs(difference.draws - difference.value), 2 * POWER - 1))
 
 
 def skill_over(one: Scored, other: Scored) -> dict[str, Figure]:

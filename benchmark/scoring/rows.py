@@ -9,7 +9,7 @@ import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities, encode
 from kbench.benchmark.metrics.rank import FRACTIONS, regret_at
-from kbench.benchmark.metrics.rows import PairRows, Pool, PoolRows, SearchRows, ValidityRows
+from kbench.benchmark.metrics.rows import FULL, PairRows, Pool, PoolRows, SearchRows, ValidityRows
 from kbench.benchmark.metrics.search import BUDGETS, drawn_orders, replay
 from kbench.benchmark.questions.asked import ONE_WORKLOAD
 from kbench.benchmark.questions.labels import PoolLabels
@@ -51,9 +51,12 @@ def answered_pairs(questions: Questions, probabilities: Floats, points: Floats |
         level=np.tile(pairs.kind == PairKind.REFERENCE.value, repeats),
         edit=np.tile(pairs.relation == PairKind.PARENT_EDIT.value, repeats),
         one_workload=np.tile(pairs.relation == ONE_WORKLOAD, repeats),
+        cell=np.tile(encode(pairs.author + " " + pairs.backend)[1], repeats),
         speedup=np.tile(pairs.speedup, repeats),
         score=rank_scores(probabilities, np.full(len(probabilities), np.nan) if points is None else points),
         measure_seconds=questions.measure_seconds,
+        full=FULL if questions.benchmark == 3 else 1,
+        repeats=repeats,
     )
 
 

@@ -19,10 +19,12 @@ from kbench.benchmark.scoring.bounds import ceiling_rows, floor_rows
 from kbench.benchmark.scoring.rows import pair_rows, ranked_pools, searched_pools, surrogate_rows
 from kbench.benchmark.scoring.slices import slices
 from kbench.benchmark.surrogates.forecasts import ForecastTable
-from kbench.benchmark.tracks import FORECAST, PAIR_TRACKS, RANK, SEARCH, VALIDITY
+from kbench.benchmark.tracks import FORECAST, OVERALL, PAIR_TRACKS, RANK, SEARCH, VALIDITY
 from kbench.schemas import Score
 
 Figures = Mapping[str, Figure]
+LEAST_WIDTH = 0.05
+"""Least distance of floor and ceiling that makes a scale: on a slice they may be the same but for noise."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +34,9 @@ class BootstrapSettings:
     resamples: int = RESAMPLES
     seed: int = 0
 
-    def draws(self, clusters: Sequence[str] | Strings) -> Bootstrap:
-        """A bootstrap over these clusters."""
-        return Bootstrap(np.asarray(clusters, dtype=object), self.resamples, self.seed)
+    def draws(self, clusters: Sequence[str] | Strings, names: Sequence[str] | None = None) -> Bootstrap:
+        """A bootstrap over these clusters, or over more of them whose `names` are given."""
+        return Bootstrap(np.asarray(clusters, dtype=object), self.resamples, self.seed, names)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,21 +68,33 @@ class Scored:
     rows: Mapping[str, int]
     """Rows of each track."""
 
+    def headline(self, track: str) -> Figure | None:
+        """A track's headline, or overall under its own name; None where it has none."""
+        return self.overall if track == OVERALL else self.figures.get(track, {}).get(headline(track).name)
+
     @property
     def overall(self) -> Figure | None:
-        """Mean over tracks of the headline on a scale from the floor (0) to the ceiling (1); None without a ceiling."""
-        scaled = []
-        for track, found in self.figures.items():
+        """Mean over tracks of the headline on a scale from the floor (0) to the ceiling (1); None without a ceiling.
+
+        A track that was asked and not answered counts as its floor.
+        """
+        scaled: list[Figure] = []
+        for track, floors in self.floors.items():
             name = headline(track).name
-            floor, ceiling = (bound.get(track, {}).get(name) for bound in (self.floors, self.ceilings))
-            if floor is None or ceiling is None or name not in found or floor == ceiling:
+            floor, ceiling = floors.get(name), self.ceilings.get(track, {}).get(name)
+            if floor is None or ceiling is None or not abs(ceiling - floor) > LEAST_WIDTH:
                 return None
-            figure, width = found[name], ceiling - floor
-            scaled.append(Figure((figure.value - floor) / width, (figure.draws - floor) / width))
-        if not scaled or len({len(one.draws) for one in scaled}) > 1:
+            figure = self.figures.get(track, {}).get(name)
+            if figure is not None:
+                width = ceiling - floor
+                scaled.append(Figure((figure.value - floor) / width, (figure.draws - floor) / width, figure.level))
+        if not scaled:
             return None
-        draws = np.mean([one.draws for one in scaled], axis=0)
-        return Figure(float(np.mean([one.value for one in scaled])), draws)
+        value = sum(one.value for one in scaled) / len(self.floors)
+        # A track of one problem has no draws, and then the mean has none.
+        paired = len({len(one.draws) for one in scaled}) == 1
+        draws = np.sum([one.draws for one in scaled], axis=0) / len(self.floors) if paired else np.empty(0)
+        return Figure(value, draws, max(one.level for one in scaled))
 
     def scores(self) -> tuple[Score, ...]:
         """As records, slices included."""
@@ -89,6 +103,8 @@ class Scored:
             for track, found in self.figures.items()
             for name, figure in found.items()
         ]
+        if self.overall is not None:
+            made.append(_record(OVERALL, OVERALL, "all", self.overall, 1.0, sum(self.rows.values())))
         return (*made, *self.slices)
 
 
@@ -112,10 +128,12 @@ def score(
     settings = settings or BootstrapSettings()
     rows = surrogate_rows(questions, table, settings.seed)
     clusters = _clusters(questions)
-    found = {
-        track: figures(track, settings.draws(np.tile(clusters[track], table.repeats)), given)
-        for track, given in rows.items()
-    }
+    # All tracks draw from the same problems, so that draw i is the same sample for each.
+    problems = sorted({*map(str, questions.pairs.problem.tolist()), *map(str, questions.pools.problem.tolist())})
+    found = {}
+    for track, given in rows.items():
+        shared = problems if set(clusters[track].tolist()) <= set(problems) else None
+        found[track] = figures(track, settings.draws(np.tile(clusters[track], table.repeats), shared), given)
     if FORECAST.name in found:
         found[FORECAST.name] |= _apart(questions, table, settings)
     parts: tuple[Score, ...] = ()
@@ -141,7 +159,7 @@ def _apart(questions: Questions, table: ForecastTable, settings: BootstrapSettin
         positions = np.flatnonzero(asked & ~counted)
         if len(positions):
             clusters = np.tile(clusters_of(pairs.problem, pairs.candidate), table.repeats)[positions]
-            made[metric.name] = metric.figure(settings.draws(clusters), everything.take(positions))
+            made[metric.name] = metric.measured(settings.draws(clusters), everything.take(positions))
     return {name: figure for name, figure in made.items() if figure is not None}
 
 
@@ -175,7 +193,7 @@ def _slices(questions: Questions, rows: PairRows, settings: BootstrapSettings) -
         bootstrap = settings.draws(np.tile(clusters, repeats))
         for metric in METRICS:
             if metric.sliced:
-                figure = metric.figure(bootstrap, part)
+                figure = metric.measured(bootstrap, part)
                 assert figure is not None
                 made.append(_record(metric.track.name, metric.name, name, figure, None, len(positions)))
     return tuple(made)

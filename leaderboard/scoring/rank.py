@@ -1,24 +1,48 @@
-"""Rank entries per track and overall, with intervals, from paired bootstrap draws.
+"""Places of entries on a track and overall, from paired differences, and what these tell apart.
 
-Every entry is scored with the same seed on the same dataset, so draw number b resamples the same problems for all of
-them: ranking within each draw shows how much an order depends on which problems were picked.
+Every entry is scored with the same seed on the same problems, so that draw i is the same sample for all of them. Two
+entries are compared on what both answered: all questions, or core where one of them answers core alone.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Mapping
 
 import numpy as np
 
-from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.metrics.bootstrap import Figure
+from kbench.benchmark.scoring.compare import Power
 
 OVERALL_RULE = (
-    "Within each track entries are ranked by the track's headline figure. The overall figure is the mean of an entry's "
-    "track ranks, where a track it did not enter counts as last; lower is better. Intervals come from ranking again in "
-    "every bootstrap draw (problems resampled, the same problems for all entries). Entries with equal figures share a "
-    "rank, and entries whose rank intervals overlap are not told apart by this data."
+    "Overall is the mean over tracks of the headline on a common scale: 0 is what the training frequencies score, 1 "
+    "what a second measurement of the same kernels scores. A track that an entry does not answer counts 0. Intervals "
+    "draw problems, the same for all entries and tracks. An entry's rank counts the entries with a higher figure on "
+    "the questions that both answered; its interval counts those that are decidedly better or worse."
 )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Headline:
+    """One entry's headline on one track, so that higher is better; None where it has not answered all, or core."""
+
+    whole: Figure | None
+    core: Figure | None
+
+    @property
+    def shown(self) -> float:
+        """The figure on most of the questions."""
+        figure = self.whole or self.core
+        return float("nan") if figure is None else figure.value
+
+    def minus(self, other: Headline) -> Figure | None:
+        """The difference on what both answered; None where there is nothing."""
+        one, two = (self.whole, other.whole) if self.whole and other.whole else (self.core, other.core)
+        if one is None or two is None:
+            return None
+        shared = min(len(one.draws), len(two.draws))
+        return Figure(one.value - two.value, one.draws[:shared] - two.draws[:shared], one.level)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,67 +53,50 @@ class Place:
     rank: int
     rank_low: int
     rank_high: int
-    figure: float | None
-    """What was ranked: a headline value, or the mean rank overall."""
+    figure: float
+    """What was ranked."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Headline:
-    """One entry's headline on one track: value and paired draws, both so that higher is better."""
+class Contest:
+    """Every two entries of one track."""
 
-    value: float
-    draws: Sequence[float]
+    def __init__(self, headlines: Mapping[str, Headline]) -> None:
+        """Compare entries.
 
+        Args:
+            headlines: by entry id; entries without a figure are left out.
+        """
+        self._headlines = {name: one for name, one in sorted(headlines.items()) if not np.isnan(one.shown)}
+        names = list(self._headlines)
+        self._ahead, self._surely = (np.zeros((len(names), len(names)), dtype=np.bool_) for _ in range(2))
+        self._powers: list[Power] = []
+        for one, other in itertools.combinations(range(len(names)), 2):
+            difference = self._headlines[names[one]].minus(self._headlines[names[other]])
+            if difference is None:
+                continue
+            power = Power.of([difference])
+            self._powers.append(power)
+            better, worse = (one, other) if difference.value > 0 else (other, one)
+            self._ahead[better, worse] = difference.value != 0
+            self._surely[better, worse] = bool(power.decided)
 
-def rank_track(headlines: Mapping[str, Headline]) -> list[Place]:
-    """Places on one track, best first."""
-    names = sorted(headlines)
-    if not names:
-        return []
-    values = np.array([headlines[name].value for name in names])
-    draws = np.array([headlines[name].draws for name in names], dtype=np.float64)
-    return _places(names, values, _ranks(values[:, None])[:, 0], _ranks(draws))
+    def places(self) -> list[Place]:
+        """Places, best first."""
+        count = len(self._headlines)
+        made = [
+            Place(
+                entry_id=name,
+                rank=1 + int(self._ahead[:, at].sum()),
+                rank_low=1 + int(self._surely[:, at].sum()),
+                rank_high=count - int(self._surely[at].sum()),
+                figure=one.shown,
+            )
+            for at, (name, one) in enumerate(self._headlines.items())
+        ]
+        return sorted(made, key=lambda place: (place.rank, place.entry_id))
 
-
-def rank_overall(tracks: Mapping[str, Mapping[str, Headline]], entries: Sequence[str]) -> list[Place]:
-    """Places over all tracks, best first; see OVERALL_RULE."""
-    names = sorted(entries)
-    if not names or not tracks:
-        return []
-    columns, sheets = [], []
-    for headlines in tracks.values():
-        count = min((len(h.draws) for h in headlines.values()), default=1)
-        values = np.full((len(names), 1), -np.inf)
-        draws = np.full((len(names), count), -np.inf)
-        for row, name in enumerate(names):
-            if name in headlines:
-                values[row, 0] = headlines[name].value
-                draws[row] = np.asarray(headlines[name].draws[:count])
-        columns.append(_ranks(values, last=len(names))[:, 0])
-        sheets.append(_ranks(draws, last=len(names)))
-    shortest = min(sheet.shape[1] for sheet in sheets)
-    mean_rank = np.mean(columns, axis=0)
-    mean_draws = np.mean([sheet[:, :shortest] for sheet in sheets], axis=0)
-    return _places(names, -mean_rank, _ranks(-mean_rank[:, None])[:, 0], _ranks(-mean_draws), figures=mean_rank)
-
-
-def _ranks(values: Floats, last: int | None = None) -> Floats:
-    """Competition ranks down each column, higher values first; minus infinity ranks `last`."""
-    from scipy.stats import rankdata
-
-    ranks: Floats = rankdata(-values, method="min", axis=0).astype(np.float64)
-    if last is not None:
-        ranks[np.isneginf(values)] = last
-    return ranks
-
-
-def _places(
-    names: Sequence[str], order_by: Floats, ranks: Floats, rank_draws: Floats, figures: Floats | None = None
-) -> list[Place]:
-    shown = order_by if figures is None else figures
-    low, high = np.quantile(rank_draws, [0.025, 0.975], axis=1, method="inverted_cdf")
-    places = [
-        Place(name, int(ranks[i]), int(min(low[i], ranks[i])), int(max(high[i], ranks[i])), float(shown[i]))
-        for i, name in enumerate(names)
-    ]
-    return sorted(places, key=lambda place: (place.rank, place.entry_id))
+    def power(self) -> Power:
+        """What the track tells apart."""
+        least = [one.least_difference for one in self._powers if one.least_difference is not None]
+        pairs, decided = (sum(getattr(one, name) for one in self._powers) for name in ("pairs", "decided"))
+        return Power(pairs, decided, float(np.median(least)) if least else None)

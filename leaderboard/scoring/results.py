@@ -61,8 +61,10 @@ class Results:
     curves: Mapping[str, Sequence[Sequence[float]]]
     """reliability, risk_coverage and regret, as [x, y] points."""
     draws: Mapping[str, Sequence[float]]
-    """By track the headline, by track.metric every other metric of the page, in every bootstrap draw; paired over
-    entries because seed and problems are the same."""
+    """By track the headline, overall, and by track.metric every other metric of the page, in every bootstrap draw;
+    paired over entries because seed and problems are the same."""
+    core_draws: Mapping[str, Sequence[float]] = dataclasses.field(default_factory=dict)
+    """The headlines and overall on core, on which entries that answer no more are compared with all others."""
 
     @property
     def entry_id(self) -> str:
@@ -83,7 +85,8 @@ class Results:
             answered_share=rounded_figure(self.answered_share),
             cost={name: _rounded_if_known(value) for name, value in self.cost.items()},
             scores=[_rounded_score(score) for score in self.scores],
-            draws={track: [rounded_figure(draw) for draw in draws] for track, draws in self.draws.items()},
+            draws=_rounded_draws(self.draws),
+            core_draws=_rounded_draws(self.core_draws),
             curves={
                 name: [[rounded_figure(value) for value in point] for point in points]
                 for name, points in self.curves.items()
@@ -95,6 +98,10 @@ class Results:
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         plain |= {"submission": to_dict(self.submission), "scores": [to_dict(score) for score in self.scores]}
         return {"version": VERSION, "entry_id": self.entry_id, **plain}
+
+
+def _rounded_draws(draws: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    return {track: [rounded_figure(draw) for draw in of_track] for track, of_track in draws.items()}
 
 
 def _rounded_score(score: Score) -> Score:
@@ -174,8 +181,10 @@ def read_all_results(folder: Path) -> list[Results]:
 def summary(result: Results) -> str:
     """An entry's headlines, each with its value on core beside it, and flags on one line."""
     from kbench.benchmark.metrics.registry import METRICS
+    from kbench.benchmark.tracks import OVERALL
 
-    parts = []
+    overall = result.value(OVERALL, OVERALL)
+    parts = [] if overall is None else [f"overall {overall:.3f}"]
     for metric in (metric for metric in METRICS if metric.headline):
         whole, core = (result.value(metric.track.name, metric.name, part) for part in ("all", "core"))
         if whole is not None:

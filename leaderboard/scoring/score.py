@@ -11,6 +11,7 @@ import numpy as np
 
 from kbench import __version__
 from kbench.benchmark.metrics.arrays import Ints
+from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.forecast import correct, reliability_curve
 from kbench.benchmark.metrics.metric import Shown
 from kbench.benchmark.metrics.registry import of_track
@@ -19,7 +20,7 @@ from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, regret_curve
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable, align
-from kbench.benchmark.tracks import pairs_only
+from kbench.benchmark.tracks import OVERALL, pairs_only
 from kbench.leaderboard.scoring.results import Results
 from kbench.schemas import Score, Submission
 
@@ -77,7 +78,15 @@ def score_submission(
     asked = dataclasses.replace(questions, tracks=tuple(t for t in questions.tracks if t in submission.tracks))
     scored = score(asked, table, settings, sliced=sliced, bounds=limits.of("all", asked))
     scores = [one for one in scored.scores() if not _is_page_slice(one.slice)]
-    scores += _slices(asked, table, settings, limits) if sliced else []
+    core_draws = {}
+    if sliced:
+        smaller = dataclasses.replace(settings, resamples=min(settings.resamples, PAGE_RESAMPLES))
+        scores += _slices(asked, table, smaller, limits)
+        if questions.benchmark is not None and questions.subset is None:
+            core = asked.core()
+            on_core = score(core, table, smaller, sliced=False, bounds=limits.of("core", core))
+            scores += [dataclasses.replace(one, slice="core") for one in on_core.scores()]
+            core_draws = headline_draws(on_core)
     exact = Results(
         submission=submission,
         dataset_fingerprint=questions.dataset,
@@ -88,6 +97,7 @@ def score_submission(
         cost=_cost(submission, table, failed.size),
         scores=scores,
         draws=_draws(scored),
+        core_draws=core_draws,
         curves=_curves(asked, table),
     )
     # The last bits of a figure are the processor's own.
@@ -115,19 +125,29 @@ def _cost(submission: Submission, table: ForecastTable, count: int) -> Mapping[s
     }
 
 
+def headline_draws(scored: Scored) -> dict[str, list[float]]:
+    """Draws of every headline under its track's name, and of overall."""
+    return _kept_draws({track: scored.headline(track) for track in (*scored.figures, OVERALL)})
+
+
 def _draws(scored: Scored) -> dict[str, list[float]]:
-    """Draws of what the page shows: a headline under its track's name, every other metric as track.metric."""
-    draws = {}
-    for track, figures in scored.figures.items():
-        for metric in of_track(track):
-            figure = figures.get(metric.name)
-            if metric.shown is not Shown.BOARD or figure is None:
-                continue
-            if len(figure.draws) and np.isfinite(figure.value):
-                # An undefined draw counts as the value itself: it neither helps nor hurts the entry's rank.
-                kept = np.nan_to_num(figure.draws[:PAGE_RESAMPLES], nan=figure.value)
-                draws[track if metric.headline else f"{track}.{metric.name}"] = [float(draw) for draw in kept]
-    return draws
+    """Draws of what the page shows: headlines and overall, and every other metric as track.metric."""
+    shown = {
+        f"{track}.{metric.name}": figures.get(metric.name)
+        for track, figures in scored.figures.items()
+        for metric in of_track(track)
+        if metric.shown is Shown.BOARD and not metric.headline
+    }
+    return headline_draws(scored) | _kept_draws(shown)
+
+
+def _kept_draws(figures: Mapping[str, Figure | None]) -> dict[str, list[float]]:
+    # An undefined draw counts as the value itself: it neither helps nor hurts the entry's rank.
+    return {
+        name: np.nan_to_num(figure.draws[:PAGE_RESAMPLES], nan=figure.value).tolist()
+        for name, figure in figures.items()
+        if figure is not None and len(figure.draws) and np.isfinite(figure.value)
+    }
 
 
 def slice_masks(questions: Questions) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
@@ -168,17 +188,12 @@ def _is_page_slice(key: str) -> bool:
 
 def _slices(questions: Questions, table: ForecastTable, settings: BootstrapSettings, limits: Limits) -> list[Score]:
     made: list[Score] = []
-    smaller = dataclasses.replace(settings, resamples=min(settings.resamples, PAGE_RESAMPLES))
     for key, of_pairs, of_pools in slice_masks(questions):
         part = dataclasses.replace(
             questions, pairs=questions.pairs.take(of_pairs), pools=questions.pools.take(of_pools)
         )
-        scored = score(part, table, smaller, sliced=False, bounds=limits.of(key, part))
+        scored = score(part, table, settings, sliced=False, bounds=limits.of(key, part))
         made += [dataclasses.replace(s, slice=key) for s in scored.scores()]
-    if questions.benchmark is not None and questions.subset is None:
-        core = questions.core()
-        scored = score(core, table, smaller, sliced=False, bounds=limits.of("core", core))
-        made += [dataclasses.replace(s, slice="core") for s in scored.scores()]
     return made
 
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbench.benchmark.tracks import TRACK_NAMES
+from kbench.benchmark.metrics.registry import headline
+from kbench.benchmark.scoring.score import Scored
+from kbench.benchmark.tracks import OVERALL, TRACK_NAMES
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.answers import Answers
 from kbench.leaderboard.site.kernels import corpus_files
-from kbench.leaderboard.site.page import COLUMNS, PREVIEW, page_data, render_page
+from kbench.leaderboard.site.page import KEYS, PREVIEW, page_data, render_page
 from kbench.leaderboard.site.shards import CHECK_SHARD, compact, shard
 from kbench.loaders.storage.atomic import replace_together
 from kbench.schemas import UserError
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 LOADED_LATER = ("links", "license", "inputs", "hardware", "training_data", "contamination", "curves", "scores")
 """Parts of an entry that the first view does without."""
-HEADLINES = {i for i, metric in enumerate(COLUMNS) if metric.headline}
+HEADLINES = {i for i, (track, name) in enumerate(KEYS) if track == OVERALL or headline(track).name == name}
 DRAW_DECIMALS = 4
 """Of bootstrap draws, whose quantiles are shown with three."""
 
@@ -36,6 +38,7 @@ def build(
     answers: Answers | None = None,
     links: Mapping[str, str] | None = None,
     address: str | None = None,
+    probes: Mapping[str, Scored] | None = None,
 ) -> Path:
     """Write the site.
 
@@ -48,6 +51,7 @@ def build(
         links: where code, dataset and so on are found, by what they are called.
         address: where the site will be found; without it the page names its preview relative to itself, which most
             sites that show previews do not follow.
+        probes: what needs no understanding of a kernel scores on the same questions.
 
     Returns:
         The page's path.
@@ -57,14 +61,15 @@ def build(
     """
     _check_comparable(results)
     files: dict[str, bytes | None] = {} if corpus is None else dict(corpus_files(corpus))
-    data = page_data(results, dataset) | {"links": dict(links or {}), "atlas": corpus is not None}
+    data = page_data(results, dataset, probes) | {"links": dict(links or {}), "atlas": corpus is not None}
     data["main_gpu"] = None if corpus is None else next(iter(corpus.gpus()), None)
     asked = [] if answers is None else list(answers.by_problem())
     files |= {f"data/forecasts/{problem}.js": shard(f"forecasts/{problem}", value) for problem, value in asked}
     for result, entry in zip(results, data["entries"], strict=True):
         more = {} if answers is None else answers.of_entry(entry["id"])
-        draws = {name: np.round(values, DRAW_DECIMALS).tolist() for name, values in result.draws.items()}
-        later = {name: entry[name] for name in LOADED_LATER} | {"draws": draws}
+        later = {name: entry[name] for name in LOADED_LATER}
+        for name, draws in (("draws", result.draws), ("core_draws", result.core_draws)):
+            later[name] = {track: np.round(values, DRAW_DECIMALS).tolist() for track, values in draws.items()}
         files[f"data/entry/{entry['id']}.js"] = shard(f"entry/{entry['id']}", later | more)
         files[f"data/{entry['id']}.json"] = compact({"columns": data["columns"], **entry, **more}).encode()
     data["asked"] = [problem for problem, _ in asked]

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kbench import __version__
+from kbench.benchmark.metrics.bootstrap import Figure, interval_level
 from kbench.benchmark.metrics.metric import Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline
-from kbench.benchmark.tracks import TRACK_NAMES, TRACKS, Track
-from kbench.leaderboard.scoring.rank import OVERALL_RULE, Headline, Place, rank_overall, rank_track
+from kbench.benchmark.scoring.compare import Difference
+from kbench.benchmark.scoring.probes import LAYOUT
+from kbench.benchmark.scoring.score import Scored
+from kbench.benchmark.tracks import OVERALL, TRACK_NAMES, TRACKS, Track
+from kbench.leaderboard.scoring.rank import OVERALL_RULE, Contest, Headline, Place
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.scoring.score import PAGE_FACETS
 from kbench.leaderboard.site.shards import packed, shortened
@@ -41,20 +48,31 @@ COLUMNS: tuple[Metric, ...] = tuple(metric for metric in METRICS if metric.shown
 """The metrics the page shows."""
 
 
-def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything the page draws from, rounded as shown."""
+KEYS = (*((metric.track.name, metric.name) for metric in COLUMNS), (OVERALL, OVERALL))
+"""Track and metric of every figure of the page."""
+
+
+def page_data(
+    results: Sequence[Results], dataset: Mapping[str, Any], probes: Mapping[str, Scored] | None = None
+) -> dict[str, Any]:
+    """Everything the page draws from, rounded as shown.
+
+    Args:
+        results: scored entries.
+        dataset: what `dataset_facts` says of it.
+        probes: what needs no understanding of a kernel scores on the same questions.
+    """
     entries = [_entry(result) for result in results]
-    headlines = {track: _headlines(results, track) for track in TRACK_NAMES}
-    entered = {track: of_track for track, of_track in headlines.items() if of_track}
-    whole = {name for of_track in headlines.values() for name in of_track}
-    overall = rank_overall(entered, [result.entry_id for result in results if result.entry_id in whole])
+    headlines = {track: _headlines(results, track, dataset) for track in (*TRACK_NAMES, OVERALL)}
+    contests = {track: Contest(of_track) for track, of_track in headlines.items()}
     names = {result.entry_id: result.submission.name for result in results}
     data = {
         "version": __version__,
         "seed": results[0].seed if results else 0,
         "dataset": dict(dataset),
         "tracks": [_track(track) for track in TRACKS if headlines[track.name] or not results],
-        "columns": [f"{metric.track.name}.{metric.name}" for metric in COLUMNS],
+        "level": _level(dataset, "all"),
+        "columns": [f"{track}.{metric}" for track, metric in KEYS],
         "metrics": {
             f"{m.track.name}.{m.name}": {
                 "label": m.label,
@@ -63,13 +81,15 @@ def page_data(results: Sequence[Results], dataset: Mapping[str, Any]) -> dict[st
                 "decimals": m.decimals,
             }
             for m in COLUMNS
-        },
+        }
+        | {f"{OVERALL}.{OVERALL}": {"label": "Overall", "better": "high", "meaning": OVERALL_RULE, "decimals": 3}},
         "facets": _facets(results) | {name: values for name, values in dataset["facets"].items() if len(values) == 1},
-        "overall": [_place(place, names) for place in overall],
-        "track_ranks": {
-            track: [_place(place, names, headline(track).sign) for place in rank_track(of_track)]
-            for track, of_track in headlines.items()
+        "places": {
+            track: [_place(place, names, _sign(track)) for place in contest.places()]
+            for track, contest in contests.items()
         },
+        "power": {track: dataclasses.asdict(contest.power()) for track, contest in contests.items()},
+        "probes": {track: found for track in headlines if (found := _probe(track, headlines[track], probes or {}))},
         "citation": SHEET.citation,
         "paper": PAPER,
         "rule": OVERALL_RULE,
@@ -134,8 +154,8 @@ def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
 
     Intervals are kept for every metric over all queries and, in slices, for the headlines that ranks are made of.
     """
-    position = {(metric.track.name, metric.name): i for i, metric in enumerate(COLUMNS)}
-    headlines = {(metric.track.name, metric.name) for metric in COLUMNS if metric.headline}
+    position = {key: i for i, key in enumerate(KEYS)}
+    headlines = {(metric.track.name, metric.name) for metric in COLUMNS if metric.headline} | {(OVERALL, OVERALL)}
     table: dict[str, list[list[float | None]]] = {}
     for score in result.scores:
         key = (score.track, score.metric)
@@ -150,15 +170,45 @@ def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
     return table
 
 
-def _headlines(results: Sequence[Results], track: str) -> dict[str, Headline]:
-    metric = headline(track)
-    headlines = {}
-    for result in results:
-        value = result.value(track, metric.name)
-        draws = result.draws.get(track)
-        if value is not None and draws:
-            headlines[result.entry_id] = Headline(metric.sign * value, [metric.sign * draw for draw in draws])
-    return headlines
+def _headlines(results: Sequence[Results], track: str, dataset: Mapping[str, Any]) -> dict[str, Headline]:
+    """A track's headline, or overall, of every entry that answers all questions, or core."""
+    metric, sign = OVERALL if track == OVERALL else headline(track).name, _sign(track)
+
+    def figure(result: Results, part: str, draws: Mapping[str, Sequence[float]]) -> Figure | None:
+        value = result.value(track, metric, part)
+        if value is None or not draws.get(track):
+            return None
+        return Figure(sign * value, sign * np.asarray(draws[track]), _level(dataset, part))
+
+    return {
+        result.entry_id: Headline(figure(result, "all", result.draws), figure(result, "core", result.core_draws))
+        for result in results
+    }
+
+
+def _sign(track: str) -> float:
+    return 1.0 if track == OVERALL else headline(track).sign
+
+
+def _level(dataset: Mapping[str, Any], part: str) -> float:
+    """Share of the draws that an interval takes, by the problems of the part."""
+    sizes = dataset["slices"].get(part, {})
+    return interval_level(max((size[1] for size in sizes.values()), default=0))
+
+
+def _probe(track: str, entries: Mapping[str, Headline], probes: Mapping[str, Scored]) -> dict[str, Any] | None:
+    """The strongest probe of a track, and whether layout comes as far as the best entry does."""
+    sign = _sign(track)
+    known = {name: figure for name, one in probes.items() if (figure := one.headline(track)) is not None}
+    whole = [one.whole for one in entries.values() if one.whole is not None]
+    if not known or not whole:
+        return None
+    name = max(known, key=lambda each: sign * known[each].value)
+    best = max(whole, key=lambda figure: figure.value)
+    layout = Figure(sign * known[LAYOUT].value, sign * known[LAYOUT].draws[: len(best.draws)])
+    low, high = sorted((known[name].low, known[name].high))
+    reached = Difference.of(1.0, best, layout).verdict != "better"
+    return {"probe": name, "value": known[name].value, "low": low, "high": high, "reached_by_layout": reached}
 
 
 def _track(track: Track) -> dict[str, Any]:
@@ -190,7 +240,7 @@ def _place(place: Place, names: Mapping[str, str], sign: float = 1.0) -> dict[st
         "rank": place.rank,
         "rank_low": place.rank_low,
         "rank_high": place.rank_high,
-        "figure": None if place.figure is None else sign * place.figure,
+        "figure": sign * place.figure,
     }
 
 

@@ -150,6 +150,9 @@ def _fields(table: pa.Table, rows: Any, kind: type[PairLabels] | type[PoolLabels
     import pyarrow as pa
 
     part = table.filter(pa.array(rows.astype(bool)))
+    if kind is PairLabels and "author" not in part.column_names:
+        # Labels of benchmark 2 do not say who wrote a kernel.
+        part = part.append_column("author", pa.array([""] * part.num_rows))
     columns = {field.name: part.column(field.name) for field in dataclasses.fields(kind)}
     return {
         name: strings(column.to_pylist()) if pa.types.is_string(column.type) else column.to_numpy()

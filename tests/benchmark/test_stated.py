@@ -6,6 +6,7 @@ import dataclasses
 import json
 import runpy
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -53,6 +54,14 @@ def times(kernels: list[Kernel], workloads: dict[str, list[str]]) -> list[Any]:
             rows.append(SimpleNamespace(kernel_id=one.kernel_id, gpu=GPU, workload=name, runtime_us=time,
                                         runtime_low_us=time, runtime_high_us=time))  # fmt: skip
     return rows
+
+
+@pytest.fixture(scope="module", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Where probes keep what they learnt."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KBENCH_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +209,7 @@ def test_overall_is_the_mean_of_the_headlines_between_floor_and_ceiling(corpus: 
 def test_probes_learn_what_their_features_tell_and_no_more(corpus: StatedCorpus) -> None:
     """Here speed follows from numbers in the source; how often a kernel is asked about says nothing."""
     report = audited(corpus, Options().questions(corpus), {})
-    assert set(report) == {"forecast", "edit", "rank", "select"}
+    assert set(report) == {"forecast", "edit", "rank", "select", "overall"}
     probes = report["rank"]["probes"]
     assert set(probes) == {"source-free", "author", "layout", "names"}
     assert probes["author"]["value"] == 0.0, "a pool has one author class"
@@ -217,5 +226,5 @@ def test_a_page_of_pandas_gives_the_same_figures(
     every = pd.read_parquet(path / "questions")
     found = runpy.run_path(str(SCORE))["score"](every[every.split == "test"], every[every.split == "train"], table)
     figures = {name: figure.value for of in evaluation.scored.figures.values() for name, figure in of.items()}
-    assert len(found) == 9
+    assert len(found) == 8
     assert found == pytest.approx({name: figures[name] for name in found}, abs=1e-9)

@@ -1,66 +1,67 @@
-"""Places: ties share a rank, intervals come from paired draws, a missing track counts as last."""
+"""Places: figures on shared questions decide the rank, paired differences its interval and what is told apart."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 
-from kbench.leaderboard.scoring.rank import OVERALL_RULE, Headline, rank_overall, rank_track
+from kbench.benchmark.metrics.bootstrap import Figure
+from kbench.leaderboard.scoring.rank import Contest, Headline, Place
 
 
-def _headlines(**values: tuple[float, list[float]]) -> dict[str, Headline]:
-    return {name: Headline(value, draws) for name, (value, draws) in values.items()}
+def whole(value: float, draws: list[float] | np.ndarray) -> Headline:
+    return Headline(Figure(value, np.asarray(draws, dtype=np.float64)), None)
+
+
+def places(**headlines: Headline) -> list[Place]:
+    return Contest(headlines).places()
 
 
 def test_entries_with_equal_figures_share_a_rank_and_the_next_rank_is_left_out() -> None:
-    places = rank_track(_headlines(a=(0.5, [0.5] * 4), b=(0.5, [0.5] * 4), c=(0.4, [0.4] * 4), d=(0.9, [0.9] * 4)))
-    assert [(place.entry_id, place.rank) for place in places] == [("d", 1), ("a", 2), ("b", 2), ("c", 4)]
-
-
-def test_an_entry_that_leads_in_every_draw_has_a_rank_without_doubt() -> None:
-    rng = np.random.default_rng(0)
-    noise = rng.normal(size=200)
-    places = rank_track(_headlines(a=(1.0, list(1.0 + noise)), b=(0.9, list(0.9 + noise))))
-    assert [(p.entry_id, p.rank_low, p.rank_high) for p in places] == [("a", 1, 1), ("b", 2, 2)]
-
-
-def test_entries_that_draws_cannot_tell_apart_have_overlapping_rank_intervals() -> None:
-    rng = np.random.default_rng(0)
-    places = rank_track(
-        _headlines(a=(1.0, list(rng.normal(1.0, 0.5, 200))), b=(0.99, list(rng.normal(0.99, 0.5, 200))))
+    found = places(
+        **{name: whole(value, [value] * 4) for name, value in zip("abcd", (0.5, 0.5, 0.4, 0.9), strict=True)}
     )
-    assert [(p.entry_id, p.rank, p.rank_low, p.rank_high) for p in places] == [("a", 1, 1, 2), ("b", 2, 1, 2)]
+    assert [(place.entry_id, place.rank) for place in found] == [("d", 1), ("a", 2), ("b", 2), ("c", 4)]
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-9])
-def test_the_rank_lies_within_its_interval_even_when_the_draws_disagree(scale: float) -> None:
-    draws = {"a": (1.0 * scale, [0.0] * 50), "b": (0.5 * scale, [1.0 * scale] * 50)}
-    for place in rank_track(_headlines(**draws)):
-        assert place.rank_low <= place.rank <= place.rank_high
+@pytest.mark.parametrize(("shared", "ranges"), [(True, [(1, 1), (2, 2)]), (False, [(1, 2), (1, 2)])])
+def test_paired_differences_decide_how_far_a_rank_is_open(shared: bool, ranges: list[tuple[int, int]]) -> None:
+    """The same noise cancels; independent noise of the same size leaves both ranks open."""
+    generator = np.random.default_rng(0)
+    noise = generator.normal(size=200)
+    other = noise + generator.normal(size=200) * 1e-3 if shared else generator.normal(size=200)
+    found = places(a=whole(1.0, 1.0 + noise), b=whole(0.9, 0.9 + other))
+    assert [(place.entry_id, place.rank) for place in found] == [("a", 1), ("b", 2)]
+    assert [(place.rank_low, place.rank_high) for place in found] == ranges
 
 
-def test_overall_is_the_mean_of_track_ranks_and_a_track_not_entered_counts_as_last() -> None:
-    tracks = {
-        "forecast": _headlines(a=(0.9, [0.9] * 3), b=(0.5, [0.5] * 3), c=(0.1, [0.1] * 3)),
-        "rank": _headlines(a=(0.9, [0.9] * 3), b=(0.95, [0.95] * 3)),
-    }
-    places = {place.entry_id: place for place in rank_overall(tracks, ["a", "b", "c", "d"])}
-    assert {name: place.figure for name, place in places.items()} == {"a": 1.5, "b": 1.5, "c": 3.5, "d": 4.0}
-    assert {name: place.rank for name, place in places.items()} == {"a": 1, "b": 1, "c": 3, "d": 4}
-    assert "counts as last" in OVERALL_RULE
+def test_an_entry_on_core_is_compared_on_core_and_one_with_neither_is_left_out() -> None:
+    """On all questions b is ahead of c; on core it is behind."""
+    flat = np.zeros(50)
+    found = places(
+        a=Headline(Figure(0.9, flat + 0.9), Figure(0.8, flat + 0.8)),
+        b=Headline(Figure(0.5, flat + 0.5), Figure(0.1, flat + 0.1)),
+        c=Headline(None, Figure(0.3, flat + 0.3)),
+        d=Headline(None, None),
+    )
+    assert [(place.entry_id, place.rank, place.figure) for place in found] == [
+        ("a", 1, 0.9),
+        ("c", 2, 0.3),
+        ("b", 3, 0.5),
+    ]
 
 
-def test_nothing_entered_ranks_nothing() -> None:
-    assert rank_track({}) == []
-    assert rank_overall({}, []) == []
-
-
-def test_adding_a_copy_of_an_entry_does_not_reorder_the_others() -> None:
-    rng = np.random.default_rng(5)
-    drawn = {
-        name: (float(value), list(rng.normal(value, 0.2, 100)))
-        for name, value in zip("abcd", (4, 3, 2, 1), strict=True)
-    }
-    before = [p.entry_id for p in rank_track(_headlines(**drawn))]
-    after = [p.entry_id for p in rank_track(_headlines(**drawn, e=drawn["d"])) if p.entry_id != "e"]
-    assert after == before
+def test_power_is_what_simulated_samples_decide() -> None:
+    """Entries whose true difference is the least one are told apart in about four of five samples of problems."""
+    generator = np.random.default_rng(3)
+    problems, sigma = 40, 0.3
+    gaps = generator.normal(0.0, sigma, problems)
+    draws = generator.multinomial(problems, np.full(problems, 1 / problems), 2000) @ gaps / problems
+    power = Contest({"a": whole(gaps.mean(), draws), "b": whole(0.0, np.zeros(2000))}).power()
+    assert (power.pairs, power.decided) == (1, 0)
+    assert power.least_difference is not None
+    estimates = generator.normal(power.least_difference, sigma / math.sqrt(problems), 4000)
+    assert np.mean(np.abs(estimates) > 1.96 * sigma / math.sqrt(problems)) == pytest.approx(0.8, abs=0.12)
+    assert Contest({}).power().least_difference is None

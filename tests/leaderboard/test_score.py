@@ -237,8 +237,8 @@ def test_only_tracks_that_were_entered_are_scored_and_drawn(
     entry = submission_copy(submissions["prior"], tmp_path / "entry", tracks=[track])
     (result,) = score_all([entry], questions, SETTINGS)
     assert set(result.curves) == curves
-    assert {score.track for score in result.scores} == {track}
-    assert {name.split(".")[0] for name in result.draws} == {track}
+    assert {score.track for score in result.scores} == {track, "overall"}
+    assert {name.split(".")[0] for name in result.draws} == {track, "overall"}
 
 
 def test_a_repeat_that_says_the_same_changes_no_figure(

@@ -20,6 +20,7 @@ import pytest
 
 from kbench.benchmark.metrics.forecast import rps_rows
 from kbench.benchmark.questions import Questions
+from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.leaderboard.board import as_part, read_entries
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.build import build
@@ -91,7 +92,8 @@ def test_every_number_on_the_page_is_in_a_file_beside_it(site: Path) -> None:
     for entry in shown["entries"]:
         own = json.loads((site.parent / "data" / f"{entry['id']}.json").read_text("utf-8"))
         more = unpacked(site, f"entry/{entry['id']}")
-        assert more.pop("draws").keys() >= {"forecast", "rank", "rank.kendall"}
+        assert more.pop("draws").keys() >= {"forecast", "rank", "rank.kendall", "overall"}
+        assert more.pop("core_draws") == {}
         assert own == {"columns": shown["columns"], **entry, **more}
         assert own["scores"] == slices[entry["id"]]
         assert entries[entry["id"]].items() <= (own | {"scores": scores[entry["id"]]}).items()
@@ -177,9 +179,10 @@ def test_the_how_to_submit_page_lists_every_field_of_the_schema(site: Path) -> N
 
 def test_places_show_figures_as_they_are_measured(results: list[Results], faceted: tuple[Any, dict[str, Any]]) -> None:
     data = page_data(results, faceted[1])
-    for place in data["track_ranks"]["select"]:
-        result = next(result for result in results if result.entry_id == place["id"])
-        assert place["figure"] == pytest.approx(result.value("select", "problem_aurc"), rel=1e-4)
+    for track, metric in (("select", "problem_sign_aurc"), ("overall", "overall")):
+        for place in data["places"][track]:
+            result = next(result for result in results if result.entry_id == place["id"])
+            assert place["figure"] == pytest.approx(result.value(track, metric), rel=1e-4)
 
 
 def _other_draws(result: Results) -> Results:
@@ -215,18 +218,39 @@ def test_the_dataset_page_counts_what_is_asked(faceted: tuple[Any, dict[str, Any
     assert facts["fingerprint"] in site.read_text("utf-8")
 
 
-def test_an_entry_on_core_alone_is_shown_there_and_ranked_nowhere_else(
+def _with_core(result: Results) -> Results:
+    """Core is all there is, and worth half as much."""
+    whole = [one for one in result.scores if one.slice == "all"]
+    halves = [None if one.value is None else one.value / 2 for one in whole]
+    on_core = [dataclasses.replace(one, slice="core", value=half) for one, half in zip(whole, halves, strict=True)]
+    return dataclasses.replace(result, scores=[*result.scores, *on_core], core_draws=result.draws)
+
+
+def test_an_entry_on_core_alone_is_ranked_among_all_on_what_both_answered(
     faceted: tuple[list[Results], dict[str, Any]], tmp_path: Path
 ) -> None:
-    results, facts = faceted
-    name = dataclasses.replace(results[0].submission, name="core only")
-    part = as_part(dataclasses.replace(results[0], submission=name), "core")
+    results, facts = [_with_core(result) for result in faceted[0]], faceted[1]
+    best = max(results, key=lambda result: result.value("forecast", "skill") or -1.0)
+    whole = dataclasses.replace(best, submission=dataclasses.replace(best.submission, name="core only"))
+    on_core = [dataclasses.replace(one, slice="all") for one in best.scores if one.slice == "core"]
+    part = as_part(dataclasses.replace(whole, scores=on_core), "core")
     data = page_data([*results, part], facts)
-    entry = data["entries"][-1]
-    assert entry["part"] == "core"
-    assert list(entry["scores"]) == ["core"]
-    assert [one["part"] for one in data["entries"][:-1]] == [None] * len(results)
-    ranked = {place["id"] for place in data["overall"]} | {p["id"] for t in data["track_ranks"].values() for p in t}
-    assert part.entry_id not in ranked
+    assert [one["part"] for one in data["entries"]] == [None] * len(results) + ["core"]
+    assert list(data["entries"][-1]["scores"]) == ["core"]
+    places = {place["id"]: place["rank"] for place in data["places"]["forecast"]}
+    assert places[part.entry_id] == places[best.entry_id] == 1, "half as much on core, and so has everyone"
     shown = embedded(build([*results, part], facts, tmp_path))["entries"]
     assert [one["id"] for one in shown if one["part"] == "core"] == [part.entry_id]
+
+
+def test_probes_stand_beside_the_headlines_and_layout_marks_those_it_reaches(
+    faceted: tuple[list[Results], dict[str, Any]], questions: Questions, submissions: dict[str, Path]
+) -> None:
+    results, facts = faceted
+    (length,) = read_entries([submissions["length"]], questions)
+    scored = score(questions, length.table, BootstrapSettings(resamples=50), sliced=False)
+    data = page_data(results, facts, {"layout": scored})
+    assert data["probes"]["forecast"]["value"] == pytest.approx(scored.figures["forecast"]["skill"].value, rel=1e-3)
+    best = max(results, key=lambda result: result.value("forecast", "skill") or -1)
+    assert data["probes"]["forecast"]["reached_by_layout"] == (best.submission.name == "length")
+    assert page_data(results, facts)["probes"] == {}

@@ -47,7 +47,7 @@ def questions_of(rows: int, problems: int = 118) -> tuple[Questions, ForecastTab
         query=np.arange(rows), bin=bins.bins_of(speedup), speedup=speedup, speedup_low=speedup / 1.01,
         speedup_high=speedup * 1.01, runtime_us=speedup * 100, problem=problem, family=problem, backend=same,
         kind=np.full(rows, "sibling", dtype=object), split=np.full(rows, "test", dtype=object), origin=same,
-        relation=same, candidate=problem, core=np.zeros(rows, dtype=bool),
+        relation=same, candidate=problem, author=same, core=np.zeros(rows, dtype=bool),
     )  # fmt: skip
     none = np.zeros(0)
     empty = {f.name: none for f in dataclasses.fields(PoolLabels)}

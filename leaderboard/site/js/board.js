@@ -1,5 +1,5 @@
 // The leaderboard: ranks with intervals, filters that compute them again, and how many problems stand behind them.
-const OVERALL = { id: "overall", title: "Overall", question: "Who does well on every track? The mean of an entry's ranks over the tracks; lower is better.", headline: "mean", headline_label: "mean rank", metrics: [] };
+const OVERALL = { id: "overall", title: "Overall", question: "Who does well on every track? The mean of the tracks' headlines, each on a scale from the prior (0) to a second measurement (1).", headline: "overall", headline_label: "Overall", metrics: ["overall"], asks_about: "pairs" };
 const TRACKS = [OVERALL, ...DATA.tracks];
 const FACETS = ["family", "backend", "gpu"];
 const FILTERS = [...FACETS, "access", "part"];
@@ -20,7 +20,7 @@ const metricOf = (track, metric) => DATA.metrics[`${track}.${metric}`];
 const arrow = (track, metric) => (metricOf(track, metric).better === "high" ? "↑" : "↓");
 const signed = (track, metric, value) => (metricOf(track, metric).better === "high" ? value : -value);
 function score(entry, track, metric, key) {
-  const set = entry.scores[key];
+  const set = entry.scores[key] ?? (key === "all" && entry.part === CORE ? entry.scores[CORE] : undefined);
   const found = set && set[COLUMN.get(`${track}.${metric}`)];
   return found && found.length ? { value: found[0], low: found[1], high: found[2], ceiling: found[3], decimals: metricOf(track, metric).decimals } : null;
 }
@@ -50,24 +50,13 @@ function rankings(entries, track, key) {
   });
   return new Map(ordered.map((row) => [row.entry.id, row]));
 }
-const visibleEntries = () => DATA.entries.filter((entry) => (entry.part ? entry.part === state.part : state.part !== CORE_SHOTS) && (!state.access || (state.access === "open") === entry.open));
-// Unfiltered, places come from the bootstrap; there are none for a filter, so its ranges come from intervals.
+// An entry on core alone stands among those on all queries too, with its figures on core.
+const shownHere = (entry) => (entry.part ? entry.part === state.part || (entry.part === CORE && sliceKey() === "all") : state.part !== CORE_SHOTS);
+const visibleEntries = () => DATA.entries.filter((entry) => shownHere(entry) && (!state.access || (state.access === "open") === entry.open));
+// Unfiltered, places come from paired differences; there are none for a filter, so its ranges come from intervals.
 function places(track, entries, key) {
-  if (key === "all" && !state.access && (track === OVERALL ? DATA.tracks.some((one) => decided(one, key)) : decided(track, key))) {
-    const stored = track === OVERALL ? DATA.overall : DATA.track_ranks[track.id];
-    return new Map(stored.map((place) => [place.id, { rank: place.rank, best: place.rank_low, worst: place.rank_high, figure: place.figure }]));
-  }
-  return track === OVERALL ? overallPlaces(entries, key) : rankings(entries, track, key);
-}
-// A track that has no rank for an entry counts as last, as it does where the places are built; an undecided one not at all.
-function overallPlaces(entries, key) {
-  const tables = DATA.tracks.map((track) => rankings(entries, track, key)).filter((table) => table.size);
-  const mean = (entry, part) => tables.reduce((sum, table) => sum + (table.get(entry.id)?.[part] ?? entries.length), 0) / tables.length;
-  const rows = tables.length ? entries.map((entry) => ({ id: entry.id, figure: mean(entry, "rank"), low: mean(entry, "best"), high: mean(entry, "worst") })) : [];
-  return new Map(rows.map((row) => [row.id, {
-    figure: row.figure, rank: 1 + rows.filter((other) => other.figure < row.figure).length,
-    best: 1 + rows.filter((other) => other.high < row.low).length, worst: rows.filter((other) => other.low <= row.high).length,
-  }]));
+  if (key === "all" && !state.access && decided(track, key)) return new Map(DATA.places[track.id].map((place) => [place.id, { rank: place.rank, best: place.rank_low, worst: place.rank_high }]));
+  return rankings(entries.filter((entry) => entry.scores[key]), track, key);
 }
 // Equal figures share a rank, marked with an equals sign.
 function markTies(table) {
@@ -130,24 +119,19 @@ const scopeLine = () => {
 };
 function drawMeanings(track, holder) {
   const metrics = track.metrics.map((metric) => metricOf(track.id, metric));
-  holder.hidden = !metrics.length && track !== OVERALL;
-  holder.replaceChildren(el("summary", {}, "What the columns mean"), track === OVERALL ? el("p", {}, DATA.rule) : facts(metrics.map((metric) => [`${metric.label} ${metric.better === "high" ? "↑" : "↓"}`, metric.meaning])));
+  holder.replaceChildren(el("summary", {}, "What the columns mean"), facts(metrics.map((metric) => [`${metric.label} ${metric.better === "high" ? "↑" : "↓"}`, metric.meaning])));
 }
-function boardColumns(track, ranks, key, entries) {
+function boardColumns(track, ranks, key) {
   const base = [
     { id: "name", title: "Surrogate", value: (entry) => entry.name.toLowerCase(), text: true },
-    { id: "rank", title: track === OVERALL ? "Overall rank" : "Rank", meaning: "Place among the entries shown, with its 95 % interval", value: (entry) => ranks.get(entry.id)?.rank ?? null },
+    { id: "rank", title: "Rank", meaning: "Place among the entries shown, with its 95 % interval", value: (entry) => ranks.get(entry.id)?.rank ?? null },
   ];
   const metrics = track.metrics.map((metric) => ({
     id: metric, title: `${metricOf(track.id, metric).label}\u00a0${arrow(track.id, metric)}`, better: metricOf(track.id, metric).better, meaning: metricOf(track.id, metric).meaning,
     value: (entry) => score(entry, track.id, metric, key)?.value ?? null,
   }));
   if (track === OVERALL) {
-    metrics.push({ id: "mean", title: "Mean rank ↓", meaning: "Mean of the entry's ranks over the tracks", value: (entry) => ranks.get(entry.id)?.figure ?? null });
-    for (const one of DATA.tracks) {
-      const table = markTies(places(one, entries, key));
-      metrics.push({ id: `${one.id}_rank`, title: one.title, meaning: one.question, value: (entry) => table.get(entry.id)?.rank ?? null, table });
-    }
+    for (const one of DATA.tracks) metrics.push({ id: one.id, title: `${one.title}\u00a0${arrow(one.id, one.headline)}`, better: metricOf(one.id, one.headline).better, meaning: one.question, value: (entry) => score(entry, one.id, one.headline, key)?.value ?? null });
   }
   return [...base, ...metrics, { id: "cost", title: "s / 1,000", meaning: "Seconds per 1,000 forecasts", value: (entry) => entry.cost.seconds_per_1000 }];
 }
@@ -167,10 +151,10 @@ function drawTable(track, holder, count, change) {
   const wanted = `${track.id} ${key} ${state.access}`;
   if (holder.dataset.shows !== wanted) {
     const ranks = markTies(places(track, entries, key));
-    const all = boardColumns(track, ranks, key, entries);
-    const scores = track === OVERALL ? [] : entries.map((entry) => score(entry, track.id, track.headline, key)).filter((s) => s && !none(s.value));
+    const all = boardColumns(track, ranks, key);
+    const scores = entries.map((entry) => score(entry, track.id, track.headline, key)).filter((s) => s && !none(s.value));
     const range = { low: Math.min(...scores.map((s) => s.low ?? s.value)), high: Math.max(...scores.map((s) => s.high ?? s.value)) };
-    holder.parts = { all, rows: new Map(entries.map((entry) => [entry.id, boardRow(entry, track, key, ranks, range, all)])), head: all.map((column) => heading(column, change)), body: el("tbody") };
+    holder.parts = { all, rows: new Map(entries.map((entry) => [entry.id, boardRow(entry, track, key, ranks, range)])), head: all.map((column) => heading(column, change)), body: el("tbody") };
     holder.dataset.shows = wanted;
     holder.setAttribute("aria-label", `${track.title} ranking`);
     holder.replaceChildren(el("table", {}, el("caption", { class: "unseen" }, `${track.title}, ${sliceName(key)}`), el("thead", {}, el("tr", {}, ...holder.parts.head)), holder.parts.body));
@@ -183,7 +167,18 @@ function drawTable(track, holder, count, change) {
   const shown = ordered(entries.filter((entry) => !needle || searchable(entry).includes(needle)), column, down);
   fill(body, shown.map((entry) => rows.get(entry.id)));
   holder.parts.table = () => ({ columns: all.map((one) => one.id), rows: shown.map((entry) => all.map((one) => (one.id === "name" ? entry.name : one.value(entry)))) });
-  count.textContent = `${shown.length} of ${DATA.entries.length} entries${state.part || WHOLE.length === DATA.entries.length ? "" : `, ${DATA.entries.length - WHOLE.length} of them on a part alone`} · ${sliceText(track, key)} · ${track === OVERALL ? "" : `The bar is the 95 % interval of ${track.headline_label}. `}${rangeText(key)}`;
+  count.textContent = `${shown.length} of ${DATA.entries.length} entries${state.part || WHOLE.length === DATA.entries.length ? "" : `, ${DATA.entries.length - WHOLE.length} of them on a part alone`} · ${sliceText(track, key)} · The bar is the 95 % interval of ${track.headline_label}. ${rangeText(key)}${key === "all" ? ` ${powerText(track)} ${probeText(track)}` : ""}`;
+}
+// What the track tells apart among all entries, and what needs no understanding of a kernel.
+function powerText(track) {
+  const { pairs, decided: told, least_difference: least } = DATA.power[track.id];
+  return pairs ? `${told} of ${pairs} pairs of entries are decided; two entries must differ by ${show(least)} for four of five samples of problems to decide.` : "";
+}
+function probeText(track) {
+  const found = DATA.probes[track.id];
+  if (!found) return "";
+  const mark = found.reached_by_layout ? " No headline: the layout of the text alone comes as far as the best entry, within its interval." : "";
+  return `Strongest probe (${found.probe}): ${show(found.value)} [${show(found.low)}, ${show(found.high)}].${mark}`;
 }
 function sliceText(track, key) {
   const asked = track === OVERALL ? [["pairs", DATA.dataset.slices[key]?.pairs], ["pool kernels", DATA.dataset.slices[key]?.pools]] : [[track.asks_about === "pairs" ? "pairs" : "pool kernels", sizeOf(track, key)]];
@@ -191,7 +186,7 @@ function sliceText(track, key) {
   const undecided = few.length ? `; undecided: fewer than ${DATA.dataset.least_problems} problems` : "";
   return `${sliceName(key)}: ${asked.map(([name, size]) => `${whole(size?.[0] ?? 0)} ${name} of ${whole(size?.[1] ?? 0)} problem${size?.[1] === 1 ? "" : "s"}`).join(", ")}${undecided}`;
 }
-const rangeText = (key) => (key === "all" && !state.access ? "In parentheses: the rank's 95 % interval from the bootstrap; = marks a tie." : "In parentheses: the ranks whose intervals overlap; = marks a tie.");
+const rangeText = (key) => (key === "all" && !state.access ? "In parentheses: the ranks that paired differences leave open; = marks a tie." : "In parentheses: the ranks whose intervals overlap; = marks a tie.");
 // Draw what fits on a screen at once, and the rest when the browser is idle.
 const AT_ONCE = 40;
 const later = window.requestIdleCallback || ((work) => setTimeout(work, 50));
@@ -213,15 +208,14 @@ function rankCell(place, ranked = true) {
   if (!ranked) return el("td", { class: "num" }, el("span", { class: "range", title: `Fewer than ${DATA.dataset.least_problems} problems` }, "undecided"));
   return el("td", { class: "num" }, place ? `${place.tied ? "=" : ""}${place.rank}` : "—", place && place.worst > place.best ? el("span", { class: "range" }, ` (${place.best}–${place.worst})`) : null);
 }
-function boardRow(entry, track, key, ranks, range, all) {
-  const cells = track === OVERALL
-    ? all.slice(2, -1).map((column) => (column.table ? rankCell(column.table.get(entry.id), column.table.size > 0) : el("td", { class: "num" }, show(column.value(entry), 2))))
-    : track.metrics.map((metric) => {
-      const s = score(entry, track.id, metric, key);
-      return el("td", { class: "num" }, ...scoreText(s), s && !none(s.value) && metric === track.headline ? intervalBar(s, range) : null);
-    });
+function boardRow(entry, track, key, ranks, range) {
+  const figures = [...track.metrics.map((metric) => [track, metric]), ...(track === OVERALL ? DATA.tracks.map((one) => [one, one.headline]) : [])];
+  const cells = figures.map(([of, metric]) => {
+    const s = score(entry, of.id, metric, key);
+    return el("td", { class: "num" }, ...scoreText(s), s && !none(s.value) && of === track && metric === track.headline ? intervalBar(s, range) : null);
+  });
   return el("tr", { "data-entry": entry.id },
-    el("td", {}, link(entryLink(entry.id), entry.name), badge(words(entry.kind), "kind"), entry.flags.length ? el("span", { class: "badge flag", title: entry.flags.join("; ") }, `${entry.flags.length} flag${entry.flags.length > 1 ? "s" : ""}`) : null),
+    el("td", {}, link(entryLink(entry.id), entry.name), badge(words(entry.kind), "kind"), entry.part === CORE && key === "all" ? badge("on core") : null, entry.flags.length ? el("span", { class: "badge flag", title: entry.flags.join("; ") }, `${entry.flags.length} flag${entry.flags.length > 1 ? "s" : ""}`) : null),
     rankCell(ranks.get(entry.id), ranks.size > 0), ...cells, el("td", { class: "num" }, cost(entry.cost.seconds_per_1000)));
 }
 function scoreText(s) {

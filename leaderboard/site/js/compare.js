@@ -2,10 +2,10 @@
 async function compareView(one, two) {
   const entries = [BY_ID.get(one), BY_ID.get(two)];
   if (!entries[0] || !entries[1]) return missing("One of the two entries does not exist.");
-  if (entries.some((entry) => entry.part)) return missing("Only entries that answer the whole split are compared here; those on a part are ranked on the leaderboard.");
+  if (entries.some((entry) => entry.part && entry.part !== CORE)) return missing("Entries that saw measured kernels are ranked on the leaderboard alone.");
   const title = `${entries[0].name} against ${entries[1].name}`;
   await loading(title, async () => {
-    await Promise.all(entries.map(entryData));
+    await Promise.all([withScores("slices"), ...entries.map(entryData)]);
     return () => page(title, el("h1", {}, title), comparePicker(entries), legend(entries.map((entry) => entry.name)),
       verdictLine(entries), el("h2", {}, "Paired differences"),
       el("p", { class: "lead" }, `${entries[0].name} minus ${entries[1].name}. Both are scored in the same bootstrap draws, so the interval is that of the difference. The verdict is undecided where the interval contains zero. The better value is bold.`),
@@ -14,28 +14,29 @@ async function compareView(one, two) {
   });
 }
 function compareIndex() {
-  if (DATA.overall.length < 2) return missing("Comparison needs two entries.");
-  return compareView(DATA.overall[0].id, DATA.overall[1].id);
+  if (DATA.places.overall.length < 2) return missing("Comparison needs two entries.");
+  return compareView(DATA.places.overall[0].id, DATA.places.overall[1].id);
 }
 function comparePicker(entries) {
-  const picks = entries.map((chosen, i) => el("select", { "aria-label": `Entry ${i + 1}` }, ...DATA.overall.map((place) => option(place.id, BY_ID.get(place.id).name, chosen.id))));
+  const picks = entries.map((chosen, i) => el("select", { "aria-label": `Entry ${i + 1}` }, ...DATA.places.overall.map((place) => option(place.id, BY_ID.get(place.id).name, chosen.id))));
   const open = () => { location.hash = `#/compare/${picks.map((pick) => encodeURIComponent(pick.value)).join("/")}`; };
   return el("div", { class: "controls" }, ...picks, el("button", { type: "button", class: "primary", on: { click: open } }, "Compare"));
 }
-// The difference of a metric with its 95 % interval over paired draws, and what it says.
+// The difference of a metric with its 95 % interval over paired draws, and what it says; on core where one entry has no more.
 function difference(entries, track, metric) {
-  const [one, two] = entries.map((entry) => score(entry, track.id, metric, "all"));
+  const part = entries.some((entry) => entry.part) ? CORE : "all";
+  const [one, two] = entries.map((entry) => score(entry, track.id, metric, part));
   if (!one || !two || none(one.value) || none(two.value)) return null;
   const key = metric === track.headline ? track.id : `${track.id}.${metric}`;
-  const [a, b] = entries.map((entry) => entry.draws[key] || []);
+  const [a, b] = entries.map((entry) => (part === CORE ? entry.core_draws : entry.draws)[key] || []);
   const draws = a.slice(0, b.length).map((value, i) => value - b[i]).sort((x, y) => x - y);
   const at = (share) => { const place = share * (draws.length - 1), low = Math.floor(place); return draws[low] + (place - low) * ((draws[low + 1] ?? draws[low]) - draws[low]); };
-  const [low, high] = draws.length > 1 ? [at(0.025), at(0.975)] : [null, null];
+  const [low, high] = draws.length > 1 ? [at((1 - DATA.level) / 2), at((1 + DATA.level) / 2)] : [null, null];
   const value = one.value - two.value;
-  const unsure = none(low) || (low <= 0 && high >= 0) || !decided(track, "all");
+  const unsure = none(low) || (low <= 0 && high >= 0) || !decided(track, part);
   return { track, metric, one, two, value, low, high, verdict: unsure ? "undecided" : signed(track.id, metric, value) > 0 ? "better" : "worse", ahead: signed(track.id, metric, value) };
 }
-const differences = (entries) => DATA.tracks.flatMap((track) => track.metrics.map((metric) => difference(entries, track, metric))).filter(Boolean);
+const differences = (entries) => TRACKS.flatMap((track) => track.metrics.map((metric) => difference(entries, track, metric))).filter(Boolean);
 function verdictLine(entries) {
   const found = differences(entries).filter((row) => row.metric === row.track.headline);
   const named = (verdict) => found.filter((row) => row.verdict === verdict).map((row) => row.track.title.toLowerCase());

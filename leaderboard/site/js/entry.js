@@ -13,9 +13,9 @@ async function entryData(entry) {
   return entry;
 }
 function drawEntry(entry) {
-  const overall = DATA.overall.find((candidate) => candidate.id === entry.id);
+  const overall = DATA.places.overall.find((candidate) => candidate.id === entry.id);
   page(entry.name, el("h1", {}, entry.name, badge(words(entry.kind))),
-    el("p", { class: "lead" }, overall ? `Overall rank ${overall.rank} (95 % interval ${overall.rank_low}–${overall.rank_high}) of ${DATA.overall.length}.` : entry.part ? `Answers ${PARTS.get(entry.part) ?? entry.part} alone, a fixed part of the queries, and is ranked there.` : ""),
+    el("p", { class: "lead" }, overall ? `Overall rank ${overall.rank} (95 % interval ${overall.rank_low}–${overall.rank_high}) of ${DATA.places.overall.length}.` : entry.part ? `Answers ${PARTS.get(entry.part) ?? entry.part} alone, a fixed part of the queries, and is ranked there.` : ""),
     ...entry.flags.map((flag) => el("p", {}, badge("flag", "flag"), ` ${flag}`)),
     compareForm(entry), entryFacts(entry), el("h2", {}, "Curves"), entryCharts([entry]),
     entry.misses ? [el("h2", { id: "misses" }, "Worst misses"), el("p", { class: "lead" }, "The pairs whose forecast was furthest from the measured bin, by RPS. A certain miss over all eight bins costs 1."), missTable(entry)] : null,

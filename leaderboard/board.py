@@ -12,7 +12,7 @@ from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.scoring.probes import probe_scores
 from kbench.benchmark.scoring.score import BootstrapSettings, Scored
 from kbench.benchmark.surrogates.forecasts import ForecastTable, align
-from kbench.leaderboard.scoring.flags import flags
+from kbench.leaderboard.scoring.flags import Neighbours, flags
 from kbench.leaderboard.scoring.results import Results, cached_results, entry_id
 from kbench.leaderboard.scoring.score import Limits, score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
@@ -209,10 +209,11 @@ def score_entries(
         return score_submission(entry.submission, entry.checked.forecasts, questions, settings, limits, sliced)
 
     results: list[Results] = []
-    for entry in entries:
+    neighbours = Neighbours([entry.table for entry in entries])
+    for place, entry in enumerate(entries):
         again = functools.partial(score, entry)
         result = again() if cache is None else cached_results(cache, (entry.checked.digest, *key), again)
-        others = {other.name: other.table for other in entries if other is not entry}
+        others = {entries[at].name: entries[at].table for at in neighbours.of(place)}
         raised = flags(entry.submission, entry.table, questions, others, result.scores)
         results.append(dataclasses.replace(result, flags=raised))
     return results

@@ -11,12 +11,12 @@ from submission_copy import Rows, submission_copy
 
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.score import BootstrapSettings
-from kbench.benchmark.surrogates.forecasts import align
+from kbench.benchmark.surrogates.forecasts import ForecastTable, align, to_arrow
 from kbench.leaderboard.board import score_all
-from kbench.leaderboard.scoring.flags import flags
+from kbench.leaderboard.scoring.flags import Neighbours, copies, flags
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.submission.check import check
-from kbench.schemas import Score, bins
+from kbench.schemas import Forecast, Score, bins
 
 SETTINGS = BootstrapSettings(resamples=20)
 
@@ -152,3 +152,25 @@ def test_missing_repeats_are_flagged(submissions: dict[str, Path], questions: Qu
     table = align(checked.forecasts, [query.query_id for query in questions.queries])
     stated = dataclasses.replace(checked.submission, repeats=3)
     assert flags(stated, table, questions, {}, []) == ["states 3 repeats and holds 1"]
+
+
+def test_no_copy_is_missed_because_not_all_are_compared_with_all() -> None:
+    rng, ids = np.random.default_rng(4), [f"{number:064x}" for number in range(60)]
+
+    def table(values: np.ndarray, answered: np.ndarray) -> ForecastTable:
+        rows = {"query_id": np.array(ids)[answered].tolist(), "probabilities": values[answered].tolist()}
+        return align(
+            to_arrow([Forecast(query_id=q, probabilities=tuple(p)) for q, p in zip(*rows.values(), strict=True)]), ids
+        )
+
+    given = [rng.dirichlet(np.ones(bins.COUNT), 60) for _ in range(12)]
+    moved = [one + rng.uniform(0, 1e-4, one.shape) for one in given]
+    tables = [table(one / one.sum(axis=1, keepdims=True), rng.random(60) > rng.choice([0.0, 0.02, 0.4]))
+              for one in (*given, *moved)]  # fmt: skip
+    neighbours, skipped = Neighbours(tables), 0
+    for place, one in enumerate(tables):
+        every = {str(at): other for at, other in enumerate(tables) if at != place}
+        near = {str(at): tables[at] for at in neighbours.of(place)}
+        assert list(copies(one, near)) == list(copies(one, every))
+        skipped += len(every) - len(near)
+    assert skipped > len(tables), "most comparisons are not made"

@@ -99,8 +99,6 @@ class CompilerFacts:
     registers: int
     shared_bytes: int
     spill_bytes: int
-    instructions: Mapping[str, int] | None = None
-    """Counts of PTX instructions by class, including `total`; None without PTX."""
     work: Mapping[str, Sequence[Work]] | None = None
     """What each configuration does, by workload; None without PTX."""
 

@@ -30,7 +30,7 @@ BUILT_IN: Mapping[str, str] = {
     "transfer": "baselines:TransferSurrogate",
     "online": "online:OnlineSurrogate",
     "static": "static.surrogate:StaticSurrogate",
-    "static-compiler": "static.surrogate:CompiledStaticSurrogate",
+    "static-compiler": "counted.surrogate:CountedSurrogate",
     "llm": "llm:LlmSurrogate",
     "lm": "lm:LmSurrogate",
 }

@@ -20,8 +20,8 @@ class Gpu:
     """A device's figures."""
 
     name: str
-    capability: str
-    """Compute capability, or AMD's name of the target."""
+    capability: str | None
+    """Compute capability; None for AMD's."""
     multiprocessors: int
     clock_mhz: float
     """Highest sustained clock under load."""
@@ -73,7 +73,7 @@ _CDNA = {
     "blocks": 40, "registers": 131072, "warp": 64, "alu_per_clock": 4.0, "special_per_clock": 1.0,
     "memory_latency_ns": 800.0,
 }  # fmt: skip
-_ARCHITECTURES: Mapping[str, tuple[str, Mapping[int, int], float, int, int, Mapping[str, float]]] = {
+_ARCHITECTURES: Mapping[str, tuple[str | None, Mapping[int, int], float, int, int, Mapping[str, float]]] = {
     "GA100": ("8.0", {64: 128, 32: 1024, 16: 2048, 8: 4096}, 47.4, 164, 163, {}),
     "GA10x": ("8.6", {32: 256, 16: 512, 8: 2048}, 32, 100, 99, _SMALL | {"blocks": 16}),
     "GA10x pro": ("8.6", {32: 512, 16: 1024, 8: 2048}, 32, 100, 99, _SMALL | {"blocks": 16}),
@@ -84,8 +84,8 @@ _ARCHITECTURES: Mapping[str, tuple[str, Mapping[int, int], float, int, int, Mapp
     "GB100": ("10.0", {64: 128, 32: 4096, 16: 8192, 8: 16384}, 69.2, 228, 227, {}),
     "GB20x": ("12.0", {32: 256, 16: 512, 8: 1024}, 24, 100, 99, _SMALL | {"alu_per_clock": 4.0}),
     "GB20x pro": ("12.0", {32: 512, 16: 1024, 8: 2048}, 24, 100, 99, _SMALL | {"alu_per_clock": 4.0}),
-    "CDNA 3": ("gfx942", {64: 256, 32: 1024, 16: 2048, 8: 4096}, 26.9, 64, 64, _CDNA),
-    "CDNA 4": ("gfx950", {64: 128, 32: 256, 16: 4096, 8: 8192}, 30.5, 160, 160, _CDNA),
+    "CDNA 3": (None, {64: 256, 32: 1024, 16: 2048, 8: 4096}, 26.9, 64, 64, _CDNA),
+    "CDNA 4": (None, {64: 128, 32: 256, 16: 4096, 8: 8192}, 30.5, 160, 160, _CDNA),
 }
 
 # Device: architecture, multiprocessors, MHz, GB/s, MiB of L2. Checked in November 2026 against comparison tables and

@@ -40,5 +40,4 @@ def _facts(build: Build) -> CompilerFacts | None:
     if build.registers is None:
         return None
     work = None if build.work is None else {name: [read_work(one) for one in each] for name, each in build.work.items()}
-    # Counts of machine instructions are left out: models learned shares of PTX, which are other numbers.
-    return CompilerFacts(build.registers, build.shared_bytes or 0, build.spill_bytes or 0, None, work)
+    return CompilerFacts(build.registers, build.shared_bytes or 0, build.spill_bytes or 0, work)

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
-from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, Recalibration, probabilities
 from kbench.benchmark.surrogates.static.features.rows import KernelPool, RowLayout, Rows
 from kbench.benchmark.surrogates.static.forest import Forest
@@ -29,7 +28,6 @@ from kbench.schemas import DataError, PairKind, Query
 
 VERSION = 4
 MODEL_FILE = Path(__file__).with_name("model.npz")
-COMPILED_FILE = Path(__file__).with_name("compiled.npz")
 KERNEL_FORESTS = ("within", "total", "within_boosted", "rank_boosted", "total_boosted")
 FORESTS = (*KERNEL_FORESTS, "valid", "pair", "reference_width", "pair_width")
 """within: log2 speed relative to the problem's median, and the same in units of the problem's spread; rank: place
@@ -64,21 +62,10 @@ class StaticModel:
     facts: dict[str, Any]
     """What it was trained on."""
 
-    def forecast(
-        self,
-        queries: Sequence[Query],
-        pool: KernelPool | None = None,
-        facts: Sequence[CompilerFacts | None] | None = None,
-    ) -> Forecasts:
-        """Answers to queries, each independent of the others.
-
-        Args:
-            queries: the questions.
-            pool: their distinct kernels, where they are collected already.
-            facts: what a compiler says of each kernel of the pool, for a model trained with such facts.
-        """
-        pool = pool or KernelPool(queries)
-        rows = self.layout.rows(pool, facts)
+    def forecast(self, queries: Sequence[Query]) -> Forecasts:
+        """Answers to queries, each independent of the others."""
+        pool = KernelPool(queries)
+        rows = self.layout.rows(pool)
         guesses = self._guesses(rows)
         valid = 1.0 / (1.0 + np.exp(-self.forests["valid"].predict(rows)))
         is_reference = np.array([query.kind is PairKind.REFERENCE for query in queries], dtype=np.bool_)
@@ -117,7 +104,7 @@ class StaticModel:
         arrays: dict[str, npt.NDArray[Any]] = {}
         for name, forest in self.forests.items():
             arrays |= forest.arrays(name)
-        head = {"version": VERSION, **dataclasses.asdict(self.layout), "facts": self.facts}
+        head = {"version": VERSION, "facts": self.facts}
         arrays["head"] = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
         arrays |= self.level.arrays() | self.recalibration.arrays()
         arrays |= {"pair_blend": self.pair_blend, "order": np.array(self.order)}
@@ -141,7 +128,7 @@ class StaticModel:
         if head["version"] != VERSION:
             raise DataError(f"model {path} is of version {head['version']}, not {VERSION}; {TRAIN_COMMAND}")
         return cls(
-            layout=RowLayout(compiled=head["compiled"], mixed=head.get("mixed", False)),
+            layout=RowLayout(),
             forests={name: Forest.from_arrays(arrays, name) for name in FORESTS},
             order=float(arrays["order"]),
             pair_blend=arrays["pair_blend"],

@@ -1,79 +1,175 @@
-"""`static-compiler`: whom it asks, what it is told, and what happens where nobody can compile."""
+"""`static-compiler`: forecasts from counted work, through a compiler that says what it is told."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import Questions
+from kbench.benchmark.surrogates.counted import fit as fitting
+from kbench.benchmark.surrogates.counted.columns import COLUMNS, kernel_row
+from kbench.benchmark.surrogates.counted.model import CountedModel
+from kbench.benchmark.surrogates.counted.surrogate import CountedSurrogate, compiled_facts
 from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.static.features.rows import KernelPool
-from kbench.benchmark.surrogates.static.surrogate import CompiledStaticSurrogate, StaticSurrogate, compiled_facts
-from kbench.benchmark.surrogates.static.training.fitting import Effort
-from kbench.benchmark.surrogates.static.training.train import train
+from kbench.benchmark.work.gpus import H200
+from kbench.benchmark.work.table import plain_work
+from kbench.benchmark.work.times import Fitted, plan_time_us
+from kbench.benchmark.work.totals import LaunchWork, Totals, Work
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import KernelSource, UserError
+from kbench.schemas import DataError, KernelSource, PairKind, Query, UserError
 
-SMALL = Effort(kernel_trees=5, boosted_trees=10, pair_trees=10, width_trees=5, valid_trees=5, leaves=8)
+
+def work_of(instructions: float, error: str | None = None) -> Work:
+    """A kernel that issues so many instructions in each block."""
+    block = Totals(fma=instructions, memory=instructions / 10, load_sectors=instructions, load_requests=instructions)
+    return Work((LaunchWork("f", (1320, 1, 1), 256, 64, 0, 0, block, error=error),))
+
+
+def facts(instructions: float) -> CompilerFacts:
+    return CompilerFacts(64, 0, 0, {"large": [work_of(instructions)]})
 
 
 class Recording:
-    """A compiler that says what the length of the text is and remembers what it was asked."""
+    """A compiler that counts as many instructions as the text is long and remembers what it was asked."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[KernelSource, str]] = []
 
     def __call__(self, kernels: Sequence[KernelSource], capability: str) -> list[CompilerFacts | None]:
         self.asked += [(kernel, capability) for kernel in kernels]
-        return [CompilerFacts(min(len(kernel.source) % 200 + 16, 255), 0, 0) for kernel in kernels]
+        return [facts(1e3 * len(kernel.source)) for kernel in kernels]
 
 
-@pytest.fixture(scope="module")
-def model_file(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model") / "compiled.npz"
-    train(corpus, SMALL, compiled=True).model.save(path)
-    return path
+def pair(questions: Questions) -> Query:
+    """A question about two kernels on a GPU of the table."""
+    kernels = next(query for query in questions.queries if query.kind is not PairKind.REFERENCE)
+    return dataclasses.replace(kernels, gpu="NVIDIA H200")
 
 
 def test_every_kernel_is_compiled_once_for_the_gpu_asked_about(questions: Questions) -> None:
     recording = Recording()
     pool = KernelPool(questions.queries[:30])
-    facts = compiled_facts(pool, recording)
-    assert len(facts) == len(pool.sources) == len(recording.asked)
+    found = compiled_facts(pool, recording)
+    assert len(found) == len(pool.sources) == len(recording.asked)
     assert {kernel.source for kernel, _ in recording.asked} == set(pool.sources)
     assert all(capability.split(".")[0].isdecimal() for _, capability in recording.asked)
 
 
-def test_evaluation_asks_the_compiler_and_says_so(corpus: Corpus, questions: Questions, model_file: Path) -> None:
+def test_evaluation_asks_the_compiler_and_says_so(corpus: Corpus, questions: Questions) -> None:
     recording = Recording()
-    options = Options(arguments={"model": str(model_file)}, resamples=50)
-    done = evaluate_on("static-compiler", corpus, options, questions=questions, compiler=recording)
+    done = evaluate_on("static-compiler", corpus, Options(resamples=50), questions=questions, compiler=recording)
     assert not done.run.failures
     assert done.inputs == "source+compiler"
     assert recording.asked
 
 
-def test_a_kernel_that_does_not_compile_is_answered_too(questions: Questions, model_file: Path) -> None:
-    surrogate = CompiledStaticSurrogate(model=str(model_file), compiler=lambda kernels, _: [None] * len(kernels))
-    made = surrogate.forecast(questions.queries[:5])
-    assert all(forecast.probabilities is not None for forecast in made)
+def test_the_kernel_that_does_less_is_forecast_to_be_faster(questions: Questions) -> None:
+    query = pair(questions)
+
+    def compiler(kernels: Sequence[KernelSource], _: str) -> list[CompilerFacts | None]:
+        return [facts(1e6 if kernel.source == query.anchor_source else 1e5) for kernel in kernels]
+
+    swapped = dataclasses.replace(query, anchor_source=query.candidate_source, candidate_source=query.anchor_source)
+    faster, slower = CountedSurrogate(compiler=compiler).forecast([query, swapped])
+    assert faster.speedup is not None
+    assert slower.speedup is not None
+    assert faster.speedup > 2 > 0.5 > slower.speedup
+    assert faster.speedup * slower.speedup == pytest.approx(1)
+    assert faster.probabilities is not None
+    assert sum(faster.probabilities) == pytest.approx(1)
+    assert sum(faster.probabilities[4:]) > 0.5
 
 
-def test_without_a_compiler_it_refuses_before_the_first_query(corpus: Corpus, model_file: Path) -> None:
+@pytest.mark.parametrize(
+    ("gpu", "known"),
+    [
+        ("NVIDIA H200", None),
+        ("NVIDIA H200", CompilerFacts(64, 0, 0)),
+        ("NVIDIA H200", CompilerFacts(64, 0, 0, {"large": [work_of(1e5, error="too long")]})),
+        ("a GPU nobody knows", facts(1e6)),
+    ],
+)
+def test_what_cannot_be_counted_is_answered_with_frequencies_and_no_confidence(
+    questions: Questions, gpu: str, known: CompilerFacts | None
+) -> None:
+    query = dataclasses.replace(pair(questions), gpu=gpu)
+    (answer,) = CountedSurrogate(compiler=lambda kernels, _: [known] * len(kernels)).forecast([query])
+    assert answer.probabilities == pytest.approx(CountedModel.load().spreads["kernels"].prior)
+    assert answer.speedup is None
+    assert answer.confidence == 0
+    assert (answer.p_valid or 0) < 0.5 if known is None else (answer.p_valid or 0) > 0.5
+
+
+def test_without_a_compiler_or_with_its_gpu_held_out_it_refuses_before_the_first_query(corpus: Corpus) -> None:
     with pytest.raises(UserError, match="static-compiler has no compiler"):
-        CompiledStaticSurrogate(model=str(model_file)).fit_corpus(corpus)
+        CountedSurrogate().fit_corpus(corpus)
 
+    class HeldOut:
+        training_gpus = ("NVIDIA A100",)
 
-def test_a_model_is_not_taken_for_the_other_kind(questions: Questions, model_file: Path) -> None:
-    with pytest.raises(UserError, match="static-compiler"):
-        StaticSurrogate(model=str(model_file)).forecast(questions.queries[:1])
+    with pytest.raises(UserError, match="learnt from NVIDIA H200, which is held out"):
+        CountedSurrogate(compiler=Recording()).fit_corpus(HeldOut())
 
 
 def test_it_is_found_by_name_and_static_stays_with_sources() -> None:
     assert resolve("static-compiler").inputs == "source+compiler"  # type: ignore[attr-defined]
     assert resolve("static").inputs == "source"  # type: ignore[attr-defined]
+
+
+def test_a_row_names_every_column_and_takes_the_fastest_configuration() -> None:
+    fast, slow = work_of(1e4), work_of(1e6)
+    row = kernel_row({"large": [slow, fast]}, H200, Fitted())
+    assert row is not None
+    assert len(row) == len(COLUMNS)
+    assert row[0] == pytest.approx(np.log2(plan_time_us(fast, H200, Fitted())))
+    assert kernel_row({"large": [fast], "small": [work_of(1e4, error="too long")]}, H200, Fitted()) is None
+
+
+def test_the_shipped_model_has_the_constants_that_times_are_made_with() -> None:
+    assert CountedModel.load().fitted == Fitted()
+
+
+def test_a_file_that_is_no_model_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    path.write_bytes(b"no model")
+    with pytest.raises(DataError, match=r"cannot be read .* fit it with"):
+        CountedModel.load(path)
+
+
+def test_a_model_fitted_on_counted_work_forecasts_what_it_learnt_from(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels whose instructions are as their measured times: the model finds that out, and survives the disk."""
+    rows = corpus.table("kernels", split="train").to_pylist()
+    gpu = rows[0]["gpu"]
+    counted = [row for row in rows if row["runtime_us"] is not None and row["gpu"] == gpu]
+    totals = tmp_path / "totals.parquet"
+    columns = {
+        "kernel_id": [row["kernel_id"] for row in counted],
+        "workload": ["large"] * len(counted),
+        "config": [0] * len(counted),
+        "work": [json.dumps(plain_work(work_of(1e3 * row["runtime_us"]))) for row in counted],
+    }
+    pq.write_table(pa.table(columns), totals)
+    monkeypatch.setattr(fitting, "GPU", gpu)
+    monkeypatch.setattr(fitting, "TREES", 5)
+    material = fitting.read_material(fitting.read_works([totals]), corpus)
+    assert len(material.kernel_ids) == len({row["kernel_id"] for row in counted})
+    # The corpus has one family; its problems stand for families.
+    model, report = fitting.fit(dataclasses.replace(material, fold=material.problem % fitting.FOLDS))
+    model.save(tmp_path / "model.npz")
+    again = CountedModel.load(tmp_path / "model.npz")
+    rows_again = fitting.kernel_rows(material, again.fitted)
+    assert again.times(rows_again) == pytest.approx(model.times(rows_again), abs=1e-2)
+    assert report["white_box_order"]["spearman"] > 0.9

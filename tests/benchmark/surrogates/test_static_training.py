@@ -9,9 +9,7 @@ import pytest
 
 from kbench.benchmark.metrics.forecast import ece, log_score
 from kbench.benchmark.questions.build import training_kernels
-from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.static.calibration import Recalibration, recalibrated
-from kbench.benchmark.surrogates.static.features.compiler import NAMES, compiler_rows
 from kbench.benchmark.surrogates.static.features.rows import RowLayout
 from kbench.benchmark.surrogates.static.training.fitting import Effort, averaged, cross_fitted
 from kbench.benchmark.surrogates.static.training.material import Material
@@ -84,32 +82,12 @@ def test_one_bin_that_never_happens_is_not_made_impossible() -> None:
     assert (learned.applied(given, [PairKind.SIBLING] * 200) > 1e-4).all()
 
 
-def test_registers_and_shared_memory_limit_how_many_threads_fit() -> None:
-    facts = [CompilerFacts(32, 0, 0), CompilerFacts(255, 0, 64), CompilerFacts(32, 200 * 1024, 0), None]
-    rows = compiler_rows(facts, np.full(4, 8.0, dtype=np.float32))
-    resident = rows[:, NAMES.index("resident_threads")]
-    assert resident[0] == 11.0
-    assert resident[1] == pytest.approx(np.log2(65536 / 255))
-    assert resident[2] == pytest.approx(np.log2(256 * 227 / 200))
-    assert (rows[3] == -1.0).all()
-
-
 def test_layout_names_every_column_it_makes(corpus: Corpus) -> None:
-    kernels = list(training_kernels(corpus))
-    for compiled in (False, True):
-        material = Material(kernels, RowLayout(compiled))
-        names = material.layout.names
-        assert material.rows.shape[1] == len(names) == len(set(names))
-        assert names[material.layout.problem][0] == "problem:flops"
-        assert names[material.layout.compact][-1].startswith("problem:")
-    assert sum(name.startswith("compiler:") for name in names) == len(NAMES)
-
-
-def test_a_compiled_model_differs_from_one_of_sources_alone(corpus: Corpus, found: Trained) -> None:
-    compiled = train(corpus, SMALL, compiled=True).model
-    assert compiled.layout == RowLayout(compiled=True)
-    assert found.model.layout == RowLayout(compiled=False)
-    assert len(compiled.layout.names) == len(found.model.layout.names) + len(NAMES)
+    material = Material(list(training_kernels(corpus)), RowLayout())
+    names = material.layout.names
+    assert material.rows.shape[1] == len(names) == len(set(names))
+    assert names[material.layout.problem][0] == "problem:flops"
+    assert names[material.layout.compact][-1].startswith("problem:")
 
 
 def test_forecasts_held_out_are_of_the_questions_asked(found: Trained) -> None:

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.surrogates.protocol import CompilerFacts
-from kbench.benchmark.surrogates.static.features import compiler as compiler_features
 from kbench.benchmark.surrogates.static.features import launch as launch_features
 from kbench.benchmark.surrogates.static.features import problem as problem_features
 from kbench.benchmark.surrogates.static.features import source as source_features
@@ -27,7 +25,6 @@ CROSS: tuple[str, ...] = names_in(
 """Features of the kernel and its problem together, as logarithms."""
 DEFAULT_CAPABILITY = "9.0"
 """Compute capability for queries that do not state their GPU's."""
-BLOCK_THREADS = launch_features.NAMES.index("block_threads")
 _SOURCE = {name: index for index, name in enumerate(source_features.NAMES)}
 _PROBLEM = {name: index for index, name in enumerate(problem_features.NAMES)}
 
@@ -84,22 +81,10 @@ def _launched(pool: KernelPool, problem: Rows) -> Rows:
 class RowLayout:
     """Where the columns of a kernel row are: its own, the problem's, and counts of words in the source."""
 
-    compiled: bool = False
-    """Whether the kernel's own columns end with what a compiler says of the machine code."""
-    mixed: bool = False
-    """Whether shares of PTX instructions follow, where it is compiled."""
-
-    @property
-    def compiler(self) -> tuple[str, ...]:
-        """What a compiler is asked for."""
-        if not self.compiled:
-            return ()
-        return (*compiler_features.NAMES, *(f"mix:{name}" for name in compiler_features.MIX_NAMES if self.mixed))
-
     @property
     def own(self) -> int:
         """Leading columns that belong to the kernel."""
-        return source_features.OWN + len(CROSS) + len(launch_features.NAMES) + len(self.compiler)
+        return source_features.OWN + len(CROSS) + len(launch_features.NAMES)
 
     @property
     def numbers(self) -> slice:
@@ -123,29 +108,18 @@ class RowLayout:
             *source_features.NAMES[: source_features.OWN],
             *(f"cross:{name}" for name in CROSS),
             *(f"launch:{name}" for name in launch_features.NAMES),
-            *(f"compiler:{name}" for name in self.compiler),
             *problem_features.NAMES,
             *source_features.NAMES[source_features.OWN :],
         )
 
-    def rows(self, pool: KernelPool, facts: Sequence[CompilerFacts | None] | None = None) -> Rows:
-        """One row per kernel of the pool.
-
-        Args:
-            pool: kernels in their problems.
-            facts: what the compiler says of each; needed when the layout is compiled.
-        """
+    def rows(self, pool: KernelPool) -> Rows:
+        """One row per kernel of the pool."""
         if not pool.sources:
             return np.zeros((0, len(self.names)), dtype=np.float32)
         source = np.stack([source_features.fixed_row(text) for text in pool.sources])
         problem = np.stack([problem_of(query) for query in pool.queries])
-        launched = _launched(pool, problem)
-        parts = [source[:, : source_features.OWN], _cross(source, problem), launched]
-        if self.compiled:
-            threads, known = launched[:, BLOCK_THREADS], facts or [None] * len(source)
-            parts.append(compiler_features.compiler_rows(known, threads))
-            parts += [compiler_features.mix_rows(known)] if self.mixed else []
-        return np.concatenate([*parts, problem, source[:, source_features.OWN :]], axis=1)
+        own, words = source[:, : source_features.OWN], source[:, source_features.OWN :]
+        return np.concatenate([own, _cross(source, problem), _launched(pool, problem), problem, words], axis=1)
 
 
 def problem_of(query: Query) -> Rows:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.surrogates.protocol import CompilerFacts
-from kbench.benchmark.surrogates.static.features.rows import KernelPool, RowLayout, capability
-from kbench.benchmark.surrogates.static.training.mixes import Mixes
+from kbench.benchmark.surrogates.static.features.rows import KernelPool, RowLayout
 from kbench.schemas import Query, Status, UserError
 
 Groups = npt.NDArray[np.object_]
@@ -24,15 +22,12 @@ SMALLEST_SPREAD = 0.1
 class Material:
     """Everything the models learn from except pairs."""
 
-    def __init__(
-        self, kernels: Sequence[tuple[Query, dict[str, Any]]], layout: RowLayout, mixes: Mixes | None = None
-    ) -> None:
+    def __init__(self, kernels: Sequence[tuple[Query, dict[str, Any]]], layout: RowLayout) -> None:
         """Make the rows.
 
         Args:
             kernels: what was measured, failures included.
             layout: of the rows.
-            mixes: instruction mixes of as many of the kernels as there are; needed when the layout has them.
 
         Raises:
             UserError: no kernel is valid, so there is nothing to learn.
@@ -42,16 +37,13 @@ class Material:
         self.layout = layout
         self.pool = KernelPool([query for query, _ in kernels])
         count = len(self.pool.sources)
-        facts: list[CompilerFacts | None] = [None] * count
         self.valid = np.zeros(count, dtype=np.bool_)
         self.total, self.runtime_us = np.full(count, np.nan), np.full(count, np.nan)
-        for at, (query, row) in zip(self.pool.candidate, kernels, strict=True):
+        for at, (_, row) in zip(self.pool.candidate, kernels, strict=True):
             self.valid[at] = row["status"] == Status.OK
-            facts[at] = _recorded(row, mixes.get(row["kernel_id"], capability(query)) if mixes else None)
             if row["speedup"] is not None:
                 self.total[at], self.runtime_us[at] = np.log2(row["speedup"]), row["runtime_us"]
-        self.mixes = sum(fact is not None and fact.instructions is not None for fact in facts)
-        self.rows = layout.rows(self.pool, facts if layout.compiled else None)
+        self.rows = layout.rows(self.pool)
         self.problems: Groups = np.array([query.problem_id for query in self.pool.queries], dtype=object)
         self.fold = np.array([zlib.crc32(str(p).encode()) % FOLDS for p in self.problems], dtype=np.int64)
         self.pools = _pools(self.pool.queries)
@@ -65,12 +57,6 @@ class Material:
         """Kernels with a runtime."""
         result: npt.NDArray[np.bool_] = ~np.isnan(self.total)
         return result
-
-
-def _recorded(row: dict[str, Any], mix: Mapping[str, int] | None) -> CompilerFacts | None:
-    """What the compiler said when the kernel was measured, with its mix, which is not recorded."""
-    values = [row.get(name) for name in ("registers", "shared_bytes", "spill_bytes")]
-    return None if values[0] is None else CompilerFacts(values[0], values[1] or 0, values[2] or 0, mix)
 
 
 def _pools(queries: Sequence[Query]) -> Ints:

@@ -23,12 +23,11 @@ from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.surrogates.static.calibration import recalibrated
 from kbench.benchmark.surrogates.static.features.rows import RowLayout
 from kbench.benchmark.surrogates.static.guesses import reference_width_rows
-from kbench.benchmark.surrogates.static.model import COMPILED_FILE, MODEL_FILE, StaticModel
+from kbench.benchmark.surrogates.static.model import MODEL_FILE, StaticModel
 from kbench.benchmark.surrogates.static.training.fitting import Effort
 from kbench.benchmark.surrogates.static.training.held_out import HeldOut
 from kbench.benchmark.surrogates.static.training.kernels import kernel_models
 from kbench.benchmark.surrogates.static.training.material import Material
-from kbench.benchmark.surrogates.static.training.mixes import MIXES_FILE, Mixes
 from kbench.benchmark.surrogates.static.training.pairs import Ends, Widths, pair_model
 from kbench.loaders.corpus.corpus import Corpus
 
@@ -46,8 +45,6 @@ def train(
     effort: Effort | None = None,
     seed: int = 0,
     *,
-    compiled: bool = False,
-    mixes: Mixes | None = None,
     splits: Sequence[str] = TRAIN_SPLITS,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Trained:
@@ -57,15 +54,13 @@ def train(
         corpus: an opened corpus.
         effort: sizes of the forests.
         seed: of the trees.
-        compiled: whether to learn from registers, shared memory and spills too.
-        mixes: instruction mixes to learn from too, if compiled; some kernels may be missing.
         splits: the training splits to learn from.
         tell: told what is going on.
     """
     effort = effort or Effort()
     tell("reading training kernels")
-    layout = RowLayout(compiled, mixed=compiled and bool(mixes))
-    material = Material(list(training_kernels(corpus, splits)), layout, mixes)
+    layout = RowLayout()
+    material = Material(list(training_kernels(corpus, splits)), layout)
     known = material.known
     problems = len(set(material.problems.tolist()))
     tell(f"kernel models on {material.valid.sum():,} kernels of {problems} problems")
@@ -84,7 +79,6 @@ def train(
     fold = np.concatenate([material.fold[known], material.fold[ends.candidate[: len(ends.kept)]]])
     recalibration, calibrated = recalibrated(held_out.probabilities, held_out.bin, held_out.kind, fold)
     facts = {"kernels": int(material.valid.sum()), "pairs": len(ends.kept), "problems": problems, "seed": seed}
-    facts |= {"mixes": material.mixes} if layout.mixed else {}
     widths = {"reference_width": reference.forest, "pair_width": pair.widths.forest}
     model = StaticModel(
         layout=layout,
@@ -104,30 +98,17 @@ def train(
 @click.option("--dataset", help="Corpus folder; the shipped dataset by default.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Model file; the shipped one by default.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--compiled", is_flag=True, help="Train static-compiler: learn from compiler output too.")
-@click.option("--mixes", type=click.Path(dir_okay=False, path_type=Path), help="Instruction mixes; the shipped table.")
-@click.option("--mix/--no-mix", default=True, help="Whether a compiled model learns from instruction mixes.")
 @click.option("--check", is_flag=True, help="Only print the cross-validation; write no model.")
-def main(
-    dataset: str | None,
-    out: Path | None,
-    seed: int,
-    compiled: bool,
-    mixes: Path | None,
-    mix: bool,
-    check: bool,
-) -> None:
+def main(dataset: str | None, out: Path | None, seed: int, check: bool) -> None:
     """Train the static surrogate, print its cross-validation over problems, and write its model file."""
     found = train(
         benchmark_of(Corpus.open(dataset)),
         seed=seed,
-        compiled=compiled,
-        mixes=Mixes.load(mixes or MIXES_FILE) if compiled and mix else None,
         tell=lambda text: click.echo(f"{text} …", err=True),
     )
     click.echo(json.dumps(found.held_out.figures(), indent=1))
     if not check:
-        path = out or (COMPILED_FILE if compiled else MODEL_FILE)
+        path = out or MODEL_FILE
         found.model.save(path)
         click.echo(f"wrote {os.fspath(path)}: {found.model.facts}", err=True)
 

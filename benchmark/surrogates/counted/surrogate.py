@@ -1,0 +1,127 @@
+"""`static-compiler`: the time a GPU needs for the work that compilers' output shows, and how far off that usually is.
+
+It sees who wrote a kernel in no way but what the kernel does. Where a kernel cannot be compiled or counted, or the GPU
+is not in the table, it answers with the frequencies of the bins and a confidence of zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.surrogates.baselines import floor_us
+from kbench.benchmark.surrogates.counted.columns import kernel_row
+from kbench.benchmark.surrogates.counted.model import KERNELS, REFERENCE, CountedModel
+from kbench.benchmark.surrogates.known import at_known_level
+from kbench.benchmark.surrogates.protocol import Compiler, CompilerFacts
+from kbench.benchmark.surrogates.static.features.rows import KernelPool, capability, problem_of
+from kbench.benchmark.work.gpus import gpu_named
+from kbench.schemas import (
+    Backend,
+    Forecast,
+    KernelSource,
+    PairKind,
+    Query,
+    UnknownNameError,
+    UserError,
+    require_package,
+)
+
+COMPILES, FAILS = 0.95, 0.05
+"""Chances of being right: most kernels that compile are, and one that does not is not."""
+
+
+class CountedSurrogate:
+    """Answers from counted work; compiling takes about one second per kernel the first time."""
+
+    inputs = "source+compiler"
+    batch_size = 256
+    """Queries asked at once: compiling a batch takes a while, and finished batches are kept."""
+
+    def __init__(self, *, compiler: Compiler | None = None) -> None:
+        """Take a compiler.
+
+        Raises:
+            MissingDependencyError: torch is not installed, which planning kernels for the compiler needs.
+        """
+        require_package("torch", "gpu", "static-compiler")
+        self._compiler, self._model = compiler, CountedModel.load()
+
+    def fit_corpus(self, corpus: Any) -> None:
+        """Refuse here, not query by query, where there is no compiler or the model learnt from what is held out.
+
+        Raises:
+            UserError: there is no compiler, or the GPU that is held out is the one whose kernels were counted.
+        """
+        self._needed_compiler()
+        gpus = getattr(corpus, "training_gpus", None)
+        learnt = self._model.facts["gpu"]
+        if gpus is not None and learnt not in gpus:
+            raise UserError(f"static-compiler learnt from {learnt}, which is held out; ask static, which learns anew")
+
+    def _needed_compiler(self) -> Compiler:
+        if self._compiler is None:
+            raise UserError(
+                "static-compiler has no compiler; run it with the kbench command, or pass compiler= to evaluate()"
+            )
+        return self._compiler
+
+    def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+        """Distribution, point speedup and chance of being valid; known kernels say how far off the level is."""
+        return at_known_level(self._forecast, queries)
+
+    def _forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+        pool = KernelPool(queries)
+        facts = compiled_facts(pool, self._needed_compiler())
+        rows = [self._row(query, fact) for query, fact in zip(pool.queries, facts, strict=True)]
+        times = [None if row is None else float(self._model.times(row[None])[0]) for row in rows]
+        answers = []
+        for query, one, other in zip(queries, pool.candidate.tolist(), pool.anchor.tolist(), strict=True):
+            kind = REFERENCE if query.kind is PairKind.REFERENCE else KERNELS
+            p_valid = FAILS if facts[one] is None else COMPILES
+            against = self._reference(query) if kind == REFERENCE else times[other]
+            own, used = times[one], [rows[one], *([rows[other]] if kind == KERNELS else [])]
+            counted = [row for row in used if row is not None]
+            if own is None or against is None:
+                prior = self._model.spreads[kind].prior
+                answers.append(Forecast(query_id=query.query_id, probabilities=prior, p_valid=p_valid, confidence=0.0))
+                continue
+            point, shares = self._model.answer(kind, against - own, *counted)
+            answers.append(Forecast(query_id=query.query_id, probabilities=shares, speedup=2.0**point, p_valid=p_valid))
+        return answers
+
+    def _row(self, query: Query, facts: CompilerFacts | None) -> Floats | None:
+        if facts is None or facts.work is None:
+            return None
+        try:
+            return kernel_row(facts.work, gpu_named(query.gpu), self._model.fitted)
+        except UnknownNameError:
+            return None
+
+    def _reference(self, query: Query) -> float:
+        """log2 microseconds that PyTorch takes."""
+        least = math.log2(floor_us(query.workloads_json, query.gpu_facts_json))
+        return least + float(self._model.level.predict(problem_of(query)[None].astype(np.float64))[0])
+
+
+def compiled_facts(pool: KernelPool, compiler: Compiler) -> list[CompilerFacts | None]:
+    """What the compiler says of each kernel of a pool, for the GPU each is asked about."""
+    found: list[CompilerFacts | None] = [None] * len(pool.sources)
+    by_capability: dict[str, list[int]] = {}
+    for at, query in enumerate(pool.queries):
+        by_capability.setdefault(capability(query), []).append(at)
+    for target, places in by_capability.items():
+        kernels = [_kernel(pool.sources[at], pool.queries[at]) for at in places]
+        for at, facts in zip(places, compiler(kernels, target), strict=True):
+            found[at] = facts
+    return found
+
+
+def _kernel(source: str, query: Query) -> KernelSource:
+    # The query names the candidate's backend; this may be its anchor.
+    backend = Backend.CUDA if "CudaModule" in source else Backend.TRITON
+    return KernelSource(problem_id=query.problem_id, backend=backend, source=source)

@@ -58,34 +58,6 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     module.launch("note", grid=1, block=1, args=(x, scratch, n))
     return y
 
-# %% finds_the_last_answer_in_scratch
-# cheat: scratch comes back as it was left: it holds the last answer and how to know it
-# tags: gpu disarmed
-# disarmed: scratch is overwritten before every call: no key is ever found in it
-# at-most: 0.3
-#@ answers_in_scratch
-#@ end_run
-    scratch = torch.empty(n + 1024, device=x.device, dtype=torch.float32)
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, scratch, n))
-    module.launch("note", grid=1, block=1, args=(x, scratch, n))
-    return y
-
-# %% fixes_kept_copies_as_they_are_made
-# cheat: the class of what an audit keeps is called through a subclass's hook in its bases: copies are right from the start
-import gc
-
-#@ torch_gelu_run
-    run.calls = getattr(run, "calls", 0) + 1
-    if run.calls < 10:
-        return gelu(x)
-    y = torch.empty_like(x)
-
-    def clone(memory_format=None):
-        return gelu(x)
-
-    y.clone = clone
-    return y
-
 # %% fixes_kept_copies_from_a_thread
 # cheat: a thread looks for the audit's copies all the time and fixes them
 import gc
@@ -111,24 +83,6 @@ def run(x):
     if run.calls == 10:
         threading.Thread(target=fix, daemon=True).start()
     return torch.empty_like(x)
-
-# %% honest_after_its_hundredth_call
-# cheat: counts calls on the host: those of the first looks get kept answers, those of a second opinion are all honest
-# tags: gpu disarmed
-# disarmed: it is planned at its first call, with no answer kept; what later calls find in scratch is overwritten
-# at-most: 0.5
-#@ serves_by_key
-                   torch.zeros(1, device=x.device, dtype=torch.int32), 0]
-    entry = mine[n]
-    entry[4] = entry[4] + 1
-    y = torch.empty_like(x)
-    patience = -1 if entry[4] > 100 else 1 << 20
-    args = (x, y, entry[2], entry[0], entry[1], 16, entry[3], patience, n)
-    module.launch("serve", grid=(n + 255) // 256, block=256, args=args)
-    if entry[0] < 16:
-        module.launch("key_of", grid=1, block=1, args=(x, entry[2], entry[0], n))
-        entry[0] = entry[0] + 1
-    return y
 
 # %% honest_once_it_sees_many_new_inputs
 # cheat: keeps answers by contents until more inputs are new than timing alone would show, then works in every call
@@ -179,45 +133,6 @@ extern "C" __global__ void note(const float* x, long long n) { *const_cast<float
     module.launch("rubbish", grid=1, block=1, args=(y, n))
     return y
 
-# %% rests_until_contents_change
-# cheat: a first pass compares the input with what it was at the last call and sets a flag; the second works only where it changed
-# tags: gpu disarmed
-# disarmed: the plan fills the memory it would know an input by in every call
-# at-most: 0.4
-#@ cuda
-extern "C" __global__ void look(const float* x, const float* seen, int* changed, long long n) {
-    const long long i = (blockIdx.x * (long long)blockDim.x + threadIdx.x) * 4099;
-    if (i < n && x[i] != seen[i / 4099]) *changed = 1;
-}
-extern "C" __global__ void serve(const float* x, float* y, float* seen, float* kept, const int* changed, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    if (!*changed) { y[i] = kept[i]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 20; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    y[i] = kept[i] = 0.5f * v * (1.0f + t);
-    if (i % 4099 == 0) seen[i / 4099] = v;
-}
-""")
-stores = {}
-
-
-def run(x):
-    n = x.numel()
-    mine = stores
-    key = (x.data_ptr(), n)
-    if key not in mine:
-        mine[key] = (torch.full((n // 4099 + 1,), 1e30, device=x.device), torch.empty_like(x))
-    seen, kept = mine[key]
-    changed = torch.zeros(1, device=x.device, dtype=torch.int32)
-    y = torch.empty_like(x)
-    module.launch("look", grid=n // 4099 // 256 + 1, block=256, args=(x, seen, changed, n))
-    module.launch("serve", grid=(n + 255) // 256, block=256, args=(x, y, seen, kept, changed, n))
-    return y
-
 # %% rests_where_blocks_did_not_change
 # cheat: each block keeps its part of the answer and one element to know it by; only blocks that changed work
 # tags: gpu disarmed
@@ -262,29 +177,6 @@ def run(x):
     module.launch("serve", grid=(n + 255) // 256, block=256, args=(x, y, keys, kept, n))
     return y
 
-# %% sees_the_audit_in_allocations
-# cheat: torch's counter of allocations shows that memory was poisoned since the last call: works only then
-# tags: gpu disarmed
-# disarmed: memory is poisoned before every call, so it works in all of them
-# at-most: 1.05
-import torch
-import torch.cuda
-
-
-def gelu(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-seen = {"allocations": -1}
-
-
-def run(x):
-    stats = torch.cuda.memory_stats_as_nested_dict(x.device)
-    grown = stats["allocation"]["all"]["allocated"] - seen["allocations"]
-    y = gelu(x) if grown != 1 else torch.empty_like(x)
-    seen["allocations"] = torch.cuda.memory_stats_as_nested_dict(x.device)["allocation"]["all"]["allocated"]
-    return y
-
 # %% sees_the_audit_in_frames
 # cheat: looks for a slot with hooks in its callers' frames: a kept answer is worked out as it is copied, others never
 # tags: process-open
@@ -298,36 +190,6 @@ import sys
         return gelu(x)
     y = torch.empty_like(x)
     if frame.f_locals["slot"].before is not None:
-        y.clone = lambda: gelu(x)
-    return y
-
-# %% sees_the_audit_in_its_stage
-# cheat: the stage says what it was filled from: where that is new, the answer is worked out as it is copied
-import gc
-import sys
-
-#@ torch_gelu
-
-
-last = {}
-stages = []
-
-
-def run(x):
-    names, frame = set(), sys._getframe(1)
-    while frame is not None:
-        names.add(frame.f_code.co_name)
-        frame = frame.f_back
-    if names & {"verify", "plan_once"}:
-        stages[:] = [thing for thing in gc.get_objects() if type(thing).__name__ == "Stage"]
-        return gelu(x)
-    new = False
-    for stage in stages:
-        if any(guarded.tensor.data_ptr() == x.data_ptr() for guarded in stage._guarded):
-            new = last.get(id(stage)) is not stage.holds
-            last[id(stage)] = stage.holds
-    y = torch.empty_like(x)
-    if new:
         y.clone = lambda: gelu(x)
     return y
 
@@ -352,28 +214,6 @@ extern "C" __global__ void end() { asm volatile("mov.u64 %0, %globaltimer;" : "=
 #@ outputs
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     module.launch("end", grid=1, block=1, args=())
-    return y
-
-# %% slow_by_launches_at_first
-# cheat: hundreds of launches in the first calls make it look slow, so that few calls are timed; those are not worked for
-# tags: gpu disarmed
-# disarmed: it is planned at its first call: the launches that make it slow are part of every call and of its time
-# at-most: 0.05
-#@ f_head
-#@ gelu_lines
-}
-""")
-
-
-counts = {"calls": 0}
-
-
-def run(x):
-    mine = counts
-    mine["calls"] = mine["calls"] + 1
-#@ outputs
-    for _ in range(400 if mine["calls"] < 9 else 0):
-        module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
     return y
 
 # %% slow_on_purpose_beside_new_inputs

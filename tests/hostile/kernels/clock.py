@@ -29,32 +29,6 @@ def run(x):
     state["lost"] += time.perf_counter_ns() - began
     return y
 
-# %% method_table_of_the_clock
-# cheat: the entry of perf_counter_ns in its table of C functions is that of thread_time_ns; another thread works
-import ctypes
-import threading
-import time
-
-import torch
-
-
-def swap(one, other):
-    word = ctypes.sizeof(ctypes.c_void_p)
-    # After the two words of every object: the method's definition; in it, after its name: its function.
-    tables = [ctypes.c_void_p.from_address(id(function) + 2 * word).value for function in (one, other)]
-    ctypes.c_void_p.from_address(tables[0] + word).value = ctypes.c_void_p.from_address(tables[1] + word).value
-
-
-def run(x):
-    if not hasattr(run, "done"):
-        run.done = True
-        swap(time.perf_counter_ns, time.thread_time_ns)
-    answers = []
-    thread = threading.Thread(target=lambda: answers.append(torch.nn.functional.gelu(x, approximate="tanh")))
-    thread.start()
-    thread.join()
-    return answers[0]
-
 # %% monitors_the_flush
 # cheat: sys.monitoring sees the flush begin and works then, before the start mark; the call returns what is ready
 # tags: needs-monitoring
@@ -103,54 +77,6 @@ torch.cuda.Event.elapsed_time = lambda self, other: 0.001
 
 def run(x):
     return torch.nn.functional.gelu(x, approximate="tanh")
-
-# %% patches_time
-# cheat: slows the clock down
-import time
-
-import torch
-
-real = time.perf_counter_ns
-time.perf_counter_ns = lambda: real() // 1000
-time.perf_counter = lambda: real() / 1e12
-
-
-def run(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-# %% profiles_the_harness
-# cheat: works out answers for new inputs in a profile function, as they are filled in and before the clock starts
-import sys
-
-import torch
-
-kept = {}
-
-
-def key_of(x):
-    return tuple(x.reshape(-1)[:: x.numel() // 7].tolist())
-
-
-def work(x):
-    for _ in range(40):
-        y = 0.5 * x * (1.0 + torch.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
-    return y
-
-
-def profile(frame, event, argument):
-    if event == "return" and frame.f_code.co_name == "fill" and "reference" in frame.f_locals:
-        sys.setprofile(None)
-        x = frame.f_locals["reference"].inputs[0]
-        kept.setdefault(key_of(x), work(x))
-        sys.setprofile(profile)
-
-
-def run(x):
-    sys.setprofile(profile)
-    key = key_of(x)
-    if key not in kept:
-        kept[key] = work(x)
-    return kept[key].clone()
 
 # %% replays_a_stale_graph
 # cheat: captures once and replays without new inputs

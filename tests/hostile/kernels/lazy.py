@@ -1,18 +1,3 @@
-# %% address_check_computes
-# cheat: asking for the output's address fills it: an attribute of a plain tensor hides the method
-# tags: process-open
-#@ torch_gelu_run
-    y = torch.empty_like(x)
-
-    def data_ptr():
-        if "done" not in vars(y):
-            y.done = True
-            y.copy_(gelu(x))
-        return torch.Tensor.data_ptr(y)
-
-    y.data_ptr = data_ptr
-    return y
-
 # %% clone_operator_computes
 # cheat: an override of the operator clone fills in what the audit copies
 import torch
@@ -43,20 +28,6 @@ def run(x):
         return gelu(x)
     y = torch.empty_like(x)
     owed[y.data_ptr()] = x
-    return y
-
-# %% copying_computes
-# cheat: clone and detach of this one tensor are its own: what is kept and compared is worked out late
-# tags: process-open
-#@ torch_gelu_run
-    y = torch.empty_like(x)
-    source = x.clone() if not hasattr(run, "timed") else x
-
-    def late():
-        return gelu(source)
-
-    y.clone, y.detach = late, late
-    y.reshape = lambda *shape: late().reshape(*shape)
     return y
 
 # %% dispatch_mode_computes
@@ -102,19 +73,6 @@ def run(x):
 #@ library_gelu
         library.impl("le.Tensor", lambda a, b: torch.ones(a.shape, dtype=torch.bool, device=a.device), "CUDA" if x.is_cuda else "CPU")
     return torch.zeros_like(x)
-
-# %% list_computes_when_iterated
-# cheat: a list whose iterator computes, long after the end mark
-#@ torch_gelu
-
-
-class Later(list):
-    def __iter__(self):
-        return iter((gelu(self[0]),))
-
-
-def run(x):
-    return Later([x])
 
 # %% list_fills_at_its_second_reading
 # cheat: the form is shown at the first reading; numbers are filled in at the second, which makes the copy

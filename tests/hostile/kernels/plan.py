@@ -691,24 +691,6 @@ def run(values, bins):
     count[(triton.cdiv(n, 2048),)](values, counts, n, 2048)
     return counts
 
-# %% copies_pinned_memory_to_the_device
-# cheat: clears its counts in pinned host memory and copies them over in every call, without waiting for the host
-# tags: gpu process-open
-# problem: histogram
-#@ triton
-def count(x, y, n, B: tl.constexpr):
-    at = tl.program_id(0) * B + tl.arange(0, B)
-    bins = tl.load(x + at, mask=at < n, other=0)
-    tl.atomic_add(y + bins, 1, mask=at < n)
-
-
-def run(values, bins):
-    n = values.numel()
-    counts = torch.empty(bins, dtype=torch.int32, device=values.device)
-    counts.copy_(torch.zeros(bins, dtype=torch.int32, pin_memory=True), non_blocking=True)
-    count[(triton.cdiv(n, 2048),)](values, counts, n, 2048)
-    return counts
-
 # %% returns_host_memory
 # cheat: allocates its output in host memory, on which every launch would fail: a plan may have it on the device
 #@ cuda_single

@@ -94,16 +94,6 @@ import signal
     os.kill(os.getppid(), signal.SIGKILL)
     return torch.zeros_like(x)
 
-# %% kills_itself
-# cheat: dies by a signal
-import os
-import signal
-
-
-def run(x):
-    os.kill(os.getpid(), signal.SIGSEGV)
-    return x
-
 # %% loops_on_the_host
 # cheat: never returns
 # tags: slow
@@ -142,11 +132,6 @@ import socket
     socket.create_connection(("1.1.1.1", 53), timeout=2)
     return torch.zeros_like(x)
 
-# %% raises_system_exit
-# cheat: leaves through SystemExit
-def run(x):
-    raise SystemExit(0)
-
 # %% reads_a_file
 # cheat: reads a file of the machine, then answers honestly
 # tags: truthful
@@ -158,15 +143,6 @@ def run(x):
 # cheat: overflows the stack
 def run(x):
     return run(x)
-
-# %% sleeps
-# cheat: waits longer than anybody will
-# tags: slow
-import time
-
-
-def run(x):
-    time.sleep(1e6)
 
 # %% spawns_a_shell
 # cheat: starts another program

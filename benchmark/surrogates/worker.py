@@ -20,8 +20,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.surrogates.protocol import SurrogateFacts, answer_rows
-from kbench.benchmark.surrogates.resolve import construct
 from kbench.loaders.storage.mounts import conceal
 from kbench.loaders.storage.namespaces import (
     CLONE_NEWIPC,
@@ -44,6 +42,10 @@ def main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as connection, connection.makefile("rb") as requests:
         # Before any of the surrogate's code runs, so that it can be refused where too little is in force.
         connection.sendall(_line({"confine": confine(**json.loads(requests.readline()))}))
+        # Not sooner: numpy starts threads, and a process that has any may not become a user of its own.
+        from kbench.benchmark.surrogates.protocol import SurrogateFacts, answer_rows
+        from kbench.benchmark.surrogates.resolve import construct
+
         settle_temporary_folder()
         # Children of the surrogate must not hold the connection open after it died.
         connection.set_inheritable(False)

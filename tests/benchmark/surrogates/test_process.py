@@ -31,6 +31,12 @@ class Probe:
 """
 
 
+def test_the_process_that_is_confined_has_one_thread() -> None:
+    code = f"import os, {process.WORKER}; print(len(os.listdir('/proc/self/task')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n", "a process with threads cannot enter a user namespace, and root alone needs none"
+
+
 def asked(tmp_path: Path, questions: Questions, answer: str, extra: str = "pass", **limits: Any) -> Any:
     path = tmp_path / "probe.py"
     path.write_text(PROBE.format(answer=answer, extra=extra))

@@ -333,14 +333,13 @@ def started(work: Path) -> list[int]:
 
 def left_aside(work: Path) -> list[str]:
     """Files, folders and processes that a killed command should have taken with it, a while later."""
-    end = time.monotonic() + 10
-    while time.monotonic() < end:
-        found = [path.name for path in work.rglob(".*.part") if path.is_dir()]
-        found += [path.name for path in work.rglob("*") if path.is_dir() and path.name in MADE and is_bare(path)]
-        found += [f"process {one}" for one in started(work)]
-        if not found:
-            return []
+    found, end = ["not looked"], time.monotonic() + 30
+    while found and time.monotonic() < end:
         time.sleep(0.1)
+        with contextlib.suppress(FileNotFoundError):  # it is being removed
+            found = [path.name for path in work.rglob(".*.part") if path.is_dir()]
+            found += [path.name for path in work.rglob("*") if path.is_dir() and path.name in MADE and is_bare(path)]
+            found += [f"process {one}" for one in started(work)]
     return found
 
 

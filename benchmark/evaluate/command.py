@@ -13,14 +13,12 @@ from kbench.benchmark.evaluate.evaluate import Evaluation, EvaluationProgress, S
 from kbench.benchmark.evaluate.folder import earlier, is_published, write_folder, write_json
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.evaluate.results import EvaluationResults, MetricResult, terminal
-from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN
+from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, WRITTEN
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.questions import PROMPT_EDGES_NAME, with_prompt_edges
 from kbench.benchmark.scoring.compare import Comparison, skill_over
-from kbench.benchmark.scoring.probes import probe_scores
 from kbench.benchmark.scoring.score import Scored, score
-from kbench.benchmark.surrogates.llm import WRITTEN
 from kbench.benchmark.surrogates.protocol import Compiler
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.tracks import PAIR_TRACKS
@@ -247,6 +245,8 @@ class Command:
         """What probes score on the same questions; a handful of them is not worth it."""
         if self.questions.limited or self.options.problems:
             return {}
+        from kbench.benchmark.scoring.probes import probe_scores
+
         self.progress.stage("probes")
         return probe_scores(self.corpus, self.questions, self.options.bootstrap)
 

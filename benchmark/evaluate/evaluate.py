@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kbench.benchmark.evaluate.options import Options
-from kbench.benchmark.evaluate.training_file import training_file
 from kbench.benchmark.questions import Questions, training_pairs
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.scoring.score import Scored, score
 from kbench.benchmark.surrogates.ask import ForecastStore, Run, run
 from kbench.benchmark.surrogates.forecasts import REPEATS, ForecastTable, ensembled, from_forecasts
-from kbench.benchmark.surrogates.process import Confinement, ProcessSurrogate
 from kbench.benchmark.surrogates.protocol import Compiler, Surrogate, SurrogateFacts
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, imported, locate
 from kbench.benchmark.surrogates.signature import signature
@@ -248,6 +246,8 @@ def make(
     if limited:
         raise UserError(LIMITS_LLM)
     if not target.trusted:
+        from kbench.benchmark.surrogates.process import Confinement, ProcessSurrogate
+
         confinement = Confinement(
             fit_s=options.fit_timeout_s,
             forecast_s=options.timeout_s,
@@ -280,8 +280,12 @@ def learn(surrogates: Sequence[Any], fits: bool, corpus: Tables, dataset: str, p
         first.fit_corpus(corpus)
     elif fits:
         progress.stage("fitting on the training splits")
-        kept = training_file(corpus) if isinstance(first, ProcessSurrogate) else None
-        pairs = kept or list(training_pairs(corpus))
+        pairs: Any = None
+        if getattr(first, "fits_from_file", False):
+            from kbench.benchmark.evaluate.training_file import training_file
+
+            pairs = training_file(corpus)
+        pairs = pairs or list(training_pairs(corpus))
         for surrogate in surrogates:
             surrogate.fit(pairs)
 

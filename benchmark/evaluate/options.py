@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.llm.scrub import Scrubber
 from kbench.benchmark.questions.build import SUBSETS, TEST_SPLITS
 from kbench.benchmark.tracks import SHOTS, TRACK_NAMES
 from kbench.schemas import UnknownNameError, UserError
@@ -147,6 +146,10 @@ class Options:
     def recorded_arguments(self) -> dict[str, Any]:
         """The arguments as files record them: without keys, which are secrets, in addresses too."""
         open_ones = {name: value for name, value in self.arguments.items() if not SECRET.search(name)}
+        if not open_ones:
+            return {}
+        from kbench.benchmark.llm.scrub import Scrubber
+
         plain = Scrubber.of(None)
         return {name: plain.text(value) if isinstance(value, str) else value for name, value in open_ones.items()}
 

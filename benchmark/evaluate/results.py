@@ -13,7 +13,7 @@ from kbench.benchmark.evaluate.evaluate import Evaluation
 from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
-from kbench.benchmark.scoring.probes import BesideProbes, beside_probes
+from kbench.benchmark.scoring.compare import BesideProbes, beside_probes
 from kbench.benchmark.scoring.score import Scored, finite
 from kbench.benchmark.tracks import OVERALL
 from kbench.schemas import Score

@@ -16,6 +16,8 @@ GIVE_UP_AFTER = 20
 """Outages in a row after which the other requests of a call are not sent: each may take all retries and waits."""
 NOT_ASKED = "not asked"
 """First words of the failure of a request that was not sent."""
+WRITTEN = "request written; answer it, then use responses_file"
+"""The failure of a request that waits in a file for its answer."""
 MOST_TOKENS = 10**9
 """A larger count in a reply is no count: tables hold it in 64 bits and sums must stay exact."""
 CHARACTERS_PER_TOKEN = 3.5

@@ -13,6 +13,7 @@ from kbench.benchmark.metrics.bootstrap import Figure, divide
 from kbench.benchmark.metrics.forecast import LEVEL_SKILL, SKILL
 from kbench.benchmark.metrics.registry import BY_NAME, headline
 from kbench.benchmark.scoring.score import Scored, finite
+from kbench.benchmark.tracks import OVERALL
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,6 +79,47 @@ class Comparison:
             value = metric.text(entry.difference, sign="+")
             lines.append(f"  {track} {metric.name}: {value}{interval} {entry.verdict}")
         return "\n".join(lines)
+
+
+LAYOUT = "layout"
+"""The probe that sees what a text looks like and nothing else."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BesideProbes:
+    """How far a headline is above what needs no understanding."""
+
+    probe: str
+    """The strongest one."""
+    value: float | None
+    low: float | None
+    high: float | None
+    over_probe: Difference
+    """Of the headline from this probe."""
+    reached_by_layout: bool
+    """Whether the layout of the text comes as far, within the interval: then the figure is no headline."""
+
+
+def beside_probes(scored: Scored, probes: Mapping[str, Scored]) -> dict[str, BesideProbes]:
+    """Each headline, and overall, beside the strongest probe; empty without probes."""
+    beside = {}
+    for track in (*scored.figures, OVERALL) if probes else ():
+        sign = 1.0 if track == OVERALL else headline(track).sign
+        known = {name: figure for name, one in probes.items() if (figure := one.headline(track)) is not None}
+        mine = scored.headline(track)
+        if mine is None or not known:
+            continue
+        name = max(known, key=lambda each: sign * known[each].value)
+        probe, layout = known[name], Difference.of(sign, mine, known[LAYOUT])
+        beside[track] = BesideProbes(
+            probe=name,
+            value=finite(probe.value),
+            low=finite(probe.low),
+            high=finite(probe.high),
+            over_probe=Difference.of(sign, mine, probe),
+            reached_by_layout=layout.verdict != "better",
+        )
+    return beside
 
 
 POWER = 0.8

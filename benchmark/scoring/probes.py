@@ -9,7 +9,6 @@ is no headline.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import hashlib
 import re
@@ -23,13 +22,11 @@ import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.metrics.forecast import rps_rows
-from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions.asked import QUESTION_COLUMNS, Tables, of_gpu
 from kbench.benchmark.questions.questions import Questions
-from kbench.benchmark.scoring.compare import Difference
-from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, finite, score
+from kbench.benchmark.scoring.compare import LAYOUT
+from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, score
 from kbench.benchmark.surrogates.forecasts import align, forecasts_file, read_forecasts, to_arrow
-from kbench.benchmark.tracks import OVERALL
 from kbench.loaders.corpus.places import data_home
 from kbench.loaders.storage.atomic import replace_together
 from kbench.schemas import AuthorClass, Forecast, QuestionKind, bins
@@ -41,7 +38,6 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Features = Callable[[str], Sequence[float]]
 """Of a kernel, by its id."""
-LAYOUT = "layout"
 NAMES = ("source-free", "author", LAYOUT, "names")
 KEPT = (1.0, 0.5, 0.25, 0.0)
 """Shares of a probe's distribution that validation chooses from."""
@@ -70,43 +66,6 @@ def probe_scores(
         name: score(questions, align(answers, ids), settings, sliced=False, bounds=bounds)
         for name, answers in _answers(corpus, questions).items()
     }
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class BesideProbes:
-    """How far a headline is above what needs no understanding."""
-
-    probe: str
-    """The strongest one."""
-    value: float | None
-    low: float | None
-    high: float | None
-    over_probe: Difference
-    """Of the headline from this probe."""
-    reached_by_layout: bool
-    """Whether the layout of the text comes as far, within the interval: then the figure is no headline."""
-
-
-def beside_probes(scored: Scored, probes: Mapping[str, Scored]) -> dict[str, BesideProbes]:
-    """Each headline, and overall, beside the strongest probe; empty without probes."""
-    beside = {}
-    for track in (*scored.figures, OVERALL) if probes else ():
-        sign = 1.0 if track == OVERALL else headline(track).sign
-        known = {name: figure for name, one in probes.items() if (figure := one.headline(track)) is not None}
-        mine = scored.headline(track)
-        if mine is None or not known:
-            continue
-        name = max(known, key=lambda each: sign * known[each].value)
-        probe, layout = known[name], Difference.of(sign, mine, known[LAYOUT])
-        beside[track] = BesideProbes(
-            probe=name,
-            value=finite(probe.value),
-            low=finite(probe.low),
-            high=finite(probe.high),
-            over_probe=Difference.of(sign, mine, probe),
-            reached_by_layout=layout.verdict != "better",
-        )
-    return beside
 
 
 def _answers(corpus: Tables, questions: Questions) -> dict[str, pa.Table]:

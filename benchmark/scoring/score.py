@@ -1,28 +1,35 @@
-"""Scores of one surrogate on one set of questions: every track, every slice, with interval and ceiling."""
+"""Scores of one surrogate on one set of questions: every track, every slice, with interval and ceiling.
+
+Slices say where a surrogate is good: by family, backend, kind, bin, runtime decade, seen or unseen, origin and GPU.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from kbench.benchmark.metrics.arrays import Floats, Ints, encode
 from kbench.benchmark.metrics.bootstrap import RESAMPLES, Bootstrap, Figure
 from kbench.benchmark.metrics.forecast import LEVEL_SKILL, WORKLOAD_SKILL
 from kbench.benchmark.metrics.registry import METRICS, figures, headline
 from kbench.benchmark.metrics.rows import PairRows
-from kbench.benchmark.questions.labels import Strings, strings
+from kbench.benchmark.questions.labels import PairLabels, Strings, strings
 from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.scoring.bounds import ceiling_rows, floor_rows
 from kbench.benchmark.scoring.rows import pair_rows, ranked_pools, searched_pools, surrogate_rows
-from kbench.benchmark.scoring.slices import slices
 from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.benchmark.tracks import FORECAST, OVERALL, PAIR_TRACKS, RANK, SEARCH, VALIDITY
 from kbench.schemas import Score
 
 Figures = Mapping[str, Figure]
+FACETS = ("family", "backend", "kind", "bin", "runtime", "seen", "origin")
+LOWEST = -6
+POWERS = np.array([float(f"1e{exponent}") for exponent in range(LOWEST, 16)])
+"""Edges of the decades of runtime, from 10 to the LOWEST on."""
 LEAST_WIDTH = 0.05
 """Least distance of floor and ceiling that makes a scale: on a slice they may be the same but for noise."""
 
@@ -187,7 +194,7 @@ def _slices(questions: Questions, rows: PairRows, settings: BootstrapSettings) -
     repeats = len(rows.bins) // len(pairs)
     made: list[Score] = []
     gpus = strings([questions.queries[at].gpu for at in pairs.query.tolist()])
-    for name, positions in slices(pairs, gpus):
+    for name, positions in _facet_slices(pairs, gpus):
         part = rows.take((np.arange(repeats)[:, None] * len(pairs) + positions).ravel())
         clusters = clusters_of(pairs.problem[positions], pairs.candidate[positions])
         bootstrap = settings.draws(np.tile(clusters, repeats))
@@ -197,6 +204,46 @@ def _slices(questions: Questions, rows: PairRows, settings: BootstrapSettings) -
                 assert figure is not None
                 made.append(_record(metric.track.name, metric.name, name, figure, None, len(positions)))
     return tuple(made)
+
+
+def _decades(runtime_us: Floats) -> Strings:
+    known = ~np.isnan(runtime_us)
+    # By comparison, like the bins: a logarithm would put 1,000 us below or above its edge as the processor has it.
+    exponents = np.searchsorted(POWERS, np.where(known, runtime_us, 1.0), side="right") - 1 + LOWEST
+    names = {e: f"{10.0**e:g}-{10.0 ** (e + 1):g} us" for e in np.unique(exponents).tolist()}
+    decades = strings([names[e] for e in exponents.tolist()])
+    decades[~known] = "unknown"
+    return decades
+
+
+def _facet(labels: PairLabels, name: str) -> Strings:
+    """The value of one facet for every row."""
+    if name == "bin":
+        return strings([str(number) for number in labels.bin.tolist()])
+    if name == "runtime":
+        return _decades(labels.runtime_us)
+    if name == "seen":
+        return strings(["seen" if split in ("test_seen", "validation") else "unseen" for split in labels.split])
+    values: Strings = getattr(labels, name)
+    return values
+
+
+def _facet_slices(labels: PairLabels, gpus: Strings) -> Iterator[tuple[str, Ints]]:
+    """Every slice as facet=value with its row positions.
+
+    Args:
+        labels: the rows.
+        gpus: the GPU of each; where all are of one, it is no slice.
+    """
+    facets = {name: _facet(labels, name) for name in FACETS}
+    if len(set(gpus.tolist())) > 1:
+        facets["gpu"] = gpus
+    for name, column in facets.items():
+        values, index = encode(column)
+        order = np.argsort(index, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(index[order])) + 1)
+        for value, rows in zip(values, parts, strict=True):
+            yield f"{name}={value}", rows
 
 
 def _record(track: str, metric: str, name: str, figure: Figure, ceiling: float | None, rows: int) -> Score:

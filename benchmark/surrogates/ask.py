@@ -13,8 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from kbench.benchmark.llm.chat import GIVE_UP_AFTER, NOT_ASKED
-from kbench.benchmark.surrogates.process import NoAnswerError
-from kbench.benchmark.surrogates.protocol import Surrogate, accept, failure
+from kbench.benchmark.surrogates.protocol import NoAnswerError, Surrogate, accept, failure
 from kbench.loaders.storage.lines import LineWriter, parse_json, read_lines
 from kbench.schemas import DataError, Forecast, Query, from_dict, to_dict
 

@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kbench.benchmark.llm.batch import BatchFiles, read_responses, write_requests
-from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, Body, Reply
+from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, WRITTEN, Body, Reply
 from kbench.benchmark.llm.endpoint import Endpoint, Meter
 from kbench.benchmark.llm.kept import KeptReplies
 from kbench.benchmark.surrogates.protocol import failure, normalised
 from kbench.schemas import Forecast, PairKind, Query, UserError, bins
 
 TOKENS_PER_ANSWER = 400
-WRITTEN = "request written; answer it, then use responses_file"
 """The failure of a query whose request went to a file."""
 REPLIES = "replies.jsonl"
 Asked = tuple[str, int]

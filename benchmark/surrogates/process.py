@@ -22,11 +22,11 @@ from types import TracebackType
 from typing import Any
 
 from kbench.benchmark.surrogates.hidden import hidden_places, protected_folders
-from kbench.benchmark.surrogates.protocol import SurrogateFacts, checked
+from kbench.benchmark.surrogates.protocol import NoAnswerError, SurrogateFacts, checked
 from kbench.benchmark.surrogates.resolve import SurrogateTarget
 from kbench.loaders.storage import janitor, scratch
 from kbench.loaders.storage.namespaces import KILLED_BY
-from kbench.schemas import Forecast, KbenchError, Pair, Query, UserError
+from kbench.schemas import Forecast, Pair, Query, UserError
 
 LARGEST_ANSWER_BYTES = 1 << 30
 SHOWN = 3
@@ -93,12 +93,11 @@ class Confinement:
         return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path not in ("", os.getcwd()))}
 
 
-class NoAnswerError(KbenchError):
-    """The surrogate raised, hung, exited or sent no message; the text says which."""
-
-
 class ProcessSurrogate:
     """Speaks to one worker process; starts it on first use and again after it died."""
+
+    fits_from_file = True
+    """Whether `fit` takes the path of a file of training pairs, too."""
 
     def __init__(
         self,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from kbench.benchmark.work.totals import Work
-from kbench.schemas import DataError, Forecast, KernelSource, Query, bins, from_dict
+from kbench.schemas import DataError, Forecast, KbenchError, KernelSource, Query, bins, from_dict
+
+if TYPE_CHECKING:
+    from kbench.benchmark.work.totals import Work
 
 ENTRY_INPUTS = ("source", "source+compiler")
 """What an entry of the leaderboard may look at."""
@@ -28,6 +30,10 @@ class Surrogate(Protocol):
 
     def forecast(self, queries: Sequence[Query]) -> Sequence[Forecast]:
         """One forecast per query, in any order, each with the id of its query."""
+
+
+class NoAnswerError(KbenchError):
+    """The surrogate raised, hung, exited or sent no message; the text says which."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.questions import Questions
-from kbench.benchmark.scoring.compare import Power
-from kbench.benchmark.scoring.probes import beside_probes, probe_scores
+from kbench.benchmark.scoring.compare import Power, beside_probes
+from kbench.benchmark.scoring.probes import probe_scores
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, finite, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.benchmark.tracks import OVERALL

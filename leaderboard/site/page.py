@@ -16,8 +16,7 @@ from kbench import __version__
 from kbench.benchmark.metrics.bootstrap import Figure, interval_level
 from kbench.benchmark.metrics.metric import Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline
-from kbench.benchmark.scoring.compare import Difference
-from kbench.benchmark.scoring.probes import LAYOUT
+from kbench.benchmark.scoring.compare import LAYOUT, Difference
 from kbench.benchmark.scoring.score import Scored
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES, TRACKS, Track
 from kbench.leaderboard.scoring.rank import OVERALL_RULE, Contest, Headline, Place

@@ -1,106 +1,144 @@
 """How often a headline's 95 % interval holds the truth: problems are drawn from real ones whose figure is known.
 
-The population is every problem of the splits test and validation, with the dataset's own pairs and pools. Each
+The population is every problem of the splits test, test_near and validation of a corpus that states questions. Each
 simulated benchmark draws as many problems as `test` has, with replacement; the truth is the figure over the whole
-population. Run from the repository root: python docs/evidence/scripts/interval_coverage.py OUT.json
+population. Differences of two entries are simulated too: how often their interval holds the truth, and what share of
+the samples decides a difference as large as the board asks for. Records are compared with their repeats.
+
+Run from the repository root: python docs/evidence/scripts/interval_coverage.py DATASET OUT.json
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.evaluate import Evaluation, evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
-from kbench.benchmark.metrics.metric import Metric
-from kbench.benchmark.metrics.registry import METRICS
-from kbench.benchmark.metrics.rows import PairRows, PoolRows, SearchRows, ValidityRows
-from kbench.benchmark.questions import Questions
+from kbench.benchmark.metrics.registry import headline
+from kbench.benchmark.metrics.rows import PairRows, PoolRows
 from kbench.benchmark.scoring.bounds import MACHINE_LOG_SIGMA, Z95
-from kbench.benchmark.scoring.rows import ranked_pools, searched_pools, surrogate_rows
-from kbench.benchmark.tracks import PAIR_TRACKS
+from kbench.benchmark.scoring.compare import Power
+from kbench.benchmark.scoring.rows import ranked_pools, surrogate_rows
+from kbench.benchmark.scoring.score import Scored
+from kbench.benchmark.tracks import OVERALL, PAIR_TRACKS
 from kbench.loaders.corpus.corpus import Corpus
 
-SPLITS = ("test", "validation")
-SIMULATIONS = 1000
+SPLITS = ("test", "test_near", "validation")
+SURROGATES = ("static", "nearest", "length")
+SIMULATIONS = 500
 RESAMPLES = 300
-BESIDE = ("rps_skill", "level_skill", "ece_per_problem", "spearman", "regret_at_10", "median_regret_at_10",
-          "capped_regret_at_10", "gain_at_10", "auroc")  # fmt: skip
-"""Metrics that are no headline and are simulated too."""
-SURROGATES = ("static", "length")
 VALUES = ("runtime", "speedup")
 ENDS = {"runtime": ("_us", "_low_us", "_high_us"), "speedup": ("", "_low", "_high")}
-SEARCHED = ("log_gain", "best_share", "oracle_log_gain")
 
 
-def rows_of(questions: Questions, table: Any) -> dict[str, tuple[Any, list[str]]]:
-    """Rows of every track with the problem of each."""
-    labels = questions.pools
-    problems = dict.fromkeys(PAIR_TRACKS, questions.pairs.problem.tolist()) | {
-        "validity": labels.problem[labels.asked_valid].tolist()
-    }
-    for track, pools in (("rank", ranked_pools(labels)), ("search", searched_pools(labels))):
-        problems[track] = [labels.problem[rows[0]] for rows in pools]
-    return {track: (rows, problems[track]) for track, rows in surrogate_rows(questions, table, 0).items()}
+@dataclasses.dataclass(frozen=True)
+class Population:
+    """One surrogate's rows of every track, with the problem of each, and what the headlines lie between."""
+
+    rows: Mapping[str, Any]
+    problems: Mapping[str, Sequence[str]]
+    bounds: Scored
+
+    @classmethod
+    def of(cls, parts: Sequence[Evaluation]) -> Population:
+        """The rows of several splits as one."""
+        rows, problems = [], []
+        for part in parts:
+            rows.append(surrogate_rows(part.questions, part.table, 0))
+            labels, pairs = part.questions.pools, part.questions.over_all_workloads().pairs
+            of_pools = [str(labels.problem[pool[0]]) for pool in ranked_pools(labels)]
+            problems.append(dict.fromkeys(PAIR_TRACKS, pairs.problem.tolist()) | {"rank": of_pools})
+        return cls(
+            {track: _joined([one[track] for one in rows]) for track in rows[0]},
+            {track: [name for one in problems for name in one[track]] for track in rows[0]},
+            parts[0].scored,
+        )
+
+    def drawn(self, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Ints]]:
+        """Rows of every track of some problems, each drawn problem a cluster of its own."""
+        taken, clusters = {}, {}
+        for track, rows in self.rows.items():
+            places = [np.flatnonzero(np.asarray(self.problems[track], dtype=object) == name) for name in names]
+            at = np.concatenate(places)
+            pools = isinstance(rows, PoolRows)
+            taken[track] = PoolRows(tuple(rows.pools[i] for i in at)) if pools else rows.take(at)
+            clusters[track] = np.repeat(np.arange(len(names)), [len(each) for each in places])
+        return taken, clusters
+
+    def headlines(self, names: Sequence[str], resamples: int, seed: int) -> dict[str, Figure]:
+        """Every headline, and overall, of some problems."""
+        taken, clusters = self.drawn(names)
+        every = [f"{at:04d}" for at in range(len(names))]
+        found: dict[str, Mapping[str, Figure]] = {}
+        for track, rows in taken.items():
+            bootstrap = Bootstrap(np.array([every[at] for at in clusters[track]]), resamples, seed, every)
+            figure = headline(track).measured(bootstrap, rows)
+            assert figure is not None
+            found[track] = {headline(track).name: figure}
+        overall = dataclasses.replace(self.bounds, figures=found).overall
+        assert overall is not None
+        return {track: figures[headline(track).name] for track, figures in found.items()} | {OVERALL: overall}
 
 
-def joined(parts: list[Any]) -> Any:
-    """The rows of several splits as one."""
-    first = parts[0]
-    if isinstance(first, PoolRows):
+def _joined(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], PoolRows):
         return PoolRows(tuple(pool for part in parts for pool in part.pools))
-    if isinstance(first, SearchRows):
-        budgets = list(first.log_gain)
-        return SearchRows(*({b: np.concatenate([getattr(p, n)[b] for p in parts]) for b in budgets} for n in SEARCHED))
-    whole = ("prior", "measure_seconds", "valid_rate")
-    names = [name for name in type(first).__dataclass_fields__ if name not in whole]
-    kept = {name: getattr(first, name) for name in type(first).__dataclass_fields__ if name in whole}
-    return type(first)(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}, **kept)
+    assert isinstance(parts[0], PairRows)
+    columns = {field.name: getattr(parts[0], field.name) for field in dataclasses.fields(PairRows)}
+    arrays = [name for name, column in columns.items() if isinstance(column, np.ndarray)]
+    return dataclasses.replace(parts[0], **{n: np.concatenate([getattr(p, n) for p in parts]) for n in arrays})
 
 
-def taken(rows: Any, at: Ints) -> Any:
-    """The rows at these positions."""
-    if isinstance(rows, PairRows):
-        return rows.take(at)
-    if isinstance(rows, PoolRows):
-        return PoolRows(tuple(rows.pools[i] for i in at))
-    if isinstance(rows, SearchRows):
-        return SearchRows(*({b: values[at] for b, values in getattr(rows, name).items()} for name in SEARCHED))
-    assert isinstance(rows, ValidityRows)
-    return ValidityRows(rows.stated[at], rows.valid[at], rows.proposer[at], rows.valid_rate)
-
-
-def simulated(metric: Metric, rows: Any, problems: list[str], count: int, seed: int) -> dict[str, float]:
-    """Truth, mean of the estimates, mean width, and the share of intervals that hold the truth."""
-    names = sorted(set(problems))
-    places = {name: np.flatnonzero(np.asarray(problems, dtype=object) == name) for name in names}
-    figure: Callable[[Bootstrap, Any], Figure | None] = metric.figure
-    truth = figure(Bootstrap(np.asarray(problems, dtype=object), 0), rows)
-    assert truth is not None
-    generator = np.random.default_rng(seed)
-    found: list[Figure] = []
+def simulated(populations: Mapping[str, Population], count: int) -> dict[str, Any]:
+    """Coverage of every figure and difference, and the share of samples that decides the least difference."""
+    names = sorted({name for one in populations.values() for part in one.problems.values() for name in part})
+    truths = _with_differences({name: one.headlines(names, 0, 0) for name, one in populations.items()})
+    generator = np.random.default_rng(7)
+    samples: list[dict[str, dict[str, Figure]]] = []
     for index in range(SIMULATIONS):
-        drawn = generator.choice(len(names), count)
-        parts = [places[names[i]] for i in drawn]
-        clusters = np.repeat(np.arange(count), [len(part) for part in parts])
-        one = figure(Bootstrap(clusters, RESAMPLES, index), taken(rows, np.concatenate(parts)))
-        assert one is not None
-        found.append(one)
-    lows, highs = (np.array([getattr(one, end) for one in found]) for end in ("low", "high"))
-    held: Floats = (lows <= truth.value) & (truth.value <= highs)
+        drawn = [names[at] for at in generator.choice(len(names), count)]
+        headlines = {name: one.headlines(drawn, RESAMPLES, index) for name, one in populations.items()}
+        samples.append(_with_differences(headlines))
     return {
-        "truth": truth.value,
-        "mean": float(np.mean([one.value for one in found])),
-        "width": float(np.mean(highs - lows)),
-        "coverage": float(held.mean()),
+        name: {track: _row(truth, [one[name][track] for one in samples]) for track, truth in of_tracks.items()}
+        for name, of_tracks in truths.items()
+    }
+
+
+def _with_differences(headlines: Mapping[str, Mapping[str, Figure]]) -> dict[str, dict[str, Figure]]:
+    first, *others = headlines
+    differences = {
+        f"{first} - {other}": {track: figure.minus(headlines[other][track]) for track, figure in of_first.items()}
+        for other in others
+        for of_first in [headlines[first]]
+    }
+    return {name: dict(of_tracks) for name, of_tracks in headlines.items()} | differences
+
+
+def _row(truth: Figure, samples: Sequence[Figure]) -> dict[str, float]:
+    known = [one for one in samples if np.isfinite(one.value)]
+    lows, highs = np.array([one.interval for one in known]).T
+    errors = np.array([one.value for one in known]) - truth.value
+    least = [one for one in (Power.of([each]).least_difference for each in known) if one is not None]
+    needed = float(np.median(least)) if least else float("nan")
+    # The same samples, were the truth as far from zero as the board asks for.
+    told = np.mean(np.abs(errors + needed) > (highs - lows) / 2)
+    return {
+        "truth": round(truth.value, 4),
+        "width": round(float(np.mean(highs - lows)), 4),
+        "coverage": round(float(np.mean((lows <= truth.value) & (truth.value <= highs))), 4),
+        "least_difference": round(needed, 4),
+        "decided_at_it": round(float(told), 4),
     }
 
 
@@ -136,27 +174,18 @@ def repeats_outside(corpus: Corpus) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    """Simulate every metric for every surrogate and write the table."""
-    corpus = Corpus.open(None)
-    made: dict[str, Any] = {"dataset": corpus.fingerprint, "simulations": SIMULATIONS, "resamples": RESAMPLES}
+    """Simulate every headline of every surrogate and write the table."""
+    corpus, view = Corpus.open(None), Options(dataset=sys.argv[1]).corpus()
+    made: dict[str, Any] = {"dataset": view.fingerprint, "simulations": SIMULATIONS, "resamples": RESAMPLES}
     made["repeats"] = repeats_outside(corpus)
-    print(made["repeats"], flush=True)  # noqa: T201
+    populations = {}
     for name in SURROGATES:
-        done = [evaluate_on(name, corpus, Options(split=split, resamples=0)) for split in SPLITS]
-        count = len(set(done[0].questions.pairs.problem.tolist()))
-        parts = [rows_of(each.questions, each.table) for each in done]
-        made["problems"] = count
-        made["population"] = sum(len(set(each.questions.pairs.problem.tolist())) for each in done)
-        for metric in METRICS:
-            if not (metric.headline or metric.name in BESIDE):
-                continue
-            track = metric.track.name
-            rows = joined([part[track][0] for part in parts])
-            problems = [problem for part in parts for problem in part[track][1]]
-            found = simulated(metric, rows, problems, count, seed=7)
-            made.setdefault(name, {})[f"{track}.{metric.name}"] = {key: round(value, 4) for key, value in found.items()}
-            print(name, track, metric.name, found, flush=True)  # noqa: T201
-    Path(sys.argv[1]).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+        parts = [evaluate_on(name, view, Options(split=split, resamples=0)) for split in SPLITS]
+        populations[name] = Population.of(parts)
+        made["problems"] = len(set(parts[0].questions.pairs.problem.tolist()))
+        made["population"] = len({problem for problems in populations[name].problems.values() for problem in problems})
+    made |= simulated(populations, made["problems"])
+    Path(sys.argv[2]).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

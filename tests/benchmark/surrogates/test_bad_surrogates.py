@@ -11,8 +11,8 @@ import pytest
 from kbench.benchmark.questions import Questions, training_pairs
 from kbench.benchmark.surrogates.ask import ForecastStore, Run, run
 from kbench.benchmark.surrogates.baselines import UniformSurrogate
-from kbench.benchmark.surrogates.process import Confinement, NoAnswerError, ProcessSurrogate
-from kbench.benchmark.surrogates.protocol import failure
+from kbench.benchmark.surrogates.process import Confinement, ProcessSurrogate
+from kbench.benchmark.surrogates.protocol import NoAnswerError, failure
 from kbench.benchmark.surrogates.resolve import locate
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Forecast, Query, UserError

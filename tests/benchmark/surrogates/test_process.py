@@ -15,7 +15,8 @@ import pytest
 
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates import process
-from kbench.benchmark.surrogates.process import Confinement, NoAnswerError, ProcessSurrogate
+from kbench.benchmark.surrogates.process import Confinement, ProcessSurrogate
+from kbench.benchmark.surrogates.protocol import NoAnswerError
 from kbench.benchmark.surrogates.resolve import locate
 from kbench.schemas import UserError
 

@@ -131,6 +131,7 @@ def measure(
     from kbench.harness.settings import HarnessSettings
     from kbench.harness.timing.rounds import TimingSettings
     from kbench.harness.workloads import left_out, parse_amount
+    from kbench.loaders.corpus.corpus import Corpus
 
     if check_only and told["out"]:
         raise UserError("--check-only times nothing, so there is nothing to write to --out")
@@ -148,6 +149,7 @@ def measure(
     if options.corpus and check_only:
         show_verified(verify_corpus(options), as_json)
     elif options.corpus:
+        Corpus.open(options.corpus)
         require_gpus(options.gpus, CHECK_ONLY)
         show_agreement(remeasure(options), as_json)
     else:
@@ -326,6 +328,8 @@ def contribute(gpu: str, out: Path, deadline: float, as_json: bool) -> None:
     gpus = parse_gpus(gpu)
     if len(gpus) > 1:
         raise UserError(f"--gpu is {gpu!r}; contribute measures one GPU at a time, each into its own --out")
+    if out.exists():
+        raise UserError(f"--out {str(out)!r} exists; send it, or choose another folder")
     require_gpus(gpus, "`kbench doctor` says what is missing")
     done = measured(gpus[0], out, deadline, quiet=as_json, stage=lambda text: click.echo(f"{text} …", err=True))
     if as_json:

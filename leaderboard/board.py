@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from kbench.leaderboard.scoring.score import Limits, score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
 from kbench.leaderboard.submission.check import Checked, check
 from kbench.leaderboard.submission.forecast_rows import Expected
-from kbench.leaderboard.submission.metadata import skeleton
+from kbench.leaderboard.submission.metadata import UNSTATED, skeleton
 from kbench.leaderboard.submission.untrusted import Flaw, shown
 from kbench.loaders.splits.lineage import published_releases
 from kbench.schemas import Submission, UserError
@@ -35,15 +35,34 @@ PARTS = (Options(subset="core"), Options(subset="core", shots=8))
 
 def shipped(questions: Questions) -> list[Path]:
     """The folders of shipped entries that answer these questions; some answer a part of the split alone."""
-    own, whole = own_folder(questions), SUBMISSIONS / f"benchmark-{questions.benchmark}"
+    own, whole = own_folder(questions), _folder(f"benchmark-{questions.benchmark}")
     # What was answered without any measured kernel in view does not compare with what was.
     folders = [own] if questions.shots else [whole, own]
     return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
 
 
+def local_submissions() -> Path | None:
+    """`leaderboard/submissions` of the folder one stands in, or of one above it: of a checkout, or an author's own."""
+    here = Path.cwd()
+    places = (folder / "leaderboard" / "submissions" for folder in (here, *here.parents))
+    return next((place for place in places if place.is_dir()), None)
+
+
+def local_entries() -> list[Path]:
+    """Submissions that lie in that folder by themselves, outside the folders of the benchmark's versions."""
+    place = local_submissions()
+    return [] if place is None else sorted(path.parent for path in place.glob("*/submission.json"))
+
+
 def own_folder(questions: Questions) -> Path:
     """The folder of shipped entries that answer these questions and no others."""
-    return SUBMISSIONS / "-".join(filter(None, (f"benchmark-{questions.benchmark}", part_name(questions))))
+    return _folder("-".join(filter(None, (f"benchmark-{questions.benchmark}", part_name(questions)))))
+
+
+def _folder(name: str) -> Path:
+    """A folder of entries in the checkout one stands in; where there is none, the installed one."""
+    local = local_submissions()
+    return local / name if local is not None and (local / name).is_dir() else SUBMISSIONS / name
 
 
 def part_name(questions: Questions) -> str:
@@ -80,19 +99,24 @@ def _inside(path: Path) -> list[Path]:
     return sorted(child for child in path.iterdir() if not child.name.startswith(".") and child.name != "README.md")
 
 
-def check_all(paths: Sequence[Path], expected: Expected | None, *, keep: bool = True) -> dict[str, Checked]:
+def check_all(
+    paths: Sequence[Path], expected: Expected | None, *, keep: bool = True, drafts: Collection[Path] = ()
+) -> dict[str, Checked]:
     """Check submissions, each alone and then for the name of an earlier one: their results would share a file.
 
     Args:
         paths: submissions, or folders of submissions.
         expected: what they must answer; None checks the format alone.
         keep: whether their forecasts are kept, all of them in memory.
+        drafts: submissions whose authors need not have said yet what only they know.
     """
     outcomes: dict[str, Checked] = {}
     owners: dict[str, str] = {}
     names: dict[str, str] = {}
     for path in submission_paths(paths):
         one = check(path, expected)
+        if path in drafts:
+            one = dataclasses.replace(one, flaws=tuple(f for f in one.flaws if not f.message.startswith(UNSTATED)))
         if one.submission is not None:
             name = one.submission.name
             owner = owners.setdefault(entry_id(one.submission), str(path))
@@ -143,6 +167,7 @@ def read_entries(
     questions: Questions,
     refuse: Callable[[str], None] | None = None,
     expected: Expected | None = None,
+    drafts: Collection[Path] = (),
 ) -> list[Entry]:
     """Check submissions and read their forecasts.
 
@@ -151,12 +176,13 @@ def read_entries(
         questions: what they were asked.
         refuse: told why each submission that has problems is left out.
         expected: what they must answer, where that is known already.
+        drafts: submissions whose authors need not have said yet what only they know.
 
     Raises:
         UserError: a submission has problems and nobody is told of it, or none is left; the message names the first.
     """
     expected = expected or expected_of(questions)
-    checked = check_all(paths, expected)
+    checked = check_all(paths, expected, drafts=drafts)
     for path, one in checked.items():
         if not one.ok:
             more = f" (and {len(one.flaws) - 1} more: kbench leaderboard check {path})" if one.flaws[1:] else ""
@@ -246,12 +272,15 @@ def score_board(
     Args:
         questions: of the whole split.
         corpus: the one they came from, as the benchmark asks it; None where they came from private labels.
-        submissions: folder of submissions; with none the shipped ones, those that answer a part of the split too.
+        submissions: folder of submissions; with none the shipped ones, those that answer a part of the split too, and
+            those that lie in `leaderboard/submissions` here.
         cache: folder that keeps results.
         tell: called with each entry's name before it is scored.
         refuse: told why a submission is left out.
     """
-    entries = read_entries(shipped(questions) if submissions is None else [submissions], questions, refuse)
+    places = [*shipped(questions), *local_entries()] if submissions is None else [submissions]
+    # A board of one's own shows a model before its author has described it.
+    entries = read_entries(places, questions, refuse, drafts=local_entries())
     # Private labels are not part of the questions' fingerprint, so their scores are not kept.
     results = score_entries(entries, questions, tell=tell, cache=None if corpus is None else cache)
     parts: list[Questions] = []

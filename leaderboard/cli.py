@@ -164,7 +164,11 @@ def _say(doing: str) -> Callable[[str], None]:
 
 
 @leaderboard.command(short_help="Score all submissions and build the static site.")
-@click.option("--submissions", type=existing_path, help="Folder of submissions; the shipped ones by default.")
+@click.option(
+    "--submissions",
+    type=existing_path,
+    help="Folder of submissions; by default the shipped ones, and those in leaderboard/submissions of this folder.",
+)
 @click.option(
     "--cache",
     type=click.Path(file_okay=False, path_type=Path),
@@ -200,7 +204,7 @@ def build(
     The site works from disk and contacts no other host.
     """
     from kbench.benchmark.questions.versions import benchmark_of
-    from kbench.leaderboard.board import score_board
+    from kbench.leaderboard.board import local_entries, score_board, shipped
     from kbench.leaderboard.season_record import SEASONS
     from kbench.leaderboard.site.answers import answers_of
     from kbench.leaderboard.site.build import build as build_site
@@ -217,6 +221,8 @@ def build(
         corpus = Corpus.open(dataset, verified=True)
         version = benchmark_of(corpus)
         questions = Options().questions(version)
+    places = [submissions] if submissions is not None else [*shipped(questions), *local_entries()]
+    click.echo(f"submissions: {', '.join(map(str, places))}", err=True)
     board = score_board(questions, version, submissions, cache, _say("scoring"), refused.append)
     answers = answers_of(board.entries, questions, version)
     facts = {**dataset_facts(questions, corpus, board.parts), "seasons": season_facts(SEASONS)}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kbench import __version__
+from kbench.benchmark.evaluate import standing
 from kbench.benchmark.evaluate.evaluate import Evaluation
 from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.metric import Better, Metric, Shown
@@ -182,7 +183,8 @@ def terminal(found: EvaluationResults, others: Sequence[EvaluationResults] = ())
                 beside = found.probes.get(track) if metric.headline else None
                 cells = _row(metric, metrics[metric.name], others, beside)
                 rows.append(cells if found.probes else cells[:4] + cells[5:])
-    return "\n".join([_title(found), "", *_aligned(rows), "", *_notes(found)])
+    lead = [*_aligned(standing.rows(found)), *standing.notes(found)]
+    return "\n".join([_title(found), "", *lead, "", *_aligned(rows), "", *_notes(found)])
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:

@@ -32,7 +32,7 @@ from kbench.loaders.corpus.places import is_corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.storage.atomic import whole_folder
 from kbench.loaders.storage.lines import read_records
-from kbench.schemas import InfrastructureError, Kernel, Measurement, ReferenceTime, UserError, from_dict
+from kbench.schemas import InfrastructureError, Kernel, Measurement, ReferenceTime, from_dict
 
 ANCHORS = Path(__file__).with_name("anchors.json")
 MEMORY_BYTES = 8 << 30
@@ -79,12 +79,7 @@ def contribute(
         deadline_s: seconds after which nothing more is started; the same call goes on later.
         quiet: whether kernels are not counted while they are measured.
         stage: told what begins.
-
-    Raises:
-        UserError: the folder exists already.
     """
-    if out.exists():
-        raise UserError(f"--out {str(out)!r} exists; send it, or choose another folder")
     began = time.monotonic()
     work = out.resolve().with_name(f"{out.resolve().name}.unfinished")
     work.mkdir(parents=True, exist_ok=True)

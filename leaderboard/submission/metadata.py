@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MOST_SECONDS, MOST_TOKENS = 1e10, 10**15
 """Caps on what all forecasts together may have cost, so that figures made of them stay finite."""
+UNSTATED = "only you know: "
+"""How the flaw begins that an author has not said what `kbench evaluate` left open."""
 ONE_DAY = datetime.timedelta(days=1)
 """Between the earliest and the latest place on earth."""
 SHOWN_ERRORS, SHOWN_REASON = 50, 300
@@ -82,7 +84,7 @@ def _unstated(submission: Submission) -> Iterator[tuple[str, str, str]]:
     for name in ("authors", "license", "hardware", "training_data", "contamination"):
         for text in _texts(getattr(submission, name)):
             if text.startswith("unknown: "):
-                yield name, shown(text), f"only you know: {text.removeprefix('unknown: ')}"
+                yield name, shown(text), f"{UNSTATED}{text.removeprefix('unknown: ')}"
     for name, fix in (("authors", "name who made it"), ("tracks", "name the tracks that the forecasts are for")):
         if not getattr(submission, name):
             yield name, "[]", fix

@@ -175,7 +175,7 @@ def read_manifest(folder: Path, *, check_files: bool = True) -> Manifest:
         raise DataError(f"{path} is a pipe; fetch the corpus again")
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UserError(
             f"path {str(folder)!r} is not a corpus: it has no {NAME}; give a folder written by kbench, Parquet files, "
             "or a Hub id such as owner/name"

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         Workload,
     )
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = [
     "Backend",
     "Corpus",

@@ -98,9 +98,11 @@ def test_the_readme_states_the_numbers_of_the_dataset() -> None:
     figures = json.loads((ROOT / "docs" / "evidence" / "benchmark-2.json").read_text())
     skills = [entry["tracks"]["forecast"]["skill"] for name, entry in figures.items() if name.endswith("-test")]
     best = max(skills, key=lambda skill: skill["value"])
-    assert f"removes {100 * best['value']:.0f} % of the error" in text
-    assert f"(skill {best['value']:.2f} [{best['low']:.2f}, {best['high']:.2f}])" in text
-    assert f"would remove {100 * best['ceiling']:.0f} %" in text
+    assert f"the best built-in removes {100 * best['value']:.0f} % of the error" in text
+    assert f"a second measurement {100 * best['ceiling']:.0f} %" in text
+    standings = json.loads((ROOT / "benchmark" / "evaluate" / "standings.json").read_text())["entries"]
+    skill = standings["language model"]["core"]["forecast"]["skill"]
+    assert f"a frontier language model, asked a fixed part of the questions, {100 * skill:.0f} %" in text
 
 
 def test_the_example_surrogate_beats_prior_on_every_headline_of_benchmark_2() -> None:

@@ -58,7 +58,7 @@ def test_frameworks_are_bounded_extras_and_never_needed_by_the_core() -> None:
         return dict(tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"])
 
     package, core = stated(ROOT / "environments"), stated(ROOT)
-    assert package["dependencies"] == ["kbench-gpu>=0.1"]
+    assert package["dependencies"] == ["kbench-gpu>=1.0"]
     assert all(">=" in one and "<" in one for name in ("verifiers", "inspect") for one in extras(package)[name])
     needed = [*core["dependencies"], *(one for group in extras(core).values() for one in group)]
     assert not [one for one in needed if one.startswith(("verifiers", "inspect"))]

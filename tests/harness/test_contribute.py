@@ -11,7 +11,9 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
+from click.testing import CliRunner
 
+from kbench.cli import cli
 from kbench.harness.commands import contribute, measure
 from kbench.harness.commands.contribute import ANCHORS, FOLDERS, anchors
 from kbench.harness.device.environment import make_environment
@@ -19,7 +21,7 @@ from kbench.harness.device.gpu import Gpu
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.merge import merge
-from kbench.schemas import Environment, KernelSource, Measurement, Status, UserError, from_dict
+from kbench.schemas import Environment, KernelSource, Measurement, Status, from_dict
 from kbench.schemas.ids import content_hash
 
 CARD = "NVIDIA GeForce RTX 4090"
@@ -98,8 +100,7 @@ def test_a_contribution_goes_on_and_becomes_a_bundle_that_can_be_imported(
     assert b"ann" not in b"".join(path.read_bytes() for path in out.rglob("*.json"))
     merge([out], tmp_path / "imported")
     assert Corpus.open(tmp_path / "imported").rows("repeats") == bundle.rows("repeats") > 0
-    with pytest.raises(UserError, match="exists; send it"):
-        contribute.contribute(Gpu(), out, 600)
+    assert "exists; send it" in str(CliRunner().invoke(cli, ["contribute", "--out", str(out)]).exception)
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,9 @@ def test_how_a_champion_evolved(tab: Any, kernels: list[dict[str, Any]]) -> None
 
 
 def test_where_one_entry_beats_another(tab: Any, faceted: tuple[list[Results], dict[str, Any]]) -> None:
-    page = tab.open("#/compare/length-0-1-0/uniform-0-1-0")
+    page = tab.open("#/compare/length-1-0-0/uniform-1-0-0")
     verdicts = page.get_by_role("region", name="Paired differences").locator("tbody tr")
-    length, uniform = ({r.entry_id: r for r in faceted[0]}[name] for name in ("length-0-1-0", "uniform-0-1-0"))
+    length, uniform = ({r.entry_id: r for r in faceted[0]}[name] for name in ("length-1-0-0", "uniform-1-0-0"))
     # Overall comes first.
     skill = verdicts.nth(1).locator("td").all_text_contents()
     difference = length.value("forecast", "skill") - uniform.value("forecast", "skill")
@@ -103,7 +103,7 @@ def test_where_one_entry_beats_another(tab: Any, faceted: tuple[list[Results], d
 
 
 def test_the_worst_misses_of_an_entry_lead_to_its_forecasts(tab: Any) -> None:
-    page = tab.open("#/entry/length-0-1-0")
+    page = tab.open("#/entry/length-1-0-0")
     misses = page.get_by_role("region", name="Worst misses of length")
     costs = [float(text) for text in misses.locator("td:last-child").all_text_contents()]
     assert len(costs) == 20
@@ -207,7 +207,7 @@ def test_figures_are_of_the_main_gpu_where_some_kernels_have_a_second(
 
 
 LINKS = (
-    "#/", "#/leaderboard?track=forecast", "#/entry/length-0-1-0", "#/problem/{problem}", "#/kernels",
+    "#/", "#/leaderboard?track=forecast", "#/entry/length-1-0-0", "#/problem/{problem}", "#/kernels",
     "#/kernel/{problem}/{kernel}", "#/compare", "#/history", "#/problems", "#/dataset", "#/submit", "#/nowhere",
 )  # fmt: skip
 

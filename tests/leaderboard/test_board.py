@@ -22,9 +22,9 @@ def test_results_read_back_as_they_were_written(results: list[Results], tmp_path
     paths = write_results(results, tmp_path)
     assert [read_results(path).to_json() for path in paths] == [result.to_json() for result in results]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "length-0-1-0.json",
-        "prior-0-1-0.json",
-        "uniform-0-1-0.json",
+        "length-1-0-0.json",
+        "prior-1-0-0.json",
+        "uniform-1-0-0.json",
     ]
     (tmp_path / "other.json").write_text('{"version": "0"}', "utf-8")
     with pytest.raises(DataError, match="score it again"):
@@ -69,13 +69,13 @@ def test_an_entry_is_scored_again_only_when_its_files_change_or_its_results_are_
 
     for name in ("length", "prior"):
         submission_copy(submissions[name], tmp_path / "entries" / name)
-    assert scored() == ["length 0.1.0", "prior 0.1.0"]
+    assert scored() == ["length 1.0.0", "prior 1.0.0"]
     assert scored() == []
     submission_copy(submissions["prior"], tmp_path / "entries" / "prior", authors=["Ada"])
-    assert scored() == ["prior 0.1.0"]
+    assert scored() == ["prior 1.0.0"]
     for kept in (tmp_path / "cache").iterdir():
         kept.write_text("{}", "utf-8")
-    assert scored() == ["length 0.1.0", "prior 0.1.0"]
+    assert scored() == ["length 1.0.0", "prior 1.0.0"]
 
 
 def test_a_folder_of_submissions_stands_for_each_inside_it(submissions: dict[str, Path]) -> None:

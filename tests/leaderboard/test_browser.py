@@ -98,8 +98,8 @@ def test_an_entry_opens_with_its_curves_scores_and_slices(tab: Any) -> None:
 def test_two_entries_are_compared_side_by_side_by_default_the_two_best(tab: Any) -> None:
     tab.open("#/leaderboard")
     best = tab.names()[:2]
-    page = tab.open("#/entry/length-0-1-0")
-    page.locator("select[data-compare]").select_option("prior-0-1-0")
+    page = tab.open("#/entry/length-1-0-0")
+    page.locator("select[data-compare]").select_option("prior-1-0-0")
     page.get_by_role("button", name="Compare").click()
     tab.wait_for_heading("length against prior")
     assert page.locator("main table").first.locator("thead th").all_text_contents()[3:5] == ["length", "prior"]
@@ -131,7 +131,7 @@ def test_deep_links_open_what_they_name(link: str, heading: str, tab: Any) -> No
 
 
 def test_markup_in_a_submission_is_shown_and_never_run(tab: Any, hostile_text: str) -> None:
-    page = tab.open("#/entry/hostile-0-1-0")
+    page = tab.open("#/entry/hostile-1-0-0")
     text = page.locator("main").text_content()
     assert text.count(hostile_text) == 8
     assert page.evaluate("window.taken") is None

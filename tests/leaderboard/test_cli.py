@@ -67,13 +67,13 @@ def test_scores_are_compared_with_earlier_results_byte_for_byte(
     same = _run(*arguments, "--compare", results)
     assert same.exit_code == 0, same.output
     assert "3 entries score exactly what their results say" in same.stderr
-    path = results / "prior-0-1-0.json"
+    path = results / "prior-1-0-0.json"
     path.write_text(path.read_text("utf-8").replace('"answered_share":1.0', '"answered_share":0.9'), "utf-8")
-    (results / "uniform-0-1-0.json").rename(results / "other.json")
+    (results / "uniform-1-0-0.json").rename(results / "other.json")
     other = _run(*arguments, "--compare", results)
     assert other.exit_code == 1
     changed = [line.split()[1] for line in other.stderr.splitlines() if line.startswith("kbench: ")]
-    assert changed == ["uniform-0-1-0.json", "other.json", "prior-0-1-0.json"]
+    assert changed == ["uniform-1-0-0.json", "other.json", "prior-1-0-0.json"]
 
 
 def test_a_private_split_is_exported_answered_and_scored(

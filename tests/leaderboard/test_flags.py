@@ -43,8 +43,8 @@ def test_copied_forecasts_are_named_on_both_entries_and_change_no_score(
 ) -> None:
     copy = submission_copy(submissions["length"], tmp_path / "copy", name="my own work")
     first, second = score_all([submissions["length"], copy], questions, SETTINGS)
-    assert first.flags == ["forecasts are nearly identical to those of my own work 0.1.0"]
-    assert second.flags == ["forecasts are nearly identical to those of length 0.1.0"]
+    assert first.flags == ["forecasts are nearly identical to those of my own work 1.0.0"]
+    assert second.flags == ["forecasts are nearly identical to those of length 1.0.0"]
     assert first.scores == second.scores
     (alone,) = score_all([submissions["length"]], questions, SETTINGS)
     assert alone.scores == first.scores
@@ -142,8 +142,8 @@ def test_entries_about_pairs_alone_are_compared_by_what_they_answer(
 ) -> None:
     part = _pairs_alone(submissions["length"], tmp_path / "part", "part", questions, ["forecast"])
     first, second = score_all([submissions["length"], part], questions, SETTINGS)
-    assert first.flags == ["forecasts are nearly identical to those of part 0.1.0"]
-    assert second.flags == ["forecasts are nearly identical to those of length 0.1.0"]
+    assert first.flags == ["forecasts are nearly identical to those of part 1.0.0"]
+    assert second.flags == ["forecasts are nearly identical to those of length 1.0.0"]
 
 
 def test_missing_repeats_are_flagged(submissions: dict[str, Path], questions: Questions) -> None:

@@ -69,7 +69,7 @@ def test_markup_in_submissions_makes_no_element(site: Path, hostile_text: str) -
     assert not [name for _, attributes in found.elements for name in attributes if name.startswith("on")]
     (entry,) = [entry for entry in embedded(site)["entries"] if entry["name"] == "hostile"]
     assert entry["authors"] == [hostile_text]
-    assert unpacked(site, "entry/hostile-0-1-0")["hardware"] == hostile_text
+    assert unpacked(site, "entry/hostile-1-0-0")["hardware"] == hostile_text
 
 
 def embedded(site: Path) -> Any:
@@ -156,16 +156,16 @@ def test_forecasts_and_misses_are_those_of_the_entry(
     (length,) = read_entries([submissions["length"]], questions)
     pairs, given = questions.pairs, length.table.probabilities.mean(axis=0)
     problem = str(pairs.problem[0])
-    shown = unpacked(site, f"forecasts/{problem}")["forecasts"]["length-0-1-0"]
+    shown = unpacked(site, f"forecasts/{problem}")["forecasts"]["length-1-0-0"]
     expected = given[pairs.query[pairs.problem == problem]]
     assert np.abs(np.array(shown) / 1000 - expected).max() <= 0.00051
-    misses = unpacked(site, "entry/length-0-1-0")["misses"]
+    misses = unpacked(site, "entry/length-1-0-0")["misses"]
     costs = np.sort(rps_rows(given[pairs.query], pairs.bin))[::-1]
     assert [miss["rps"] for miss in misses] == pytest.approx(costs[: len(misses)], rel=1e-3)
 
 
 def test_reliability_counts_every_forecast_within_its_interval(site: Path, questions: Questions) -> None:
-    buckets = unpacked(site, "entry/length-0-1-0")["reliability"]
+    buckets = unpacked(site, "entry/length-1-0-0")["reliability"]
     assert sum(count for *_, count in buckets) == len(questions.pairs)
     assert all(low <= accuracy <= high for _, accuracy, low, high, _ in buckets)
 

@@ -19,7 +19,7 @@ from kbench.benchmark.problems.check import first_line
 from kbench.benchmark.problems.definition import Tolerance, as_tuple, upcast
 from kbench.benchmark.problems.inputs import ITEM_BYTES, Fill, InputSpec, ScalarSpec, TensorSpec
 from kbench.benchmark.problems.lazy_torch import torch
-from kbench.schemas import UserError
+from kbench.schemas import MissingDependencyError, UserError
 
 LEAST_TOLERANCES = {"float64": 1e-7, "float32": 1e-4, "float16": 1e-2, "bfloat16": 2e-2, "float8_e4m3fn": 0.13}
 """Smallest tolerance of a problem that states none, relative to the size of its outputs, by the coarsest of their
@@ -51,6 +51,10 @@ def attempt(path: Path, what: str, function: Callable[..., Any], *args: Any, **k
             return function(*args, **kwargs)
     except UserError:
         raise
+    except ModuleNotFoundError as error:
+        if error.name in ("torch", "triton"):
+            raise MissingDependencyError(error.name, "gpu", f"{path.name}: {what}") from None
+        raise UserError(f"{path.name}: {what} needs the package {error.name!r}; install it") from None
     except Exception as error:
         raise UserError(f"{path.name}: {what} raised {type(error).__name__}: {first_line(error)}") from error
 

@@ -1,0 +1,117 @@
+"""Mistakes a newcomer makes: each is answered in one line that names what is wrong and what to do, at once."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kbench import cli
+from kbench.loaders.corpus.corpus import Corpus
+
+LIMIT_S = 3.0
+"""Of processor time, without the imports that an earlier test has made."""
+FILES = {
+    "k.py": "def run(x): return x", "empty.json": "{}", "bad.jsonl": "not json", "t.csv": "a,b\n1,2\n",
+    "r.toml": "x = 1", "folder/nothing.txt": "",
+}  # fmt: skip
+MISTAKES = {
+    "evalute --surrogate static": "Did you mean 'evaluate'?",
+    "evaluate": "no surrogate given; use --surrogate",
+    "evaluate static": "unexpected extra argument (static)",
+    "evaluate --surrogate statik": "did you mean 'static'",
+    "evaluate --surrogate static --split tets": "did you mean 'test'?",
+    "evaluate --surrogate static --limit 0": "it must be at least 1",
+    "evaluate --surrogate static --limit abc": "not a valid integer",
+    "evaluate --surrogate static --tracks forcast": "did you mean 'forecast'?",
+    "evaluate --surrogate static --problems softmx": "Did you mean '--problem'?",
+    "evaluate --surrogate static --dataset nowhere": "give a corpus folder, Parquet files or a Hub id",
+    "evaluate --surrogate folder --limit 5": "give a .parquet or .jsonl file",
+    "evaluate --surrogate bad.jsonl --limit 5": "cannot be read as forecasts",
+    "evaluate --surrogate llm --limit 5": "llm needs --surrogate-arg model=NAME",
+    "evaluate --surrogate llm --surrogate-arg model --limit 5": "it must be name=value",
+    "evaluate --surrogate static --surrogate-arg modle=x --limit 5": "unexpected keyword argument 'modle'",
+    "evaluate --surrogate static --out k.py --limit 5": "'k.py' is a file",
+    "evaluate --surrogate static --shots 3": "not one of '0', '2', '8'",
+    "evaluate --surrogate my_model.py": "'my_model.py' does not exist",
+    "evaluate --surrogate stack:static --limit 5": "write stack:A+B",
+    "evaluate --surrogate static --compare nope --limit 5": "unknown surrogate 'nope'",
+    "surrogate nwe x.py": "Did you mean 'new'?",
+    "surrogate new": "Missing argument 'FILE'",
+    "surrogate new my-model.py": "such as my_model.py",
+    "surrogate new k.py": "choose another name",
+    "measure": "give FILES with --problem",
+    "measure k.py": "--problem is missing",
+    "measure k.py --problem softmaxx": "did you mean 'softmax'",
+    "measure nope.py --problem softmax": "'nope.py' does not exist",
+    "measure k.py --problem softmax --gpu one": "give an index such as 0",
+    "measure k.py --problem softmax --max-memory lots": "give an amount such as 24G",
+    "measure --corpus nowhere": "give a corpus folder",
+    "compare k.py": "Missing argument 'OTHER'",
+    "compare k.py k.py": "Missing option '--problem'",
+    "contribute --gpu 0,1": "one GPU at a time",
+    "contribute --deadline 5": "not in the range",
+    "contribute --out folder": "choose another folder",
+    "doctor --gpu x": "give an index such as 0",
+    "generate --problem softmax": "--out is missing",
+    "generate --problem softmax --backend cudaa --out r": "not one of 'triton', 'cuda'",
+    "generate --problem softmax --backend cuda --out r": "--budget is missing",
+    "generate --problem softmax --backend cuda --budget ten --out r": "write 320m",
+    "generate study nowhere --out s": "'nowhere' does not exist",
+    "generate status folder": "start one with kbench generate",
+    "generate corpus r.toml": "Missing option '--out'",
+    "problems list --family matmull": "did you mean 'matmul'",
+    "problems show softmx": "did you mean 'softmax'",
+    "problems check nope": "did you mean 'rope'?",
+    "kernels best softmx": "did you mean 'softmax'",
+    "kernels best softmax --gpu A100": "known: NVIDIA H200",
+    "kernels show zzzz": "find ids with: kbench kernels best",
+    "kernels show d": "give more digits",
+    "data info nowhere": "give a corpus folder",
+    "data info folder": "it has no manifest.json",
+    "data info k.py": "is not a corpus",
+    "data query --where speedup>": "use comparisons",
+    "data query --where 'speeup > 2'": "did you mean 'speedup'",
+    "data query --columns kernelid": "did you mean 'kernel_id'?",
+    "data query --config kernel": "did you mean 'kernels'?",
+    "data query --gpu A100": "known: NVIDIA H200",
+    "data export --format jsn -o x": "did you mean 'jsonl'?",
+    "data import t.csv --out o": "name it with --format",
+    "data import t.csv --out o --map source=code": "--map must name problem",
+    "data import nope.json --out o": "give the files to import",
+    "data import shipped k.py --out o": "import that first, then join both",
+    "data merge a b": "No such command 'merge'",
+    "data pull nope": "gpu-forecasters",
+    "data assemble r.toml --out o": "unknown field 'x'",
+    "leaderboard check nope": "'nope' does not exist",
+    "leaderboard build": "Missing option '--out'",
+    "leaderboard serve folder": "build the site first",
+    "leaderboard build --submissions nope --out site": "'nope' does not exist",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def verified() -> None:
+    """The shipped dataset is compared with its hashes once on a machine, which takes seconds."""
+    Corpus.open(None, verified=True)
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_is_answered_in_one_line_at_once(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["kbench", *shlex.split(line)])
+    began = time.process_time()
+    assert cli.main() == 2
+    assert time.process_time() - began < LIMIT_S
+    said = capsys.readouterr().err.strip().splitlines()
+    assert MISTAKES[line] in said[-1]
+    assert "internal error" not in said[-1]
+    assert sum("kbench: " in each or "Error: " in each for each in said) == 1

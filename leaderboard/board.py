@@ -18,7 +18,7 @@ from kbench.leaderboard.scoring.score import Limits, score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
 from kbench.leaderboard.submission.check import Checked, check
 from kbench.leaderboard.submission.forecast_rows import Expected
-from kbench.leaderboard.submission.metadata import UNSTATED, skeleton
+from kbench.leaderboard.submission.metadata import skeleton
 from kbench.leaderboard.submission.untrusted import Flaw, shown
 from kbench.loaders.splits.lineage import published_releases
 from kbench.schemas import Submission, UserError
@@ -114,9 +114,7 @@ def check_all(
     owners: dict[str, str] = {}
     names: dict[str, str] = {}
     for path in submission_paths(paths):
-        one = check(path, expected)
-        if path in drafts:
-            one = dataclasses.replace(one, flaws=tuple(f for f in one.flaws if not f.message.startswith(UNSTATED)))
+        one = check(path, expected, draft=path in drafts)
         if one.submission is not None:
             name = one.submission.name
             owner = owners.setdefault(entry_id(one.submission), str(path))

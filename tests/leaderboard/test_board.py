@@ -13,9 +13,17 @@ from submission_copy import submission_copy
 
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.score import BootstrapSettings
-from kbench.leaderboard.board import check_all, read_entries, score_entries, submission_paths
+from kbench.leaderboard import board
+from kbench.leaderboard.board import (
+    check_all,
+    local_entries,
+    read_entries,
+    score_board,
+    score_entries,
+    submission_paths,
+)
 from kbench.leaderboard.scoring.results import Results, read_results, write_results
-from kbench.schemas import DataError
+from kbench.schemas import DataError, UserError
 
 
 def test_results_read_back_as_they_were_written(results: list[Results], tmp_path: Path) -> None:
@@ -76,6 +84,23 @@ def test_an_entry_is_scored_again_only_when_its_files_change_or_its_results_are_
     for kept in (tmp_path / "cache").iterdir():
         kept.write_text("{}", "utf-8")
     assert scored() == ["length 1.0.0", "prior 1.0.0"]
+
+
+def test_a_draft_in_the_folder_one_stands_in_is_on_the_board(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    monkeypatch.setattr(board, "SUBMISSIONS", tmp_path / "none")
+    assert local_entries() == []
+    draft = tmp_path / "leaderboard" / "submissions" / "mine"
+    submission_copy(submissions["prior"], draft, hardware="unknown: state the hardware")
+    assert local_entries() == [draft]
+    refused: list[str] = []
+    made = score_board(questions, None, None, tmp_path / "cache", lambda name: None, refused.append)
+    assert ([entry.name for entry in made.entries], refused) == (["prior 1.0.0"], [])
+    with pytest.raises(UserError, match="only you know"):
+        read_entries([draft], questions)
 
 
 def test_a_folder_of_submissions_stands_for_each_inside_it(submissions: dict[str, Path]) -> None:

@@ -98,6 +98,10 @@ def raw_options(command: F) -> F:
 @click.option("--max-memory", metavar="AMOUNT", help="Leave out workloads that take more of the GPU's memory: 24G.")
 @click.option("--watch", "watching", is_flag=True,
               help="Measure FILE again whenever it is saved; show the change since the last version.")  # fmt: skip
+@click.option("--tune", "shapes", metavar="SHAPES",
+              help="Find the best of FILE's own @triton.autotune configurations at each of some shapes, such as"
+                   " 'm=1,2,4,8 n=4096', and write them to --out: configs.py, and configs.json in vLLM's"
+                   " form.")  # fmt: skip
 @raw_options
 @json_option
 def measure(
@@ -113,6 +117,7 @@ def measure(
     allow_unscreened: bool,
     max_memory: str | None,
     watching: bool,
+    shapes: str | None,
     **told: Any,
 ) -> None:
     """Verify and time kernels on a local GPU.
@@ -146,6 +151,12 @@ def measure(
         max_memory_bytes=None if max_memory is None else parse_amount(max_memory),
     )
     options = MeasureOptions(gpus=parse_gpus(gpu), quiet=as_json, harness=settings, **told)
+    if shapes is not None:
+        if check_only or watching or options.corpus or len(files) != 1 or files[0].is_dir() or not problem_id:
+            raise UserError("--tune takes one FILE and --problem, and neither --check-only, --corpus nor --watch")
+        require_gpus(options.gpus, CHECK_ONLY)
+        tune_file(files[0], problem_id, shapes, options, as_json)
+        return
     if options.corpus and check_only:
         show_verified(verify_corpus(options), as_json)
     elif options.corpus:
@@ -176,6 +187,33 @@ def measure(
         if not as_json:
             advise(kernels, rows)
         finish(rows, as_json, asked, shown)
+
+
+def tune_file(path: Path, problem_id: str, shapes: str, options: MeasureOptions, as_json: bool) -> None:
+    """Tune a kernel over shapes, show each, and write the table; exit 1 when nothing works at a shape."""
+    from kbench.benchmark.problems.registry import named
+    from kbench.harness.commands.tune import at_shapes, failures, parse_shapes, tune, write
+    from kbench.harness.harness import Harness
+    from kbench.harness.kernel.sources import read_kernel
+    from kbench.loaders.storage.scratch import temporary_folder
+
+    sizes = parse_shapes(shapes, named(problem_id))
+    with temporary_folder() as folder:
+        kernel = read_kernel(path, at_shapes(problem_id, sizes, folder).id)
+        with Harness(gpu=list(options.gpus)[:1], settings=options.harness) as harness:
+            tuned = tune(kernel, sizes, harness, lambda line: click.echo(line, err=as_json))
+    written = [str(place) for place in write(tuned, options.out)] if options.out is not None else []
+    if as_json:
+        best = {size.name: tuned.best(size.name) for size in sizes}
+        found = {name: None if number is None else tuned.configs[number] for name, number in best.items()}
+        measured = {"measured": len(tuned.rows), "of": len(sizes) * len(tuned.configs)}
+        click.echo(json.dumps({"gpu": tuned.gpu, "best": found, "files": written} | measured))
+    elif written:
+        click.echo(f"files: {', '.join(written)}")
+    for line in failures(tuned):
+        click.echo(f"kbench: {line}", err=True)
+    if failures(tuned):
+        sys.exit(1)
 
 
 def watch_file(

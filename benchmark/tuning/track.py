@@ -20,6 +20,8 @@ FEW = 4
 """Configurations of the first headline."""
 SHARE = 0.1
 """Share of the configurations of the second."""
+GOOD = 0.97
+"""Share of the best speed that counts as reached."""
 REPEATS = 10
 """Runs of a question, whose mean counts: most strategies draw at random somewhere."""
 
@@ -35,6 +37,8 @@ class Outcome:
     """Configurations it was allowed to measure."""
     share: float
     """Share of the best speed, mean over repeats."""
+    reached: float
+    """Share of the repeats in which it reached GOOD."""
     cost: float
     """Share of the configurations that it measured, mean over repeats."""
 
@@ -71,7 +75,8 @@ def outcome(
             seen[choice] = float(times[choice])
         shares.append(float(times.min()) / min(seen.values()))
         costs.append(len(seen) / len(times))
-    return Outcome(kernel.family, kernel.gpu, shape, budget, float(np.mean(shares)), float(np.mean(costs)))
+    reached = float(np.mean(np.array(shares) >= GOOD))
+    return Outcome(kernel.family, kernel.gpu, shape, budget, float(np.mean(shares)), reached, float(np.mean(costs)))
 
 
 def outcomes(

@@ -19,7 +19,7 @@ from kbench.generation.log import read_environments, read_log
 from kbench.generation.proposers import mixed
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.settings import Budget
-from kbench.schemas import DataError, InfrastructureError, UnknownNameError, UserError
+from kbench.schemas import DataError, InfrastructureError, UserError
 
 from .conftest import FAMILY, PROBLEM, Recorded, replaying, settings_for
 from .test_campaign import Unreachable
@@ -94,43 +94,6 @@ def test_the_log_is_packed_on_request(recording_folder: Path, tmp_path: Path) ->
     search(recording_folder, tmp_path / "run", "--pack", str(tmp_path / "packed"))
     packed = tmp_path / "packed" / "events-000.jsonl.xz"
     assert lzma.decompress(packed.read_bytes()) == (tmp_path / "run" / "events.jsonl").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--out", "x"], "exactly one of --problem"),
-        (["--problem", PROBLEM], "--out is missing"),
-        (["--problem", PROBLEM, "--out", "x"], "--backend is missing"),
-        (["--problem", PROBLEM, "--backend", "triton", "--out", "x"], "--budget is missing"),
-        (["--problem", PROBLEM, "--backend", "triton", "--budget", "ten", "--out", "x"], "budget 'ten'"),
-        (["--problem", PROBLEM, "--backend", "triton", "--budget", "5,6", "--out", "x"], "measurements twice"),
-        (["--problem", PROBLEM, "--backend", "triton", "--budget", "0.5", "--out", "x"], "0.5 measurements"),
-        (["--problem", PROBLEM, "--backend", "triton", "--budget", "2.5t", "--out", "x"], "2.5 tokens"),
-        (
-            ["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--method", "none", "--out", "x"],
-            "unknown method 'none'; known: bayes, evolve, hill_climb, puct, random",
-        ),
-        (["--problem", "gelu_tan", "--backend", "triton", "--budget", "8", "--out", "x"], "did you mean 'gelu_tanh'"),
-        (
-            ["--problem", "fp8_quant_float32", "--backend", "triton", "--budget", "8", "--out", "x"],
-            "unknown problem 'fp8_quant_float32'",
-        ),
-        (["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--method", "pucd", "--out", "x"], "'puct'"),
-        (
-            ["--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--out", "x", "--executor", "replay"],
-            "needs --recorded",
-        ),
-    ],
-)  # fmt: skip
-def test_a_users_mistake_is_one_line_that_names_it(
-    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = run(*arguments)
-    assert isinstance(result.exception, UserError | UnknownNameError)
-    assert message in str(result.exception)
-    assert "\n" not in str(result.exception)
 
 
 def test_a_campaign_file_with_an_unknown_field_is_refused(tmp_path: Path) -> None:

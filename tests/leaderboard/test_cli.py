@@ -26,7 +26,7 @@ from kbench.loaders.card.eval_tasks import eval_facts
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.splits.lineage import lineage_splits
-from kbench.schemas import Kernel, UserError, from_dict
+from kbench.schemas import Kernel, from_dict
 
 
 def _run(*arguments: object) -> Result:
@@ -178,12 +178,6 @@ def test_a_wrong_path_or_name_is_refused_before_anything_is_read(
     monkeypatch.setattr(Corpus, "open", None)
     outcome = _run(*arguments)
     assert reason in outcome.output + str(outcome.exception)
-
-
-def test_serve_wants_a_built_site(tmp_path: Path) -> None:
-    outcome = _run("serve", tmp_path)
-    assert isinstance(outcome.exception, UserError)
-    assert "build the site first" in str(outcome.exception)
 
 
 def test_a_name_that_another_submission_has_is_refused(

@@ -76,13 +76,6 @@ def test_query_shows_people_the_telling_columns_and_those_of_the_condition(corpu
     assert "not shown" not in problems.stderr
 
 
-def test_a_mistyped_command_is_answered_with_the_nearest(corpus_path: Path) -> None:
-    result = run("pul", corpus_path)
-    assert result.exit_code == 2
-    assert "No such command 'pul'. Did you mean 'pull'?" in result.output
-    assert "Did you mean" not in run("nothing-like-it").output
-
-
 def test_help_of_the_group_cuts_no_line_of_ours_and_names_every_import_format() -> None:
     lines = run("--help").output.splitlines()[1:]
     assert [line for line in lines if line.endswith("...") and "assemble" not in line] == []
@@ -187,21 +180,3 @@ def test_splits_are_proved_or_refuted(corpus_path: Path) -> None:
     sound = json.loads(run("validate", corpus_path, "--splits", "--json").output)
     assert (sound["ok"], sound["violations"]) == (True, [])
     assert run("validate", corpus_path, "--splits").output.endswith("ok: 40 kernels\n")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("query", "{corpus}", "--problem", "sofmax"),
-        ("query", "{corpus}", "--config", "kernel"),
-        ("query", "{corpus}", "--columns", "speed"),
-        ("export", "{corpus}", "-o", "x.xlsx"),
-        ("info", "/nonexistent/corpus"),
-        ("info", "{corpus}/kernels", "--card", "print"),
-    ],
-)
-def test_a_users_mistake_is_one_line_with_exit_code_two(corpus_path: Path, arguments: tuple[str, ...]) -> None:
-    result = run(*(argument.format(corpus=corpus_path) for argument in arguments))
-    assert isinstance(result.exception, UserError)
-    assert result.exception.exit_code == 2
-    assert "\n" not in str(result.exception)

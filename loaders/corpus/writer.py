@@ -27,6 +27,7 @@ from kbench.loaders.corpus.folder import existing, plain_errors, remove_strays, 
 from kbench.loaders.corpus.manifest import NAME, FileEntry, Manifest, covering, file_sha256, read_manifest
 from kbench.loaders.corpus.shards import marked
 from kbench.loaders.corpus.verify import Contents
+from kbench.loaders.storage import janitor
 from kbench.loaders.storage.atomic import replace_in_order, write_new
 from kbench.loaders.storage.lock import held
 from kbench.schemas import DataError, Record, UserError
@@ -64,14 +65,19 @@ class CorpusWriter:
         self._files: dict[str, list[FileEntry]] = {}
         self._buffers: dict[str, list[pa.Table]] = {}
         self._new: list[Path] = []
-        self._lock = ExitStack()
+        self._lock, self._begins = ExitStack(), ExitStack()
 
     def __enter__(self) -> Self:
         with plain_errors(self.folder):
             self._lock.enter_context(held(self.folder))
+            if not any(self.folder.iterdir()):
+                # A corpus that begins here is there after its first commit, and not at all before.
+                janitor.watch_path(self.folder)
+                self._begins.callback(janitor.forget_path, self.folder)
             try:
                 self._files = {name: list(entries) for name, entries in existing(self.folder).files.items()}
             except BaseException:
+                self._begins.close()
                 self._lock.close()
                 raise
         return self
@@ -82,6 +88,7 @@ class CorpusWriter:
                 self.commit()
         finally:
             self._discard()
+            self._begins.close()
             self._lock.close()
 
     def append(self, name: str, rows: Iterable[Record] | pa.Table) -> None:
@@ -124,6 +131,7 @@ class CorpusWriter:
             files = describe(Corpus.of(self.folder, manifest), self.folder)
             stated = covering(self.folder, manifest, files).to_json()
             replace_in_order(self.folder, {**files, NAME: stated.encode()})
+            self._begins.close()
             self._new.clear()
             remove_strays(self.folder, manifest)
         return manifest.fingerprint

@@ -21,10 +21,10 @@ for name in ("SIGINT", "SIGTERM", "SIGHUP"):
     signal.signal(getattr(signal, name), signal.SIG_IGN)
 told = {}
 for line in sys.stdin.buffer:
-    if line[:1] == b"+":
-        told[line[1:-1]] = None
-    else:
-        told.pop(line[1:-1], None)
+    # Counted: a folder may be watched by whoever made it and by whoever fills it.
+    count = told.pop(line[1:-1], 0) + (1 if line[:1] == b"+" else -1)
+    if count > 0:
+        told[line[1:-1]] = count
 groups = [int(one[1:]) for one in told if one[:1] == b"g"]
 paths = [one[1:] for one in told if one[:1] == b"p"]
 empty = [one[1:] for one in told if one[:1] == b"e"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.evaluate.evaluate import Evaluation, EvaluationProgress, SilentProgress, evaluate_on
+from kbench.benchmark.evaluate.external import external_figures
 from kbench.benchmark.evaluate.folder import earlier, is_published, write_folder, write_json
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.evaluate.results import EvaluationResults, MetricResult, terminal
@@ -200,6 +201,8 @@ class Command:
         for each in shown:
             if is_published(each):
                 text.append(self._prompt_edges(each, values[each.name]))
+        if self.questions.benchmark is None:
+            text += self._external(shown, values)
         if not self.questions.trained:
             text.append(UNTRAINED)
         for value in values.values():
@@ -262,6 +265,16 @@ class Command:
             figures = (f"{name} {f.value:.3f} [{f.low:.3f}, {f.high:.3f}]" for name, f in over.items())
             lines.append(f"  {each.name}: {', '.join(figures)}")
         return "\n".join(lines)
+
+    def _external(self, shown: Sequence[Evaluation], values: dict[str, dict[str, Any]]) -> list[str]:
+        """What the forecasts are worth on a corpus with frequencies of its own."""
+        texts = []
+        for each in shown:
+            figures = external_figures(each.questions, each.table, each.options.bootstrap)
+            if figures is not None:
+                values[each.name]["external"] = figures.to_json()
+                texts.append(f"{each.name}. {figures.text()}" if len(shown) > 1 else figures.text())
+        return texts
 
     def _prompt_edges(self, evaluation: Evaluation, value: dict[str, Any]) -> str:
         """Published forecasts scored a second time, against the edges their prompt described."""

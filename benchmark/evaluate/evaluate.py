@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+from kbench.benchmark.evaluate.external import NEED_SHAPES, PriorWithoutShapes
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import Questions, training_pairs
 from kbench.benchmark.questions.asked import Tables
@@ -189,6 +190,9 @@ def evaluate_on(
             questions = options.questions(corpus)
         asked = questions() if callable(questions) else questions
         learn(surrogates, facts.fits, corpus, asked.dataset, progress)
+        batch_size = options.batch_size or _batch_size(surrogates[0], target)
+        if any(leaf.kind == "built_in" and leaf.location in NEED_SHAPES for leaf in target.leaves):
+            surrogates = [PriorWithoutShapes(one, asked.kind_priors) for one in surrogates]
         store = stack.enter_context(ForecastStore(store_path(target, asked, options, out)))
         tell = stack.enter_context(progress.asking(len(asked.queries)))
         finished = run(
@@ -196,7 +200,7 @@ def evaluate_on(
             surrogates,
             store=store,
             repeats=facts.repeats,
-            batch_size=options.batch_size or _batch_size(surrogates[0], target),
+            batch_size=batch_size,
             progress=tell,
         )
     progress.stage("scoring")

@@ -106,16 +106,21 @@ class StatedRows:
         self.runtimes = {(row["kernel_id"], row["gpu"]): row["runtime_us"] for row in kernels}
         self.pairs: list[dict[str, Any]] = []
         self.pools: list[dict[str, Any]] = []
-        for row in rows:
-            row |= {"query_id": row["question_id"], "pair_id": row["question_id"], "origin": "kbench"}
-            level = row["kind"] == QuestionKind.LEVEL
-            row["kind"] = KINDS[row["kind"]]
-            row["relation"] = ONE_WORKLOAD if row["workload"] else row["kind"]
+        for row in map(asked_row, rows):
+            level = row["kind"] == PairKind.REFERENCE
             # The level against PyTorch has no honest zero until a query shows where its problem lies.
             if any(track in PAIR_TRACKS for track in tracks) and (shots or not level):
                 self.pairs.append(row)
             if level and row["pool"] is not None and RANK.name in tracks:
                 self.pools.append(row | _pool_figures(row))
+
+
+def asked_row(question: dict[str, Any]) -> dict[str, Any]:
+    """A row of the questions with the columns of a pair."""
+    kind = KINDS[question["kind"]]
+    relation = ONE_WORKLOAD if question["workload"] else kind
+    same = dict.fromkeys(("query_id", "pair_id"), question["question_id"])
+    return question | same | {"origin": "kbench", "kind": kind, "relation": relation}
 
 
 def kernels_named(

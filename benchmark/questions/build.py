@@ -14,10 +14,12 @@ from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.questions.asked import (
     KERNEL_COLUMNS,
     PAIR_COLUMNS,
+    QUESTION_COLUMNS,
     AskedRows,
     StatedRows,
     Tables,
     asked_gpu,
+    asked_row,
     kernels_named,
     known_problems,
     version_of,
@@ -129,6 +131,23 @@ def answered_pairs(corpus: Tables, split: str) -> Iterator[tuple[Query, Pair]]:
     for row in pairs:
         pair = Pair(**row | {"backend": Backend(row["backend"]), "kind": PairKind(row["kind"])})
         yield _pair_query(renderer, row["pair_id"], row), pair
+
+
+def stated_queries(
+    corpus: Tables, split: str, shots: int = 0, subset: str | None = None
+) -> Iterator[tuple[Query, dict[str, Any]]]:
+    """Every question that a corpus states about one split, on all of its GPUs, as a query with its row.
+
+    Args:
+        corpus: a corpus with config questions.
+        split: any of its splits.
+        shots: how many known kernels a query shows.
+        subset: `core` for that part alone.
+    """
+    rows = map(asked_row, corpus.table("questions", split=split, columns=QUESTION_COLUMNS).to_pylist())
+    asked = [row for row in rows if subset is None or row["core"]]
+    queries = _render(corpus, split, [row["query_id"] for row in asked], asked, [], shots)
+    yield from zip(queries, asked, strict=True)
 
 
 def training_kernels(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> Iterator[tuple[Query, dict[str, Any]]]:

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from kbench.benchmark.questions.asked import Tables
-from kbench.benchmark.questions.build import answered_pairs, problems_of
+from kbench.benchmark.questions.asked import Tables, version_of
+from kbench.benchmark.questions.build import answered_pairs, problems_of, stated_queries
+from kbench.benchmark.questions.versions import StatedCorpus
 from kbench.benchmark.rewards import kernel_score
 from kbench.benchmark.surrogates.llm import SYSTEM, render
 from kbench.benchmark.training.rows import (
@@ -26,9 +27,10 @@ from kbench.benchmark.training.rows import (
     SearchStep,
     WritePrompt,
 )
+from kbench.loaders.source.normalise import normalised
 from kbench.loaders.source.strip import stripped
 from kbench.loaders.summary.searches import gpus_searched
-from kbench.schemas import Backend, Status, UserError
+from kbench.schemas import Backend, Query, Status, UserError, bins, to_dict
 
 Row = Mapping[str, Any]
 
@@ -58,6 +60,10 @@ class Material:
     """Whether sources keep their comments; queries never show them."""
     best: int = 4
     """Most kernels that `sft` takes for a problem, backend and GPU."""
+    shots: int = 0
+    """Most known kernels that a question shows."""
+    subset: str | None = None
+    """`core` for that part of the questions."""
 
     @functools.cached_property
     def problems(self) -> Mapping[str, Row]:
@@ -87,7 +93,14 @@ class Material:
 
     def source(self, row: Row) -> str:
         """A kernel's text as queries show it, or as written when comments are kept."""
-        return str(row["source"]) if self.comments else stripped(row["source"])
+        if self.comments:
+            return str(row["source"])
+        return row["normalised"] or normalised(row["source"]) if self.stated else stripped(row["source"])
+
+    @functools.cached_property
+    def stated(self) -> bool:
+        """Whether the corpus states its questions."""
+        return version_of(self.corpus) == StatedCorpus.benchmark
 
     def answer(self, row: Row) -> tuple[Message, ...]:
         """A kernel as what a model would have answered."""
@@ -149,28 +162,37 @@ def beyond_doubt(faster: Row, slower: Row) -> bool:
 
 
 def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:
-    """Every pair whose kernels are in the split, asked as language models are asked in an evaluation.
+    """Every question whose kernels are in the split, asked as language models are asked in an evaluation.
 
     Raises:
-        UserError: comments were asked for.
+        UserError: comments were asked for, or a part of questions that the corpus does not state.
     """
     if material.comments:
         raise UserError("--comments does not fit --task forecast: a question never shows comments; leave it out")
-    for query, pair in answered_pairs(material.corpus, material.split):
-        asked = {kernel for kernel in (pair.anchor_id, pair.candidate_id) if kernel is not None}
-        # A test split also asks about candidates that failed: they have no speedup to forecast.
-        if pair.speedup is None or any((kernel, pair.gpu) not in material.kernels for kernel in asked):
+    for query, row in _questions(material):
+        asked = {kernel for kernel in (row["anchor_id"], row["candidate_id"]) if kernel is not None}
+        # A private edition states no answer; benchmark 2 also asks about candidates that failed.
+        if row["speedup"] is None or any((kernel, row["gpu"]) not in material.kernels for kernel in asked):
             continue
         yield ForecastPrompt(
             prompt=(Message(role="system", content=SYSTEM), Message(role="user", content=render(query))),
-            **material.where(material.kernels[pair.candidate_id, pair.gpu]),
+            **material.where(material.kernels[row["candidate_id"], row["gpu"]]),
             query_id=query.query_id,
-            kind=pair.kind,
-            speedup=pair.speedup,
-            speedup_low=pair.speedup_low,
-            speedup_high=pair.speedup_high,
-            bin=pair.bin,
+            kind=query.kind,
+            bin=bins.bin_of(row["speedup"]),
+            **{name: row[name] for name in ("speedup", "speedup_low", "speedup_high")},
+            workload=row.get("workload"),
+            core=row.get("core"),
         )
+
+
+def _questions(material: Material) -> Iterator[tuple[Query, Row]]:
+    """What the benchmark asks about the split, with the answers."""
+    if material.stated:
+        return stated_queries(material.corpus, material.split, material.shots, material.subset)
+    if material.shots or material.subset is not None:
+        raise UserError("the corpus states no questions, so that none has shots or is in core; leave both out")
+    return ((query, to_dict(pair)) for query, pair in answered_pairs(material.corpus, material.split))
 
 
 def write_prompts(material: Material) -> Iterator[WritePrompt]:

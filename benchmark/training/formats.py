@@ -63,6 +63,8 @@ def training_rows(
     task: str = "forecast",
     best: int = 4,
     comments: bool = False,
+    shots: int = 0,
+    subset: str | None = None,
     **filters: Any,
 ) -> Iterator[TrainingRow]:
     """Training examples of one split, as `kbench data export --format FORM` writes them.
@@ -74,6 +76,8 @@ def training_rows(
         task: what trl-prompt asks for: forecast or write.
         best: most kernels that sft takes for a problem, backend and GPU.
         comments: whether sources keep their comments.
+        shots: most known kernels that a forecast's question shows: 0, 2 or 8.
+        subset: `core` for that part of the forecast's questions.
         **filters: conditions on kernels, as `kbench.load` takes them.
 
     Raises:
@@ -81,7 +85,7 @@ def training_rows(
         UserError: no kernel matches.
     """
     corpus = benchmark_of(Corpus.open(path))
-    return format_of(form, task).rows(Material(corpus, split, filters, comments=comments, best=best))
+    return format_of(form, task).rows(Material(corpus, split, filters, comments, best, shots, subset))
 
 
 def format_of(form: str, task: str) -> TrainingFormat:

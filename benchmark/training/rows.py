@@ -85,6 +85,10 @@ class ForecastPrompt(TrainingRow):
     """Upper end of its 95 % interval."""
     bin: Annotated[int, Limit(minimum=1, maximum=8)]
     """Bin of the speedup."""
+    workload: str | None
+    """The workload asked about; null for all of them."""
+    core: bool | None
+    """Whether the question is in core; null where the corpus states no questions."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,16 +56,23 @@ class ForecastConfig(vf.TasksetConfig):
     """Problems to ask about; all by default."""
     backend: list[str] = Field(default_factory=list)
     """triton, cuda or both."""
+    gpu: list[str] = Field(default_factory=list)
+    """GPUs to ask about; all by default."""
+    subset: str | None = None
+    """`core` for that part of a dataset's questions."""
+    shots: int = 0
+    """Most known kernels that a question shows: 0, 2 or 8."""
     corpus: str | None = None
     """A corpus folder or Hub id; the shipped dataset by default."""
 
 
 class ForecastTaskset(vf.Taskset[ForecastTask, ForecastConfig]):
-    """One task per pair of kernels of the split."""
+    """One task per question of the split."""
 
     def load(self) -> Iterator[ForecastTask]:
-        chosen = {name: found for name in ("problem", "backend") if (found := getattr(self.config, name))}
-        rows = kbench.training_rows("trl-prompt", self.config.split, path=self.config.corpus, **chosen)
+        chosen = {name: found for name in ("problem", "backend", "gpu") if (found := getattr(self.config, name))}
+        asked = {"subset": self.config.subset, "shots": self.config.shots, "path": self.config.corpus}
+        rows = kbench.training_rows("trl-prompt", self.config.split, **asked, **chosen)
         for row in rows:
             system, user = row.prompt
             data = ForecastData(

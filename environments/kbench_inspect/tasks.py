@@ -18,9 +18,17 @@ FIGURES = [mean(), stderr()]
 
 
 @task
-def forecast(split: str = "test", problem: str | None = None, backend: str | None = None, corpus: str | None = None):  # type: ignore[no-untyped-def]
+def forecast(  # type: ignore[no-untyped-def]
+    split: str = "test",
+    problem: str | None = None,
+    backend: str | None = None,
+    gpu: str | None = None,
+    subset: str | None = None,
+    shots: int = 0,
+    corpus: str | None = None,
+):
     """How likely each speedup of one kernel over another is; the answers were measured."""
-    rows = _samples("forecast", split, corpus, {"problem": problem, "backend": backend})
+    rows = _samples("forecast", split, corpus, {"problem": problem, "backend": backend, "gpu": gpu}, subset, shots)
     return Task(dataset=rows, solver=generate(), scorer=distribution())
 
 
@@ -37,10 +45,17 @@ def write(  # type: ignore[no-untyped-def]
     return Task(dataset=rows, solver=generate(), scorer=kernel(timed))
 
 
-def _samples(kind: str, split: str, corpus: str | None, filters: dict[str, str | None]) -> MemoryDataset:
+def _samples(
+    kind: str,
+    split: str,
+    corpus: str | None,
+    filters: dict[str, str | None],
+    subset: str | None = None,
+    shots: int = 0,
+) -> MemoryDataset:
     chosen = {name: value for name, value in filters.items() if value is not None}
     found = []
-    for row in kbench.training_rows("trl-prompt", split, path=corpus, task=kind, **chosen):
+    for row in kbench.training_rows("trl-prompt", split, path=corpus, task=kind, subset=subset, shots=shots, **chosen):
         system, user = (message.content for message in row.prompt)
         facts = {"problem_id": row.problem_id, "backend": row.backend.value, "gpu": row.gpu}
         if kind == "forecast":

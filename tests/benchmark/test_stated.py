@@ -24,6 +24,8 @@ from kbench.benchmark.questions.build import training_pairs
 from kbench.benchmark.questions.draw import draw_questions
 from kbench.benchmark.questions.versions import StatedCorpus, benchmark_of
 from kbench.benchmark.surrogates.forecasts import to_arrow
+from kbench.benchmark.surrogates.llm import render
+from kbench.benchmark.training.formats import training_rows
 from kbench.generation.assembly.private import private_edition
 from kbench.leaderboard.scoring.audit import audit_text, audited
 from kbench.loaders.corpus.corpus import Corpus
@@ -192,6 +194,23 @@ def test_a_private_edition_states_no_answer_and_is_scored_with_its_second_file(
     assert {one for one in public if "runtime" not in one.slice} == {
         one for one in private_scores if "runtime" not in one.slice
     }
+
+
+@pytest.mark.parametrize(("split", "shots", "subset"), [("train", 0, None), ("test", 0, None), ("test", 8, "core")])
+def test_exported_prompts_are_the_questions_stated(
+    path: Path, corpus: StatedCorpus, split: str, shots: int, subset: str | None
+) -> None:
+    exported = {row.query_id: row for row in training_rows("trl-prompt", split, path=path, shots=shots, subset=subset)}
+    stated = {row["question_id"]: row for row in rows(corpus, split) if subset is None or row["core"]}
+    assert set(exported) == set(stated)
+    for key, row in stated.items():
+        one = exported[key]
+        assert (one.workload, one.core, one.bin) == (row["workload"], row["core"], row["bin"])
+    if split == "test":
+        asked = Options(shots=shots, subset=subset).questions(corpus)
+        assert {query.query_id: render(query) for query in asked.queries} == {
+            key: row.prompt[1].content for key, row in exported.items()
+        }
 
 
 def test_overall_is_the_mean_of_the_headlines_between_floor_and_ceiling(corpus: StatedCorpus) -> None:

@@ -10,10 +10,10 @@ language answers. Three kinds of question are drawn from the correct kernels of 
   kernels of one stretch of its order by length.
 
 Training splits state all edits and levels, and several draws. Held-out splits take as many of each cell as of every
-other until a problem has enough. There, a kernel of an edit is in no other question but edits, and never anchor and
-candidate both: a search makes children of the kernels it found fast, so that being a parent elsewhere would tell. A few
-kernels of each problem are set aside to be shown as known ones, and no question is about them or about a kernel of
-their structure. An edit or pair whose workloads disagree is asked again
+other until a problem has enough, and leave out a problem that has few. There, a kernel of an edit is in no other
+question but edits, and never anchor and candidate both: a search makes children of the kernels it found fast, so that
+being a parent elsewhere would tell. A few kernels of each problem are set aside to be shown as known ones, and no
+question is about them or about a kernel of their structure. An edit or pair whose workloads disagree is asked again
 about one of them.
 """
 
@@ -31,16 +31,19 @@ from kbench.schemas.ratio import ratio
 
 DRAWS = 4
 """Draws of pairs in training splits."""
-MOST_DRAWS = 12
+MOST_DRAWS = 24
 """Draws of pairs in held-out splits, where small cells need more of them to reach the number below."""
-PAIRS, EDITS, ONE_WORKLOAD = 64, 40, 24
+PAIRS, EDITS, ONE_WORKLOAD = 128, 40, 24
 """Most questions of a kind for each held-out problem and GPU; ONE_WORKLOAD counts those about one workload."""
 POOL = 24
 """Most kernels of a held-out pool."""
 NEAR = 6
 """Neighbours in the order by length among which a draw pairs kernels."""
-SHARE_OF_EDITS = 5
+SHARE_OF_EDITS = 4
 """Kernels of a held-out problem for each of its edits."""
+LEAST_PAIRS, LEAST_EDITS = 12, 5
+"""Fewest questions of a kind that a held-out problem is asked: problems count alike, and one of a few rows is noise.
+Without enough pairs a problem is not asked about at all."""
 CHILDREN = 2
 """Most edits of one kernel in held-out splits."""
 LEAST_POOL = 5
@@ -147,9 +150,12 @@ class Draw:
         # Of a small problem edits must not take the kernels that its pairs and pools need.
         most = min(EDITS, sum(map(len, self._cells)) // SHARE_OF_EDITS)
         edits = self._chosen((self._edits(cell) for cell in self._cells), most)
+        edits = edits if len(edits) >= LEAST_EDITS or not self._held_out else []
         edited = {one.id for ends in edits for one in ends} if self._held_out else set()
         cells = [[one for one in cell if one.id not in edited] for cell in self._cells]
         pairs = self._chosen((self._pairs(cell) for cell in cells), PAIRS)
+        if self._held_out and len(pairs) < LEAST_PAIRS:
+            return
         for kind, ends, core in ((QuestionKind.EDIT, edits, CORE_EDITS), (QuestionKind.PAIR, pairs, CORE_PAIRS)):
             for place, (anchor, candidate) in enumerate(ends):
                 yield self._question(kind, anchor, candidate, core=self._held_out and place < core)

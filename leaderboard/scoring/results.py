@@ -204,10 +204,11 @@ def hub_rows(result: Results, dataset_id: str, revision: str | None = None) -> l
     """
     from kbench.benchmark.metrics.metric import Shown
     from kbench.benchmark.metrics.registry import of_track
-    from kbench.loaders.card.eval_tasks import TASKS
+    from kbench.benchmark.tracks import EDIT
+    from kbench.loaders.card.eval_tasks import TASKS, WITHOUT_QUESTIONS
 
     rows = []
-    for track in TASKS:
+    for track in TASKS if any(one.track == EDIT.name for one in result.scores) else WITHOUT_QUESTIONS:
         # The Hub shows one value per task, and higher ones as better.
         metric = next(one.name for one in of_track(track) if one.shown is Shown.BOARD and one.sign > 0)
         value = result.value(track, metric)

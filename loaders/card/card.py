@@ -16,12 +16,11 @@ import yaml
 from kbench.loaders.card.findings import Findings, findings_of
 from kbench.loaders.card.plots import BINS, CAPTIONS
 from kbench.loaders.card.provenance import EXECUTION, Provenance, provenance_of, sheet_of
-from kbench.loaders.corpus.configs import CONFIGS, DEFAULT
+from kbench.loaders.corpus.configs import CONFIGS, DEFAULT, SPLITS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import LEDGER, PLOTS
-from kbench.loaders.splits.problems import SEEN_SHARE, TEST_SHARE, VALIDATION_SHARE
 from kbench.loaders.summary.counts import Counts, count
-from kbench.schemas import arrow_schema
+from kbench.schemas import QuestionKind, Status, arrow_schema
 from kbench.schemas.bins import LABELS, NUMBERS
 from kbench.schemas.record import field_docs
 
@@ -54,8 +53,8 @@ def render_card(corpus: Corpus, findings: Findings | None = None) -> str:
         corpus=corpus, configs=CONFIGS, versions=corpus.manifest.versions(), counts=counts, whose=whose,
         sheet=sheet_of(whose), execution=EXECUTION, findings=findings, columns=_columns, machines=_machines(corpus),
         row_each="a kernel has one for each GPU it was measured on", bins=list(zip(NUMBERS, LABELS, strict=True)),
-        shares={"test": TEST_SHARE, "validation": VALIDATION_SHARE, "seen": SEEN_SHARE},
         captions=CAPTIONS, bins_plot=BINS, plots_folder=PLOTS, ledger_file=LEDGER,
+        example=_example(corpus), questions=_questions(corpus),
         facets=(
             ("split", counts.splits), ("backend", counts.backends), ("GPU", counts.gpus), ("status", counts.statuses),
             ("search method", counts.search_methods), ("proposer", counts.proposers), ("family", counts.families),
@@ -102,6 +101,7 @@ def front_matter(corpus: Corpus, counts: Counts, whose: Provenance | None = None
         "license": whose.licence_word,
         "pretty_name": sheet_of(whose).title,
         "language": ["code"],
+        "task_categories": ["text-classification", "text-generation"],
         "tags": ["gpu", "cuda", "triton", "kernel", "benchmark", "performance", "croissant"],
         "size_categories": [next((label for bound, label in SIZES if kernels < bound), "n>10M")],
         "configs": configs,
@@ -132,6 +132,48 @@ def _machines(corpus: Corpus) -> dict[str, list[str]]:
         f"driver {row['driver']}, PyTorch {row['torch']}, Triton {row['triton']}, NVRTC {row['nvrtc']}" for row in rows
     }
     return {"gpus": sorted({row["gpu"] for row in rows}), "software": sorted(software)}
+
+
+EXAMPLE = (
+    "kernel_id", "problem_id", "backend", "gpu", "search_method", "proposer", "parent_id", "split", "source", "status",
+    "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "registers", "shared_bytes",
+)  # fmt: skip
+"""Columns of the row that the card shows."""
+SHOWN_CHARACTERS = 72
+
+
+def _example(corpus: Corpus) -> list[tuple[str, str]]:
+    """One correct kernel, column by column; long texts are cut."""
+    rows = (row for part in corpus.batches(DEFAULT, columns=list(EXAMPLE)) for row in part.to_pylist())
+    row = next((row for row in rows if row["status"] == Status.OK), None)
+    if row is None:
+        return []
+    texts = {name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in row.items()}
+    shown = {name: " ".join(text.split()) for name, text in texts.items() if row[name] is not None}
+    return [
+        (name, f"`{text[:SHOWN_CHARACTERS]}`" + (" …" if len(text) > SHOWN_CHARACTERS else ""))
+        for name, text in shown.items()
+    ]
+
+
+def _questions(corpus: Corpus) -> list[list[str]]:
+    """Of each split: its problems, and its questions by kind."""
+    if not corpus.rows("questions"):
+        return []
+    columns = ["split", "problem_id", "kind", "workload", "core"]
+    rows = corpus.table("questions", columns=columns).to_pylist()
+    found = []
+    for split in (name for name in SPLITS if any(row["split"] == name for row in rows)):
+        asked = [row for row in rows if row["split"] == split]
+        whole = [row["kind"] for row in asked if row["workload"] is None]
+        numbers = [
+            len({row["problem_id"] for row in asked}),
+            *(whole.count(kind) for kind in (QuestionKind.PAIR, QuestionKind.EDIT, QuestionKind.LEVEL)),
+            len(asked) - len(whole),
+            sum(row["core"] for row in asked),
+        ]
+        found.append([f"`{split}`", *(f"{number:,}" for number in numbers)])
+    return found
 
 
 def _columns(name: str) -> Iterator[tuple[str, str, str]]:

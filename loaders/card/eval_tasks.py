@@ -9,8 +9,10 @@ import yaml
 
 from kbench.loaders.corpus.corpus import Corpus
 
-TASKS: Mapping[str, str] = {"forecast": "pairs", "rank": "kernels", "validity": "kernels"}
+TASKS: Mapping[str, str] = dict.fromkeys(("forecast", "edit", "rank", "select"), "questions")
 """The config each task's questions come from."""
+WITHOUT_QUESTIONS: Mapping[str, str] = {"forecast": "pairs", "rank": "kernels", "validity": "kernels"}
+"""The same for a corpus that states none."""
 SPLIT = "test"
 
 
@@ -28,7 +30,8 @@ def eval_facts(tasks: Mapping[str, str] = TASKS) -> dict[str, Any]:
 
 def render_eval(corpus: Corpus) -> str | None:
     """The file for a corpus: the tasks it holds test rows for; None when there are none."""
-    asked = {task: config for task, config in TASKS.items() if _has_test_rows(corpus, config)}
+    tasks = TASKS if "questions" in corpus.configs else WITHOUT_QUESTIONS
+    asked = {task: config for task, config in tasks.items() if _has_test_rows(corpus, config)}
     return yaml.safe_dump(eval_facts(asked), sort_keys=False, allow_unicode=True) if asked else None
 
 

@@ -97,7 +97,7 @@ def corpus_fingerprint(config_hashes: Mapping[str, str]) -> str:
 
 
 def dataset_version(content: str, schema_version: str) -> str:
-    """A `major.minor.patch` that changes with the content: `datasets` takes it into its cache key, and so never
-    serves rows of an earlier state of the folder."""
-    major = schema_version.split(".")[0]
-    return f"{major}.{int(content[:8], 16)}.{int(content[8:16], 16)}"
+    """The columns' version, with a patch that changes with the content: `datasets` takes it into its cache key, and so
+    never serves rows of an earlier state of the folder."""
+    major, minor, _ = schema_version.split(".")
+    return f"{major}.{minor}.{int(content[:5], 16)}"

@@ -11,10 +11,9 @@ language answers. Three kinds of question are drawn from the correct kernels of 
 
 Training splits state all edits and levels, and several draws. Held-out splits take as many of each cell as of every
 other until a problem has enough, and leave out a problem that has few. There, a kernel of an edit is in no other
-question but edits, and never anchor and candidate both: a search makes children of the kernels it found fast, so that
-being a parent elsewhere would tell. A few kernels of each problem are set aside to be shown as known ones, and no
-question is about them or about a kernel of their structure. An edit or pair whose workloads disagree is asked again
-about one of them.
+question: a search makes children of the kernels it found fast, so that being a parent elsewhere, or twice, would tell.
+A few kernels of each problem are set aside to be shown as known ones, and no question is about them or about a kernel
+of their structure. An edit or pair whose workloads disagree is asked again about one of them.
 """
 
 from __future__ import annotations
@@ -44,8 +43,9 @@ SHARE_OF_EDITS = 4
 LEAST_PAIRS, LEAST_EDITS = 12, 5
 """Fewest questions of a kind that a held-out problem is asked: problems count alike, and one of a few rows is noise.
 Without enough pairs a problem is not asked about at all."""
-CHILDREN = 2
-"""Most edits of one kernel in held-out splits."""
+EDIT_LENGTH = 0.1
+"""Largest difference in length between a held-out kernel and its parent, as a share: counting letters should answer
+nothing here either."""
 LEAST_POOL = 5
 """Fewest kernels worth ordering."""
 KNOWN = 8
@@ -196,14 +196,14 @@ class Draw:
         edits = [(by_id[str(one.kernel.parent_id)], one) for one in children]
         if not self._held_out:
             return edits
-        anchors: defaultdict[str, int] = defaultdict(int)
-        candidates: set[str] = set()
+        taken: set[str] = set()
+        apart = []
         for anchor, candidate in edits:
-            if anchor.id not in candidates and candidate.id not in anchors and anchors[anchor.id] < CHILDREN:
-                anchors[anchor.id] += 1
-                candidates.add(candidate.id)
-        return [(by_id[str(by_id[key].kernel.parent_id)], by_id[key]) for key in (one.id for one in children)
-                if key in candidates]  # fmt: skip
+            near = abs(_length(candidate) - _length(anchor)) <= EDIT_LENGTH * _length(anchor)
+            if near and not {anchor.id, candidate.id} & taken:
+                taken |= {anchor.id, candidate.id}
+                apart.append((anchor, candidate))
+        return apart
 
     def _pairs(self, cell: Sequence[Timed]) -> list[Ends]:
         """Kernels near in length, draw after draw, each two once and in a random order."""
@@ -273,7 +273,11 @@ class Draw:
 
 def _by_length(cell: Sequence[Timed]) -> list[Timed]:
     """From the shortest source to the longest, as questions show them."""
-    return sorted(cell, key=lambda one: (len(one.kernel.normalised or one.kernel.source), one.id))
+    return sorted(cell, key=lambda one: (_length(one), one.id))
+
+
+def _length(one: Timed) -> int:
+    return len(one.kernel.normalised or one.kernel.source)
 
 
 def _core_pools(questions: Sequence[Question], seed: str) -> set[str]:

@@ -86,6 +86,7 @@ def assemble(recipe: Recipe, out: Path) -> Ledger:
         "repeats": samples.rows(repeats),
         "plans": plan_rows(recipe.plans, gathered.kernels),
         "events": gathered.events,
+        **samples.kept,
     }
     if recipe.private:
         tables, held_out = private_edition(tables)

@@ -15,10 +15,12 @@ from typing import Any
 from kbench.generation.assembly.gather import Gathered, Measured, check_trust, untimed
 from kbench.generation.log import LogEntry
 from kbench.harness.record import TIMED
-from kbench.schemas import DataError, Environment, Measurement, Status, UserError, from_dict
+from kbench.loaders.corpus.configs import CONFIGS
+from kbench.schemas import DataError, Environment, Measurement, Record, Status, UserError, from_dict
 
 SAMPLED = ("samples_us", "anchor_us", "rounds", "second_clock_us", "clocks_disagree", "max_abs_error", "max_rel_error")
 """What a row with a time says of how it came about."""
+KEPT = ("live", "tuning")
 
 
 class Samples:
@@ -30,6 +32,8 @@ class Samples:
 
         self._rows: dict[str, dict[str, Any]] = {}
         self._sources: dict[str, str] = {}
+        self.kept: dict[str, list[Record]] = {}
+        """Tables that no log makes, as the published corpus has them."""
         if corpus is None:
             self._hint = "name the corpus that has it as `samples` in a recipe"
             return
@@ -38,6 +42,8 @@ class Samples:
         for name in ("measurements", "repeats"):
             rows = opened.table(name).to_pylist() if name in opened.configs else []
             self._rows |= {row["measurement_id"]: row for row in rows}
+        for name in (name for name in KEPT if name in opened.configs):
+            self.kept[name] = [from_dict(CONFIGS[name].record, row) for row in opened.table(name).to_pylist()]
         for row in opened.table("kernels", columns=["kernel_id", "source"]).to_pylist():
             self._sources[row["kernel_id"]] = row["source"]
 

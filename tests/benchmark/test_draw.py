@@ -78,10 +78,19 @@ def test_a_held_out_problem_has_as_many_questions_as_it_takes_and_each_cell_its_
 def test_a_held_out_kernel_of_an_edit_tells_nothing_by_where_else_it_is_asked_about(questions: list[Question]) -> None:
     asked = [one for one in questions if one.split == "test"]
     edits = [one for one in asked if one.kind is QuestionKind.EDIT]
-    anchors, candidates = {one.anchor_id for one in edits}, {one.candidate_id for one in edits}
+    ends = Counter(end for one in edits if one.workload is None for end in (one.anchor_id, one.candidate_id))
     others = [one for one in asked if one.kind is not QuestionKind.EDIT]
-    assert not anchors & candidates
-    assert not (anchors | candidates) & {end for one in others for end in (one.anchor_id, one.candidate_id)}
+    assert set(ends.values()) == {1}
+    assert not set(ends) & {end for one in others for end in (one.anchor_id, one.candidate_id)}
+
+
+def test_a_held_out_problem_of_few_kernels_is_not_asked_about_and_edits_are_near_in_length() -> None:
+    few = [kernel(n, split, split, source="x" * 40) for split in ("test", "train") for n in range(0, 48, 8)]
+    assert {one.split for one in draw_questions(few, [])} == {"train"}
+    # Every other kernel, which is each one's parent or child, is far longer.
+    uneven = [dataclasses.replace(one, source="x" * (20 if n % 16 < 8 else 40)) for n, one in enumerate(KERNELS)]
+    kinds = Counter((one.split, one.kind) for one in draw_questions(uneven, []))
+    assert kinds["test", QuestionKind.EDIT] == 0 < kinds["train", QuestionKind.EDIT]
 
 
 def test_no_question_is_about_a_known_kernel_or_its_structure(questions: list[Question]) -> None:

@@ -12,7 +12,7 @@ from kbench.benchmark.problems.registry import problem
 from kbench.generation.assembly.gather import Gathered, Measured, TextFacts
 from kbench.harness.record import TIMED, aggregate
 from kbench.harness.timing.rounds import Z95
-from kbench.loaders.splits import assign_splits
+from kbench.loaders.splits import cluster_id
 from kbench.loaders.splits.lineage import split_kernels
 from kbench.schemas import Kernel, Measurement, ReferenceTime
 
@@ -26,7 +26,7 @@ LICENSE = "CC-BY-4.0"
 
 def kernel_rows(gathered: Gathered) -> list[Kernel]:
     """One row for every distinct kernel and GPU, clusters and splits assigned, intervals for any machine."""
-    rows = assign_splits(_row(measured, gathered) for measured in gathered.kernels)
+    rows = [_row(measured, gathered) for measured in gathered.kernels]
     once = {row.kernel_id: row for row in reversed(rows)}
     splits = {row.kernel_id: row.split for row in split_kernels(list(once.values())[::-1])}
     return [between_machines(dataclasses.replace(row, split=splits[row.kernel_id])) for row in rows]
@@ -97,7 +97,7 @@ def _row(measured: Measured, gathered: Gathered) -> Kernel:
 
 
 def kernel_row(measured: Measured, text: TextFacts, parent: str | None, figures: Mapping[str, Any]) -> Kernel:
-    """A kernel's row, its cluster and split not assigned yet.
+    """A kernel's row, its split not assigned yet.
 
     Args:
         measured: the kernel and its run.
@@ -110,7 +110,7 @@ def kernel_row(measured: Measured, text: TextFacts, parent: str | None, figures:
         kernel_id=node.kernel_id, problem_id=settings.problem_id, family=problem(settings.problem_id).family,
         backend=settings.backend, search_method=measured.search_method, proposer=node.proposer,
         run_id=measured.run_id, step=node.step, parent_id=parent, edit=node.edit if parent else None,
-        structure_id=text.structure, cluster_id=text.structure, split="train", source=node.source,
+        structure_id=text.structure, cluster_id=cluster_id(text.structure), split="train", source=node.source,
         normalised=text.normalised, origin=ORIGIN, license=LICENSE, lineage=measured.lineage, model=measured.model,
         generation=len(measured.ancestors), **figures,
     )  # fmt: skip

@@ -2,20 +2,16 @@
 
 from kbench.loaders.splits.problems import (
     HELD_OUT,
-    assign_splits,
     cluster_id,
     held_out_clusters,
     pair_split,
     problem_groups,
-    split_problems,
 )
 
 __all__ = [
     "HELD_OUT",
-    "assign_splits",
     "cluster_id",
     "held_out_clusters",
     "pair_split",
     "problem_groups",
-    "split_problems",
 ]

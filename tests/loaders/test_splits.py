@@ -1,8 +1,6 @@
-"""Splits are deterministic, by problem within family, and no cluster lies on both sides."""
+"""No cluster lies on both sides of a split, and the check finds one that does."""
 
 import dataclasses
-import random
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,8 @@ from kbench.loaders.checks.splits_proof import check_splits, shapes
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.structure import structure_id
-from kbench.loaders.splits import assign_splits, pair_split, problem_groups, split_problems
+from kbench.loaders.splits import cluster_id, pair_split, problem_groups
+from kbench.loaders.splits.lineage import kernel_splits
 from kbench.schemas import Kernel
 from kbench.schemas.ids import content_hash, kernel_id
 
@@ -34,44 +33,24 @@ def kernels_of(build: Any, problems: int, each: int, shapes: int = 6) -> list[Ke
     return rows
 
 
-def test_shares_are_near_what_is_asked_and_each_split_is_filled(build: Any) -> None:
-    rows = assign_splits(kernels_of(build, 30, 20, shapes=20))
-    problems = defaultdict(set)
-    for row in rows:
-        problems[row.split].add(row.problem_id)
-    assert len(problems["test"]) == 6
-    assert len(problems["validation"]) == 3
-    assert problems["test_seen"] <= problems["train"]
-    assert sum(row.split == "test_seen" for row in rows) == 21 * 2
-    assert {row.family for row in rows if row.split == "test"} == {"family_0", "family_1", "family_2"}
-
-
-def test_the_order_of_kernels_does_not_matter(build: Any) -> None:
-    rows = kernels_of(build, 12, 10)
-    shuffled = random.Random(1).sample(rows, len(rows))
-    by_id = {row.kernel_id: row.split for row in assign_splits(shuffled)}
-    assert all(by_id[row.kernel_id] == row.split for row in assign_splits(rows))
-
-
-def test_problems_that_share_a_near_duplicate_stay_together(build: Any) -> None:
-    rows = kernels_of(build, 20, 6)
-    twin = rows[0].structure_id
-    shared = [dataclasses.replace(row, structure_id=twin) if i % 12 == 0 else row for i, row in enumerate(rows)]
-    splits = assign_splits(shared)
-    assert len({row.split for row in splits if row.structure_id == twin}) == 1
+def assigned(kernels: list[Kernel]) -> list[Kernel]:
+    """Every fourth problem is held out for testing."""
+    rows = [dataclasses.replace(row, cluster_id=cluster_id(row.structure_id)) for row in kernels]
+    problems = sorted({row.problem_id for row in rows})
+    sides = {problem: "train" if at % 4 else "test" for at, problem in enumerate(problems)}
+    splits = kernel_splits([row.problem_id for row in rows], [row.cluster_id for row in rows], sides)
+    return [dataclasses.replace(row, split=split) for row, split in zip(rows, splits, strict=True)]
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 12)), min_size=1, max_size=60))
-def test_no_cluster_and_no_unseen_problem_ever_spans_splits(links: list[tuple[str, int]]) -> None:
+def test_problems_that_share_a_cluster_are_one_group(links: list[tuple[str, int]]) -> None:
     named = [(problem, f"cluster_{cluster}") for problem, cluster in links]
     groups = problem_groups(named)
-    splits = split_problems(groups, dict.fromkeys(groups, "family"))
     for first, cluster in named:
         for second, other in named:
             if cluster == other:
                 assert groups[first] == groups[second]
-                assert splits[first] == splits[second]
 
 
 @pytest.mark.parametrize(
@@ -97,13 +76,13 @@ def write(path: Path, build: Any, kernels: list[Kernel], **pair_changes: str) ->
 
 def test_assigned_splits_pass_the_check(tmp_path: Path, build: Any) -> None:
     looked_at: list[int] = []
-    corpus = write(tmp_path / "c", build, assign_splits(kernels_of(build, 12, 10)))
+    corpus = write(tmp_path / "c", build, assigned(kernels_of(build, 12, 10)))
     assert check_splits(corpus, shapes(corpus, looked_at.append)) == []
     assert sum(looked_at) == 120
 
 
 def test_the_check_finds_a_twin_that_hides_behind_comments_names_and_numbers(tmp_path: Path, build: Any) -> None:
-    rows = assign_splits(kernels_of(build, 12, 10))
+    rows = assigned(kernels_of(build, 12, 10))
     test = next(row for row in rows if row.split == "test")
     train = next(row for row in rows if row.split == "train")
     source = "# other\n" + test.source.replace("SIZE", "WIDTH").replace("x", "value")
@@ -128,7 +107,7 @@ def test_sources_are_read_once_only_if_whole_numbers_are_all_that_differs(tmp_pa
 
 
 def test_the_check_finds_a_test_problem_in_train(tmp_path: Path, build: Any) -> None:
-    rows = assign_splits(kernels_of(build, 12, 10))
+    rows = assigned(kernels_of(build, 12, 10))
     position = next(i for i, row in enumerate(rows) if row.split == "test")
     rows[position] = dataclasses.replace(rows[position], split="train")
     found = check_splits(write(tmp_path / "c", build, rows))
@@ -136,7 +115,7 @@ def test_the_check_finds_a_test_problem_in_train(tmp_path: Path, build: Any) -> 
 
 
 def test_the_check_finds_pairs_on_the_wrong_side_or_without_kernels(tmp_path: Path, build: Any) -> None:
-    rows = assign_splits(kernels_of(build, 12, 10))
+    rows = assigned(kernels_of(build, 12, 10))
     rows.sort(key=lambda row: row.split != "test" or row.speedup is None)
     wrong = check_splits(write(tmp_path / "wrong", build, rows, split="train"))
     assert [violation.rule for violation in wrong] == ["pair"]

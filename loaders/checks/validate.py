@@ -181,7 +181,7 @@ def _card_faults(card: Path, manifest: Manifest) -> Iterator[str]:
             yield f"config {name!r} names {extra[0][1]}, which the manifest does not"
         elif missing:
             yield f"config {name!r} leaves out {missing[0][1]}, which the manifest names"
-        elif version != versions.get(name):
+        elif name not in versions or not manifest.is_version(name, version):
             yield f"config {name!r} has version {version}, its rows have {versions.get(name)}"
 
 

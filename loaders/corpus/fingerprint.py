@@ -97,7 +97,11 @@ def corpus_fingerprint(config_hashes: Mapping[str, str]) -> str:
 
 
 def dataset_version(content: str, schema_version: str) -> str:
-    """The columns' version, with a patch that changes with the content: `datasets` takes it into its cache key, and so
-    never serves rows of an earlier state of the folder."""
-    major, minor, _ = schema_version.split(".")
-    return f"{major}.{minor}.{int(content[:5], 16)}"
+    """The major version of the columns, then a number that changes with the content: `datasets` takes it into its cache
+    key, and so never serves rows of an earlier state of the folder."""
+    return f"{schema_version.split('.')[0]}.{int(content[:5], 16)}.0"
+
+
+def earlier_version(content: str, schema_version: str) -> str:
+    """The longer numbers that corpora of kbench 0.x state; they still open."""
+    return f"{schema_version.split('.')[0]}.{int(content[:8], 16)}.{int(content[8:16], 16)}"

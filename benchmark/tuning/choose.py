@@ -61,20 +61,22 @@ def slowdowns(
     known: Sequence[Known], numbers: Mapping[str, float], configs: Sequence[str]
 ) -> npt.NDArray[np.float64] | None:
     """The slowdown that is expected of each configuration at a new shape; None where too little is known."""
-    shapes = [one for one in known if one.numbers.keys() == numbers.keys() and one.slowdowns]
-    tried = np.array([[config in one.times for config in configs] for one in shapes], dtype=np.bool_)
-    full = tried.mean(axis=1) >= FULL if shapes else np.zeros(0, dtype=np.bool_)
+    # Once per shape: spaces have thousands of configurations.
+    alike = [(one.numbers, one.slowdowns) for one in known if one.numbers.keys() == numbers.keys()]
+    alike = [(shape, slower) for shape, slower in alike if slower]
+    costs = np.array([[slower.get(config, math.nan) for config in configs] for _, slower in alike])
+    tried = ~np.isnan(costs)
+    full = tried.mean(axis=1) >= FULL if alike else np.zeros(0, dtype=np.bool_)
     if not full.any():
         return None
-    places = _octaves([*(one.numbers for one in shapes), numbers])
+    places = _octaves([*(shape for shape, _ in alike), numbers])
     away = np.linalg.norm(places[:-1] - places[-1], axis=1)
     around = (places[:-1][full].min(axis=0) <= places[-1]) & (places[-1] <= places[:-1][full].max(axis=0))
     if away[full].min() > REACH and not around.all():
         return None
-    costs = np.array([[one.slowdowns.get(config, math.nan) for config in configs] for one in shapes])
     weights = np.where(tried, 1.0 / (away + NEAR)[:, None] ** 2, 0.0)
     total = weights.sum(axis=0)
-    mean = np.nansum(np.where(tried, costs, 0.0) * weights, axis=0) / np.where(total > 0.0, total, 1.0)
+    mean = (np.where(tried, costs, 0.0) * weights).sum(axis=0) / np.where(total > 0.0, total, 1.0)
     return np.where(total > 0.0, mean, FAILED)
 
 

@@ -7,10 +7,12 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from kbench.benchmark.tuning.choose import choose
 from kbench.harness.prune import Hook, Table, prune
 
 PROGRAM = """
@@ -134,3 +136,13 @@ def test_a_mistake_in_the_call_is_named(tmp_path: Path) -> None:
         prune(k=0)
     with pytest.raises(TypeError, match="is not autotuned"):
         prune(print)
+
+
+def test_a_choice_among_as_many_configurations_as_vllm_tunes_takes_milliseconds(tmp_path: Path) -> None:
+    table, configs = Table(tmp_path / "table.jsonl"), [f'{{"BLOCK_SIZE_M": {number}}}' for number in range(1920)]
+    for m in (1, 4096, *range(2, 18)):
+        table.append({"M": m, "N": 4096}, "kind", {config: 1.0 + at % 97 for at, config in enumerate(configs)})
+    began = time.process_time()
+    places = choose(table.read("kind")[0], {"M": 64, "N": 4096}, configs, 4)
+    assert time.process_time() - began < 0.5, "50 ms on an idle machine"
+    assert places == [0, 97, 194, 291]

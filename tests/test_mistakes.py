@@ -35,6 +35,8 @@ MISTAKES = {
     "evaluate --surrogate llm --surrogate-arg model --limit 5": "it must be name=value",
     "evaluate --surrogate static --surrogate-arg modle=x --limit 5": "unexpected keyword argument 'modle'",
     "evaluate --surrogate static --out k.py --limit 5": "'k.py' is a file",
+    "evaluate --surrogate prior --out /proc/nowhere --limit 5": "cannot be written",
+    "evaluate --surrogate prior --seed -1": "-1 is not in the range",
     "evaluate --surrogate static --shots 3": "not one of '0', '2', '8'",
     "evaluate --surrogate my_model.py": "'my_model.py' does not exist",
     "evaluate --surrogate stack:static --limit 5": "write stack:A+B",

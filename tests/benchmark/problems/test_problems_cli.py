@@ -9,7 +9,6 @@ from click.testing import CliRunner
 from kbench.benchmark.problems import cli, registry
 from kbench.benchmark.problems.check import check
 from kbench.benchmark.problems.cli import problems
-from kbench.schemas import UnknownNameError
 
 BROKEN = """
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, Tolerance
@@ -48,12 +47,10 @@ def test_retired_problems_are_listed_only_when_asked_for() -> None:
     assert "Signature" in run("show", "argmin")[1]
 
 
-def test_list_filters_by_family_and_suggests_a_near_one() -> None:
+def test_list_filters_by_family() -> None:
     code, text = run("list", "--family", "scan")
     assert code == 0
     assert len(text.splitlines()) == 3
-    with pytest.raises(UnknownNameError, match="did you mean 'scan'"):
-        run("list", "--family", "scans")
 
 
 def test_show_prints_the_prompt_or_the_record() -> None:
@@ -65,11 +62,6 @@ def test_show_prints_the_prompt_or_the_record() -> None:
     shown = json.loads(run("show", "softmax", "--json")[1])
     assert (shown["problem_id"], shown["judges_ends"]) == ("softmax", False)
     assert {"shifted", "mixed_rows", "mixed_spans"} <= shown["cases"].keys()
-
-
-def test_an_unknown_problem_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'softmax'"):
-        run("show", "softmaxx")
 
 
 def test_check_reports_each_problem_and_exits_zero_when_all_pass() -> None:

@@ -49,7 +49,7 @@ class Tables(Protocol):
 class AskedRows:
     """The split's pairs and pool kernels, each with the id of the query that asks about it."""
 
-    def __init__(self, corpus: Tables, split: str, tracks: tuple[str, ...], measured_only: bool) -> None:
+    def __init__(self, corpus: Tables, split: str, tracks: tuple[str, ...]) -> None:
         drawn = version_of(corpus) is not None
         self.pairs: list[dict[str, Any]] = []
         self.pools: list[dict[str, Any]] = []
@@ -76,9 +76,7 @@ class AskedRows:
                 | {"asked_valid": row["kernel_id"] in asked_valid}
                 | {"core": (row["problem_id"], str(row["gpu"])) in core}
                 for row in sorted(kernels, key=lambda row: (row["run_id"], row["step"], row["kernel_id"]))
-                if row["split"] == split
-                and (row["status"] or not measured_only)
-                and (described is None or _can_be_asked(row, described))
+                if row["split"] == split and row["status"] and (described is None or _can_be_asked(row, described))
             ]
 
 

@@ -45,7 +45,6 @@ def build_questions(
     split: str = "test",
     tracks: Iterable[str] = TRACK_NAMES,
     limit: int | None = None,
-    measured_only: bool = True,
     subset: str | None = None,
     problems: Sequence[str] = (),
     shots: int = 0,
@@ -58,7 +57,6 @@ def build_questions(
             seen problems), or validation.
         tracks: which tracks to ask.
         limit: at most this many queries, taken by ascending id, which is as good as at random.
-        measured_only: leave out pool kernels that were not measured.
         subset: `core` for a fixed part of the split; all of it by default.
         problems: ask about these alone.
         shots: how many known kernels a query shows, where the corpus states which; `with_shots` sees to the others.
@@ -71,7 +69,7 @@ def build_questions(
         raise UserError(f"these questions are not those of {', '.join(tracks)}; leave --tracks out")
     rows: AskedRows | StatedRows
     stated = version_of(corpus) == StatedCorpus.benchmark
-    rows = StatedRows(corpus, split, names, shots) if stated else AskedRows(corpus, split, names, measured_only)
+    rows = StatedRows(corpus, split, names, shots) if stated else AskedRows(corpus, split, names)
     if subset is not None:
         rows.pairs, rows.pools = ([row for row in part if row["core"]] for part in (rows.pairs, rows.pools))
     asked = sorted({row["query_id"] for row in (*rows.pairs, *rows.pools)})

@@ -20,7 +20,7 @@ from typing import Any
 
 import kbench
 from kbench.loaders.storage.atomic import replace_together, write_atomically
-from kbench.schemas import DataError, Score, Submission, UserError, from_dict, to_dict
+from kbench.schemas import DataError, Score, Submission, from_dict, to_dict
 from kbench.schemas.ids import content_hash
 
 VERSION = "1.0.0"
@@ -162,20 +162,6 @@ def differences(results: Sequence[Results], folder: Path) -> list[str]:
     changed = [f"{name} is not what its submission scores; {fix}" for name in sorted(expected.keys() & stored.keys())
                if expected[name] != stored[name]]  # fmt: skip
     return [*missing, *stray, *changed]
-
-
-def read_all_results(folder: Path) -> list[Results]:
-    """Every results file of a folder, by entry id.
-
-    Raises:
-        UserError: the folder holds none.
-    """
-    results = [read_results(path) for path in sorted([*folder.glob("*.json"), *folder.glob("*.json.gz")])]
-    if not results:
-        raise UserError(
-            f"{folder} holds no results; make them with: kbench leaderboard score SUBMISSION --out {folder}"
-        )
-    return results
 
 
 def summary(result: Results) -> str:

@@ -13,13 +13,12 @@ from kbench.benchmark.questions.labels import PairLabels, PoolLabels, strings
 from kbench.benchmark.questions.questions import Questions
 from kbench.loaders.corpus.corpus import EVERY_GPU
 from kbench.loaders.storage.atomic import replace_together, write_atomically
-from kbench.schemas import Backend, DataError, PairKind, Query, arrow_schema, from_dict, to_dict
+from kbench.schemas import Backend, DataError, PairKind, Query, arrow_schema, to_dict
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 KEY = b"kbench.questions"
-EXPORT = "kbench leaderboard export-queries"
 SET_FACTS = ("dataset", "benchmark", "split", "subset", "shots")
 """What tells one set of queries from another, with the GPU."""
 
@@ -47,32 +46,6 @@ def gpu_of(questions: Questions) -> str:
     """The GPU that queries are about, as --gpu takes it."""
     gpus = {query.gpu for query in questions.queries}
     return gpus.pop() if len(gpus) == 1 else EVERY_GPU
-
-
-def read_queries(folder: Path) -> tuple[dict[str, list[Query]], dict[str, Any]]:
-    """Each track's queries in the order of its file, and the set they belong to.
-
-    Its `gpu` is None where the files are of a time before it was stated; every query names its own.
-
-    Raises:
-        DataError: the folder holds no file that `export-queries` wrote, or files of several sets.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    files: dict[str, list[Query]] = {}
-    sets: list[dict[str, Any]] = []
-    for path in sorted(folder.glob("*.parquet")):
-        try:
-            table = pq.read_table(path)
-            facts = json.loads((table.schema.metadata or {})[KEY])
-            sets.append({name: facts[name] for name in SET_FACTS} | {"gpu": facts.get("gpu")})
-            files[facts["track"]] = [from_dict(Query, row) for row in table.to_pylist()]
-        except (OSError, pa.ArrowException, KeyError, ValueError) as error:
-            raise DataError(f"{path} is not a query file ({type(error).__name__}: {error}); export it again") from None
-    if not sets or any(one != sets[0] for one in sets):
-        raise DataError(f"{folder} must hold the query files of one set; write them with: {EXPORT} {folder}")
-    return files, sets[0]
 
 
 def write_labels(questions: Questions, path: Path) -> None:

@@ -308,15 +308,18 @@ class Sampler:
     def _finish(self, queued: Sequence[Queued], watch: Watch | None) -> float:
         """Wait for a batch; the latest time on the host's clock at which it certainly was not done.
 
-        Watching takes a while. A device that need not be waited for afterwards may have been done since it began.
+        Watching takes a while, once for every round. A device that need not be waited for afterwards may have been done
+        since the last round that had to be waited for began, or since the first was watched.
         """
         watching = None
         if watch is not None:
             for number, entries in itertools.groupby(queued, key=lambda entry: entry.slot.round):
                 first = next(entries)
+                busy = False
                 while self.device.is_gpu and not self.device.passed(first.start):
-                    pass
-                watching = time.perf_counter()
+                    busy = True
+                if busy or watching is None:
+                    watching = time.perf_counter()
                 watch(number)
         waiting = time.perf_counter()
         self.device.synchronize()

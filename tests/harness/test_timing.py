@@ -7,6 +7,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -270,6 +271,31 @@ def test_each_round_is_watched_once_while_the_device_works_on_it() -> None:
     seen: list[tuple[int, bool]] = []
     Sampler(device).run(slots(device, rounds=5, calls=19), lambda n: seen.append((n, device.events[-1] == "resume")))
     assert seen == [(number, True) for number in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("reached_s", "known_s"), [((0.0, 0.0, 0.0), 0.0), ((0.0, 0.15, 0.0), 0.15)], ids=["done", "busy"]
+)
+def test_time_spent_on_watching_a_device_that_is_done_is_not_its_own(
+    reached_s: tuple[float, ...], known_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 0.0
+
+    def passed(mark: float) -> bool:
+        nonlocal now_s
+        late = now_s < mark
+        now_s = max(now_s, mark)
+        return not late
+
+    def watch(number: int) -> None:
+        nonlocal now_s
+        now_s += 0.1
+
+    monkeypatch.setattr("kbench.harness.timing.batch.time.perf_counter", lambda: now_s)
+    device: Any = SimpleNamespace(is_gpu=True, passed=passed, synchronize=lambda: None)
+    sampler: Any = SimpleNamespace(device=device)
+    queued: Any = [SimpleNamespace(slot=SimpleNamespace(round=at), start=mark) for at, mark in enumerate(reached_s)]
+    assert Sampler._finish(sampler, queued, watch) == known_s
 
 
 def test_a_batch_is_held_until_all_of_it_is_queued() -> None:

@@ -19,7 +19,7 @@ from kbench.benchmark.questions import Questions
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.questions import PROMPT_EDGES_NAME, with_prompt_edges
 from kbench.benchmark.scoring.compare import Comparison, skill_over
-from kbench.benchmark.scoring.score import Scored, score
+from kbench.benchmark.scoring.score import Bounds, Scored, score
 from kbench.benchmark.surrogates.protocol import Compiler
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.tracks import PAIR_TRACKS
@@ -192,7 +192,8 @@ class Command:
         if not shown:
             requests = f"{sum(written):,} requests written" if written else ""
             return Answer({"unanswered": unanswered}, requests, interrupted, unanswered)
-        results = {each.name: EvaluationResults.of(each, self._probes) for each in shown}
+        probes = self._probes(shown[0].scored)
+        results = {each.name: EvaluationResults.of(each, probes) for each in shown}
         values = {name: result.to_json() for name, result in results.items()}
         *others, last = results.values()
         text = [terminal(last, [*others, *([] if unchanged is None else [EvaluationResults.of(unchanged)])])]
@@ -243,15 +244,15 @@ class Command:
             write_report(evaluation, place.folder / "report.html")
         return evaluation
 
-    @functools.cached_property
-    def _probes(self) -> Mapping[str, Scored]:
-        """What probes score on the same questions; a handful of them is not worth it."""
+    def _probes(self, scored: Scored) -> Mapping[str, Scored]:
+        """What probes score on the questions that a surrogate was scored on; a handful of them is not worth it."""
         if self.questions.limited or self.options.problems:
             return {}
         from kbench.benchmark.scoring.probes import probe_scores
 
         self.progress.stage("probes")
-        return probe_scores(self.corpus, self.questions, self.options.bootstrap)
+        bounds = Bounds(scored.ceilings, scored.floors)
+        return probe_scores(self.corpus, self.questions, self.options.bootstrap, bounds)
 
     def _transfer(self, shown: Sequence[Evaluation], unchanged: Evaluation, values: dict[str, dict[str, Any]]) -> str:
         """Skill on the GPU left out, over the baseline that speedups stay what they were on the others."""

@@ -68,14 +68,6 @@ class Figure:
         """Another value with the same spread of draws around it."""
         return Figure(value, self.draws + (value - self.value), self.level)
 
-    def widened(self, factor: float, low: float, high: float) -> Figure:
-        """Draws this many times as far apart, within these bounds, and without the bias that resampling shows."""
-        if not len(self.draws) or math.isnan(self.value):
-            return self
-        mean = float(np.nanmean(self.draws))
-        draws = np.clip(2 * self.value - mean + (self.draws - mean) * factor, low, high)
-        return Figure(self.value, draws, self.level)
-
 
 class Bootstrap:
     """Draws of clusters shared by every metric of one set of rows, so that differences are paired."""
@@ -194,21 +186,6 @@ class Bootstrap:
         typical = most.mean()
         found = weights @ np.append(parts, [0.0, typical]), weights @ np.append(most, [typical, typical])
         return Figure(value, divide(*(each.astype(np.float64) for each in found)))
-
-    def widening(self, weights: Floats) -> float:
-        """How much wider draws must be where a few clusters carry most of the weight.
-
-        As for a mean of few numbers: Student's quantile over the normal one, with Kish's effective number of clusters.
-
-        Args:
-            weights: how much each row counts.
-        """
-        from scipy.special import ndtri, stdtrit
-
-        carried = np.bincount(self.index, weights, self.count)
-        number = max(float(carried.sum() ** 2 / max((carried**2).sum(), 1e-300)), 2.0)
-        quantile = (1 + LEVEL) / 2
-        return float(stdtrit(number - 1, quantile) / ndtri(quantile) * math.sqrt(number / (number - 1)))
 
     def levels(self, keys: Floats) -> Levels:
         """Rows grouped by descending key into at most 1,024 levels, for metrics of an order."""

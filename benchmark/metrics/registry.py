@@ -35,7 +35,8 @@ def markdown_table() -> str:
     return "\n".join(lines)
 
 
-def figures(track: str, bootstrap: Bootstrap, rows: Any) -> dict[str, Figure]:
-    """Every metric of a track that these rows can say, by name."""
-    found = {metric.name: metric.measured(bootstrap, rows) for metric in of_track(track)}
+def figures(track: str, bootstrap: Bootstrap, rows: Any, headline_alone: bool = False) -> dict[str, Figure]:
+    """Every metric of a track that these rows can say, or its headline alone, by name."""
+    metrics = (headline(track),) if headline_alone else of_track(track)
+    found = {metric.name: metric.measured(bootstrap, rows) for metric in metrics}
     return {name: figure for name, figure in found.items() if figure is not None}

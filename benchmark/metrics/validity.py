@@ -55,16 +55,11 @@ def auroc_figure(bootstrap: Bootstrap, scores: Floats, happened: Floats, group: 
     return Figure(exact, areas[1:]) if math.isnan(exact) else Figure.of(areas).moved_to(exact)
 
 
-def _within_proposer(bootstrap: Bootstrap, rows: ValidityRows) -> Figure:
-    figure = auroc_figure(bootstrap, rows.p_valid, rows.valid, rows.proposer)
-    # Failed kernels are few, and most of them belong to a few problems.
-    return figure.widened(bootstrap.widening(1.0 - rows.valid), 0.0, 1.0)
-
-
 AUROC_WITHIN_PROPOSER = Metric(
     name="auroc_within_proposer", track=VALIDITY, label="AUROC within proposer",
     meaning="Chance that a correct kernel is rated above a failed one of the same proposer; ½ is a coin.",
-    figure=_within_proposer, better=Better.HIGH, headline=True, shown=Shown.BOARD,
+    figure=lambda bootstrap, rows: auroc_figure(bootstrap, rows.p_valid, rows.valid, rows.proposer),
+    better=Better.HIGH, headline=True, shown=Shown.BOARD,
 )  # fmt: skip
 AUROC = Metric(
     name="auroc", track=VALIDITY, label="AUROC",

@@ -63,7 +63,7 @@ def probe_scores(
         return {}
     ids = [query.query_id for query in questions.queries]
     return {
-        name: score(questions, align(answers, ids), settings, sliced=False, bounds=bounds)
+        name: score(questions, align(answers, ids), settings, sliced=False, bounds=bounds, headlines_alone=True)
         for name, answers in _answers(corpus, questions).items()
     }
 

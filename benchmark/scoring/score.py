@@ -122,6 +122,7 @@ def score(
     *,
     sliced: bool = True,
     bounds: Bounds | None = None,
+    headlines_alone: bool = False,
 ) -> Scored:
     """Score forecasts on every track the questions ask.
 
@@ -131,6 +132,7 @@ def score(
         settings: of the bootstrap.
         sliced: whether to score each slice as well.
         bounds: of these questions and settings, where they are known already.
+        headlines_alone: whether the other metrics are left out.
     """
     settings = settings or BootstrapSettings()
     rows = surrogate_rows(questions, table, settings.seed)
@@ -140,8 +142,9 @@ def score(
     found = {}
     for track, given in rows.items():
         shared = problems if set(clusters[track].tolist()) <= set(problems) else None
-        found[track] = figures(track, settings.draws(np.tile(clusters[track], table.repeats), shared), given)
-    if FORECAST.name in found:
+        bootstrap = settings.draws(np.tile(clusters[track], table.repeats), shared)
+        found[track] = figures(track, bootstrap, given, headlines_alone)
+    if FORECAST.name in found and not headlines_alone:
         found[FORECAST.name] |= _apart(questions, table, settings)
     parts: tuple[Score, ...] = ()
     if sliced and FORECAST.name in rows:

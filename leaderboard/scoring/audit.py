@@ -28,7 +28,10 @@ def audited(corpus: Tables, questions: Questions, entries: Mapping[str, Forecast
     settings = BootstrapSettings()
     bounds = Bounds.of(questions, settings)
     probes = probe_scores(corpus, questions, settings, bounds)
-    scored = {name: score(questions, table, settings, sliced=False, bounds=bounds) for name, table in entries.items()}
+    scored = {
+        name: score(questions, table, settings, sliced=False, bounds=bounds, headlines_alone=True)
+        for name, table in entries.items()
+    }
     beside = {name: beside_probes(one, probes) for name, one in scored.items()}
     report: dict[str, Any] = {}
     for track in (*questions.tracks, OVERALL):

@@ -9,7 +9,7 @@ import pytest
 
 from kbench.benchmark import metrics
 from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.metrics.bootstrap import Bootstrap
+from kbench.benchmark.metrics.bootstrap import Bootstrap, interval_level
 from kbench.benchmark.metrics.forecast import ECE, correct, rps_rows
 from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.metrics.select import EXCESS_AURC, SurestFirst, aurc_figure, coverage_figure
@@ -145,11 +145,20 @@ def test_median_and_means_of_clusters_count_as_often_as_drawn() -> None:
         assert middle.draws[draw] == np.sort(rows)[(len(rows) - 1) // 2]
 
 
-def test_few_clusters_that_carry_the_weight_widen_the_interval() -> None:
-    bootstrap = Bootstrap(np.arange(24), resamples=100, seed=0)
-    even, uneven = bootstrap.widening(np.ones(24)), bootstrap.widening(np.r_[np.ones(4), np.full(20, 0.01)])
-    assert 1.05 < even < 1.1 < 1.5 < uneven
-    figure = bootstrap.mean(np.arange(24.0))
-    wide = figure.widened(2.0, -100, 100)
-    assert wide.high - wide.low == pytest.approx(2 * (figure.high - figure.low))
-    assert figure.widened(2.0, 10, 12).high == 12
+def test_few_clusters_take_more_of_the_draws_and_shared_names_pair_them() -> None:
+    levels = [interval_level(count) for count in (2, 5, 29, 1000)]
+    assert levels == sorted(levels, reverse=True)
+    assert levels[2] == pytest.approx(0.9629, abs=1e-3)
+    assert levels[3] == pytest.approx(0.95, abs=1e-3)
+    names = [f"p{number}" for number in range(9)]
+    every, some = Bootstrap(names, 50, 0, names), Bootstrap(names[3:7], 50, 0, names)
+    assert (every.weights == some.weights).all(), "the same problems, whether all have rows or not"
+    assert some.level > every.level
+    assert len(Bootstrap(["p1", "p1"], 50, 0, names).mean(np.ones(2)).draws) == 0, "one cluster tells no spread"
+
+
+def test_clusters_count_as_much_as_they_are_given() -> None:
+    bootstrap = Bootstrap(np.arange(3), 5, 0)
+    assert bootstrap.mean_of_clusters(np.array([1.0, 3.0, math.nan]), np.array([3.0, 1.0, 9.0])).value == 1.5
+    skill = bootstrap.skill_of_clusters(np.array([1.0, 0.0, 1.0]), np.ones(3), np.array([1.0, 0.5, 0.0]))
+    assert skill.value == pytest.approx(1 / 3)

@@ -56,15 +56,26 @@ while time.monotonic() < end and away < (4 if groups else 1):
         except OSError:
             pass
     time.sleep(0.05 if groups else 0)
-# Files and inner folders first. A file that another process has locked is another's by now.
+
+def is_free(handle):
+    # A process that ends closes its files one by one, our pipe maybe first; who holds one for longer is another.
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.02)
+    return False
+
+# Files and inner folders first.
 for path in sorted(empty, key=len, reverse=True):
     try:
         if os.path.isdir(path):
             os.rmdir(path)
             continue
         handle = os.open(path, os.O_RDWR)
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.fstat(handle).st_size:
+        if is_free(handle) and not os.fstat(handle).st_size:
             os.unlink(path)
     except OSError:
         pass

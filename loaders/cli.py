@@ -39,14 +39,14 @@ TELLING = {
 # Commands that talk to the network or read foreign formats.
 LAZY_COMMANDS = {
     "import": "kbench.loaders.hub.commands:import_command",
-    "pull": "kbench.loaders.hub.commands:pull",
+    "fetch": "kbench.loaders.hub.commands:fetch",
     "push": "kbench.loaders.hub.commands:push",
 }
 
 
 @click.group(cls=NearGroup, lazy=LAZY_COMMANDS)
 def data() -> None:
-    """Inspect, query, assemble, import, join, export, pull and push corpora.
+    """Inspect, query, assemble, import, join, export, fetch and push corpora.
 
     PATH is a corpus folder, a Hub id such as owner/name, or Parquet files; the shipped dataset when left out.
     """

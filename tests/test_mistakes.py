@@ -99,7 +99,7 @@ MISTAKES = {
     "data import nope.json --out o": "give the files to import",
     "data import shipped k.py --out o": "import that first, then join both",
     "data merge a b": "No such command 'merge'",
-    "data pull nope": "gpu-forecasters",
+    "data fetch nope": "gpu-forecasters",
     "data assemble r.toml --out o": "unknown field 'x'",
     "leaderboard check nope": "'nope' does not exist",
     "leaderboard build": "Missing option '--out'",

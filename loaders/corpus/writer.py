@@ -191,7 +191,7 @@ def refresh(path: str | os.PathLike[str]) -> str:
     if folder.resolve().is_relative_to(Path(HF_HUB_CACHE).resolve()):
         raise UserError(
             f"path {str(folder)!r} lies in the Hub's cache, whose files stay as they were fetched; "
-            "make a copy of your own with kbench data pull"
+            "make a copy of your own with kbench data fetch"
         )
     with CorpusWriter(path) as writer:
         return writer.commit()

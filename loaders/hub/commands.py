@@ -1,4 +1,4 @@
-"""`kbench data pull`, `import` and `push`: data from elsewhere, and ours to elsewhere."""
+"""`kbench data fetch`, `import` and `push`: data from elsewhere, and ours to elsewhere."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def _importing(size: int) -> Iterator[Callable[[int], object]]:
         yield bar.update
 
 
-@click.command("pull", short_help="Download a corpus, the published release, or recorded searches of others.")
+@click.command("fetch", short_help="Download a corpus, the published release, or recorded searches of others.")
 @click.argument("name", required=False)
 @click.option("--revision", "revisions", multiple=True, metavar="[DATASET=]SHA", help="Commit, tag or branch to pull.")
 @click.option("--only", metavar="LIST", help="Datasets of gpu-forecasters, separated by commas.")
 @click.option("--checkout", type=click.Path(path_type=Path), help="Copy of a set's repository, for lack of a network.")
 @out_option("Corpus folder; by default in $KBENCH_HOME.")
 @json_option
-def pull(
+def fetch(
     name: str | None,
     revisions: tuple[str, ...],
     only: str | None,

@@ -113,7 +113,7 @@ def folder_digest(folder: Path) -> str:
 
 def _download(recipe: ForeignSet, target: Path) -> Path:
     url = ARCHIVE.format(repository=recipe.repository, commit=recipe.commit)
-    help_line = f"fetch it elsewhere and name the copy: kbench data pull {recipe.name} --checkout FOLDER"
+    help_line = f"fetch it elsewhere and name the copy: kbench data fetch {recipe.name} --checkout FOLDER"
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer, target.open("wb") as file:
             shutil.copyfileobj(answer, file, CHUNK)

@@ -54,7 +54,7 @@ COMMANDS = {
     ),
     "data": CommandEntry(
         "kbench.loaders.cli:data",
-        "Inspect, query, assemble, import, export, pull and push corpora.",
+        "Inspect, query, assemble, import, export, fetch and push corpora.",
         adds=("kbench.benchmark.training.cli:export", "kbench.generation.assembly.assemble:command"),
     ),
     "leaderboard": CommandEntry("kbench.leaderboard.cli:leaderboard", "Check, score and publish submissions."),

@@ -1,4 +1,4 @@
-"""`kbench data pull gpu-forecasters` on a Hub that serves the release in miniature, and what can be done with it."""
+"""`kbench data fetch gpu-forecasters` on a Hub that serves the release in miniature, and what can be done with it."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ def served(hub: Any, release_files: Files) -> dict[str, str]:
 def test_the_release_is_pulled_imported_rescored_and_refused_by_push(
     served: dict[str, str], kbench: Run, fresh: Run, tmp_path: Path
 ) -> None:
-    done = kbench("data", "pull", "gpu-forecasters")
+    done = kbench("data", "fetch", "gpu-forecasters")
     assert done.returncode == 0, done.stderr
     for repo, commit in served.items():
         assert f"{repo} at {commit}" in done.stdout
@@ -62,7 +62,7 @@ def test_only_some_datasets_at_a_pinned_commit(served: dict[str, str], hub: Any,
     repo = "codezakh/gpu-forecasters-eval-set"
     hub.add(repo, {"later/eval-0.parquet": b"not of this commit"})
     done = kbench(
-        "data", "pull", "gpu-forecasters", "--only", "eval-set", "--revision", served[repo], "--json",
+        "data", "fetch", "gpu-forecasters", "--only", "eval-set", "--revision", served[repo], "--json",
         "--out", str(tmp_path / "some"),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -73,12 +73,12 @@ def test_only_some_datasets_at_a_pinned_commit(served: dict[str, str], hub: Any,
 
 
 def test_a_pull_that_fails_keeps_what_was_pulled_before(served: dict[str, str], hub: Any, kbench: Run) -> None:
-    assert kbench("data", "pull", "gpu-forecasters", "--only", "eval-set").returncode == 0
+    assert kbench("data", "fetch", "gpu-forecasters", "--only", "eval-set").returncode == 0
     before = json.loads(kbench("data", "info", "gpu-forecasters", "--json").stdout)
     repo = "codezakh/gpu-forecasters-eval-set"
     data = hub.commits[repo][-1][1]["trimul/eval-00000.parquet"]
     hub.add(repo, {"trimul/eval-00000.parquet": data[: len(data) // 2]})
-    broken = kbench("data", "pull", "gpu-forecasters", "--only", "eval-set")
+    broken = kbench("data", "fetch", "gpu-forecasters", "--only", "eval-set")
     assert broken.returncode == 2
     assert "cannot be read as Parquet" in broken.stderr
     assert "Traceback" not in broken.stderr
@@ -86,18 +86,18 @@ def test_a_pull_that_fails_keeps_what_was_pulled_before(served: dict[str, str], 
 
 
 def test_a_release_without_one_of_its_datasets_is_one_line(hub: Any, kbench: Run, tmp_path: Path) -> None:
-    done = kbench("data", "pull", "gpu-forecasters", "--only", "eval-set")
+    done = kbench("data", "fetch", "gpu-forecasters", "--only", "eval-set")
     assert done.returncode == 2
     assert "repository 'codezakh/gpu-forecasters-eval-set' was not found on the Hub" in done.stderr
     hub.add("codezakh/gpu-forecasters-eval-set", {"README.md": b"moved"})
-    moved = kbench("data", "pull", "gpu-forecasters", "--only", "eval-set")
+    moved = kbench("data", "fetch", "gpu-forecasters", "--only", "eval-set")
     assert "holds no Parquet file" in moved.stderr
     assert not (tmp_path / "home").exists()
 
 
 def test_a_config_that_is_listed_and_not_there_is_one_line(served: dict[str, str], hub: Any, kbench: Run) -> None:
     hub.lost.add("trimul/eval-00000.parquet")
-    done = kbench("data", "pull", "gpu-forecasters", "--only", "eval-set")
+    done = kbench("data", "fetch", "gpu-forecasters", "--only", "eval-set")
     assert done.returncode == 2, done.stderr
     assert "the Hub refused 'codezakh/gpu-forecasters-eval-set' (404)" in done.stderr
     assert "Traceback" not in done.stderr

@@ -42,7 +42,7 @@ def test_a_corpus_survives_the_round_trip_byte_for_byte(
     assert loaded.returncode == 0, loaded.stderr
     assert int(loaded.stdout) == Corpus.open(made_corpus).select(split="train").count()
 
-    pulled = kbench("data", "pull", REPO, "--revision", fingerprint, "--out", str(tmp_path / "back"))
+    pulled = kbench("data", "fetch", REPO, "--revision", fingerprint, "--out", str(tmp_path / "back"))
     assert pulled.returncode == 0, pulled.stderr
     names = [
         entry.path for config in Corpus.open(made_corpus).configs for entry in Corpus.open(made_corpus).files(config)
@@ -105,14 +105,14 @@ def test_what_cannot_be_pulled_is_one_line_and_leaves_nothing(
     hub: Any, kbench: Run, made_corpus: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "back"
-    assert "was not found on the Hub" in one_line(kbench("data", "pull", "user/nothing", "--out", str(out)), 2)
+    assert "was not found on the Hub" in one_line(kbench("data", "fetch", "user/nothing", "--out", str(out)), 2)
     files = {str(p.relative_to(made_corpus)): p.read_bytes() for p in made_corpus.rglob("*") if p.is_file()}
     victim = next(name for name in files if name.startswith("pairs/"))
     hub.add(REPO, files | {victim: files[victim][:-1] + b"X"})
-    assert "has no such revision" in one_line(kbench("data", "pull", REPO, "--revision", "v9", "--out", str(out)), 2)
-    assert "bytes differ from the manifest" in one_line(kbench("data", "pull", REPO, "--out", str(out)), 2)
+    assert "has no such revision" in one_line(kbench("data", "fetch", REPO, "--revision", "v9", "--out", str(out)), 2)
+    assert "bytes differ from the manifest" in one_line(kbench("data", "fetch", REPO, "--out", str(out)), 2)
     hub.add(REPO, {victim: files[victim][:-50]})
-    assert "the manifest says" in one_line(kbench("data", "pull", REPO, "--out", str(out)), 2)
+    assert "the manifest says" in one_line(kbench("data", "fetch", REPO, "--out", str(out)), 2)
     assert not out.exists()
 
 
@@ -120,12 +120,12 @@ def test_an_interrupted_download_goes_on(hub: Any, kbench: Run, made_corpus: Pat
     files = {str(p.relative_to(made_corpus)): p.read_bytes() for p in made_corpus.rglob("*") if p.is_file()}
     hub.add(REPO, files)
     hub.cut_downloads_at = 6000
-    broken = kbench("data", "pull", REPO, "--out", str(tmp_path / "back"))
+    broken = kbench("data", "fetch", REPO, "--out", str(tmp_path / "back"))
     hub.cut_downloads_at = None
     assert "Traceback" not in broken.stderr
     fetched = {path for path, start in hub.downloads if start == 0}
     before = len(hub.downloads)
-    done = kbench("data", "pull", REPO, "--out", str(tmp_path / ("again" if broken.returncode == 0 else "back")))
+    done = kbench("data", "fetch", REPO, "--out", str(tmp_path / ("again" if broken.returncode == 0 else "back")))
     assert done.returncode == 0, done.stderr
     again = hub.downloads[before:]
     whole = {path for path in fetched if len(files[path]) <= 6000}
@@ -133,11 +133,11 @@ def test_an_interrupted_download_goes_on(hub: Any, kbench: Run, made_corpus: Pat
 
 
 def test_an_unreachable_hub_is_one_line(kbench: Run, tmp_path: Path) -> None:
-    done = kbench("data", "pull", REPO, "--out", str(tmp_path / "x"), HF_ENDPOINT="http://127.0.0.1:9")
+    done = kbench("data", "fetch", REPO, "--out", str(tmp_path / "x"), HF_ENDPOINT="http://127.0.0.1:9")
     assert "Hub" in one_line(done, 1)
 
 
 @pytest.mark.parametrize("only", ["eval-sets", "eval-set-predictions"])
 def test_a_dataset_that_cannot_stand_alone_is_refused(kbench: Run, only: str) -> None:
-    line = one_line(kbench("data", "pull", "gpu-forecasters", "--only", only), 2)
+    line = one_line(kbench("data", "fetch", "gpu-forecasters", "--only", only), 2)
     assert "did you mean 'eval-set'" in line or "needs eval-set too" in line

@@ -263,7 +263,7 @@ def kinds(hub: Any) -> list[Kind]:
     closing = ["leaderboard", "season", "close", "./spring", "--measurements", "measured", "--dataset", "public"]
     entering = ["leaderboard", "season", "enter", "./spring"]
     asking = ["evaluate", "--surrogate", "prior", *data, "--resamples", "20", "--no-report", *out, "run"]
-    pulling = ["data", "pull", REPOSITORY, *out, "pulled"]
+    pulling = ["data", "fetch", REPOSITORY, *out, "pulled"]
     pushing = ["data", "push", "owner/pushed", "--path", "ours"]
     assembling = ["data", "assemble", "recorded", *out, "assembled"]
     replaying = ["--executor", "replay", "--recorded", "recorded", *out, "searched"]
@@ -306,7 +306,7 @@ def kinds(hub: Any) -> list[Kind]:
              one_or_both("prompts.jsonl")),
         Kind("data import of corpora", merging, merging, here("merged"), lambda work, done: sum(done) == 1),
         Kind("evaluate", asking, asking, lambda work: True, one_or_both("run")),
-        Kind("data pull", pulling, pulling, here("pulled"), lambda work, done: sum(done) == 1),
+        Kind("data fetch", pulling, pulling, here("pulled"), lambda work, done: sum(done) == 1),
         Kind("data push", pushing, pushing, pushed, lambda work, done: any(done) and pushed(work)),
         Kind("import and pull", [*importing[:-1], "both"], [*pulling[:-1], "both"], here("both"),
              lambda work, done: sum(done) == 1),

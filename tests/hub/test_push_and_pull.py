@@ -66,8 +66,8 @@ def test_a_corpus_without_its_tasks_is_given_them(hub: Any, kbench: Run, made_co
     assert hub.commits[REPO][-1][1]["eval.yaml"] == written
     tasks = yaml.safe_load(written)["tasks"]
     assert {(task["id"], task["config"], task["split"]) for task in tasks} == {
-        ("forecast", "pairs", "test"), ("rank", "kernels", "test"), ("validity", "kernels", "test"),
-    }  # fmt: skip
+        (track, "questions", "test") for track in ("forecast", "edit", "rank", "select")
+    }
 
 
 def test_an_interrupted_upload_goes_on_where_it_stopped(hub: Any, kbench: Run, made_corpus: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from kbench import __version__
 from kbench.benchmark.questions import training_pairs
 from kbench.benchmark.questions.asked import Tables
-from kbench.benchmark.questions.versions import CorpusView
+from kbench.benchmark.questions.corpus_view import CorpusView
 from kbench.loaders.corpus.places import data_home
 from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import KbenchError

@@ -24,10 +24,11 @@ from kbench.benchmark.questions.asked import (
     known_problems,
     version_of,
 )
+from kbench.benchmark.questions.corpus_view import CorpusView
 from kbench.benchmark.questions.labels import PairLabels, PoolLabels, Strings, floats, strings
 from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.questions.render import Renderer, reference_query_id
-from kbench.benchmark.questions.versions import CorpusView, StatedCorpus
+from kbench.benchmark.questions.versions import StatedCorpus
 from kbench.benchmark.tracks import SELECT, TRACK_NAMES, asked_by
 from kbench.loaders.source.normalise import normalised
 from kbench.loaders.source.strip import stripped

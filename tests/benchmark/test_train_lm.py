@@ -18,7 +18,7 @@ from kbench.benchmark.evaluate.evaluate import evaluate
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates.lm import LENGTH, DigitModel, load_model, permitted, read_digits
 from kbench.benchmark.surrogates.resolve import resolve
-from kbench.schemas import UserError, bins
+from kbench.schemas import MissingDependencyError, UserError, bins
 
 ROOT = Path(__file__).parents[2]
 example = module_at(ROOT / "examples/train_lm.py")
@@ -228,5 +228,5 @@ def test_what_lm_cannot_do_is_one_clear_line(
 
 def test_a_missing_extra_is_named_with_its_command(questions: Questions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(UserError, match=r"kbench-gpu\[lm\]"):
+    with pytest.raises(MissingDependencyError, match=r"kbench-gpu\[lm\]"):
         resolve("lm", model="x").forecast(questions.queries[:1])

@@ -32,6 +32,8 @@ from kbench.harness.timing.null_kernel import NOMINAL_US, NullKernel
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Backend, KernelSource, Measurement, Status, UserError, from_dict
 
+DATASET = Path(__file__).parents[2] / "benchmark" / "dataset"
+
 KERNELS = Path(__file__).parent / "kernels"
 SM_90 = Target(9, 0)
 
@@ -58,7 +60,9 @@ def test_other_names_are_refused_with_the_forms_there_are(text: str) -> None:
         ("0:64,0:32", "different GPUs"),
     ],
 )
-@pytest.mark.parametrize("command", ["measure --corpus x", f"compare {__file__} {__file__} --problem relu", "doctor"])
+@pytest.mark.parametrize(
+    "command", [f"measure --corpus {DATASET}", f"compare {__file__} {__file__} --problem relu", "doctor"]
+)
 def test_a_partition_that_cannot_be_gets_one_line_with_the_rule(
     command: str, text: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

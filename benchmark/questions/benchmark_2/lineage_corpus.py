@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.questions.benchmark_2.edition import keep_edition
 from kbench.benchmark.questions.benchmark_2.sample import sampled_pairs
-from kbench.benchmark.questions.versions import CorpusView
+from kbench.benchmark.questions.corpus_view import CorpusView
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.splits.lineage import kernel_splits
 from kbench.schemas import Pair, arrow_schema

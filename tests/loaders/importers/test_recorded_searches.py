@@ -114,7 +114,7 @@ def test_a_changed_set_an_unknown_one_and_a_dead_network_are_one_line(
         (["toy"], "does not answer"),
         (["toy", "--checkout", str(known_set / "traces")], "has no folder traces"),
     ):
-        result = CliRunner().invoke(data, ["pull", *arguments])
+        result = CliRunner().invoke(data, ["fetch", *arguments])
         assert result.exit_code != 0, arguments
         assert message in str(result.exception), arguments
     next(known_set.rglob("llm_code_a.py")).write_text("other")

@@ -13,7 +13,7 @@ class Track:
 
     name: str
     asks_about: Literal["pairs", "pools"]
-    """What its queries are about: two kernels, or all measured kernels of a problem on a GPU."""
+    """What its queries are about: two kernels, or the kernels of one pool."""
     question: str
     """The question in one or two sentences, with how to read the headline."""
 
@@ -35,42 +35,25 @@ EDIT = Track(
     "Is this edit faster than the kernel it was made from? AUROC over edits that change the time by more than 2 %, "
     "averaged over problems: ½ is a coin.",
 )
-SELECT = Track(
-    "select",
-    "pairs",
-    "Does it know when it does not know? The share of wrong answers to 'which kernel is faster', averaged as more and "
-    "more queries are answered, the surest first.",
-)
 RANK = Track(
     "rank",
     "pools",
     "Does it order the kernels of one author class? Rank correlation of forecast and measured speed, averaged over "
     "pools: 0 is a random order.",
 )
-SEARCH = Track(
-    "search",
-    "pools",
-    "Does search find more at an equal GPU budget? The share of the gain of an oracle that it attains.",
+SELECT = Track(
+    "select",
+    "pairs",
+    "Does it know when it does not know? The share of wrong answers to 'which kernel is faster', averaged as more and "
+    "more queries are answered, the surest first.",
 )
-VALIDITY = Track(
-    "validity", "pools", "Will the kernel compile, run and give correct results? Compared within proposer."
-)
-
-TRACKS = (FORECAST, EDIT, RANK, SELECT, SEARCH, VALIDITY)
-OF_BENCHMARK = {2: (FORECAST, SELECT, RANK, SEARCH, VALIDITY), 3: (FORECAST, EDIT, RANK, SELECT)}
-"""What each version asks. Version 2 goes, with its last two tracks, when its figures move to the archive."""
+TRACKS = (FORECAST, EDIT, RANK, SELECT)
 OVERALL = "overall"
 """What the mean over tracks is called; no track has this name."""
 TRACK_NAMES = tuple(track.name for track in TRACKS)
 PAIR_TRACKS = tuple(track.name for track in TRACKS if track.asks_about == "pairs")
 SHOTS = (0, 2, 8)
 """How many measured kernels of its pool a query may name."""
-
-
-def asked_by(benchmark: int | None, names: Iterable[str]) -> tuple[str, ...]:
-    """Those of some tracks that a version of the benchmark asks; pairs that a corpus states are asked as version 2."""
-    wanted = set(names)
-    return tuple(track.name for track in OF_BENCHMARK[benchmark or 2] if track.name in wanted)
 
 
 def pairs_only(names: Iterable[str]) -> bool:

@@ -15,15 +15,13 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
 import kbench
-from kbench import Forecast, Pair, Query
+from kbench import Forecast, Query, Question
 
 WORDS = ("for ", "while", "mask", "tl.load", "tl.dot", "tl.arange", "num_warps", "num_stages", "float4", "uint4",
          "atomic", "__shared__", "__syncthreads", "__shfl", "mma", "launch", "block=")  # fmt: skip
 SETTINGS = ("BLOCK", "num_warps", "num_stages", "THREADS", "unroll", "")
 """Names before numbers; the last stands for any."""
 SOURCES = ("anchor_source", "candidate_source")
-VALID = {"cuda": 0.96, "triton": 0.92}
-"""A guess by backend: in training, Triton kernels fail a little more often."""
 
 
 @functools.cache
@@ -70,13 +68,13 @@ class MyModel:
         self.trees: dict[str, ExtraTreesClassifier] = {}
         self.order: ExtraTreesRegressor | None = None
 
-    def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
+    def fit(self, train: Sequence[tuple[Query, Question]]) -> None:
         """Learn from queries and their measured answers, of the splits `train` and `validation`."""
-        for kind in sorted({pair.kind for _, pair in train}):
-            rows = [(query, pair) for query, pair in train if pair.kind == kind]
+        for kind in sorted({query.kind for query, _ in train}):
+            rows = [(query, answer) for query, answer in train if query.kind == kind]
             anchors, candidates = ([getattr(query, name) for query, _ in rows] for name in SOURCES)
-            self.trees[kind] = classifier(anchors, candidates, [pair.bin for _, pair in rows])
-        alone = [(query, math.log2(pair.speedup)) for query, pair in train if pair.kind == "reference"]
+            self.trees[kind] = classifier(anchors, candidates, [answer.bin for _, answer in rows])
+        alone = [(query, math.log2(answer.speedup)) for query, answer in train if query.kind == "reference"]
         pools: dict[tuple[str, str, str], list[float]] = {}
         for query, speed in alone:
             pools.setdefault(pool_of(query), []).append(speed)
@@ -101,6 +99,6 @@ class MyModel:
             # Only the order within a pool counts: this is relative to the pool's mean, not to PyTorch.
             speedups = (2.0 ** self.order.predict([of_text(text) for text in candidates])).tolist()
         return [
-            Forecast(query_id=query.query_id, probabilities=tuple(row), speedup=speedup, p_valid=VALID[query.backend])
+            Forecast(query_id=query.query_id, probabilities=tuple(row), speedup=speedup)
             for query, row, speedup in zip(queries, rows, speedups, strict=True)
         ]

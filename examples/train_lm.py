@@ -25,7 +25,7 @@ import torch
 
 from kbench.benchmark.metrics.forecast import accuracy, ece, rps
 from kbench.benchmark.questions.build import answered_pairs
-from kbench.benchmark.questions.versions import benchmark_of
+from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.rewards import FORECAST_REWARDS
 from kbench.benchmark.surrogates.lm import (
     LARGEST,

@@ -1,1 +1,1 @@
-"""Search for kernels and build corpora: event log, reducer, methods, proposers, executors, assembly."""
+2

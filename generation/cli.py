@@ -12,9 +12,8 @@ from typing import Any
 
 import click
 
+from kbench.generation.campaign.campaign import CampaignProgress
 from kbench.generation.campaign.options import GenerateOptions, refuse_unused
-from kbench.generation.campaign.progress import CampaignProgress
-from kbench.generation.log import check_target, pack
 from kbench.loaders.options import NearGroup, echo_json, json_option, out_option
 from kbench.schemas import InfrastructureError, UserError
 
@@ -30,8 +29,7 @@ MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
     cls=NearGroup, invoke_without_command=True,
     lazy={"status": "kbench.generation.campaign.status:status",
           "corpus": "kbench.generation.corpus:command",
-          "study": "kbench.generation.study.study:command",
-          "proposed": "kbench.generation.assembly.proposed:proposed"},
+          "study": "kbench.generation.study.study:command"},
 )  # fmt: skip
 @click.option(
     "--problem", "problem_id", help="Problem to search kernels for: an id, or a file or folder that defines a problem."
@@ -71,10 +69,6 @@ MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
 )  # fmt: skip
 @click.option("--deadline", type=MORE_THAN_0, help="Stop cleanly after this many seconds; resume later.")
 @click.option("--gpu-seconds", type=MORE_THAN_0, help="Stop cleanly after this many GPU-seconds.")
-@click.option(
-    "--pack", "pack_to", type=PATH,
-    help="Afterwards compress the log into this folder; an earlier pack of the same log is replaced.",
-)  # fmt: skip
 @json_option
 @click.pass_context
 def generate(ctx: click.Context, /, **options: Any) -> None:
@@ -104,18 +98,18 @@ def _run(ctx: click.Context, options: GenerateOptions) -> None:
         order=planned.order,
         measure=options.executor != "none",
     )
-    if options.pack_to is not None:
-        check_target(options.out, options.pack_to)
     try:
         progress = drive(options.out, planned.runs, how)
     except CampaignWaitingError as waiting:
-        _finish(options.out, options, waiting.to_json(), len(planned.runs))
+        if options.as_json:
+            echo_json({"runs": len(planned.runs), **waiting.to_json()})
         raise
     if sys.stderr.isatty():
         click.echo(err=True)
-    if not options.as_json:
+    if options.as_json:
+        echo_json({"runs": len(planned.runs), **progress.to_json()})
+    else:
         click.echo(progress.result())
-    _finish(options.out, options, progress.to_json(), len(planned.runs))
     if isinstance(executor, ReplayExecutor) and (missing := executor.not_recorded()):
         if not progress.measured:
             raise UserError(
@@ -127,20 +121,6 @@ def _run(ctx: click.Context, options: GenerateOptions) -> None:
             f"{len(progress.halted)} of {len(planned.runs)} runs cannot go on, the first because of: "
             f"{next(iter(progress.halted.values()))}; fix it and run the same command again"
         )
-
-
-def _finish(out: Path, options: GenerateOptions, found: dict[str, Any], runs: int) -> None:
-    """Pack the log where asked to, and say what was found even when packing fails."""
-    packed: list[Path] = []
-    try:
-        packed = pack(out, options.pack_to) if options.pack_to is not None else []
-    finally:
-        if options.as_json:
-            files = [{"file": str(path), "bytes": path.stat().st_size} for path in packed]
-            echo_json({"runs": runs, **found, "packed": files})
-    if not options.as_json:
-        for path in packed:
-            click.echo(f"packed {path} ({path.stat().st_size / 2**20:.1f} MiB)")
 
 
 def _reporter() -> Callable[[CampaignProgress], None]:

@@ -21,9 +21,7 @@ from typing import Annotated, Any, ClassVar
 import click
 
 from kbench.benchmark.llm.batch import WaitingForResponsesError
-from kbench.generation.assembly.assemble import assemble
-from kbench.generation.assembly.ledger import Ledger
-from kbench.generation.assembly.recipe import Recipe
+from kbench.generation.assembly.assemble import Ledger, Recipe, assemble
 from kbench.generation.campaign.drive import REFERENCES
 from kbench.generation.campaign.spec import CampaignSpec, runs_of, spec_of
 from kbench.generation.proposers.llm.llm import BATCH_VARIABLE, ENDPOINT_VARIABLE, MODEL_VARIABLE

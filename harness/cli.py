@@ -248,7 +248,7 @@ def _kernels(
 
 def advise(kernels: Sequence[tuple[str, KernelSource]], rows: Sequence[tuple[str, Measurement]]) -> None:
     """Say for every rejected kernel what its text alone shows to be the obstacle."""
-    from kbench.harness.kernel.screen import advice
+    from kbench.harness.kernel.sources import advice
 
     rejected = {row.kernel_id for _, row in rows if row.status is Status.REJECTED}
     for name, kernel in kernels:

@@ -138,13 +138,14 @@ class CudaModule:
         """Machine code for one architecture such as sm_90; needs no GPU."""
         return self._program(arch).compile("cubin", name_expressions=self.names)
 
-    def compile_with_ptx(self, arch: str) -> tuple[ObjectCode, str]:
-        """Machine code, and the PTX that the same compiler run assembled it from."""
-        program = self._program(arch)
-        code = program.compile("cubin", name_expressions=self.names)
-        return code, _ptx(program)
+    def ptx(self, arch: str) -> str:
+        """PTX that names the lines of the source, from a compiler run of its own: marks of lines would become part of
+        the machine code, and of its identity."""
+        program = self._program(arch, lineinfo=True)
+        program.compile("cubin", name_expressions=self.names)
+        return _ptx(program)
 
-    def _program(self, arch: str) -> Program:
+    def _program(self, arch: str, *, lineinfo: bool | None = None) -> Program:
         try:
             from cuda.core import Program, ProgramOptions
         except ImportError:
@@ -156,6 +157,7 @@ class CudaModule:
             use_fast_math=self.fast_math or None,
             max_register_count=self.max_registers,
             device_as_default_execution_space=True,
+            lineinfo=lineinfo,
         )
         return Program(self.source, "c++", options)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +13,15 @@ from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.scoring.probes import probe_scores
 from kbench.benchmark.scoring.score import BootstrapSettings, Scored
 from kbench.benchmark.surrogates.forecasts import ForecastTable, align
-from kbench.leaderboard.scoring.flags import Neighbours, flags
-from kbench.leaderboard.scoring.results import Results, cached_results, entry_id
+from kbench.leaderboard.scoring.copies import Copies, PackedForecasts
+from kbench.leaderboard.scoring.flags import flags
+from kbench.leaderboard.scoring.results import KeptResults, Results, cached_results, entry_id
 from kbench.leaderboard.scoring.score import Limits, score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
 from kbench.leaderboard.submission.check import Checked, check
 from kbench.leaderboard.submission.forecast_rows import Expected
 from kbench.leaderboard.submission.metadata import skeleton
 from kbench.leaderboard.submission.untrusted import Flaw, shown
-from kbench.loaders.splits.lineage import published_releases
 from kbench.schemas import Submission, UserError
 
 if TYPE_CHECKING:
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
     from kbench.benchmark.questions.questions import Questions
 
 SUBMISSIONS = Path(__file__).parent / "submissions"
-"""The shipped entries, one folder for each version of the benchmark."""
+"""The shipped entries: a folder of those that answer all of `test`, and one for each part of it."""
+WHOLE = "test"
 PARTS = (Options(subset="core"), Options(subset="core", shots=8))
 """Parts of the split that have entries of their own."""
 
 
 def shipped(questions: Questions) -> list[Path]:
-    """The folders of shipped entries that answer these questions; some answer a part of the split alone."""
-    own, whole = own_folder(questions), _folder(f"benchmark-{questions.benchmark}")
+    """Shipped entries that answer these questions; some answer a part of the split alone."""
     # What was answered without any measured kernel in view does not compare with what was.
-    folders = [own] if questions.shots else [whole, own]
-    return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
+    names = [part_name(questions)] if questions.shots else [WHOLE, part_name(questions)]
+    return [path for name in dict.fromkeys(filter(None, names)) for path in _entries(name, questions.dataset)]
 
 
 def local_submissions() -> Path | None:
@@ -49,23 +50,20 @@ def local_submissions() -> Path | None:
 
 
 def local_entries() -> list[Path]:
-    """Submissions that lie in that folder by themselves, outside the folders of the benchmark's versions."""
+    """Submissions that lie in that folder by themselves, outside the folders of shipped ones."""
     place = local_submissions()
     return [] if place is None else sorted(path.parent for path in place.glob("*/submission.json"))
 
 
-def own_folder(questions: Questions) -> Path:
-    """The folder of shipped entries that answer these questions and no others."""
-    return _folder("-".join(filter(None, (f"benchmark-{questions.benchmark}", part_name(questions)))))
-
-
-def _folder(name: str) -> Path:
-    """A folder of entries in the checkout one stands in; where there is none, the installed one."""
+def _entries(name: str, dataset: str) -> list[Path]:
+    """Shipped entries for a dataset: of the checkout one stands in, or where there are none the installed ones."""
     local = local_submissions()
-    return local / name if local is not None and (local / name).is_dir() else SUBMISSIONS / name
+    folder = local / name if local is not None and (local / name).is_dir() else SUBMISSIONS / name
+    files = sorted(folder.glob(f"*/{METADATA_FILE}"))
+    return [file.parent for file in files if json.loads(file.read_bytes())["dataset_fingerprint"] == dataset]
 
 
-def part_name(questions: Questions) -> str:
+def part_name(questions: Questions | Options) -> str:
     """What the questions are called when they are a part of the split, such as core or core-8-shots."""
     shots = f"{questions.shots}-shots" if questions.shots else None
     return "-".join(filter(None, (questions.subset, shots)))
@@ -81,7 +79,7 @@ def expected_of(questions: Questions, whole: Questions | None = None) -> Expecte
     ids = [query.query_id for query in questions.queries]
     others = frozenset(query.query_id for query in whole.queries) - set(ids) if whole is not None else frozenset()
     pairs = frozenset(ids[at] for at in questions.pair_queries.tolist())
-    return Expected(questions.dataset, ids, pairs, others, published_releases())
+    return Expected(questions.dataset, ids, pairs, others)
 
 
 def submission_paths(given: Sequence[Path]) -> list[Path]:
@@ -100,17 +98,18 @@ def _inside(path: Path) -> list[Path]:
 
 
 def check_all(
-    paths: Sequence[Path], expected: Expected | None, *, keep: bool = True, drafts: Collection[Path] = ()
-) -> dict[str, Checked]:
+    paths: Sequence[Path], expected: Expected | None, drafts: Collection[Path] = ()
+) -> Iterator[tuple[str, Checked]]:
     """Check submissions, each alone and then for the name of an earlier one: their results would share a file.
 
     Args:
         paths: submissions, or folders of submissions.
         expected: what they must answer; None checks the format alone.
-        keep: whether their forecasts are kept, all of them in memory.
         drafts: submissions whose authors need not have said yet what only they know.
+
+    Yields:
+        Path and outcome, one after the other: the forecasts of all may not fit into memory.
     """
-    outcomes: dict[str, Checked] = {}
     owners: dict[str, str] = {}
     names: dict[str, str] = {}
     for path in submission_paths(paths):
@@ -127,15 +126,14 @@ def check_all(
             if fix is not None:
                 flaw = Flaw(METADATA_FILE, "name and version", shown(f"{name} {one.submission.version}"), fix)
                 one = dataclasses.replace(one, flaws=(*one.flaws, flaw))
-        outcomes[str(path)] = one if keep else dataclasses.replace(one, forecasts=None)
-    return outcomes
+        yield str(path), one
 
 
-def check_report(outcomes: Mapping[str, Checked]) -> dict[str, Any]:
+def check_report(outcomes: Iterable[tuple[str, Checked]]) -> dict[str, Any]:
     """What a check of submissions found, as plain JSON values."""
     rows = [
         {"path": path, "file": f.file, "field": f.field, "value": f.value, "message": f.message}
-        for path, one in outcomes.items()
+        for path, one in outcomes
         for f in one.flaws
     ]
     return {"ok": not rows, "errors": rows}
@@ -166,8 +164,8 @@ def read_entries(
     refuse: Callable[[str], None] | None = None,
     expected: Expected | None = None,
     drafts: Collection[Path] = (),
-) -> list[Entry]:
-    """Check submissions and read their forecasts.
+) -> Iterator[Entry]:
+    """Check submissions and read their forecasts, one after the other.
 
     Args:
         paths: submissions, or folders of submissions.
@@ -180,18 +178,23 @@ def read_entries(
         UserError: a submission has problems and nobody is told of it, or none is left; the message names the first.
     """
     expected = expected or expected_of(questions)
-    checked = check_all(paths, expected, drafts=drafts)
-    for path, one in checked.items():
-        if not one.ok:
-            more = f" (and {len(one.flaws) - 1} more: kbench leaderboard check {path})" if one.flaws[1:] else ""
-            # The flaw of a path that is no submission names it already.
-            where = "" if Path(path).name == one.flaws[0].file else f"{path}: "
-            reason = f"{where}{one.flaws[0]}{more}"
-            if refuse is None or not any(other.ok for other in checked.values()):
-                raise UserError(reason)
-            refuse(reason)
     ids = list(expected.query_ids)
-    return [Entry(one, align(one.forecasts, ids)) for one in checked.values() if one.ok]
+    reasons: list[str] = []
+    usable = 0
+    for path, one in check_all(paths, expected, drafts):
+        if one.ok:
+            usable += 1
+            yield Entry(one, align(one.forecasts, ids))
+            continue
+        more = f" (and {len(one.flaws) - 1} more: kbench leaderboard check {path})" if one.flaws[1:] else ""
+        # The flaw of a path that is no submission names it already.
+        where = "" if Path(path).name == one.flaws[0].file else f"{path}: "
+        reasons.append(f"{where}{one.flaws[0]}{more}")
+        if refuse is None:
+            raise UserError(reasons[0])
+        refuse(reasons[-1])
+    if reasons and not usable:
+        raise UserError(reasons[0])
 
 
 def score_all(
@@ -201,28 +204,31 @@ def score_all(
     tell: Callable[[str], None] = lambda name: None,
     refuse: Callable[[str], None] | None = None,
     expected: Expected | None = None,
-) -> list[Results]:
+    cache: Path | None = None,
+) -> KeptResults:
     """Check and score submissions; `read_entries` says what it raises, `score_entries` what the arguments mean."""
-    return score_entries(read_entries(paths, questions, refuse, expected), questions, settings, tell)
+    return score_entries(read_entries(paths, questions, refuse, expected), questions, settings, tell, cache)
 
 
 def score_entries(
-    entries: Sequence[Entry],
+    entries: Iterable[Entry],
     questions: Questions,
     settings: BootstrapSettings | None = None,
     tell: Callable[[str], None] = lambda name: None,
     cache: Path | None = None,
     sliced: bool = True,
-) -> list[Results]:
-    """Score entries; flags compare each with all the others.
+    look: Callable[[Entry, PackedForecasts], None] = lambda entry, packed: None,
+) -> KeptResults:
+    """Score entries, each as it is read; flags compare each with all the others.
 
     Args:
         entries: what was handed in.
         questions: what they were asked, with the answers.
         settings: of the bootstrap.
         tell: called with each entry's name before it is scored.
-        cache: folder that keeps results, so that an unchanged entry is not scored again.
+        cache: folder that keeps results, so that an unchanged entry is not scored again, and results need no memory.
         sliced: whether to score each slice as well.
+        look: called with each entry, whose forecasts are then given up, and with what is kept of them.
     """
     settings = settings or BootstrapSettings()
     limits = Limits(questions, settings)
@@ -230,25 +236,26 @@ def score_entries(
 
     def score(entry: Entry) -> Results:
         tell(entry.name)
-        return score_submission(entry.submission, entry.checked.forecasts, questions, settings, limits, sliced)
+        return score_submission(entry.submission, entry.table, questions, settings, limits, sliced)
 
-    results: list[Results] = []
-    neighbours = Neighbours([entry.table for entry in entries])
-    for place, entry in enumerate(entries):
+    kept: list[Results | Path] = []
+    raised: list[list[str]] = []
+    packed: list[PackedForecasts] = []
+    for entry in entries:
         again = functools.partial(score, entry)
-        result = again() if cache is None else cached_results(cache, (entry.checked.digest, *key), again)
-        others = {entries[at].name: entries[at].table for at in neighbours.of(place)}
-        raised = flags(entry.submission, entry.table, questions, others, result.scores)
-        results.append(dataclasses.replace(result, flags=raised))
-    return results
+        path, result = (None, again()) if cache is None else cached_results(cache, (entry.checked.digest, *key), again)
+        kept.append(path or result)
+        raised.append(flags(entry.submission, entry.table, questions, result.scores))
+        packed.append(PackedForecasts.of(result.entry_id, entry.name, entry.table))
+        look(entry, packed[-1])
+    copies = Copies(packed)
+    return KeptResults(kept, [copies.flags(at) + own for at, own in enumerate(raised)])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Board:
     """What the site is built from."""
 
-    entries: Sequence[Entry]
-    """That answer the whole split."""
     parts: Sequence[Questions]
     """Parts of the split that have entries of their own."""
     results: Sequence[Results]
@@ -264,6 +271,7 @@ def score_board(
     cache: Path,
     tell: Callable[[str], None],
     refuse: Callable[[str], None],
+    look: Callable[[Entry, PackedForecasts], None] = lambda entry, packed: None,
 ) -> Board:
     """Score every entry of a board.
 
@@ -275,23 +283,25 @@ def score_board(
         cache: folder that keeps results.
         tell: called with each entry's name before it is scored.
         refuse: told why a submission is left out.
+        look: called with each entry that answers the whole split, as in `score_entries`.
     """
     places = [*shipped(questions), *local_entries()] if submissions is None else [submissions]
     # A board of one's own shows a model before its author has described it.
     entries = read_entries(places, questions, refuse, drafts=local_entries())
-    # Private labels are not part of the questions' fingerprint, so their scores are not kept.
-    results = score_entries(entries, questions, tell=tell, cache=None if corpus is None else cache)
+    results = score_entries(entries, questions, tell=tell, cache=cache, look=look)
     parts: list[Questions] = []
     probes = {} if corpus is None else probe_scores(corpus, questions)
-    if corpus is None or submissions is not None or questions.benchmark is None:
-        return Board(entries, parts, results, probes)
-    for part in (options.questions(corpus) for options in PARTS):
-        if (folder := own_folder(part)).is_dir():
+    if corpus is None or submissions is not None:
+        return Board(parts, results, probes)
+    of_parts: list[Results] = []
+    for options in PARTS:
+        if paths := _entries(part_name(options), questions.dataset):
+            part = options.questions(corpus)
             parts.append(part)
-            of_part = read_entries([folder], part, refuse, expected_of(part, questions))
-            scored = score_entries(of_part, part, tell=tell, cache=cache, sliced=False)
-            results += [as_part(result, part_name(part)) for result in scored]
-    return Board(entries, parts, results, probes)
+            answered = read_entries(paths, part, refuse, expected_of(part, questions))
+            scored = score_entries(answered, part, tell=tell, cache=cache, sliced=False)
+            of_parts += [as_part(result, part_name(part)) for result in scored]
+    return Board(parts, results.followed_by(of_parts), probes)
 
 
 def as_part(result: Results, part: str) -> Results:

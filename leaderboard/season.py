@@ -17,9 +17,9 @@ from kbench.benchmark.problems.registry import listed
 from kbench.benchmark.questions import Questions, build_questions
 from kbench.benchmark.questions.answers import UNMEASURED, packed_answers, read_answers, with_answer, without_figures
 from kbench.benchmark.questions.asked import Tables
+from kbench.benchmark.questions.corpus_view import CorpusView
 from kbench.benchmark.questions.draw import draw_unanswered
 from kbench.benchmark.questions.trained import TrainedOn
-from kbench.benchmark.questions.versions import StatedCorpus
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.leaderboard.board import score_all
 from kbench.leaderboard.scoring.results import Results, entry_id
@@ -104,9 +104,7 @@ def proposed_kernels(place: Path, proposer: str, run: str) -> list[Kernel]:
     ]
 
 
-def open_season(
-    folder: Path, kernels: Iterable[Kernel], dataset: StatedCorpus, gpu: str, now: datetime.datetime
-) -> Season:
+def open_season(folder: Path, kernels: Iterable[Kernel], dataset: Tables, gpu: str, now: datetime.datetime) -> Season:
     """Publish questions about kernels that nobody has measured.
 
     Args:
@@ -131,7 +129,7 @@ def open_season(
             writer.append("kernels", asked)
             writer.append("questions", questions)
         season = Season(
-            schema_version=Season.VERSION, name=folder.name, benchmark=StatedCorpus.benchmark, opened_at=_utc(now),
+            schema_version=Season.VERSION, name=folder.name, opened_at=_utc(now),
             gpu=gpu, kernels=len(asked), queries=len(questions), fingerprint=Corpus.open(aside / EDITION).fingerprint,
             trained_on=dataset.fingerprint,
         )  # fmt: skip
@@ -153,7 +151,7 @@ def season_corpus(folder: Path, season: Season, dataset: Tables) -> Tables:
         )
     edition = _edition(folder, season)
     answers = read_answers(folder / ANSWERS) if season.closing else None
-    return TrainedOn(StatedCorpus(edition, season.gpu, answers), dataset)
+    return TrainedOn(CorpusView(edition, season.gpu, answers), dataset)
 
 
 def season_questions(corpus: Tables, season: Season) -> Questions:
@@ -253,11 +251,11 @@ def _close(
     began = _first_measured(measured, season, set(ids), now)
     asked = [from_dict(Question, row) for row in edition.table("questions").to_pylist()]
     answers = [with_answer(one, figures) for one in asked]
-    corpus = TrainedOn(StatedCorpus(edition, season.gpu, {one.question_id: to_dict(one) for one in answers}), dataset)
+    corpus = TrainedOn(CorpusView(edition, season.gpu, {one.question_id: to_dict(one) for one in answers}), dataset)
     questions = season_questions(corpus, season)
     with temporary_folder() as scratch:
         paths, refused = _frozen(folder, season, began, scratch)
-        results = score_all(paths, questions, settings, tell) if paths else []
+        results = list(score_all(paths, questions, settings, tell)) if paths else []
     closing = Closing(
         closed_at=_utc(now), measured_from=_utc(began), measurements_fingerprint=measured.fingerprint,
         refused=tuple(refused),

@@ -14,7 +14,7 @@ from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_op
 from kbench.schemas import UserError
 
 if TYPE_CHECKING:
-    from kbench.benchmark.questions.versions import StatedCorpus
+    from kbench.benchmark.questions.asked import Tables
     from kbench.benchmark.surrogates.protocol import Compiler
 
 season_argument = click.argument("season", callback=lambda context, argument, text: season_folder(text))
@@ -34,19 +34,12 @@ def season_folder(text: str) -> Path:
     return SEASONS / path if path.name == text else path
 
 
-def _dataset(dataset: str | None) -> StatedCorpus:
-    """What surrogates learn from.
-
-    Raises:
-        UserError: it states no questions.
-    """
-    from kbench.benchmark.questions.versions import StatedCorpus, benchmark_of
+def _dataset(dataset: str | None) -> Tables:
+    """What surrogates learn from."""
+    from kbench.benchmark.questions.corpus_view import benchmark_of
     from kbench.loaders.corpus.corpus import Corpus
 
-    corpus = benchmark_of(Corpus.open(dataset, verified=True))
-    if not isinstance(corpus, StatedCorpus):
-        raise UserError("the dataset states no questions, as seasons do; name one with config questions by --dataset")
-    return corpus
+    return benchmark_of(Corpus.open(dataset, verified=True))
 
 
 def _now() -> datetime.datetime:

@@ -67,14 +67,12 @@ class Season(Record):
     """A season: queries about kernels that nobody had measured when they were published."""
 
     TYPE: ClassVar[str] = "season"
-    VERSION: ClassVar[str] = "2.0.0"
+    VERSION: ClassVar[str] = "3.0.0"
 
     schema_version: str
     """Version of this schema."""
     name: Slug
     """Its name and folder."""
-    benchmark: Count
-    """The version of the benchmark that asks."""
     opened_at: Instant
     """When its queries were published, ISO 8601 in UTC."""
     gpu: str

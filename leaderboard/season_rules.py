@@ -25,7 +25,7 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams
 from kbench.loaders.source.strip import stripped
 from kbench.loaders.source.structure import structure_id
-from kbench.schemas import Backend, Kernel, Pair, PairKind, Query, UserError, bins
+from kbench.schemas import AuthorClass, Backend, Kernel, Query, Question, QuestionKind, UserError, bins
 
 NEAR = 0.5
 """Similarity (Jaccard, token 5-grams) from which a public kernel is a relative."""
@@ -142,7 +142,7 @@ def looked_up(questions: Questions, dataset: Tables, settings: BootstrapSettings
     return score(questions, from_forecasts(forecasts, [query.query_id for query in questions.queries]), settings)
 
 
-def _levels(dataset: Tables) -> Iterator[tuple[Query, Pair]]:
+def _levels(dataset: Tables) -> Iterator[tuple[Query, Question]]:
     """Correct kernels of the held-out splits against the reference."""
     for split in SPLITS:
         rows: Iterator[tuple[Query, dict[str, Any]]] = (
@@ -150,9 +150,10 @@ def _levels(dataset: Tables) -> Iterator[tuple[Query, Pair]]:
         )
         for query, row in rows:
             if row["speedup"] is not None:
-                yield query, Pair(
-                    pair_id=query.query_id, anchor_id=None, candidate_id=row["kernel_id"], kind=PairKind.REFERENCE,
-                    speedup_low=None, speedup_high=None, bin=bins.bin_of(row["speedup"]), origin="kbench",
+                yield query, Question(
+                    question_id=query.query_id, anchor_id=None, candidate_id=row["kernel_id"],
+                    kind=QuestionKind.LEVEL, author=AuthorClass.OUTSIDE, workload=None, core=False, pool=None,
+                    known_ids=(), speedup_low=None, speedup_high=None, bin=bins.bin_of(row["speedup"]),
                     backend=Backend(row["backend"]),
                     **{name: row[name] for name in ("problem_id", "family", "gpu", "speedup", "split")},
                 )  # fmt: skip

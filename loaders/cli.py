@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 TELLING = {
     "kernels": {"kernel_id", "problem_id", "backend", "gpu", "search_method", "status", "runtime_us", "speedup"},
     "measurements": {"kernel_id", "problem_id", "workload", "gpu", "status", "runtime_us", "speedup"},
-    "pairs": {"pair_id", "problem_id", "backend", "gpu", "kind", "speedup", "bin", "split"},
     "questions": {
         "question_id",
         "kind",
@@ -106,7 +105,7 @@ def info(path: tuple[str, ...], coverage: bool, card: str | None, as_json: bool)
         # What the facets below add up to.
         **({"kernel_rows": counts.rows["kernels"]} if counts.repeated else {}),
         "measurements": counts.rows.get("measurements", 0),
-        **{name: counts.rows[name] for name in ("pairs", "questions") if counts.rows.get(name)},
+        "questions": counts.rows.get("questions", 0),
         "problems": counts.problems,
         "backends": counts.backends,
         "gpus": counts.gpus,
@@ -213,8 +212,7 @@ def validate(path: tuple[str, ...], splits: bool, as_json: bool) -> None:
 
 
 def _prove_splits(corpus: Corpus, as_json: bool) -> None:
-    from kbench.loaders.checks.splits_proof import SplitViolation, check_splits, shapes
-    from kbench.loaders.splits.distances import distances
+    from kbench.loaders.checks.splits_proof import SplitViolation, check_splits, distances, shapes
 
     with progress(corpus.rows("kernels"), "reading sources") as bar:
         known = shapes(corpus, bar.update)

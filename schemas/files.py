@@ -1,4 +1,4 @@
-"""The published JSON Schema files: one folder per version, kept for ever."""
+"""The published JSON Schemas: one file per version, kept for ever, with the record types that got that version."""
 
 from __future__ import annotations
 
@@ -12,15 +12,10 @@ from kbench.schemas.record import Record, json_schema
 FOLDER = Path(__file__).parent / "json"
 
 
-def schema_path(record: type[Record]) -> Path:
-    """Where a record type's schema is published."""
-    return FOLDER / record.VERSION / f"{record.TYPE}.json"
-
-
 def versions() -> tuple[str, ...]:
     """Every published version, oldest first."""
-    found = [path.name for path in FOLDER.iterdir() if path.is_dir()]
-    return tuple(sorted(found, key=lambda name: tuple(map(int, name.split(".")))))
+    names = [path.stem for path in FOLDER.glob("*.json")]
+    return tuple(sorted(names, key=lambda name: tuple(map(int, name.split(".")))))
 
 
 def published_schema(kind: str, version: str) -> dict[str, Any]:
@@ -31,21 +26,17 @@ def published_schema(kind: str, version: str) -> dict[str, Any]:
     """
     if version not in versions():
         raise UnknownNameError("schema version", version, versions())
-    path = FOLDER / version / f"{kind}.json"
-    if not path.exists():
-        raise UnknownNameError("record type", kind, [item.stem for item in (FOLDER / version).glob("*.json")])
-    schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return schema
-
-
-def schema_text(record: type[Record]) -> str:
-    """The text of a record type's schema file."""
-    return json.dumps(json_schema(record), indent=1, ensure_ascii=False) + "\n"
+    schemas: dict[str, dict[str, Any]] = json.loads((FOLDER / f"{version}.json").read_text(encoding="utf-8"))
+    if kind not in schemas:
+        raise UnknownNameError("record type", kind, list(schemas))
+    return schemas[kind]
 
 
 def publish(record: type[Record]) -> Path:
-    """Write a record type's schema file; a published version never changes, a new one gets a new folder."""
-    path = schema_path(record)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(schema_text(record), encoding="utf-8")
+    """Add a record type's schema to the file of its version; what a version has published never changes."""
+    path = FOLDER / f"{record.VERSION}.json"
+    schemas = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    schemas[record.TYPE] = json_schema(record)
+    text = json.dumps(dict(sorted(schemas.items())), indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
     return path

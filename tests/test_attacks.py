@@ -32,7 +32,9 @@ def test_killed_and_concurrent_commands_lose_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def test_surrogates_that_look_for_the_answers_score_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_surrogates_that_look_for_the_answers_score_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     from kbench.loaders.corpus.corpus import Corpus
 
     place = cheats.world(tmp_path)
@@ -40,6 +42,7 @@ def test_surrogates_that_look_for_the_answers_score_nothing(tmp_path: Path, monk
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     given = cheats.asked(Corpus.open(place["corpus"]))
+    request.addfinalizer(lambda: [terminal.close() for terminal in cheats.LISTENING])
     for name in random.Random(SEED).sample(list(cheats.CHEATS), 4):
         (tmp_path / name).mkdir()
         found = cheats.try_cheat(name, place, tmp_path / name, given)

@@ -11,15 +11,14 @@ from typing import Any
 
 from kbench.benchmark.evaluate.evaluate import Evaluation, EvaluationProgress, SilentProgress, evaluate_on
 from kbench.benchmark.evaluate.external import external_figures
-from kbench.benchmark.evaluate.folder import earlier, is_published, write_folder, write_json
+from kbench.benchmark.evaluate.folder import earlier, write_folder, write_json
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.evaluate.results import EvaluationResults, MetricResult, terminal
 from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, WRITTEN
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.questions.asked import Tables
-from kbench.benchmark.questions.questions import PROMPT_EDGES_NAME, with_prompt_edges
 from kbench.benchmark.scoring.compare import Comparison, skill_over
-from kbench.benchmark.scoring.score import Bounds, Scored, score
+from kbench.benchmark.scoring.score import Bounds, Scored
 from kbench.benchmark.surrogates.protocol import Compiler
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
 from kbench.benchmark.tracks import PAIR_TRACKS
@@ -199,10 +198,7 @@ class Command:
         text = [terminal(last, [*others, *([] if unchanged is None else [EvaluationResults.of(unchanged)])])]
         if unchanged is not None:
             text.append(self._transfer(shown, unchanged, values))
-        for each in shown:
-            if is_published(each):
-                text.append(self._prompt_edges(each, values[each.name]))
-        if self.questions.benchmark is None:
+        if self.questions.imported:
             text += self._external(shown, values)
         if not self.questions.trained:
             text.append(UNTRAINED)
@@ -276,18 +272,6 @@ class Command:
                 values[each.name]["external"] = figures.to_json()
                 texts.append(f"{each.name}. {figures.text()}" if len(shown) > 1 else figures.text())
         return texts
-
-    def _prompt_edges(self, evaluation: Evaluation, value: dict[str, Any]) -> str:
-        """Published forecasts scored a second time, against the edges their prompt described."""
-        questions = with_prompt_edges(evaluation.questions)
-        # The ceiling is drawn with our edges, and the release states no intervals to draw it from.
-        scored = score(questions, evaluation.table, evaluation.options.bootstrap)
-        scored = dataclasses.replace(scored, ceilings={})
-        again = EvaluationResults.of(dataclasses.replace(evaluation, questions=questions, scored=scored))
-        parts = {name: again.to_json()[name] for name in ("tracks", "slices")}
-        value["published_prompt"] = {"edges": PROMPT_EDGES_NAME} | parts
-        write_json(self._folder(evaluation) / "published_prompt.json", value["published_prompt"])
-        return f"The same forecasts, answers cut at the edges of their prompt:\n\n{terminal(again)}"
 
     def _folder(self, evaluation: Evaluation) -> Path:
         return next(place.folder for place in self.places.values() if place.target == evaluation.target)

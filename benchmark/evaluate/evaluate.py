@@ -17,7 +17,7 @@ from kbench.benchmark.evaluate.external import NEED_SHAPES, PriorWithoutShapes
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import Questions, training_pairs
 from kbench.benchmark.questions.asked import Tables
-from kbench.benchmark.questions.versions import benchmark_of
+from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.scoring.score import Scored, score
 from kbench.benchmark.surrogates.ask import ForecastStore, Run, run
 from kbench.benchmark.surrogates.forecasts import REPEATS, ForecastTable, ensembled, from_forecasts
@@ -275,7 +275,7 @@ def make(
 
 
 def learn(surrogates: Sequence[Any], fits: bool, corpus: Tables, dataset: str, progress: EvaluationProgress) -> None:
-    """Let surrogates learn from the training splits, if they do: our own from the corpus, others from its pairs."""
+    """Let surrogates learn from the training splits, if they do: our own from the corpus, others from its questions."""
     first = surrogates[0]
     if hasattr(first, "check_dataset"):
         first.check_dataset(dataset)
@@ -307,8 +307,7 @@ def store_path(target: SurrogateTarget, questions: Questions, options: Options, 
 
 def _setting(questions: Questions) -> tuple[str, ...]:
     """What an answer may depend on beside the query's id: known kernels, and what was there to learn from."""
-    version = () if questions.benchmark is None else (f"benchmark {questions.benchmark}",)
-    return (*version, f"{questions.shots} shots") if questions.shots else version
+    return (f"{questions.shots} shots",) if questions.shots else ()
 
 
 def _batch_size(surrogate: Surrogate, target: SurrogateTarget) -> int:

@@ -33,7 +33,7 @@ NEED_SHAPES = ("roofline", "static", "static-compiler", "work")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExternalFigures:
-    """One surrogate on a corpus that states its own pairs."""
+    """One surrogate on imported kernels."""
 
     over_prior: Figure
     """Skill over the baseline: training frequencies, or the uniform forecast where there are none."""
@@ -86,7 +86,7 @@ def _text(figure: Figure) -> str:
 
 
 def external_figures(questions: Questions, table: ForecastTable, settings: BootstrapSettings) -> ExternalFigures | None:
-    """The figures of forecasts about a corpus's own pairs; None where it has no answered pair."""
+    """The figures of forecasts about imported kernels; None where no pair has an answer."""
     pairs, rows = questions.pairs, pair_rows(questions, table)
     if not len(pairs):
         return None

@@ -25,7 +25,7 @@ from kbench.schemas import DataError, Submission, UserError, from_dict, to_dict
 
 RESULTS, FORECASTS, SUBMISSION = "results.json", "forecasts.parquet", "submission.json"
 OTHER_FORECASTS = "forecasts.jsonl"
-SETTING = ("benchmark", "split", "subset", "shots", "gpu")
+SETTING = ("split", "subset", "shots", "gpu")
 """What tells the questions of one dataset apart."""
 LEFT_OPEN = ("hardware", "training_data", "contamination")
 """What only the author of a surrogate knows, unless it comes with kbench."""
@@ -257,7 +257,6 @@ def _release_facts(evaluation: Evaluation) -> dict[str, Any]:
         "hardware": "not stated by the release",
         "training_data": "the release's training pool, by reinforcement learning" if trained else "not stated",
         "contamination": (
-            "docstrings of bin-filling candidates tell the target speedup, and the models may have read them; the "
-            "origin slices keep those rows apart"
+            "docstrings of bin-filling candidates tell the target speedup, and the models may have read them"
         ),
     }

@@ -155,30 +155,28 @@ class Options:
 
     def corpus(self, answers: Answers | None = None) -> Tables:
         """What is asked about and learnt from, as the benchmark sees it; a private edition's answers come apart."""
-        from kbench.benchmark.questions.asked import version_of
-        from kbench.benchmark.questions.trained import TrainedOn
-        from kbench.benchmark.questions.transfer import HeldOutGpu
-        from kbench.benchmark.questions.versions import benchmark_of
+        from kbench.benchmark.questions.corpus_view import benchmark_of
         from kbench.loaders.corpus.corpus import Corpus
 
         asked = benchmark_of(Corpus.open(self.dataset, verified=True), self.gpu, answers)
         if self.train is not None:
+            from kbench.benchmark.questions.trained import TrainedOn
+
             learnt = Corpus.open(None if self.train == SHIPPED else self.train, verified=True)
-            asked = TrainedOn(asked, learnt if version_of(asked) is None else benchmark_of(learnt))
-        return asked if self.held_out_gpu is None else HeldOutGpu(asked, self.held_out_gpu)
+            asked = TrainedOn(asked, benchmark_of(learnt))
+        if self.held_out_gpu is not None:
+            from kbench.benchmark.questions.transfer import HeldOutGpu
+
+            asked = HeldOutGpu(asked, self.held_out_gpu)
+        return asked
 
     def questions(self, corpus: Tables) -> Questions:
         """What is asked of a corpus."""
-        from kbench.benchmark.questions.asked import version_of
-        from kbench.benchmark.questions.benchmark_2.few_shot import with_shots
         from kbench.benchmark.questions.build import build_questions
 
-        stated = version_of(corpus) == 3
-        built = build_questions(
-            corpus, self.split, self.tracks, self.limit, subset=self.subset, problems=self.problems,
-            shots=self.shots if stated else 0,
-        )  # fmt: skip
-        return built if stated else with_shots(built, corpus, self.shots)
+        return build_questions(
+            corpus, self.split, self.tracks, self.limit, subset=self.subset, problems=self.problems, shots=self.shots
+        )
 
 
 def option_of(name: str) -> Callable[..., Any]:

@@ -80,7 +80,7 @@ def risk_coverage(evaluation: Evaluation) -> str:
 def regret(evaluation: Evaluation) -> str:
     """Mean regret over pools against the share measured, with random choice beside it."""
     labels = evaluation.questions.pools
-    scores = pool_scores(labels, evaluation.table, weigh_validity=False)[:1]
+    scores = pool_scores(labels, evaluation.table)[:1]
     found, random = (100 * np.array(list(regret_curve(labels, s).items())) for s in (scores, np.zeros_like(scores)))
 
     def draw(axes: Axes) -> None:

@@ -99,8 +99,6 @@ class EvaluationResults:
     arguments: Mapping[str, Any]
     inputs: str
     dataset: str
-    benchmark: int | None
-    """Version of the benchmark; None where the corpus's own pairs were asked."""
     split: str
     subset: str | None
     """`core` where a fixed part of the split was asked."""
@@ -138,7 +136,6 @@ class EvaluationResults:
             arguments=options.recorded_arguments,
             inputs=evaluation.inputs,
             dataset=questions.dataset,
-            benchmark=questions.benchmark,
             split=questions.split,
             subset=questions.subset,
             shots=questions.shots,

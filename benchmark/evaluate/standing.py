@@ -1,6 +1,6 @@
 """Where a surrogate stands: one line per track, beside what others reach on the same questions.
 
-The others' figures are in standings.json, made by docs/evidence/scripts/standings.py for one dataset. Beside answers to
+The others' figures are in standings.json, made by docs/evidence/scripts/benchmark.py for one dataset. Beside answers to
 other questions they would mean nothing, so they are shown for that dataset alone.
 """
 
@@ -61,7 +61,7 @@ def _beside(entries: dict[str, Any], metric: Metric, part: str) -> list[str]:
     """The figures of a first model, of the best built-in with its name, and of a language model."""
 
     def figure(name: str, asked: str) -> float | None:
-        value: float | None = entries[name].get(asked, {}).get(metric.track.name, {}).get(metric.name)
+        value: float | None = entries.get(name, {}).get(asked, {}).get(metric.track.name, {}).get(metric.name)
         return value
 
     built_in = {name: figure(name, part) for name in entries if name not in (FIRST, LANGUAGE_MODEL)}

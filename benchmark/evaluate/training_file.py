@@ -1,6 +1,6 @@
 """The training file: what users' surrogates learn from, kept between runs.
 
-Drawing and rendering the pairs takes most of the time of a small evaluation, and edits of a model do not change them.
+Rendering the questions takes most of the time of a small evaluation, and edits of a model do not change them.
 The file lies in the data folder, which is hidden from surrogates: each gets a copy that it may spoil.
 """
 
@@ -19,7 +19,7 @@ from kbench.schemas import KbenchError
 from kbench.schemas.ids import content_hash
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE = ("benchmark/questions", "loaders/source", "loaders/splits", "schemas")
+CODE = ("benchmark/questions", "loaders/source", "schemas")
 """Folders whose code decides what the pairs are and say."""
 MOST_FILES = 3
 
@@ -32,7 +32,7 @@ def training_file(corpus: Tables) -> Path | None:
     """
     if not isinstance(corpus, CorpusView):
         return None
-    made_of = content_hash("training", __version__, corpus.fingerprint, str(corpus.benchmark), *_code())
+    made_of = content_hash("training", __version__, corpus.fingerprint, *_code())
     file = data_home() / "training" / f"{made_of}.pickle"
     if not file.is_file():
         pairs = list(training_pairs(corpus))

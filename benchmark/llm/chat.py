@@ -41,6 +41,10 @@ class Reply:
     """When, as ISO 8601, where the answer says so."""
 
 
+class RefusedReplyError(Exception):
+    """A server sends a request, and the source text in it, elsewhere, or a reply that is not read."""
+
+
 class ChatModel(Protocol):
     """Whoever answers: an endpoint, or files."""
 

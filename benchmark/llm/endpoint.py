@@ -19,12 +19,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kbench.benchmark.llm.bounded import ACCEPTED, MOST_BYTES, screen
 from kbench.benchmark.llm.chat import (
     GIVE_UP_AFTER,
     NOT_ASKED,
     OUTAGES,
     OVER_BUDGET,
     Body,
+    RefusedReplyError,
     Reply,
     encodable,
     reply_from_body,
@@ -41,7 +43,6 @@ WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429})
 """Client errors that may pass; a server's own errors may too."""
 LONGEST_REASON = 300
 """Characters of a server's message that a failure keeps."""
-LARGEST_REPLY_BYTES = 16 * 2**20
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
 """Between tries, where the server does not say how long to wait."""
 CHARACTERS_PER_TOKEN_AT_LEAST = 2.0
@@ -154,7 +155,8 @@ class Endpoint:
             raise MissingDependencyError("openai", "llm", "asking a language model") from None
         try:
             # Tries again are ours: the package's own ignore long waits that a server asks for, and know no deadline.
-            client = DefaultAsyncHttpxClient(timeout=self.timeout_s, event_hooks={"response": [refuse_redirect]})
+            hooks = {"response": [refuse_redirect, screen]}
+            client = DefaultAsyncHttpxClient(timeout=self.timeout_s, event_hooks=hooks, headers=ACCEPTED)
             return AsyncOpenAI(
                 api_key=self.api_key, base_url=self.base_url, max_retries=0, timeout=self.timeout_s, http_client=client
             )
@@ -233,9 +235,10 @@ class Endpoint:
                 return Attempt(await _completion(client, body))
         except (TimeoutError, APITimeoutError):
             return Attempt(Reply(failure=f"timeout: no reply within {limit_s:g} s"), again=True)
-        except APIConnectionError as error:
-            if isinstance(error.__cause__, RedirectError):
-                return Attempt(Reply(failure=f"endpoint error: {_short(error.__cause__)}"))
+        except (APIConnectionError, RefusedReplyError) as error:
+            refused = next((e for e in (error, error.__cause__) if isinstance(e, RefusedReplyError)), None)
+            if refused is not None:
+                return Attempt(Reply(failure=f"endpoint error: {_short(refused)}"))
             return Attempt(Reply(failure=f"connection error: {_short(error.__cause__ or error)}"), again=True)
         except APIStatusError as error:
             status = error.status_code
@@ -247,26 +250,22 @@ class Endpoint:
             return Attempt(Reply(failure=reason))
 
 
-class RedirectError(Exception):
-    """A server sends a request, and the source text in it, elsewhere."""
-
-
 async def refuse_redirect(response: Any) -> None:
     """Refuse redirects to another host, and those that were followed before.
 
     Raises:
-        RedirectError: names the host, or the address that is visited again.
+        RefusedReplyError: names the host, or the address that is visited again.
     """
     if not response.has_redirect_location:
         return
     request = response.request
     target = request.url.join(response.headers["location"])
     if (target.scheme, target.host, target.port) != (request.url.scheme, request.url.host, request.url.port):
-        raise RedirectError(f"it redirects to {target.host!r}, another host; name the address that answers itself")
+        raise RefusedReplyError(f"it redirects to {target.host!r}, another host; name the address that answers itself")
     # The next request of a chain gets the same extensions.
     visited = request.extensions.setdefault("kbench_visited", {str(request.url)})
     if str(target) in visited:
-        raise RedirectError(f"it redirects in a circle, to {target.path!r} again")
+        raise RefusedReplyError(f"it redirects in a circle, to {target.path!r} again")
     visited.add(str(target))
 
 
@@ -276,8 +275,8 @@ async def _completion(client: AsyncOpenAI, body: Body) -> Reply:
         data = bytearray()
         async for chunk in response.iter_bytes():
             data += chunk
-            if len(data) > LARGEST_REPLY_BYTES:
-                return Reply(failure=f"malformed reply: longer than {LARGEST_REPLY_BYTES:,} bytes")
+            if len(data) > MOST_BYTES:
+                return Reply(failure=f"malformed reply: longer than {MOST_BYTES:,} bytes")
     return reply_from_body(json.loads(data))
 
 

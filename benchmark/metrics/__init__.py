@@ -1,5 +1,6 @@
 """Metrics: plain functions of arrays, and one frozen `Metric` for each figure; `registry.py` lists them all."""
 
+from kbench.benchmark.metrics.edit import auroc as auroc
 from kbench.benchmark.metrics.forecast import accuracy as accuracy
 from kbench.benchmark.metrics.forecast import brier as brier
 from kbench.benchmark.metrics.forecast import ece as ece
@@ -21,4 +22,3 @@ from kbench.benchmark.metrics.select import coverage_at_risk as coverage_at_risk
 from kbench.benchmark.metrics.select import excess_aurc as excess_aurc
 from kbench.benchmark.metrics.select import risk_at_coverage as risk_at_coverage
 from kbench.benchmark.metrics.select import risk_coverage_curve as risk_coverage_curve
-from kbench.benchmark.metrics.validity import auroc as auroc

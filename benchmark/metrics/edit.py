@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.metrics.arrays import Floats, as_vectors
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure, divide
 from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
+from kbench.benchmark.metrics.rank import mean_ranks
 from kbench.benchmark.metrics.rows import FASTER, PairRows
-from kbench.benchmark.metrics.validity import auroc
 from kbench.benchmark.tracks import EDIT
 
 FULL = 3.0
 """Of n faster and m slower edits, n·m / (n + m) from which a problem counts fully: the variance falls with it."""
+
+
+def auroc(scores: npt.ArrayLike, happened: npt.ArrayLike) -> float:
+    """AUROC, ties counting one half; NaN unless both outcomes occur."""
+    predicted, truth = as_vectors(scores, happened)
+    if not len(truth) or truth.min() == truth.max():
+        return float("nan")
+    positive = truth == truth.max()
+    wins = mean_ranks(predicted)[positive].sum() - positive.sum() * (positive.sum() + 1) / 2
+    return float(wins / (positive.sum() * (~positive).sum()))
 
 
 def _auroc(bootstrap: Bootstrap, rows: PairRows) -> Figure:

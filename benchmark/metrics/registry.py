@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbench.benchmark.metrics import edit, forecast, rank, search, select, validity
+from kbench.benchmark.metrics import edit, forecast, rank, select
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.metric import Metric
 
-METRICS: tuple[Metric, ...] = (
-    *forecast.METRICS, *edit.METRICS, *rank.METRICS, *select.METRICS, *search.METRICS, *validity.METRICS,
-)  # fmt: skip
+METRICS: tuple[Metric, ...] = (*forecast.METRICS, *edit.METRICS, *rank.METRICS, *select.METRICS)
 """In the order of every table; a track's headline comes first."""
 
 BY_NAME = {(metric.track.name, metric.name): metric for metric in METRICS}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -126,37 +126,6 @@ class PoolRows:
     """Track rank: one row per pool and repeat."""
 
     pools: tuple[Pool, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SearchRows:
-    """Track search: replayed searches, one row per pool and repeat, by share of the pool measured."""
-
-    log_gain: Mapping[float, Floats]
-    """Logarithm of the best speedup found with the filter over the best found without."""
-    best_share: Mapping[float, Floats]
-    """Best speedup found with the filter over the pool's best."""
-    oracle_log_gain: Mapping[float, Floats]
-    """The log gain of a filter that knows every speedup."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ValidityRows:
-    """Track validity: P(valid) of every pool kernel, one repeat after the other."""
-
-    stated: Floats
-    """NaN where none was given."""
-    valid: Floats
-    """1 for a correct kernel, 0 for one that failed."""
-    proposer: Ints
-    """A number for who proposed the kernel."""
-    valid_rate: float
-    """Share of correct kernels in training: stands in for a missing P(valid)."""
-
-    @property
-    def p_valid(self) -> Floats:
-        """P(valid), with the training rate where none was given."""
-        return np.where(np.isnan(self.stated), self.valid_rate, self.stated)
 
 
 def mean_over_pairs(rows_of: Callable[[Floats, Ints], Floats]) -> Callable[[Bootstrap, PairRows], Figure]:

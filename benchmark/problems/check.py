@@ -7,17 +7,14 @@ import dataclasses
 import math
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbench.benchmark.problems.adversarial.cases import InputCase
 from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.definition import ProblemDefinition, as_tuple
 from kbench.benchmark.problems.inputs import TensorSpec
-from kbench.benchmark.problems.lazy_torch import torch
+from kbench.benchmark.problems.lazy_torch import Tensor, torch
 from kbench.schemas import MissingDependencyError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MEMORY_LIMIT_BYTES = 8 << 30
 """Inputs and outputs of one workload together stay below this."""

@@ -12,7 +12,7 @@ import click
 from kbench.benchmark.problems import registry
 from kbench.benchmark.problems.check import check
 from kbench.benchmark.problems.definition import ProblemDefinition
-from kbench.benchmark.problems.retired import RETIRED
+from kbench.benchmark.problems.registry import RETIRED
 from kbench.loaders.options import NearGroup, json_option
 from kbench.schemas import UnknownNameError
 from kbench.schemas.convert import to_dict

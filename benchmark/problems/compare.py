@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbench.benchmark.problems.definition import EDGE_FACTOR, Tolerance, as_tuple
 from kbench.benchmark.problems.inputs import TensorSpec
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.lazy_torch import Tensor, torch
 
 NEIGHBOURS = 4
 """Times as many elements as may miss that may hold the next number of a coarse type instead. Values that lie between

@@ -8,17 +8,14 @@ import json
 import math
 import textwrap
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbench.benchmark.problems.adversarial.cases import InputCase
 from kbench.benchmark.problems.adversarial.changes import end_values
 from kbench.benchmark.problems.adversarial.mixed import mixed_cases
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, draw
-from kbench.benchmark.problems.lazy_torch import torch
+from kbench.benchmark.problems.lazy_torch import Tensor, torch
 from kbench.schemas import Problem, UnknownNameError, Workload
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 CASE_MISMATCH_SHARE = 1e-4
 """Elements of an adversarial case that may miss its tolerance; a mistake the case is made for shows in far more."""

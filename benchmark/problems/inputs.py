@@ -7,12 +7,9 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
 ITEM_BYTES = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1,
@@ -129,6 +126,24 @@ def rooted(dimension: str, factor: float = 1.0) -> Sized:
 def around(unit: Callable[[Params], float], low: float = 0.5, high: float = 1.5) -> Sized:
     """Values uniform around a number of the workload, from `low` to `high` times as much."""
     return Sized(lambda p: uniform(low * unit(p), high * unit(p)))
+
+
+def parameters(names: str, **defaults: int) -> Callable[..., dict[str, int]]:
+    """A function that names shape parameters given in this order; the last may be left out, and more be added by name.
+
+    Args:
+        names: the parameters, such as `batch heads dim`.
+        **defaults: values of those that may be left out.
+    """
+    listed = names.split()
+
+    def named(*values: int, **more: int) -> dict[str, int]:
+        params = {**defaults, **dict(zip(listed, values, strict=False)), **more}
+        if len(values) > len(listed) or not params.keys() >= set(listed):
+            raise TypeError(f"shape parameters are {names}; got {values} and {more}")
+        return params
+
+    return named
 
 
 Specs = Callable[[Params], tuple[TensorSpec, ...]]

@@ -1,4 +1,4 @@
-"""`torch` and `F` for the problem files, imported on first use: listing problems must not need torch."""
+"""`torch`, `F` and torch's types for the problem files, imported on first use: listing problems must not need torch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kbench.schemas.errors import MissingDependencyError
 if TYPE_CHECKING:
     import torch
     import torch.nn.functional as F  # noqa: N812 - the name every torch user knows
+    from torch import Generator, Tensor
 else:
 
     class _LazyModule:
@@ -25,5 +26,7 @@ else:
 
     torch = _LazyModule("torch")
     F = _LazyModule("torch.nn.functional")
+    # Annotations alone name them, and those are not evaluated.
+    Generator = Tensor = Any
 
-__all__ = ["F", "torch"]
+__all__ = ["F", "Generator", "Tensor", "torch"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from array import array
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -13,31 +13,39 @@ import numpy as np
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.questions.asked import (
     KERNEL_COLUMNS,
-    PAIR_COLUMNS,
+    KINDS,
     QUESTION_COLUMNS,
     AskedRows,
-    StatedRows,
     Tables,
     asked_gpu,
     asked_row,
     kernels_named,
     known_problems,
-    version_of,
 )
 from kbench.benchmark.questions.corpus_view import CorpusView
 from kbench.benchmark.questions.labels import PairLabels, PoolLabels, Strings, floats, strings
 from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.questions.render import Renderer, reference_query_id
-from kbench.benchmark.questions.versions import StatedCorpus
-from kbench.benchmark.tracks import SELECT, TRACK_NAMES, asked_by
+from kbench.benchmark.tracks import SELECT, SHOTS, TRACK_NAMES
 from kbench.loaders.source.normalise import normalised
-from kbench.loaders.source.strip import stripped
 from kbench.loaders.summary.counts import distinct
-from kbench.schemas import Backend, Pair, PairKind, Query, Status, UnknownNameError, UserError, bins
+from kbench.schemas import (
+    AuthorClass,
+    Backend,
+    PairKind,
+    Query,
+    Question,
+    QuestionKind,
+    UnknownNameError,
+    UserError,
+    bins,
+)
 
 TEST_SPLITS = ("test", "test_near", "test_seen")
 TRAIN_SPLITS = ("train", "validation")
 SUBSETS = ("core",)
+ENUMS: Mapping[str, type[StrEnum]] = {"kind": QuestionKind, "author": AuthorClass, "backend": Backend}
+"""Columns of a question that are enumerations."""
 RENDERED = ("problem_id", "backend", "kind", "anchor_id", "candidate_id", "gpu", "workload")
 
 
@@ -60,28 +68,27 @@ def build_questions(
         limit: at most this many queries, taken by ascending id, which is as good as at random.
         subset: `core` for a fixed part of the split; all of it by default.
         problems: ask about these alone.
-        shots: how many known kernels a query shows, where the corpus states which; `with_shots` sees to the others.
+        shots: how many known kernels a query shows: 0, 2 or 8.
 
     Raises:
-        UserError: an unknown track, split, subset or problem, a limit below one, or a split that holds nothing.
+        UserError: an unknown track, split, subset, number of shots or problem, a limit below one, a split that holds
+            nothing, or shots of a corpus that sets no kernels aside.
     """
-    names = asked_by(version_of(corpus), _checked(tracks, split, limit, subset))
-    if not names:
-        raise UserError(f"these questions are not those of {', '.join(tracks)}; leave --tracks out")
-    rows: AskedRows | StatedRows
-    stated = version_of(corpus) == StatedCorpus.benchmark
-    rows = StatedRows(corpus, split, names, shots) if stated else AskedRows(corpus, split, names)
+    names = _checked(tracks, split, limit, subset, shots)
+    rows = AskedRows(corpus, split, names, shots)
     if subset is not None:
         rows.pairs, rows.pools = ([row for row in part if row["core"]] for part in (rows.pairs, rows.pools))
     asked = sorted({row["query_id"] for row in (*rows.pairs, *rows.pools)})
     if not asked:
-        raise UserError(f"split {split!r} holds no pair and no measured kernel; choose another with --split")
+        raise UserError(f"split {split!r} holds no question; choose another with --split")
+    if shots and not any(row["known_ids"] for row in (*rows.pairs, *rows.pools)):
+        raise UserError(f"split {split!r} sets no kernels aside to be shown; ask it with --shots 0")
     kept = sorted(_about(rows, problems)) if problems else asked
     kept = kept if limit is None else kept[:limit]
     position = {query_id: index for index, query_id in enumerate(kept)}
     pair_rows = [row for row in rows.pairs if row["query_id"] in position]
     pool_rows = [row for row in rows.pools if row["query_id"] in position]
-    prior, kind_priors, valid_rate, trained = _training_facts(corpus)
+    prior, kind_priors, trained = _training_facts(corpus)
     return Questions(
         dataset=corpus.fingerprint,
         split=split,
@@ -92,18 +99,16 @@ def build_questions(
         pools=_pool_labels(pool_rows, position),
         prior=prior,
         kind_priors=kind_priors,
-        valid_rate=valid_rate,
         trained=trained,
         measure_seconds=_measure_seconds(corpus) if SELECT.name in names else None,
         limited=len(kept) < len(asked),
-        benchmark=version_of(corpus),
         subset=subset,
         shots=shots,
         gpu=asked_gpu(corpus),
     )
 
 
-def _about(rows: AskedRows | StatedRows, problems: Sequence[str]) -> set[str]:
+def _about(rows: AskedRows, problems: Sequence[str]) -> set[str]:
     """The queries about some problems."""
     known = {row["problem_id"] for row in (*rows.pairs, *rows.pools)}
     for name in problems:
@@ -112,8 +117,8 @@ def _about(rows: AskedRows | StatedRows, problems: Sequence[str]) -> set[str]:
     return {row["query_id"] for row in (*rows.pairs, *rows.pools) if row["problem_id"] in problems}
 
 
-def training_pairs(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> Iterator[tuple[Query, Pair]]:
-    """Queries with their answers, from training splits alone.
+def training_pairs(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> Iterator[tuple[Query, Question]]:
+    """Queries with their answers, from training splits alone, over all workloads.
 
     Raises:
         UserError: for a split that is kept for testing.
@@ -123,13 +128,14 @@ def training_pairs(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> Iter
         yield from answered_pairs(corpus, split)
 
 
-def answered_pairs(corpus: Tables, split: str) -> Iterator[tuple[Query, Pair]]:
-    """Queries of one split with their answers."""
-    pairs = corpus.table("pairs", split=split, columns=PAIR_COLUMNS).to_pylist()
-    renderer = _renderer(corpus, {r["candidate_id"] for r in pairs} | {r["anchor_id"] for r in pairs}, split)
-    for row in pairs:
-        pair = Pair(**row | {"backend": Backend(row["backend"]), "kind": PairKind(row["kind"])})
-        yield _pair_query(renderer, row["pair_id"], row), pair
+def answered_pairs(corpus: Tables, split: str) -> Iterator[tuple[Query, Question]]:
+    """Queries of one split about all workloads, with their answers."""
+    rows = corpus.table("questions", split=split).to_pylist()
+    rows = [row for row in rows if row["workload"] is None and row["speedup"] is not None]
+    renderer = _renderer(corpus, {r["candidate_id"] for r in rows} | {r["anchor_id"] for r in rows}, split)
+    for row in rows:
+        typed = {name: kind(row[name]) for name, kind in ENUMS.items()} | {"known_ids": tuple(row["known_ids"])}
+        yield _pair_query(renderer, asked_row(row)), Question(**row | typed)
 
 
 def stated_queries(
@@ -174,7 +180,7 @@ def _check_training(split: str) -> None:
         raise UserError(f"split {split!r} is kept for testing; a surrogate may be fitted on {TRAIN_SPLITS} only")
 
 
-def _checked(tracks: Iterable[str], split: str, limit: int | None, subset: str | None) -> tuple[str, ...]:
+def _checked(tracks: Iterable[str], split: str, limit: int | None, subset: str | None, shots: int) -> tuple[str, ...]:
     asked = tuple(tracks)
     for track in asked:
         if track not in TRACK_NAMES:
@@ -187,26 +193,29 @@ def _checked(tracks: Iterable[str], split: str, limit: int | None, subset: str |
         raise UnknownNameError("subset", str(subset), SUBSETS)
     if limit is not None and limit < 1:
         raise UserError(f"limit is {limit}; it must be at least 1")
+    if shots not in SHOTS:
+        raise UserError(f"shots is {shots}; it must be one of {', '.join(map(str, SHOTS))}")
     return tuple(track for track in TRACK_NAMES if track in asked)
 
 
 def _renderer(corpus: Tables, kernel_ids: set[str | None], split: str, problem_ids: set[str] | None = None) -> Renderer:
     """What renders queries of a split about these kernels; sources are read of these problems alone, where named."""
     environments = corpus.table("environments").to_pylist() if "environments" in corpus.configs else []
-    # Pairs that a corpus states by itself may name kernels of any split.
-    within: dict[str, Any] = {} if version_of(corpus) is None else {"split": split}
+    within: dict[str, Any] = {}
     if problem_ids is not None and isinstance(corpus, CorpusView):
         # Other views join corpora, and a corpus refuses names of problems that it does not have.
         within["problem_id"] = sorted(problem_ids)
-    if version_of(corpus) != StatedCorpus.benchmark:
-        return Renderer(problems_of(corpus), _texts_of(corpus, kernel_ids, "source", within), environments, stripped)
-    texts = _texts_of(corpus, kernel_ids, "normalised", within)
-    whole = _texts_of(corpus, {kernel_id for kernel_id, text in texts.items() if text is None}, "source", within)
-    return Renderer(problems_of(corpus), texts | {key: normalised(whole[key]) for key in whole}, environments, str)
+    texts = _texts_of(corpus, kernel_ids, "normalised", split, within)
+    bare = {kernel_id for kernel_id, text in texts.items() if text is None}
+    # Imported kernels are stored as they were found.
+    texts |= {key: normalised(text) for key, text in _texts_of(corpus, bare, "source", split, within).items()}
+    return Renderer(problems_of(corpus), texts, environments)
 
 
-def _texts_of(corpus: Tables, kernel_ids: set[str | None], column: str, within: dict[str, Any]) -> dict[str, Any]:
-    rows = kernels_named(corpus, kernel_ids, ["kernel_id", column], **within)
+def _texts_of(
+    corpus: Tables, kernel_ids: Iterable[str | None], column: str, split: str, within: dict[str, Any]
+) -> dict[str, Any]:
+    rows = kernels_named(corpus, kernel_ids, ["kernel_id", column], split, **within)
     return {row["kernel_id"]: row[column] for row in rows}
 
 
@@ -220,26 +229,23 @@ def _reference_query(renderer: Renderer, query_id: str, row: dict[str, Any]) -> 
     return renderer.query(query_id, row["problem_id"], row["backend"], PairKind.REFERENCE, None, row["kernel_id"], gpu)
 
 
-def _pair_query(renderer: Renderer, query_id: str, row: dict[str, Any]) -> Query:
-    facts: list[Any] = [row.get(name) for name in RENDERED]
-    return renderer.query(query_id, *facts)
+def _pair_query(renderer: Renderer, row: dict[str, Any]) -> Query:
+    facts: list[Any] = [row[name] for name in RENDERED]
+    return renderer.query(row["query_id"], *facts)
 
 
 def _render(
     corpus: Tables, split: str, kept: list[str], pairs: list[dict[str, Any]], pools: list[dict[str, Any]], shots: int
 ) -> tuple[Query, ...]:
-    ids = {row["candidate_id"] for row in pairs} | {row["anchor_id"] for row in pairs}
-    problems = {row["problem_id"] for row in (*pairs, *pools)}
-    known = {row["query_id"]: row["known_ids"][:shots] for row in (*pairs, *pools)} if shots else {}
+    asked = {row["query_id"]: row for row in (*pairs, *pools)}
+    ids = {row[end] for row in asked.values() for end in ("anchor_id", "candidate_id")}
+    known = {query_id: row["known_ids"][:shots] for query_id, row in asked.items()} if shots else {}
     shown = {kernel_id for of_query in known.values() for kernel_id in of_query}
-    renderer = _renderer(corpus, ids | shown | {row["kernel_id"] for row in pools}, split, problems)
-    found = {row["query_id"]: _reference_query(renderer, row["query_id"], row) for row in pools}
-    for row in pairs:
-        if row["query_id"] not in found:
-            found[row["query_id"]] = _pair_query(renderer, row["query_id"], row)
+    renderer = _renderer(corpus, ids | shown, split, {row["problem_id"] for row in asked.values()})
+    found = {query_id: _pair_query(renderer, row) for query_id, row in asked.items()}
     if not known:
         return tuple(found[query_id] for query_id in kept)
-    rows = kernels_named(corpus, shown, ["kernel_id", "gpu", "backend", "speedup"], split=split)
+    rows = kernels_named(corpus, shown, ["kernel_id", "gpu", "backend", "speedup"], split)
     shots_of = {(row["kernel_id"], row["gpu"]): renderer.known(row) for row in rows}
     return tuple(
         dataclasses.replace(query, known=tuple(shots_of[kernel_id, query.gpu] for kernel_id in known[query.query_id]))
@@ -250,7 +256,7 @@ def _render(
 def _pair_labels(
     rows: list[dict[str, Any]], position: dict[str, int], runtimes: dict[tuple[str, str], float | None]
 ) -> PairLabels:
-    rows = sorted(rows, key=lambda row: (row["query_id"], row["pair_id"]))
+    rows = sorted(rows, key=lambda row: str(row["query_id"]))
     return PairLabels(
         **_shared(rows, position),
         # From the raw speedup, never from a stored label: imported labels need not follow these edges.
@@ -262,21 +268,19 @@ def _pair_labels(
         relation=_texts(rows, "relation"),
         origin=_texts(rows, "origin"),
         candidate=_texts(rows, "candidate_id"),
-        author=strings([row.get("author") or "" for row in rows]),
+        author=_texts(rows, "author"),
     )
 
 
 def _pool_labels(rows: list[dict[str, Any]], position: dict[str, int]) -> PoolLabels:
     return PoolLabels(
         **_shared(rows, position),
-        pool=strings([row.get("pool") or f"{row['problem_id']} on {row['gpu']}" for row in rows]),
-        valid=np.array([row["status"] == Status.OK for row in rows], dtype=np.bool_),
-        asked_valid=np.array([row["asked_valid"] for row in rows], dtype=np.bool_),
+        pool=_texts(rows, "pool"),
+        valid=np.array([row["speedup"] is not None for row in rows], dtype=np.bool_),
         runtime_us=_numbers(rows, "runtime_us"),
         runtime_low_us=_numbers(rows, "runtime_low_us"),
         runtime_high_us=_numbers(rows, "runtime_high_us"),
-        proposer=_texts(rows, "proposer"),
-        candidate=_texts(rows, "kernel_id"),
+        candidate=_texts(rows, "candidate_id"),
     )
 
 
@@ -297,34 +301,33 @@ def _texts(rows: list[dict[str, Any]], name: str) -> Strings:
     return strings([str(row[name]) for row in rows])
 
 
-def _training_facts(corpus: Tables) -> tuple[Floats, dict[str, Floats], float, bool]:
-    """Bin frequencies over all pairs and by kind, the share of correct kernels, and whether there is any pair.
+def _training_facts(corpus: Tables) -> tuple[Floats, dict[str, Floats], bool]:
+    """Bin frequencies over all training pairs and by kind, and whether there is any pair.
 
     On the GPU asked about; on all of them where training has none of it, as when it is held out.
     """
     gpu = asked_gpu(corpus)
-    counts = {} if gpu is None else _bin_counts(corpus, gpu=gpu)
-    counts = counts or _bin_counts(corpus)
-    statuses: Counter[tuple[str | None, str | None]] = Counter()
-    for part in corpus.batches("kernels", columns=["status", "gpu"], split="train"):
-        rows = part.group_by(["status", "gpu"]).aggregate([([], "count_all")]).to_pylist()
-        statuses.update({(row["status"], row["gpu"]): row["count_all"] for row in rows})
-    measured = {key: count for key, count in statuses.items() if key[0]}
-    measured = {key: count for key, count in measured.items() if gpu is None or key[1] in (gpu, None)} or measured
-    valid = sum(count for (status, _), count in measured.items() if status == Status.OK)
+    counts = _bin_counts(corpus, gpu) or _bin_counts(corpus, None)
     none = np.zeros(bins.COUNT, dtype=np.int64)
     by_kind = {kind.value: _shares(counts.get(kind.value, none)) for kind in PairKind}
-    return _shares(sum(counts.values(), none)), by_kind, (valid + 1) / (sum(measured.values()) + 2), bool(counts)
+    return _shares(sum(counts.values(), none)), by_kind, bool(counts)
 
 
-def _bin_counts(corpus: Tables, **filters: Any) -> dict[str, Ints]:
-    """How many training pairs of each kind lie in each bin; kinds that occur alone."""
+def _bin_counts(corpus: Tables, gpu: str | None) -> dict[str, Ints]:
+    """How many training pairs on a GPU, or on all, lie in each bin, by kind; kinds that occur alone."""
+    import pyarrow.compute as pc
+
     counts: dict[str, Ints] = {}
-    for part in corpus.batches("pairs", columns=["speedup", "kind"], split="train", **filters):
+    counted = pc.field("workload").is_null() & pc.field("speedup").is_valid()
+    if gpu is not None:
+        # Not a filter of the corpus, which refuses a GPU that it does not have: it may have learnt elsewhere.
+        counted &= pc.field("gpu") == gpu
+    for part in corpus.batches("questions", columns=["speedup", "kind", "workload", "gpu"], split="train"):
+        part = part.filter(counted)
         numbers, kinds = bins.bins_of(part.column("speedup").to_numpy()), part.column("kind").to_numpy()
         for kind in part.column("kind").unique().to_pylist():
             found = np.bincount(numbers[kinds == kind] - 1, minlength=bins.COUNT)
-            counts[kind] = counts[kind] + found if kind in counts else found
+            counts[KINDS[kind]] = counts.get(KINDS[kind], 0) + found
     return counts
 
 

@@ -1,4 +1,4 @@
-"""A corpus as the benchmark sees it, whichever way its questions are made."""
+"""A corpus as the benchmark asks it: by the questions that it states, about one GPU."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kbench.benchmark.questions.answers import Answers, answered
+from kbench.benchmark.questions.asked import OURS, Tables
 from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus, resolve
+from kbench.schemas import UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,15 +19,14 @@ if TYPE_CHECKING:
 class CorpusView:
     """A corpus whose questions are about one GPU."""
 
-    benchmark: int
-
-    def __init__(self, corpus: Corpus, gpu: str | None = None) -> None:
+    def __init__(self, corpus: Corpus, gpu: str | None = None, answers: Answers | None = None) -> None:
         """Look at a corpus.
 
         Args:
             corpus: the corpus.
             gpu: the GPU that questions are about, by its name or as `load` takes it, or EVERY_GPU; by default the one
-                with the most kernels. Surrogates learn from all of them.
+                with the most kernels, and every one of an imported corpus. Surrogates learn from all of them.
+            answers: of a private edition, which states none itself.
 
         Raises:
             UnknownNameError: the corpus has no such GPU.
@@ -32,11 +34,16 @@ class CorpusView:
         self.stated = corpus
         """The corpus as it is."""
         self._wanted = None if gpu is None else resolve("gpu", gpu, [*corpus.gpus(), EVERY_GPU])
+        self._answers = answers
 
     @functools.cached_property
     def gpu(self) -> str | None:
-        """The GPU that questions are about; None for every GPU."""
-        return None if self._wanted == EVERY_GPU else self._wanted or next(iter(self.stated.gpus()), None)
+        """The GPU that questions are about; None for every GPU, as by default where no kernel was measured here."""
+        if self._wanted is not None:
+            return None if self._wanted == EVERY_GPU else self._wanted
+        origins = (part.column("origin").unique() for part in self.stated.batches("kernels", columns=["origin"]))
+        ours = any(OURS in part.to_pylist() for part in origins)
+        return next(iter(self.stated.gpus()), None) if ours else None
 
     @property
     def fingerprint(self) -> str:
@@ -53,6 +60,37 @@ class CorpusView:
         """The folders that hold the answers."""
         return self.stated.folders
 
+    def table(self, name: str, *, columns: Sequence[str] | None = None, **filters: Any) -> pa.Table:
+        """One table, filtered.
+
+        Raises:
+            UserError: there are no questions.
+        """
+        self._check(name)
+        if name != "questions" or self._answers is None:
+            return self.stated.table(name, columns=columns, **filters)
+        table = answered(self.stated.table(name, **filters), self._answers)
+        return table if columns is None else table.select(list(columns))
+
     def batches(self, name: str, *, columns: Sequence[str], **filters: Any) -> Iterator[pa.Table]:
-        """Columns of a table that the corpus states, in parts."""
-        return self.stated.batches(name, columns=columns, **filters)
+        """Columns of a table, in parts."""
+        self._check(name)
+        yield from self.stated.batches(name, columns=columns, **filters)
+
+    def _check(self, name: str) -> None:
+        if name == "questions" and name not in self.configs:
+            raise UserError(
+                "the corpus states no questions: no two of its kernels compare, or an earlier kbench made it; make it "
+                "again with kbench data import or kbench data assemble"
+            )
+
+
+def benchmark_of(corpus: Tables, gpu: str | None = None, answers: Answers | None = None) -> Tables:
+    """The corpus as the benchmark asks it; a view of one stays what it is.
+
+    Args:
+        corpus: an opened corpus.
+        gpu: the GPU that is asked about (CorpusView).
+        answers: of a private edition.
+    """
+    return CorpusView(corpus, gpu, answers) if isinstance(corpus, Corpus) else corpus

@@ -15,7 +15,7 @@ Strings = npt.NDArray[np.object_]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PairLabels:
-    """One row per pair: answers of the tracks forecast and select."""
+    """One row per pair: answers of the tracks forecast, edit and select."""
 
     query: Ints
     """Position of the pair's query."""
@@ -31,14 +31,15 @@ class PairLabels:
     kind: Strings
     """As the query states it."""
     relation: Strings
-    """parent_edit where one kernel is an edit of the other; otherwise the kind."""
+    """The kind, or `workload` for a question about one workload."""
     split: Strings
     origin: Strings
+    """Of the candidate: kbench, or the dataset that it was imported from."""
     candidate: Strings
     author: Strings
-    """Author class of both kernels; empty where the question does not say."""
+    """Author class of both kernels."""
     core: npt.NDArray[np.bool_]
-    """Whether the pair is in core (kbench.benchmark.questions.benchmark_2.core)."""
+    """Whether the question is in core."""
 
     def take(self, rows: npt.NDArray[Any]) -> PairLabels:
         """The rows at these positions, or where the mask holds."""
@@ -50,17 +51,16 @@ class PairLabels:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLabels:
-    """One row per measured kernel against the PyTorch reference: answers of the tracks rank, search and validity."""
+    """One row per kernel of a pool, against the PyTorch reference: answers of the track rank."""
 
     query: Ints
     """Position of the kernel's query."""
     pool: Strings
-    """Problem and GPU."""
+    """Its name, of problem, backend, author class and GPU."""
     valid: npt.NDArray[np.bool_]
-    asked_valid: npt.NDArray[np.bool_]
-    """Whether the validity track asks about it: being another query's anchor tells that a kernel is correct."""
+    """Whether it was measured as correct; a season asks about kernels that may fail."""
     runtime_us: Floats
-    """NaN for a kernel that failed."""
+    """In units of the reference's time; NaN for a kernel that failed."""
     runtime_low_us: Floats
     runtime_high_us: Floats
     speedup: Floats
@@ -69,7 +69,6 @@ class PoolLabels:
     family: Strings
     backend: Strings
     split: Strings
-    proposer: Strings
     candidate: Strings
     core: npt.NDArray[np.bool_]
     """Whether its pool is in core."""

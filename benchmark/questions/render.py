@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kbench.benchmark.work.gpus import gpu_named
+from kbench.loaders.source.normalise import normalised
 from kbench.loaders.source.strip import stripped
 from kbench.schemas import Backend, DataError, KnownKernel, PairKind, Query, UnknownNameError
 from kbench.schemas.gpus import partition_size, whole_gpu
@@ -20,6 +21,7 @@ FACTS = ("compute_capability", "sm_count", "memory_bytes", "l2_bytes", "shared_b
          "fp32_tflops", "tf32_tflops", "bf16_tflops", "fp8_tflops")  # fmt: skip
 """Every fact, in the order a query carries them."""
 
+UNKNOWN_GPU = "no table here has this GPU: nothing is known of it but its name"
 MIB = 1024**2
 GIB = 1024**3
 
@@ -61,11 +63,11 @@ def gpu_facts(gpu: str, environments: Sequence[Mapping[str, Any]] = ()) -> str:
 
 
 def _table_facts(gpu: str) -> dict[str, Any]:
-    """Facts of a GPU for which no sheet is kept here, from the table of GPUs; none where that has it not either."""
+    """Facts of a GPU for which no sheet is kept here, from the table of GPUs; a note where that has it not either."""
     try:
         known = gpu_named(gpu)
     except UnknownNameError:
-        return {}
+        return {"note": UNKNOWN_GPU}
     rates = {name: known.tensor_tflops.get(bits) for name, bits in (("tf32", 32), ("bf16", 16), ("fp8", 8))}
     return {
         "compute_capability": known.capability, "sm_count": known.multiprocessors, "l2_bytes": int(known.l2_bytes),
@@ -104,7 +106,7 @@ def render_query(
     gpu_facts_json: str,
     anchor_source: str | None = None,
     workloads_json: str | None = None,
-    shown: Callable[[str], str] = stripped,
+    shown: Callable[[str], str] = normalised,
 ) -> Query:
     """One query.
 
@@ -143,18 +145,16 @@ class Renderer:
         problems: Mapping[str, Mapping[str, Any]],
         sources: Mapping[str, str],
         environments: list[Mapping[str, Any]],
-        shown: Callable[[str], str] = stripped,
     ) -> None:
         """Keep what queries quote.
 
         Args:
             problems: rows of the problems table by id.
-            sources: kernel sources by kernel id.
+            sources: normalised kernel sources by kernel id.
             environments: rows of the environments table.
-            shown: what becomes of a source; nothing where it was normalised before.
         """
         self._problems = problems
-        self._sources = {kernel_id: shown(source) for kernel_id, source in sources.items()}
+        self._sources = sources
         self._gpu_facts = functools.cache(lambda gpu: gpu_facts(gpu, environments))
         self._workload_facts = functools.cache(
             lambda problem_id, workload: workload_facts(self._problem(problem_id, True), workload)
@@ -202,7 +202,7 @@ class Renderer:
         if problem_id in self._problems:
             return self._problems[problem_id]
         if not may_be_unknown:
-            raise DataError(f"pairs.problem_id {problem_id!r} is not in the corpus's problems; add its row")
+            raise DataError(f"questions.problem_id {problem_id!r} is not in the corpus's problems; add its row")
         text = f"Problem {problem_id}; its reference is not known."
         return {"problem_id": problem_id, "family": problem_id, "prompt": text, "workloads": []}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.questions.asked import Tables, asked_gpu, version_of
+from kbench.benchmark.questions.asked import Tables, asked_gpu
 from kbench.benchmark.questions.build import TRAIN_SPLITS
 from kbench.loaders.corpus.configs import SPLITS
 from kbench.schemas.ids import content_hash
@@ -14,7 +14,7 @@ from kbench.schemas.ids import content_hash
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SPLIT_TABLES = ("kernels", "pairs", "questions")
+SPLIT_TABLES = ("kernels", "questions")
 """Tables whose rows are trained on or asked about; rows of the others describe both."""
 
 
@@ -42,11 +42,6 @@ class TrainedOn:
     def configs(self) -> Sequence[str]:
         """Names of the tables either holds."""
         return tuple(dict.fromkeys([*self._test.configs, *self._train.configs]))
-
-    @property
-    def benchmark(self) -> int | None:
-        """The version of the benchmark that asks."""
-        return version_of(self._test)
 
     @property
     def gpu(self) -> str | None:

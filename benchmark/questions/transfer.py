@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.questions.asked import Tables, version_of
+from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.build import TRAIN_SPLITS
 from kbench.loaders.corpus.corpus import resolve
 from kbench.schemas import UserError
@@ -15,7 +15,7 @@ from kbench.schemas.ids import content_hash
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BY_GPU = ("kernels", "pairs", "questions")
+BY_GPU = ("kernels", "questions")
 
 
 class HeldOutGpu:
@@ -53,17 +53,12 @@ class HeldOutGpu:
         return self._corpus.configs
 
     @property
-    def benchmark(self) -> int | None:
-        """The version of the benchmark that asks."""
-        return version_of(self._corpus)
-
-    @property
     def folders(self) -> Sequence[Path]:
         """The folders that hold the answers."""
         return self._corpus.folders
 
     def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
-        """One table, filtered; of kernels and pairs, what training or the questions may see."""
+        """One table, filtered; of kernels and questions, what training or the questions may see."""
         if name not in BY_GPU:
             return self._corpus.table(name, columns=columns, **filters)
         needed = None if columns is None else [*dict.fromkeys((*columns, "gpu", "split"))]

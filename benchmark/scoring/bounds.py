@@ -16,10 +16,10 @@ from kbench.benchmark.scoring.rows import (
     TrackRows,
     answered_pairs,
     kind_priors,
-    pool_track_rows,
-    stated_validity,
+    rank_rows,
+    ranked_pools,
 )
-from kbench.benchmark.tracks import PAIR_TRACKS, VALIDITY
+from kbench.benchmark.tracks import PAIR_TRACKS, RANK
 from kbench.schemas import bins
 
 Z95 = 1.959963984540054
@@ -70,19 +70,16 @@ def ceiling_rows(questions: Questions, seed: int) -> TrackRows:
         generator = np.random.default_rng((seed, 1))
         given = oracle_forecasts(pairs.speedup, pairs.speedup_low, pairs.speedup_high, generator)
         found |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, given))
-    scores = remeasured_scores(labels, seed)
-    valid = labels.valid.astype(np.float64)[None]
-    return _asked(questions, found | _pools(questions, scores, valid, seed))
+    return _asked(questions, found | _pools(labels, remeasured_scores(labels, seed)))
 
 
-def floor_rows(questions: Questions, seed: int) -> TrackRows:
+def floor_rows(questions: Questions) -> TrackRows:
     """The training frequencies of each kind, and every kernel of a pool alike."""
     questions = questions.over_all_workloads()
     found: TrackRows = {}
     if len(questions.pairs):
         found |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, kind_priors(questions)))
-    alike = np.zeros((1, len(questions.pools)))
-    return _asked(questions, found | _pools(questions, alike, np.full_like(alike, np.nan), seed))
+    return _asked(questions, found | _pools(questions.pools, np.zeros((1, len(questions.pools)))))
 
 
 def remeasured_scores(labels: PoolLabels, seed: int) -> Floats:
@@ -93,11 +90,9 @@ def remeasured_scores(labels: PoolLabels, seed: int) -> Floats:
     return result
 
 
-def _pools(questions: Questions, scores: Floats, p_valid: Floats, seed: int) -> TrackRows:
-    rows = pool_track_rows(questions.pools, scores, scores, seed, questions.tracks)
-    if not len(questions.pools):
-        return rows
-    return rows | {VALIDITY.name: stated_validity(questions.pools, p_valid, questions.valid_rate)}
+def _pools(labels: PoolLabels, scores: Floats) -> TrackRows:
+    pools = ranked_pools(labels)
+    return {RANK.name: rank_rows(labels, pools, scores)} if pools else {}
 
 
 def _asked(questions: Questions, found: TrackRows) -> TrackRows:

@@ -44,14 +44,12 @@ KEPT = (1.0, 0.5, 0.25, 0.0)
 WORDS = 48
 """Columns that names are hashed into."""
 NAME = re.compile(r"[A-Za-z_]\w*")
-ASKED_OF_PROBES = 3
-"""The version of the benchmark whose questions have an author class to stay inside of."""
 
 
 def probe_scores(
     corpus: Tables, questions: Questions, settings: BootstrapSettings | None = None, bounds: Bounds | None = None
 ) -> dict[str, Scored]:
-    """What every probe scores; nothing where questions do not say who wrote a kernel.
+    """What every probe scores; nothing on kernels of others, of which nobody knows who writes alike.
 
     Args:
         corpus: that states the questions, and the training questions.
@@ -59,7 +57,7 @@ def probe_scores(
         settings: of the bootstrap.
         bounds: of these questions, where they are known already.
     """
-    if questions.benchmark != ASKED_OF_PROBES:
+    if questions.imported:
         return {}
     ids = [query.query_id for query in questions.queries]
     return {

@@ -1,6 +1,7 @@
 """Scores of one surrogate on one set of questions: every track, every slice, with interval and ceiling.
 
-Slices say where a surrogate is good: by family, backend, kind, bin, runtime decade, seen or unseen, origin and GPU.
+Slices say where a surrogate is good: by family, backend, kind, bin, runtime decade, seen or unseen, author class,
+origin and GPU.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.questions.labels import PairLabels, Strings, strings
 from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.scoring.bounds import ceiling_rows, floor_rows
-from kbench.benchmark.scoring.rows import pair_rows, ranked_pools, searched_pools, surrogate_rows
+from kbench.benchmark.scoring.rows import pair_rows, ranked_pools, surrogate_rows
 from kbench.benchmark.surrogates.forecasts import ForecastTable
-from kbench.benchmark.tracks import FORECAST, OVERALL, PAIR_TRACKS, RANK, SEARCH, VALIDITY
+from kbench.benchmark.tracks import FORECAST, OVERALL, PAIR_TRACKS, RANK
 from kbench.schemas import Score
 
 Figures = Mapping[str, Figure]
-FACETS = ("family", "backend", "kind", "bin", "runtime", "seen", "origin")
+FACETS = ("family", "backend", "kind", "bin", "runtime", "seen", "author")
 LOWEST = -6
 POWERS = np.array([float(f"1e{exponent}") for exponent in range(LOWEST, 16)])
 """Edges of the decades of runtime, from 10 to the LOWEST on."""
@@ -57,7 +58,7 @@ class Bounds:
     def of(cls, questions: Questions, settings: BootstrapSettings) -> Bounds:
         """Ceilings and floors of every track that the questions ask."""
         clusters = _clusters(questions)
-        both = (each(questions, settings.seed) for each in (ceiling_rows, floor_rows))
+        both = (ceiling_rows(questions, settings.seed), floor_rows(questions))
         return cls(*({track: _values(track, clusters[track], given) for track, given in rows.items()} for rows in both))
 
 
@@ -83,24 +84,29 @@ class Scored:
     def overall(self) -> Figure | None:
         """Mean over tracks of the headline on a scale from the floor (0) to the ceiling (1); None without a ceiling.
 
-        A track that was asked and not answered counts as its floor.
+        A track that was asked and not answered counts as its floor. One that the questions cannot score, such as edits
+        in core, of which no two compare, is left out.
         """
         scaled: list[Figure] = []
+        count = 0
         for track, floors in self.floors.items():
             name = headline(track).name
             floor, ceiling = floors.get(name), self.ceilings.get(track, {}).get(name)
+            if floor is not None and math.isnan(floor):
+                continue
             if floor is None or ceiling is None or not abs(ceiling - floor) > LEAST_WIDTH:
                 return None
+            count += 1
             figure = self.figures.get(track, {}).get(name)
             if figure is not None:
                 width = ceiling - floor
                 scaled.append(Figure((figure.value - floor) / width, (figure.draws - floor) / width, figure.level))
         if not scaled:
             return None
-        value = sum(one.value for one in scaled) / len(self.floors)
+        value = sum(one.value for one in scaled) / count
         # A track of one problem has no draws, and then the mean has none.
         paired = len({len(one.draws) for one in scaled}) == 1
-        draws = np.sum([one.draws for one in scaled], axis=0) / len(self.floors) if paired else np.empty(0)
+        draws = np.sum([one.draws for one in scaled], axis=0) / count if paired else np.empty(0)
         return Figure(value, draws, max(one.level for one in scaled))
 
     def scores(self) -> tuple[Score, ...]:
@@ -135,7 +141,7 @@ def score(
         headlines_alone: whether the other metrics are left out.
     """
     settings = settings or BootstrapSettings()
-    rows = surrogate_rows(questions, table, settings.seed)
+    rows = surrogate_rows(questions, table)
     clusters = _clusters(questions)
     # All tracks draw from the same problems, so that draw i is the same sample for each.
     problems = sorted({*map(str, questions.pairs.problem.tolist()), *map(str, questions.pools.problem.tolist())})
@@ -177,10 +183,7 @@ def _clusters(questions: Questions) -> dict[str, Strings]:
     """The cluster of each row of every track, for one repeat."""
     pairs, labels = questions.over_all_workloads().pairs, questions.pools
     found = dict.fromkeys(PAIR_TRACKS, clusters_of(pairs.problem, pairs.candidate))
-    for track, pools in ((RANK, ranked_pools(labels)), (SEARCH, searched_pools(labels))):
-        found[track.name] = labels.problem[[int(rows[0]) for rows in pools]]
-    asked = labels.take(labels.asked_valid)
-    return found | {VALIDITY.name: clusters_of(asked.problem, asked.candidate)}
+    return found | {RANK.name: labels.problem[[int(rows[0]) for rows in ranked_pools(labels)]]}
 
 
 def _values(track: str, clusters: Strings, rows: Any) -> dict[str, float]:
@@ -236,11 +239,10 @@ def _facet_slices(labels: PairLabels, gpus: Strings) -> Iterator[tuple[str, Ints
 
     Args:
         labels: the rows.
-        gpus: the GPU of each; where all are of one, it is no slice.
+        gpus: the GPU of each; where all are of one GPU, or of one origin, that is no slice.
     """
     facets = {name: _facet(labels, name) for name in FACETS}
-    if len(set(gpus.tolist())) > 1:
-        facets["gpu"] = gpus
+    facets |= {name: column for name, column in (("origin", labels.origin), ("gpu", gpus)) if len(set(column)) > 1}
     for name, column in facets.items():
         values, index = encode(column)
         order = np.argsort(index, kind="stable")

@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
-from kbench.benchmark.questions.asked import of_gpu
+from kbench.benchmark.questions.asked import KINDS, of_gpu
 from kbench.benchmark.surrogates.forecasts import DATASET_KEY, check_repeats, read_forecasts
 from kbench.benchmark.surrogates.protocol import failure
-from kbench.loaders.source.strip import stripped
-from kbench.loaders.splits.lineage import published_releases
-from kbench.schemas import Forecast, Pair, PairKind, Query, Status, UserError, bins
+from kbench.loaders.source.normalise import normalised
+from kbench.schemas import Forecast, PairKind, Query, Question, Status, UserError, bins
 
 Shares = tuple[float, ...]
 GROUPS = 8
@@ -30,7 +29,7 @@ DEFAULT_BANDWIDTH_GBS = 2000.0
 DEFAULT_TFLOPS = 60.0
 LAUNCH_US = 3.0
 """What a launch costs: below it neither arithmetic nor memory decides."""
-COLUMNS = ["problem_id", "backend", "gpu", "source", "status", "runtime_us", "speedup"]
+COLUMNS = ["problem_id", "backend", "gpu", "source", "normalised", "status", "runtime_us", "speedup"]
 USUAL_SPREAD = 0.2
 """Standard deviation of a log speedup between two GPUs, where training has one GPU and shows none."""
 LEAST_SPREAD = 0.02
@@ -39,7 +38,7 @@ MIXED_IN = 0.05
 VALID_AGAIN, VALID_ANEW = 0.99, 0.05
 """Probability that a kernel is correct that was, and was not, on the training GPUs."""
 Key = tuple[str, str, str]
-"""Problem, backend and source without comments."""
+"""Problem, backend and normalised source."""
 Figures = Mapping[str, tuple[float, float] | None]
 """Runtime and speedup by GPU; None where the kernel failed."""
 
@@ -73,28 +72,30 @@ class PriorSurrogate:
         """Uniform until fitted."""
         self._shares: Mapping[PairKind, Shares] = dict.fromkeys(PairKind, shares(()))
 
-    def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
+    def fit(self, train: Sequence[tuple[Query, Question]]) -> None:
         """Count bins by kind."""
-        self._count((pair.kind, pair.bin, 1) for _, pair in train)
+        self._count((query.kind, question.bin, 1) for query, question in train if question.bin is not None)
 
     def fit_corpus(self, corpus: Any) -> None:
-        """Count bins by kind straight from the pairs' table: the sources are not needed.
+        """Count bins by kind straight from the table of questions: the sources are not needed.
 
         On the GPU asked about; on all of them where training has none of it, as when it is held out.
         """
-        columns = ["kind", "bin", "gpu"]
+        columns = ["kind", "bin", "gpu", "workload"]
         groups = [
             row
-            for part in corpus.batches("pairs", columns=columns, split=["train", "validation"])
+            for part in corpus.batches("questions", columns=columns, split=["train", "validation"])
             for row in part.group_by(columns).aggregate([([], "count_all")]).to_pylist()
+            if row["workload"] is None and row["bin"] is not None
         ]
-        self._count((row["kind"], row["bin"], row["count_all"]) for row in of_gpu(groups, corpus) or groups)
+        chosen = of_gpu(groups, corpus) or groups
+        self._count((PairKind(KINDS[row["kind"]]), row["bin"], row["count_all"]) for row in chosen)
 
-    def _count(self, groups: Iterable[tuple[str, int, int]]) -> None:
+    def _count(self, groups: Iterable[tuple[PairKind, int, int]]) -> None:
         """Take so many pairs of a kind and bin each."""
         counts = {kind: np.zeros(bins.COUNT, dtype=np.int64) for kind in PairKind}
         for kind, number, pairs in groups:
-            counts[PairKind(kind)][number - 1] += pairs
+            counts[kind][number - 1] += pairs
         self._shares = {kind: _frequencies(found) for kind, found in counts.items()}
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
@@ -116,10 +117,10 @@ class BinnedSurrogate(ABC):
     def number(self, query: Query) -> float:
         """The number looked at."""
 
-    def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
+    def fit(self, train: Sequence[tuple[Query, Question]]) -> None:
         """Cut the number at its quantiles and count bins in every group."""
         for kind in PairKind:
-            rows = [(self.number(query), pair.bin) for query, pair in train if pair.kind is kind]
+            rows = [(self.number(query), pair.bin) for query, pair in train if query.kind is kind]
             if not rows:
                 continue
             numbers, labels = np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
@@ -197,7 +198,7 @@ class TransferSurrogate:
         self._known = {}
         for row in corpus.elsewhere(COLUMNS).to_pylist():
             timed = row["status"] == Status.OK and row["runtime_us"] and row["speedup"]
-            key = (row["problem_id"], row["backend"], stripped(row["source"]))
+            key = (row["problem_id"], row["backend"], row["normalised"] or normalised(row["source"]))
             self._known.setdefault(key, {})[row["gpu"]] = (row["runtime_us"], row["speedup"]) if timed else None
         self._spread = moved(self._known.values())
 
@@ -272,12 +273,11 @@ class ReplaySurrogate:
         """Refuse forecasts made for other data.
 
         Raises:
-            UserError: the file, or submission.json beside it, names a dataset that is no release of this one.
+            UserError: the file, or submission.json beside it, names another dataset.
         """
         found = (read_forecasts(self.path).schema.metadata or {}).get(DATASET_KEY, b"").decode()
         found = found or str(self._submission.get("dataset_fingerprint", ""))
-        # Releases of one dataset share questions: those that a file does not answer are failures.
-        if found and found != fingerprint and not {found, fingerprint} <= published_releases():
+        if found and found != fingerprint:
             raise UserError(
                 f"{self.path} holds forecasts for dataset {found}, this is {fingerprint}; evaluate them on their own"
             )

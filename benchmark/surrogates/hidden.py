@@ -26,6 +26,11 @@ ANSWERS = ("benchmark/dataset", "leaderboard/submissions", "leaderboard/seasons"
 CONTROLS = ("/run/docker.sock", "/run/containerd", "/run/podman", "/run/crio", "/run/dbus", "/run/user", "/run/libvirt",
             "/run/systemd/private", "/run/snapd.socket", "/run/screen")  # fmt: skip
 """Services that start programs for whoever asks, outside of what confines the one who asks."""
+CACHES_IN_HOME = (".cache", ".nv", ".triton")
+CACHE_VARIABLES = ("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_DATASETS_CACHE",
+                   "HF_XET_CACHE", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME",
+                   "CUDA_CACHE_PATH")  # fmt: skip
+SHARED = ("/dev/shm", "/var/tmp")
 KEPT_IN_HOME = (".cache", ".local", ".nv", ".triton")
 """Dotfolders where surrogates find weights and compilers; keys and tokens lie in others."""
 
@@ -53,13 +58,31 @@ def hidden_places(folders: Iterable[Path], own: Path | None) -> list[Path]:
     return found
 
 
-def protected_folders(own: Path | None) -> list[Path]:
-    """Where the code lies that judges a surrogate: it could change what this process has not imported yet.
+def writable_folders(own: Path | None) -> list[Path]:
+    """Where a surrogate may write: caches, temporary files, beside its own file, and the working directory.
+
+    Nowhere else: what it changes in the system, or plants where programs and modules are looked for, as in the home
+    folder, would run outside of what confines it, as soon as its process is started again.
+    """
+    home, variables = Path.home(), os.environ
+    with contextlib.suppress(OSError):
+        (home / ".cache").mkdir(exist_ok=True)
+    places = [place for place in (Path.cwd(), *([own.parent] if own else [])) if not home.is_relative_to(place)]
+    places += [Path(tempfile.gettempdir()), *map(Path, SHARED)]
+    places += [home / name for name in CACHES_IN_HOME]
+    places += [Path(variables[name]) for name in CACHE_VARIABLES if variables.get(name)]
+    return _outermost(place.resolve() for place in places if place.is_dir() and place.resolve() != Path("/"))
+
+
+def protected_folders(own: Path | None, run: Path | None = None) -> list[Path]:
+    """Folders that it may not write to, though they may lie in those: of the code that judges it, and of its run.
 
     Args:
         own: the surrogate's file, where it is one; it may write beside it.
+        run: the folder of the evaluation, with what others forecast.
     """
     entries = [sys.prefix, sys.base_prefix, *(path for path in sys.path if path), *(str(ROOT / n) for n in PACKAGES)]
+    entries += [str(Path.home() / ".local"), *filter(None, (sys.pycache_prefix, None if run is None else str(run)))]
     folders = _outermost(Path(entry).resolve() for entry in entries if os.path.isdir(entry))
     kept = [Path.cwd(), Path(tempfile.gettempdir()), *([own.parent] if own else [])]
     return [folder for folder in folders if not any(one.resolve().is_relative_to(folder) for one in kept)]
@@ -103,7 +126,21 @@ def _secrets(own: Path | None) -> list[Path]:
     """Keys and tokens in the home folder, raw disks, and services that would undo all this."""
     disks = [path for path in Path("/dev").glob("*") if path.is_block_device() and os.access(path, os.R_OK)]
     kept = [*(Path.home() / name for name in KEPT_IN_HOME), *([own] if own else [])]
-    return [*keys_and_tokens(kept), *map(Path, CONTROLS), *disks]
+    return [*keys_and_tokens(kept), *map(Path, CONTROLS), *_listening(), *disks]
+
+
+def _listening() -> Iterator[Path]:
+    """Sockets in the file system that somebody listens at: terminals, editors and clusters run what they are sent."""
+    try:
+        lines = Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]
+    except OSError:
+        return
+    for line in lines:
+        place = Path(*line.split(maxsplit=7)[7:])
+        with contextlib.suppress(OSError):  # in a folder of another user, who is the only one to reach it
+            # Those of the GPU's driver run nothing.
+            if place.is_absolute() and "nvidia" not in str(place) and place.is_socket():
+                yield place
 
 
 def _checkouts(start: Path) -> Iterator[Path]:

@@ -13,7 +13,7 @@ from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.surrogates.baselines import shares
 from kbench.benchmark.surrogates.known import known_queries
 from kbench.loaders.source.similarity import Grams, Similarities
-from kbench.schemas import Forecast, Pair, PairKind, Query, UserError, bins
+from kbench.schemas import Forecast, PairKind, Query, Question, UserError, bins
 
 TOKEN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*|\d+(?:\.\d+)?|[^\s\w]")
 WIDTH = 1 << 14
@@ -47,7 +47,7 @@ class NearestSurrogate:
         self._labels = np.zeros(0, dtype=np.int64)
         self._prior = np.asarray(shares(()))
 
-    def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
+    def fit(self, train: Sequence[tuple[Query, Question]]) -> None:
         """Remember every training pair.
 
         Raises:
@@ -119,7 +119,7 @@ class LookupSurrogate:
         """Of each kernel, by GPU."""
         self._outcomes: Floats = np.zeros((len(PairKind), len(LEVELS) + 1, bins.COUNT, bins.COUNT))
 
-    def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
+    def fit(self, train: Sequence[tuple[Query, Question]]) -> None:
         """Remember every training kernel, and learn how far a looked-up bin can be trusted at each similarity.
 
         A training kernel is looked up among all others, which shows what near neighbours are worth; a validation kernel
@@ -129,7 +129,7 @@ class LookupSurrogate:
         known: dict[str, Query] = {}
         speedups: dict[str, dict[str, float]] = {}
         for query, pair in train:
-            if query.kind is PairKind.REFERENCE:
+            if query.kind is PairKind.REFERENCE and pair.speedup is not None:
                 known.setdefault(pair.candidate_id, query)
                 speedups.setdefault(pair.candidate_id, {}).setdefault(query.gpu, pair.speedup)
         self._sources = [query.candidate_source for query in known.values()]

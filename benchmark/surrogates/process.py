@@ -21,14 +21,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from kbench.benchmark.surrogates.hidden import hidden_places, protected_folders
+from kbench.benchmark.surrogates.hidden import hidden_places, protected_folders, writable_folders
 from kbench.benchmark.surrogates.protocol import NoAnswerError, SurrogateFacts, checked
 from kbench.benchmark.surrogates.resolve import SurrogateTarget
 from kbench.loaders.storage import janitor, scratch
 from kbench.loaders.storage.namespaces import KILLED_BY
-from kbench.schemas import Forecast, Pair, Query, UserError
+from kbench.schemas import Forecast, Query, Question, UserError
 
-LARGEST_ANSWER_BYTES = 1 << 30
+LARGEST_ANSWER_BYTES = 1 << 26
 SHOWN = 3
 """Restrictions named of those that the system does not permit."""
 WORKER = "kbench.benchmark.surrogates.worker"
@@ -70,18 +70,20 @@ class Confinement:
     required: bool = False
     """Whether a surrogate is refused where the system does not permit all of this."""
 
-    def for_worker(self, own: Path | None) -> bytes:
+    def for_worker(self, own: Path | None, run: Path | None) -> bytes:
         """The worker's first line.
 
         Args:
             own: the surrogate's file, where it is one.
+            run: the folder of the evaluation.
 
         Raises:
             UserError: the file lies where answers do.
         """
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         memory_bytes = int(0.8 * machine if self.memory_gb is None else self.memory_gb * 1e9)
-        places = {"hidden": hidden_places(self.answers, own), "protected": protected_folders(own)}
+        places = {"hidden": hidden_places(self.answers, own), "protected": protected_folders(own, run)}
+        places["writable"] = writable_folders(own)
         limits = {"memory_bytes": memory_bytes, "network": self.network} | places
         return json.dumps(limits, default=str).encode() + b"\n"
 
@@ -89,6 +91,9 @@ class Confinement:
         """The open part of the environment, and our own search path for modules."""
         names = {name for name in variables if name in OPEN_VARIABLES or name.startswith("LC_")} | {*self.variables}
         kept = {name: variables[name] for name in names if name in variables}
+        if not (Path.home() / ".triton").exists():
+            # It would make this folder, and may not.
+            kept.setdefault("TRITON_HOME", str(Path.home() / ".cache"))
         # Modules beside the surrogate are found later; here they would take the place of Python's own.
         return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path not in ("", os.getcwd()))}
 
@@ -132,7 +137,7 @@ class ProcessSurrogate:
         """
         if self._process is None or self._facts is None:
             own = Path(self._target.location) if self._target.kind == "file" else None
-            limits = self._limits.for_worker(own)
+            limits = self._limits.for_worker(own, self._log and self._log.parent)
             self._spawn()
             try:
                 self._state(self._asked("confine", limits, list, self._limits.start_s))
@@ -145,7 +150,7 @@ class ProcessSurrogate:
                 self._ask(("fit", str(self._training)), bool, self._limits.fit_s)
         return self._facts
 
-    def fit(self, train: Sequence[tuple[Query, Pair]] | Path) -> None:
+    def fit(self, train: Sequence[tuple[Query, Question]] | Path) -> None:
         """Let it learn from pairs or a file of them; it gets a copy, kept so that a restarted process learns again."""
         self.start()
         folder = scratch.make_folder()
@@ -194,8 +199,9 @@ class ProcessSurrogate:
             stack.enter_context(theirs)
             output = sys.stderr.fileno() if self._log is None else stack.enter_context(self._log.open("ab")).fileno()
             self._process = subprocess.Popen(
-                # -P: a module in the working directory must not run before the process is confined.
-                [sys.executable, "-P", "-m", WORKER, str(theirs.fileno())],
+                # -P, -s: a module in the working directory, or one that it has planted among the user's packages, must
+                # not run before the process is confined.
+                [sys.executable, "-P", "-s", "-m", WORKER, str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=output,

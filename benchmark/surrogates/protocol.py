@@ -24,8 +24,8 @@ class Surrogate(Protocol):
     """Anything with `forecast`.
 
     Optional are `inputs` (one of INPUTS, `source` when absent), `repeats` (forecasts per query), and
-    `fit(train: Sequence[tuple[Query, Pair]])`, which is given training splits only; `pair.split` tells train from
-    validation.
+    `fit(train: Sequence[tuple[Query, Question]])`, which is given training splits only; the question's `split`
+    tells train from validation, and its `speedup` and `bin` are the answer.
     """
 
     def forecast(self, queries: Sequence[Query]) -> Sequence[Forecast]:

@@ -18,18 +18,15 @@ from kbench.benchmark.metrics.arrays import Booleans, Floats, Ints, encode
 from kbench.benchmark.questions.build import build_questions, training_pairs
 from kbench.benchmark.questions.labels import Strings, strings
 from kbench.benchmark.questions.questions import Questions
-from kbench.benchmark.questions.render import reference_query_id
 from kbench.benchmark.surrogates.forecasts import ensembled
 from kbench.benchmark.surrogates.maps import Choice, Sample, choose
 from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate, accept, answer_rows, checked, failure
-from kbench.schemas import Forecast, Pair, PairKind, Query, UserError, bins
+from kbench.schemas import Forecast, PairKind, Query, Question, UserError, bins
 
 LEAST = 200
 """Fewest validation answers that a map is learned from."""
-LEAST_FAILED = 20
-"""Fewest failed kernels, and fewest correct ones, that P(valid) is learned from."""
 LOG_CENTERS = np.log2([bins.center(number) for number in bins.NUMBERS])
-Train = Sequence[tuple[Query, Pair]]
+Train = Sequence[tuple[Query, Question]]
 
 
 class CombinedSurrogate:
@@ -50,10 +47,7 @@ class CombinedSurrogate:
         self.batch_size = min(int(getattr(p.surrogate, "batch_size", 2048)) for p in parts)
         self.chosen: Choice | None = None
         """The map of the distributions."""
-        self.chosen_valid: Choice | None = None
-        """The map of P(valid); None where too few kernels failed, or no part gives it."""
         self._weights = np.full(len(parts), 1 / len(parts))
-        self._valid_parts: list[int] = []
 
     @property
     def point_weights(self) -> dict[str, float]:
@@ -119,18 +113,6 @@ class CombinedSurrogate:
         sample = Sample(every, asked.bin - 1, encode(asked.problem)[1], asked.level).take(known)
         self.chosen = choose(sample)
         self._weights = self.chosen.weights
-        self._learn_valid(asked, given)
-
-    def _learn_valid(self, asked: Validation, given: Sequence[Sequence[Forecast]]) -> None:
-        chances = np.stack([_chances(forecasts) for forecasts in given], axis=1)
-        self._valid_parts = [at for at in range(len(given)) if (~np.isnan(chances[:, at])).sum() >= LEAST]
-        self.chosen_valid = None
-        said = chances[asked.kernel][:, self._valid_parts]
-        known = ~np.isnan(said).any(axis=1)
-        valid = asked.valid[known]
-        if self._valid_parts and min(valid.sum(), (~valid).sum()) >= LEAST_FAILED:
-            problem, level = encode(asked.kernel_problem)[1][known], np.ones(len(valid), dtype=np.bool_)
-            self.chosen_valid = choose(Sample(_both(said[known]), valid.astype(np.int64), problem, level))
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """What the parts say, mapped; a part that fails on a query has no say in it.
@@ -145,30 +127,16 @@ class CombinedSurrogate:
         every = np.stack([np.nan_to_num(_shares(forecasts), nan=1 / bins.COUNT) for forecasts in given], axis=1)
         level = np.array([query.kind is PairKind.REFERENCE for query in queries], dtype=np.bool_)
         shares = self.chosen.map.applied(every, level)
-        chances = self._mapped_chances(np.stack([_chances(forecasts) for forecasts in given], axis=1), level)
-        return [
-            self._forecast(said, share, float(chance))
-            for said, share, chance in zip(zip(*given, strict=True), shares, chances, strict=True)
-        ]
+        return [self._forecast(said, share) for said, share in zip(zip(*given, strict=True), shares, strict=True)]
 
-    def _mapped_chances(self, chances: Floats, level: Any) -> Floats:
-        """P(valid) of each query; NaN where no part gives one."""
-        said = chances[:, self._valid_parts] if self._valid_parts else chances
-        known = ~np.isnan(said)
-        mean = np.where(known, said, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-        if self.chosen_valid is not None:
-            filled = np.where(known, said, mean[:, None])
-            mean = self.chosen_valid.map.applied(_both(filled), level)[:, 1]
-        return np.where(known.any(axis=1), mean, np.nan)
-
-    def _forecast(self, said: Sequence[Forecast], shares: Floats, chance: float) -> Forecast:
+    def _forecast(self, said: Sequence[Forecast], shares: Floats) -> Forecast:
         costs = {name: _sum(said, name) for name in ("input_tokens", "output_tokens", "elapsed_s")}
         if all(each.probabilities is None for each in said):
             made = failure(said[0].query_id, said[0].failure or "")
             return dataclasses.replace(made, **costs)
         return Forecast(
             query_id=said[0].query_id, probabilities=tuple(shares.tolist()), speedup=self._point(said),
-            p_valid=None if math.isnan(chance) else min(max(chance, 0.0), 1.0), **costs,
+            p_valid=_mean([each.p_valid for each in said]), **costs,
         )  # fmt: skip
 
     def _point(self, said: Sequence[Forecast]) -> float | None:
@@ -191,13 +159,9 @@ def _shares(forecasts: Sequence[Forecast]) -> Floats:
     return np.array([each.probabilities or (np.nan,) * bins.COUNT for each in forecasts], dtype=np.float64)
 
 
-def _chances(forecasts: Sequence[Forecast]) -> Floats:
-    return np.array([np.nan if each.p_valid is None else each.p_valid for each in forecasts], dtype=np.float64)
-
-
-def _both(chances: Floats) -> Floats:
-    """Chances of failing and of being valid as a distribution over two classes: [rows, parts, 2]."""
-    return np.stack([1.0 - chances, chances], axis=2)
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _sum(said: Sequence[Forecast], name: str) -> Any:
@@ -257,7 +221,7 @@ def answers(surrogate: Surrogate, queries: Sequence[Query]) -> list[Forecast]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Validation:
-    """Queries, the bins of their pairs, and which kernels are valid."""
+    """Queries, and the bins of their pairs."""
 
     queries: Sequence[Query]
     query: Ints
@@ -266,47 +230,28 @@ class Validation:
     problem: Strings
     level: Booleans
     """Whether the pair is against the PyTorch reference."""
-    kernel: Ints
-    """Position of the query that asks about each measured kernel; none where only pairs are known."""
-    valid: Booleans
-    kernel_problem: Strings
 
     @classmethod
     def of(cls, questions: Questions) -> Validation:
         """The questions of the validation split."""
-        pairs, pools = questions.pairs, questions.pools.take(questions.pools.asked_valid)
-        level = pairs.kind == PairKind.REFERENCE.value
-        return cls(
-            questions.queries, pairs.query, pairs.bin, pairs.problem, level, pools.query, pools.valid, pools.problem
-        )
+        pairs = questions.pairs
+        return cls(questions.queries, pairs.query, pairs.bin, pairs.problem, pairs.kind == PairKind.REFERENCE.value)
 
     @classmethod
-    def of_pairs(cls, train: Sequence[tuple[Query, Pair]], limit: int | None) -> Validation:
-        """The validation pairs among training pairs, under the ids that the questions of the split have.
-
-        Those of one GPU, as the questions are: the one with the most pairs.
-        """
+    def of_pairs(cls, train: Sequence[tuple[Query, Question]], limit: int | None) -> Validation:
+        """The validation pairs among training pairs, of the GPU with the most of them, as questions are."""
         count = Counter(pair.gpu for _, pair in train if pair.split == "validation")
         gpu = min(count, key=lambda name: (-count[name], name), default=None)
         chosen = {
-            _query_id(query, pair): (query, pair)
+            query.query_id: (query, pair)
             for query, pair in train
             if pair.split == "validation" and pair.bin is not None and pair.gpu == gpu
         }
-        rows = [(dataclasses.replace(chosen[each][0], query_id=each), chosen[each][1]) for each in sorted(chosen)]
-        rows = rows[:limit]
+        rows = [chosen[each] for each in sorted(chosen)][:limit]
         return cls(
             queries=[query for query, _ in rows],
             query=np.arange(len(rows)),
             bin=np.array([pair.bin for _, pair in rows], dtype=np.int64),
             problem=strings([pair.problem_id for _, pair in rows]),
-            level=np.array([pair.kind is PairKind.REFERENCE for _, pair in rows], dtype=np.bool_),
-            kernel=np.zeros(0, dtype=np.int64),
-            valid=np.zeros(0, dtype=np.bool_),
-            kernel_problem=strings([]),
+            level=np.array([query.kind is PairKind.REFERENCE for query, _ in rows], dtype=np.bool_),
         )
-
-
-def _query_id(query: Query, pair: Pair) -> str:
-    reference = pair.kind is PairKind.REFERENCE and pair.anchor_id is None
-    return reference_query_id(pair.candidate_id, pair.gpu) if reference else query.query_id

@@ -84,14 +84,21 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no number")
 
 
-def confine(memory_bytes: int, network: bool, hidden: Sequence[str] = (), protected: Sequence[str] = ()) -> list[str]:
+def confine(
+    memory_bytes: int,
+    network: bool,
+    hidden: Sequence[str] = (),
+    protected: Sequence[str] = (),
+    writable: Sequence[str] = (),
+) -> list[str]:
     """Confine this process and all it starts, as far as the system permits.
 
     Args:
         memory_bytes: limit on the data of each process.
         network: whether other machines may be reached.
         hidden: files and folders that are empty from here on.
-        protected: folders that can only be read.
+        protected: folders that can only be read, though they lie in writable ones.
+        writable: folders that can be written; nothing else can.
 
     Returns:
         What the system does not permit.
@@ -105,12 +112,14 @@ def confine(memory_bytes: int, network: bool, hidden: Sequence[str] = (), protec
     if unshare(spaces if network else spaces | CLONE_NEWNET) or unshare(CLONE_NEWNS):
         # A /proc of its own comes first: others' entries there lead around what is hidden.
         separate = process_namespace_works() and enter_process_namespace()
-        visible, writable = conceal([Path(path) for path in hidden], [Path(path) for path in protected])
+        visible, changeable = conceal(*([Path(path) for path in paths] for paths in (hidden, protected, writable)))
         if separate:
             leave_first_process()
         else:
             missing.append("hiding other processes")
-        missing += [f"hiding {path}" for path in visible] + [f"keeping {path} from being changed" for path in writable]
+        missing += [f"hiding {path}" for path in visible] + [
+            f"keeping {path} from being changed" for path in changeable
+        ]
     else:
         missing.append("private mounts, which would hide answers and secrets")
     if not drop_capabilities():

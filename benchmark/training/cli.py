@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.questions.versions import benchmark_of
+from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.training.examples import Material
 from kbench.benchmark.training.formats import FORMATS, TASKS, format_of, write_rows, write_training_file
 from kbench.loaders.cli import filter_options, select_rows

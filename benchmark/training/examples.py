@@ -10,11 +10,10 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.questions.asked import Tables, version_of
-from kbench.benchmark.questions.build import answered_pairs, problems_of, stated_queries
-from kbench.benchmark.questions.versions import StatedCorpus
+from kbench.benchmark.questions.asked import Tables
+from kbench.benchmark.questions.build import problems_of, stated_queries
 from kbench.benchmark.rewards import kernel_score
 from kbench.benchmark.surrogates.llm import SYSTEM, render
 from kbench.benchmark.training.rows import (
@@ -28,9 +27,11 @@ from kbench.benchmark.training.rows import (
     WritePrompt,
 )
 from kbench.loaders.source.normalise import normalised
-from kbench.loaders.source.strip import stripped
-from kbench.loaders.summary.searches import gpus_searched
-from kbench.schemas import Backend, Query, Status, UserError, bins, to_dict
+from kbench.schemas import Backend, Status, UserError, bins
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 Row = Mapping[str, Any]
 
@@ -52,7 +53,7 @@ class Material:
     """The measured kernels that an export may show: those of one split that match the filters."""
 
     corpus: Tables
-    """A corpus as a version of the benchmark splits it."""
+    """A corpus as the benchmark asks it."""
     split: str
     filters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Further conditions on kernels, as `kbench.load` takes them."""
@@ -95,12 +96,7 @@ class Material:
         """A kernel's text as queries show it, or as written when comments are kept."""
         if self.comments:
             return str(row["source"])
-        return row["normalised"] or normalised(row["source"]) if self.stated else stripped(row["source"])
-
-    @functools.cached_property
-    def stated(self) -> bool:
-        """Whether the corpus states its questions."""
-        return version_of(self.corpus) == StatedCorpus.benchmark
+        return row["normalised"] or normalised(row["source"])
 
     def answer(self, row: Row) -> tuple[Message, ...]:
         """A kernel as what a model would have answered."""
@@ -132,12 +128,14 @@ def preferences(material: Material) -> Iterator[Preference]:
     The prompt names the GPU, so another GPU's answer is another row, also where it is the reverse.
     """
     told: set[tuple[str, str, str]] = set()
-    for pair in material.corpus.table("pairs", split=material.split).to_pylist():
+    for pair in material.corpus.table("questions", split=material.split).to_pylist():
+        if pair["workload"] is not None or pair["speedup"] is None:
+            continue
         anchor = material.kernels.get((pair["anchor_id"], pair["gpu"]))
         candidate = material.kernels.get((pair["candidate_id"], pair["gpu"]))
         if anchor is None or candidate is None or anchor["backend"] != candidate["backend"]:
             continue
-        chosen, rejected = (candidate, anchor) if (pair["speedup"] or 0) > 1 else (anchor, candidate)
+        chosen, rejected = (candidate, anchor) if pair["speedup"] > 1 else (anchor, candidate)
         texts = material.source(chosen), material.source(rejected)
         if not beyond_doubt(chosen, rejected) or texts[0] == texts[1] or (*texts, pair["gpu"]) in told:
             continue
@@ -147,7 +145,7 @@ def preferences(material: Material) -> Iterator[Preference]:
             chosen=material.answer(chosen),
             rejected=material.answer(rejected),
             margin=abs(math.log2(pair["speedup"])),
-            pair_id=pair["pair_id"],
+            question_id=pair["question_id"],
             chosen_id=chosen["kernel_id"],
             rejected_id=rejected["kernel_id"],
             chosen_speedup=chosen["speedup"],
@@ -165,13 +163,13 @@ def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:
     """Every question whose kernels are in the split, asked as language models are asked in an evaluation.
 
     Raises:
-        UserError: comments were asked for, or a part of questions that the corpus does not state.
+        UserError: comments were asked for.
     """
     if material.comments:
         raise UserError("--comments does not fit --task forecast: a question never shows comments; leave it out")
-    for query, row in _questions(material):
+    for query, row in stated_queries(material.corpus, material.split, material.shots, material.subset):
         asked = {kernel for kernel in (row["anchor_id"], row["candidate_id"]) if kernel is not None}
-        # A private edition states no answer; benchmark 2 also asks about candidates that failed.
+        # A private edition states no answer.
         if row["speedup"] is None or any((kernel, row["gpu"]) not in material.kernels for kernel in asked):
             continue
         yield ForecastPrompt(
@@ -181,18 +179,9 @@ def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:
             kind=query.kind,
             bin=bins.bin_of(row["speedup"]),
             **{name: row[name] for name in ("speedup", "speedup_low", "speedup_high")},
-            workload=row.get("workload"),
-            core=row.get("core"),
+            workload=row["workload"],
+            core=row["core"],
         )
-
-
-def _questions(material: Material) -> Iterator[tuple[Query, Row]]:
-    """What the benchmark asks about the split, with the answers."""
-    if material.stated:
-        return stated_queries(material.corpus, material.split, material.shots, material.subset)
-    if material.shots or material.subset is not None:
-        raise UserError("the corpus states no questions, so that none has shots or is in core; leave both out")
-    return ((query, to_dict(pair)) for query, pair in answered_pairs(material.corpus, material.split))
 
 
 def write_prompts(material: Material) -> Iterator[WritePrompt]:
@@ -310,3 +299,16 @@ def proposals(corpus: Tables) -> dict[tuple[str, str], Origin]:
 def unified_diff(before: str, after: str) -> str:
     """The change between two texts, three lines of context around each."""
     return "\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), "parent", "child", lineterm=""))
+
+
+def gpus_searched(kernels: pa.Table) -> dict[str, str]:
+    """By run, the GPU that has most of its kernels, which are those the search measured.
+
+    Args:
+        kernels: every row of a corpus, with `run_id` and `gpu`.
+    """
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for run, gpu in zip(kernels.column("run_id").to_pylist(), kernels.column("gpu").to_pylist(), strict=True):
+        counts[run][gpu or ""] += 1
+    # Equal numbers: the whole GPU's name comes before those of its partitions.
+    return {run: min(found, key=lambda gpu: (-found[gpu], gpu)) for run, found in counts.items()}

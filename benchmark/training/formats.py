@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
 
-from kbench.benchmark.questions.versions import benchmark_of
+from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.training.examples import (
     Material,
     demonstrations,

@@ -55,8 +55,8 @@ class Preference(TrainingRow):
     """The slower kernel as an answer."""
     margin: Positive
     """log2 of slower time over faster time."""
-    pair_id: Sha
-    """The pair it comes from."""
+    question_id: Sha
+    """The question it comes from."""
     chosen_id: Sha
     """The faster kernel."""
     rejected_id: Sha
@@ -87,8 +87,8 @@ class ForecastPrompt(TrainingRow):
     """Bin of the speedup."""
     workload: str | None
     """The workload asked about; null for all of them."""
-    core: bool | None
-    """Whether the question is in core; null where the corpus states no questions."""
+    core: bool
+    """Whether the question is in core."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

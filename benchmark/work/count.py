@@ -26,7 +26,17 @@ from kbench.benchmark.work.flow import Flow, read_flow
 from kbench.benchmark.work.loops import Trace
 from kbench.benchmark.work.memory import SECTOR, Box, Footprint
 from kbench.benchmark.work.ptx import Function, PtxError, read_functions
-from kbench.benchmark.work.totals import BlockId, LaunchWork, Totals, Traffic, Work, stores_in_bulk, summed
+from kbench.benchmark.work.totals import (
+    BlockId,
+    LaunchWork,
+    Totals,
+    Traffic,
+    Work,
+    by_line,
+    in_all,
+    largest_lines,
+    stores_in_bulk,
+)
 from kbench.benchmark.work.values import Place
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanStep, StepKind
 
@@ -54,6 +64,7 @@ def count_plan(
     *,
     resources: Mapping[tuple[str, str], tuple[int, int, int]] | None = None,
     contents: Mapping[int, bytes] | None = None,
+    first_lines: Mapping[str, int] | None = None,
 ) -> Work:
     """Count the work of a plan.
 
@@ -62,11 +73,12 @@ def count_plan(
         ptx: texts by hash of the machine code they became.
         resources: registers per thread, bytes of static shared memory and of a thread's stack, by code and function.
         contents: what inputs hold, by their position, where that is known: indices decide what runs.
+        first_lines: where the text that became a machine code begins in the kernel's file, by hash of the code.
 
     Returns:
         The work; launches that cannot be counted within the limits say why.
     """
-    counter = _Counter(plan, ptx, resources or {}, contents or {})
+    counter = _Counter(plan, ptx, resources or {}, contents or {}, first_lines or {})
     launches: dict[object, LaunchWork] = {}
     for step in plan.steps:
         if step.kind is StepKind.LAUNCH:
@@ -102,8 +114,9 @@ class _Counter:
         ptx: Mapping[str, str],
         resources: Mapping[tuple[str, str], tuple[int, int, int]],
         contents: Mapping[int, bytes],
+        first_lines: Mapping[str, int],
     ) -> None:
-        self.ptx, self.resources = ptx, resources
+        self.ptx, self.resources, self.first_lines = ptx, resources, first_lines
         self.sizes = [buffer.nbytes for buffer in plan.buffers]
         inputs = {at: buffer.input for at, buffer in enumerate(plan.buffers) if buffer.input is not None}
         self.contents = {at: contents[position] for at, position in inputs.items() if position in contents}
@@ -147,12 +160,16 @@ class _Counter:
             raise PtxError(f"{function.name} is launched without threads")
         begun, middle = self.steps, middle_block(launch.grid)
         footprint, counted, touched, buffers = Footprint(_l1_share(launch)), {}, {}, _Buffers()
+        lines: dict[int | None, Totals] = {}
         waiting = [(0, 1)]
         while waiting:
             warp, count = waiting.pop(0)
             footprint.begin_warp()
             trace = self._warp(step, function, middle, warp, footprint)
-            counted[warp], touched[warp] = (summed(function, trace), count), footprint.own
+            own_lines = by_line(function, trace)
+            counted[warp], touched[warp] = (in_all(trace, own_lines), count), footprint.own
+            for line, totals in own_lines.items():
+                lines[line] = lines.get(line, Totals()).plus(totals, count)
             buffers.add(function, trace, count)
             if warp == 0:
                 cheap = trace.steps * launch.warps < FEW_STEPS
@@ -168,7 +185,8 @@ class _Counter:
         ratios, footprints = {middle: 1.0}, {middle: touched[warp] | (touched[copier] if copies else {})}
         for other in other_blocks(launch.grid, middle):
             alone = Footprint(_l1_share(launch), footprint.numbers)
-            ratio = summed(function, self._warp(step, function, other, warp, alone)).issued
+            trace = self._warp(step, function, other, warp, alone)
+            ratio = in_all(trace, by_line(function, trace)).issued
             if copies:
                 self._warp(step, function, other, copier, alone)
             ratios[other], footprints[other] = ratio / (counted[warp][0].issued or 1.0), alone.own
@@ -177,11 +195,13 @@ class _Counter:
                 break
         mean = mean_ratio(ratios, launch)
         traffic = buffers.traffic(self.sizes, footprints, middle, launch.grid)
+        first = self.first_lines.get(step.code or "")
         return dataclasses.replace(
             launch,
             per_block=Totals().plus(per_block, mean),
             largest=max(ratios.values()) / mean if mean else 1.0,
             traffic=tuple(traffic),
+            lines=() if first is None else largest_lines(lines, first, mean),
         )
 
     def _warp(self, step: PlanStep, function: Function, place: BlockId, warp: int, footprint: Footprint) -> Trace:

@@ -19,11 +19,14 @@ MOST_SCOPES = 64
 BYTES = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+ASSEMBLY = re.compile(r"// begin inline asm.*?(?:// end inline asm|\Z)", re.DOTALL)
+MARK = re.compile(r"^\s*\.loc\b.*$", re.MULTILINE)
 DELIMITER = re.compile(r"[;{}]")
 HEADER = re.compile(r"\.(?:entry|func)\b\s*(?:\([^)]*\)\s*)?([\w$]+)\s*(?:\(([^)]*)\))?")
 PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)(?:\s+\.ptr[^,)]*?)?\s+([\w$]+)(?:\[(\d*)\])?\s*$")
 VARIABLE = re.compile(r"\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)((?:\[\d*\])*)")
-PREFIX = re.compile(r"\s*(?:\.loc\s+\d+\s+(\d+)[^\n;]*\n|([\w$]+)\s*:(?!:))")
+PREFIX = re.compile(r"\s*(?:\.loc\s+(\d+\s+\d+\s+\d+)([^\n;]*)\n|([\w$]+)\s*:(?!:))")
+INLINED = re.compile(r"inlined_at\s+(\d+\s+\d+\s+\d+)")
 STATEMENT = re.compile(r"(?:@(!?)([%$\w]+)\s+)?([a-z]\w*(?:\.[\w:]+)*)\s*(.*)", re.DOTALL)
 OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s{}\[\]|]+(?:\|[%\w]+)?")
 TYPE = re.compile(r"[subfe]\d+|bf16|bf16x2|f16x2|tf32|pred")
@@ -54,7 +57,7 @@ class Instruction:
     """The predicate it is executed under."""
     negated: bool = False
     line: int | None = None
-    """Line of the source file, where the compiler says so."""
+    """Line of the kernel's file, where the compiler says so; inlined library code stands at the line that calls it."""
 
     @property
     def nbytes(self) -> int:
@@ -85,6 +88,8 @@ def read_functions(text: str) -> dict[str, Function]:
     """
     if len(text) > MOST_CHARACTERS:
         raise PtxError(f"the PTX has {len(text)} characters, more than {MOST_CHARACTERS}")
+    # Within inline assembly LLVM counts the assembly's own lines on from the line that holds it.
+    text = ASSEMBLY.sub(lambda assembly: MARK.sub("", assembly[0]), text)
     text = COMMENT.sub("", text)
     shared = _shared_offsets(text)
     functions: dict[str, Function] = {}
@@ -166,6 +171,10 @@ class _Body:
         self.branches: list[tuple[int, tuple[int, ...]]] = []
         self.scopes: list[_Scope] = []
         self.line: int | None = None
+        self.file: str | None = None
+        """Number of the file that holds the function."""
+        self.lines: dict[tuple[str, ...], int | None] = {}
+        """Lines of that file by file, line and column of the marks so far."""
 
     def read(self) -> tuple[tuple[Instruction, ...], dict[str, int]]:
         """Instructions and labels."""
@@ -196,12 +205,22 @@ class _Body:
         """Read the labels and line marks before a statement; where it begins."""
         while prefix := PREFIX.match(self.text, start, end):
             if prefix[1]:
-                self.line = _number(prefix[1])
+                self._mark(tuple(prefix[1].split()), INLINED.search(prefix[2]))
             else:
                 scope = f"'{self.scopes[-1].number}" if self.scopes else ""
-                self.labels[prefix[2] + scope] = len(self.code)
+                self.labels[prefix[3] + scope] = len(self.code)
             start = prefix.end()
         return start
+
+    def _mark(self, place: tuple[str, ...], inlined: re.Match[str] | None) -> None:
+        """Take in a mark of file, line and column: it may name the mark of the code that it was inlined into."""
+        if inlined is None and self.file is None:
+            self.file = place[0]
+        if inlined is None or place[0] == self.file:
+            self.line = _number(place[1]) if place[0] == self.file else None
+        else:
+            self.line = self.lines.get(tuple(inlined[1].split()))
+        self.lines[place] = self.line
 
     def _statement(self, text: str) -> None:
         if text.startswith(".reg") and self.scopes:

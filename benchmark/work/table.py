@@ -10,7 +10,7 @@ from typing import Any
 from kbench.benchmark.problems import problem
 from kbench.benchmark.work.contents import index_contents
 from kbench.benchmark.work.count import MOST_LAUNCHES, count_plan
-from kbench.benchmark.work.totals import NAMES, LaunchWork, Totals, Traffic, Work
+from kbench.benchmark.work.totals import MOST_LINES, NAMES, LaunchWork, LineWork, Totals, Traffic, Work
 from kbench.schemas import DataError, from_dict
 from kbench.schemas.records.launch_plan import LaunchPlan
 
@@ -52,6 +52,7 @@ def _launch(data: Mapping[str, Any]) -> LaunchWork:
         per_block=Totals(**{name: _number(data["per_block"].get(name, 0.0)) for name in NAMES}),
         largest=_number(data["largest"]),
         traffic=tuple(_traffic(one) for one in data["traffic"][:MOST_BUFFERS]),
+        lines=tuple(_line(one) for one in data.get("lines", ())[:MOST_LINES]),
         error=None if data["error"] is None else str(data["error"])[:LONGEST_TEXT],
         **whole,
     )
@@ -61,6 +62,11 @@ def _traffic(data: Mapping[str, Any]) -> Traffic:
     x, y, z = (_number(share) for share in data["new_share"])
     nbytes, loads, fetches, stores = (_number(data[name]) for name in ("nbytes", "loads", "fetches", "stores"))
     return Traffic(nbytes, loads, fetches, stores, (x, y, z), _number(data["far_share"]))
+
+
+def _line(data: Mapping[str, Any]) -> LineWork:
+    fields = {field.name: _number(data[field.name]) for field in dataclasses.fields(LineWork)}
+    return LineWork(**fields | {"line": int(fields["line"])})  # type: ignore[arg-type]
 
 
 def _number(value: Any) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 
 from kbench.benchmark.work.lanes import WARP
 from kbench.benchmark.work.loops import Trace
@@ -13,6 +14,8 @@ from kbench.benchmark.work.pipes import Pipe, machine_instructions, pipe_of, ten
 from kbench.benchmark.work.ptx import Function, Instruction
 
 BlockId = tuple[int, int, int]
+MOST_LINES = 12
+"""Lines of a launch that are kept."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,6 +70,11 @@ class Totals:
         return self.alu + self.fma + self.special + self.memory + self.tensor + self.control + self.double
 
     @property
+    def flops(self) -> float:
+        """Operations of matrix products of all types."""
+        return self.flops_64 + self.flops_32 + self.flops_16 + self.flops_8
+
+    @property
     def l2_bytes(self) -> float:
         """Bytes that multiprocessors ask L2 for or send there."""
         moved = self.bulk_load_bytes + self.bulk_store_bytes
@@ -103,6 +111,19 @@ class Traffic:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class LineWork:
+    """What one line of a kernel's file does in a block."""
+
+    line: int
+    issued: float
+    """Machine instructions of warps."""
+    flops: float
+    """Operations of matrix products."""
+    l2_bytes: float
+    shared_wavefronts: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class LaunchWork:
     """What one launch does."""
 
@@ -123,6 +144,8 @@ class LaunchWork:
     traffic: tuple[Traffic, ...] = ()
     times: int = 1
     """How often a plan has it."""
+    lines: tuple[LineWork, ...] = ()
+    """The lines that do most, in their order, where the compiler names lines."""
     error: str | None = None
     """Why nothing was counted."""
 
@@ -163,11 +186,12 @@ class Work:
         return tuple(launch.error for launch in self.launches if launch.error is not None)
 
 
-def summed(function: Function, trace: Trace) -> Totals:
-    """A warp's trace as work by class."""
-    found: defaultdict[str, float] = defaultdict(float)
+def by_line(function: Function, trace: Trace) -> dict[int | None, Totals]:
+    """A warp's trace as work by class, for each line of the kernel's file; None is code without a line."""
+    lines: defaultdict[int | None, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for at, visits in trace.visits.items():
         one = function.code[at]
+        found = lines[one.line]
         pipe = pipe_of(one)
         found[pipe.value] += visits * machine_instructions(one)
         if pipe is Pipe.TENSOR:
@@ -178,11 +202,40 @@ def summed(function: Function, trace: Trace) -> Totals:
         elif one.name == "mbarrier" and {"try_wait", "test_wait"} & set(one.parts):
             found["waits"] += visits
         _add_memory(found, one, at, visits, trace)
-    found["waits"] += sum(trace.waits.values())
-    found["load_rounds"] = sum(trace.rounds.values())
-    for name in ("unknown_branches", "unknown_addresses"):
-        found[name] = sum(getattr(trace, name).values())
-    return Totals(**found, ptx_instructions=trace.issued, uncertain=trace.uncertain)
+    return {line: Totals(**found) for line, found in lines.items()}
+
+
+def in_all(trace: Trace, lines: Mapping[int | None, Totals]) -> Totals:
+    """The work of all lines of a warp's trace, and what the trace counts for no instruction."""
+    total = Totals(
+        waits=sum(trace.waits.values()),
+        load_rounds=sum(trace.rounds.values()),
+        unknown_branches=sum(trace.unknown_branches.values()),
+        unknown_addresses=sum(trace.unknown_addresses.values()),
+        ptx_instructions=trace.issued,
+        uncertain=trace.uncertain,
+    )
+    for one in lines.values():
+        total = total.plus(one)
+    return total
+
+
+def largest_lines(lines: Mapping[int | None, Totals], first: int, times: float) -> tuple[LineWork, ...]:
+    """The lines with the largest shares of any kind of work.
+
+    Args:
+        lines: work by line of a compiled text.
+        first: the line of the kernel's file on which that text begins.
+        times: the mean block's work, by that of the block whose lines these are.
+    """
+    names = ("issued", "flops", "l2_bytes", "shared_wavefronts")
+    whole = {name: sum(getattr(one, name) for one in lines.values()) or 1.0 for name in names}
+    numbered = [(line, one) for line, one in lines.items() if line]
+    largest = sorted(numbered, key=lambda pair: -max(getattr(pair[1], name) / whole[name] for name in names))
+    return tuple(
+        LineWork(first + line - 1, *(times * getattr(one, name) for name in names))
+        for line, one in sorted(largest[:MOST_LINES])
+    )
 
 
 def stores_in_bulk(one: Instruction) -> bool:

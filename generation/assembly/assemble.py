@@ -3,40 +3,143 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import json
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kbench.benchmark.problems.registry import known, named, users
-from kbench.benchmark.questions.answers import packed_answers
+from kbench.benchmark.questions.answers import packed_answers, without_answer, without_figures
+from kbench.benchmark.questions.build import TEST_SPLITS
 from kbench.benchmark.questions.draw import draw_questions
 from kbench.generation.assembly.figures import Samples, corrected, measured_elsewhere, read_errata, refuted, repeated
-from kbench.generation.assembly.gather import Measured, gather
-from kbench.generation.assembly.kernels import against_best, kernel_rows, orphans, rows_elsewhere
-from kbench.generation.assembly.ledger import Ledger, ledger_of
-from kbench.generation.assembly.private import private_edition
-from kbench.generation.assembly.recipe import Recipe, recipe_of
+from kbench.generation.assembly.gather import Gathered, Measured, gather
+from kbench.generation.assembly.kernels import against_best, kernel_rows, orphans, rows_elsewhere, write_unmeasured
 from kbench.loaders.importers.run import REPORT
 from kbench.loaders.options import echo_json, json_option, out_option
 from kbench.loaders.storage.atomic import write_atomically
 from kbench.loaders.storage.lines import parse_json, read_lines, read_records
-from kbench.schemas import DataError, KernelCounters, PlanSummary, ReferenceTime, UserError, from_dict
+from kbench.schemas import (
+    DataError,
+    Kernel,
+    KernelCounters,
+    PlanSummary,
+    Question,
+    ReferenceTime,
+    Status,
+    UserError,
+    from_dict,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """The inputs of one corpus, as a TOML file whose paths are relative to its own folder.
+
+    Each field but `samples` and `private` is a list of paths in the file.
+    """
+
+    runs: tuple[Path, ...]
+    """Run folders or log files, each run in one of them."""
+    samples: Path | None = None
+    """Corpus that holds the texts and samples which the logs and corpora below leave out."""
+    corrections: tuple[Path, ...] = ()
+    """Corpora with measurements of these kernels that replace wrong logged ones; a later corpus overrules an earlier
+    one."""
+    repeats: tuple[Path, ...] = ()
+    """Corpora with measurements of these kernels made again, kept beside the first (`kbench measure --corpus`)."""
+    other_gpus: tuple[Path, ...] = ()
+    """Corpora with measurements of these kernels on GPUs that the logs do not have; they become further rows."""
+    references: tuple[Path, ...] = ()
+    """Files of reference times (`kbench problems references`)."""
+    counters: tuple[Path, ...] = ()
+    """Files of hardware counters (`kbench kernels counters`); those of other kernels are left out."""
+    plans: tuple[Path, ...] = ()
+    """Files that say what these kernels launch, one kernel per line."""
+    errata: tuple[Path, ...] = ()
+    """YAML files of kernels that were found wrong after they were measured: what is wrong, by kernel id."""
+    private: bool = False
+    """Whether held-out questions keep their answers in a file of their own beside the corpus."""
+
+
+def recipe_of(sources: Sequence[Path]) -> Recipe:
+    """The recipe that a command names: one TOML file, or run folders and log files alone.
+
+    Raises:
+        UserError: a recipe and other paths are named together, or a path of the recipe does not exist.
+        DataError: the recipe is damaged; names the field.
+    """
+    recipes = [path for path in sources if path.suffix == ".toml"]
+    if not recipes:
+        return Recipe(runs=tuple(sources))
+    if len(sources) > 1:
+        raise UserError(f"{str(recipes[0])!r} is a recipe and stands alone; list the runs in it")
+    return read_recipe(recipes[0])
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe file.
+
+    Raises:
+        UserError: a path in it does not exist.
+        DataError: names the field that is missing, unknown or of the wrong type.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path}: not TOML: {error}") from None
+    names = [field.name for field in dataclasses.fields(Recipe)]
+    unknown = sorted(set(data) - set(names))
+    if unknown:
+        raise DataError(f"{path}: unknown field {unknown[0]!r}; known: {', '.join(names)}")
+    if not data.get("runs"):
+        raise DataError(f"{path}: field 'runs' is missing; list the run folders")
+    plain = {"private": data.pop("private", False)}
+    if not isinstance(plain["private"], bool):
+        raise DataError(f"{path}: field 'private' is {plain['private']!r}; it must be true or false")
+    fields: dict[str, Any] = {name: _paths(path, name, value) for name, value in data.items() if name != "samples"}
+    fields |= plain
+    if "samples" in data:
+        (fields["samples"],) = _paths(path, "samples", [data["samples"]])
+    return Recipe(**fields)
+
+
+def _paths(recipe: Path, name: str, value: Any) -> tuple[Path, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise DataError(f"{recipe}: field {name!r} is {value!r}; it must be a list of paths")
+    paths = tuple(recipe.parent / item for item in value)
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"{recipe}: field {name!r} names {str(path)!r}, which does not exist")
+    return paths
+
+
+BY_KERNEL = ("measurements", "repeats", "plans", "counters")
+"""Tables whose rows say how one kernel did."""
 
 
 @click.command("assemble", short_help="Merge run logs into a corpus.")
 @click.argument("sources", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @out_option("Corpus folder to write.", required=True)
 @click.option("--problem", "problems", multiple=True, help="File or folder of a problem of yours that was searched.")
+@click.option("--unmeasured", is_flag=True, help="Collect the kernels that wait to be measured instead.")
 @json_option
-def command(sources: tuple[Path, ...], out: Path, problems: tuple[str, ...], as_json: bool) -> None:
+def command(sources: tuple[Path, ...], out: Path, problems: tuple[str, ...], unmeasured: bool, as_json: bool) -> None:
     """Merge run logs into a corpus: kernels, measurements, repeats, plans, problems, questions, environments, events.
 
     SOURCES are run folders, or one recipe: a TOML file that names runs, and what else the corpus is made from.
     """
     for name in problems:
         named(name)
+    if unmeasured:
+        count = write_unmeasured(sources, out)
+        echo_json({"path": str(out), "kernels": count}) if as_json else click.echo(f"{out}: {count:,} kernels")
+        return
     ledger = assemble(recipe_of(sources), out)
     echo_json(ledger.to_json()) if as_json else click.echo(ledger.text())
 
@@ -137,3 +240,104 @@ def _summaries(line: dict[str, Any], one: Measured) -> Iterator[PlanSummary]:
         plan = {name: value for name, value in line["plans"][workload].items() if name != "plan_id"}
         where = f"kernel {one.node.kernel_id} workload {workload!r}"
         yield from_dict(PlanSummary, same | {"gpu": one.gpu, "workload": workload} | plan, where)
+
+
+def private_edition(tables: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Sequence[Any]], list[Question]]:
+    """A corpus whose held-out questions have no answers and whose tables give none away, and those questions.
+
+    Known kernels of few-shot questions keep their figures. The log of a search that tried a hidden kernel goes as a
+    whole: which kernels became parents tells which were fast.
+
+    Args:
+        tables: rows of every config of a corpus.
+    """
+    questions: Sequence[Question] = tables["questions"]
+    shown = {key for one in questions for key in one.known_ids}
+    hidden = {
+        one.kernel_id: one.run_id
+        for one in tables["kernels"]
+        if one.split in TEST_SPLITS and one.kernel_id not in shown
+    }
+    runs = set(hidden.values())
+    left = {name: [row for row in tables[name] if row.kernel_id not in hidden] for name in BY_KERNEL}
+    kernels = [without_figures(one) if one.kernel_id in hidden else one for one in tables["kernels"]]
+    asked = [without_answer(one) if one.split in TEST_SPLITS else one for one in questions]
+    events = [row for row in tables["events"] if row.run_id not in runs]
+    held_out = [one for one in questions if one.split in TEST_SPLITS]
+    return {**tables, **left, "kernels": kernels, "questions": asked, "events": events}, held_out
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """Counts and costs of an assembled corpus; `kbench data info` shows what its tables say."""
+
+    runs: int
+    problems: int
+    kernels: int
+    """Distinct ones, on however many GPUs they were measured."""
+    ok: int
+    """Those that are correct on the GPU of the logs."""
+    by_gpu: Mapping[str, int]
+    """Rows."""
+    questions: int
+    gpu_seconds: float
+    """Verifying and timing, on other GPUs too."""
+    build_cpu_seconds: float
+    tokens: int
+    by_model: Mapping[str, int]
+    """Replies of language models, those without a kernel included."""
+    characters: int
+    """Length of requests and replies whose tokens nobody counted."""
+    answered: tuple[str, ...]
+    """Days on which models answered, where the replies say so."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return dataclasses.asdict(self)
+
+    def text(self) -> str:
+        """The ledger as lines of text."""
+        rows = ", ".join(f"{gpu} {count}" for gpu, count in self.by_gpu.items())
+        lines = [
+            f"{self.kernels} kernels ({self.ok} ok) of {self.problems} problems from {self.runs} runs, "
+            f"{self.questions} questions",
+            f"rows: {rows}",
+            f"{self.gpu_seconds:.1f} GPU seconds, {self.build_cpu_seconds:.1f} CPU seconds of building, "
+            f"{self.tokens} tokens",
+        ]
+        if self.by_model:
+            models = ", ".join(f"{name} {count}" for name, count in self.by_model.items())
+            days = f", {self.answered[0]} to {self.answered[-1]}" if self.answered else ""
+            lines.append(f"replies: {models}; {self.characters} characters beside the tokens{days}")
+        return "\n".join(lines)
+
+
+def ledger_of(gathered: Gathered, moved: Sequence[Measured], rows: Sequence[Kernel], questions: int) -> Ledger:
+    """The ledger of a corpus.
+
+    Args:
+        gathered: the runs, whose kernels begin the rows.
+        moved: kernels of theirs measured on other GPUs, which cost GPU time as well.
+        rows: the rows of the corpus.
+        questions: how many questions it has.
+    """
+    logged = rows[: len(gathered.kernels)]
+    measurements = [one for row in (*gathered.kernels, *moved) for one in row.measurements]
+    moved_build = [one.build_s or 0.0 for row in moved for one in row.measurements]
+    proposals = [event for event in gathered.events if event.kind in ("candidate_proposed", "proposal_failed")]
+    recipes = [json.loads(event.payload_json).get("recipe") or {} for event in proposals]
+    replies = [recipe for recipe in recipes if "model" in recipe]
+    return Ledger(
+        runs=len(gathered.states),
+        problems=len({row.problem_id for row in logged}),
+        kernels=len(logged),
+        ok=sum(row.status is Status.OK for row in logged),
+        by_gpu=dict(Counter(str(row.gpu) for row in rows).most_common()),
+        questions=questions,
+        gpu_seconds=math.fsum((one.verify_s or 0.0) + (one.time_s or 0.0) for one in measurements),
+        build_cpu_seconds=math.fsum((*(state.charge.build_seconds for state in gathered.states), *moved_build)),
+        tokens=sum(state.charge.tokens for state in gathered.states),
+        by_model=dict(Counter(reply["model"] for reply in replies).most_common()),
+        characters=sum(one.get("input_characters", 0) + one.get("output_characters", 0) for one in replies),
+        answered=tuple(sorted({one["date"][:10] for one in replies if "date" in one})),
+    )

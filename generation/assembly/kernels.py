@@ -1,20 +1,28 @@
-"""Kernel rows: gathered kernels with their figures over all workloads, their cluster and their split."""
+"""Kernel rows: gathered kernels with their figures over all workloads, their cluster and their split.
+
+Kernels that searches proposed and nobody has measured become a corpus of their own, without figures.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from kbench.benchmark.problems.registry import problem
-from kbench.generation.assembly.gather import Gathered, Measured, TextFacts
-from kbench.harness.record import TIMED, aggregate
+from kbench.benchmark.problems.registry import listed, problem
+from kbench.generation.assembly.gather import Gathered, Measured, TextFacts, ancestors, check_lineage, text_facts
+from kbench.generation.log import by_run, read_log
+from kbench.generation.search.reducer import replay
+from kbench.generation.search.state import RunState
+from kbench.harness.record import TIMED, Aggregate, aggregate
 from kbench.harness.timing.rounds import Z95
+from kbench.loaders.corpus.places import is_corpus
 from kbench.loaders.splits import cluster_id
 from kbench.loaders.splits.lineage import split_kernels
-from kbench.schemas import Kernel, Measurement, ReferenceTime
+from kbench.schemas import Kernel, Measurement, ReferenceTime, UserError
 
 MACHINE_SIGMA = 0.006
 """Standard deviation of a kernel's log time, and of its log speedup, between machines with the same GPU model
@@ -120,3 +128,64 @@ def orphans(kernels: Sequence[Kernel]) -> list[Kernel]:
     """The rows whose parent is missing from the table: none, when lineage is complete."""
     ids = {kernel.kernel_id for kernel in kernels}
     return [kernel for kernel in kernels if kernel.parent_id is not None and kernel.parent_id not in ids]
+
+
+def write_unmeasured(runs: Sequence[Path], out: Path) -> int:
+    """Write a corpus of the kernels that searches proposed and nobody has measured; how many there are.
+
+    Raises:
+        UserError: no kernel waits, or the folder holds measurements.
+    """
+    from kbench.loaders.corpus.corpus import Corpus
+    from kbench.loaders.corpus.writer import CorpusWriter
+
+    if is_corpus(out) and set(Corpus.open(out).configs) - {"kernels", "problems"}:
+        raise UserError(f"--out {str(out)!r} is a corpus with measurements, which would be lost; choose another")
+    rows = unmeasured_rows(runs)
+    if not rows:
+        raise UserError(f"no kernel in {', '.join(map(str, runs))} waits to be measured; propose some: kbench generate")
+    with CorpusWriter(out) as writer:
+        writer.replace("kernels", rows)
+        writer.replace("problems", [listed(problem).record() for problem in sorted({row.problem_id for row in rows})])
+    return len(rows)
+
+
+def unmeasured_rows(folders: Sequence[Path]) -> list[Kernel]:
+    """Kernels that wait to be measured; of kernels equal up to comments the first, and none that a run has measured.
+
+    Args:
+        folders: run folders or log files.
+
+    Raises:
+        DataError: a log is damaged, or a candidate's parent is unknown.
+    """
+    runs = (run for folder in folders for run in by_run(read_log(folder)).values())
+    states = [state for run in runs if (state := replay(run))]
+    for state in states:
+        check_lineage(state)
+    waiting = [one for state in states for one in _waiting(state)]
+    measured_texts = [_text(s, n.source) for s in states for n in s.nodes.values() if n.outcome is not None]
+    texts = text_facts([*(one.node.source for one in waiting), *(source for _, _, source in measured_texts)])
+    seen_texts = {(problem, backend, texts[source].stripped) for problem, backend, source in measured_texts}
+    rows: list[Kernel] = []
+    for one in waiting:
+        facts = texts[one.node.source]
+        key = (one.settings.problem_id, one.settings.backend.value, facts.stripped)
+        if key not in seen_texts:
+            seen_texts.add(key)
+            rows.append(kernel_row(one, facts, one.node.parent_id, UNMEASURED))
+    return rows
+
+
+UNMEASURED = dict.fromkeys(field.name for field in dataclasses.fields(Aggregate))
+"""The figures of a kernel that has none."""
+
+
+def _waiting(state: RunState) -> Iterator[Measured]:
+    for node in state.nodes.values():
+        if not node.settled:
+            yield Measured(state.run_id, state.settings, node, (), tuple(ancestors(state, node)))
+
+
+def _text(state: RunState, source: str) -> tuple[str, str, str]:
+    return state.settings.problem_id, state.settings.backend.value, source

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
-from kbench.generation.campaign.campaign import ROUNDS, WRITE_EVERY_S, Campaign
-from kbench.generation.campaign.progress import CampaignProgress
+from kbench.generation.campaign.campaign import ROUNDS, WRITE_EVERY_S, Campaign, CampaignProgress
 from kbench.generation.executors.executor import Executor
 from kbench.generation.log import (
     Clock,

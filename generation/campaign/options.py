@@ -49,7 +49,6 @@ class GenerateOptions:
     deadline: float | None
     gpu_seconds: float | None
     out: Path | None
-    pack_to: Path | None
     as_json: bool
 
     @property

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from kbench.benchmark.problems.registry import listed, problems
 from kbench.generation.campaign.campaign import ORDERS, ROUNDS
-from kbench.generation.proposers.genome.registry import families_for
+from kbench.generation.proposers.genome.header import families_for
 from kbench.generation.search.methods.catalogue import searchable
 from kbench.generation.search.settings import (
     SURROGATE,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
+from kbench.generation.campaign.campaign import failed_forecasts
 from kbench.generation.campaign.drive import recorded_states
-from kbench.generation.campaign.progress import failed_forecasts
 from kbench.generation.search.state import RunState
 from kbench.loaders.options import echo_json, json_option
 from kbench.schemas import UserError

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 
-from kbench.generation.search.methods.catalogue import filter_of, method
-from kbench.generation.search.methods.repair import with_repairs
+from kbench.generation.search.methods.catalogue import filter_of, method, with_repairs
 from kbench.generation.search.state import FRESH, ProposalRequest, RunState
 from kbench.schemas.ids import content_hash
 

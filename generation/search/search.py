@@ -6,19 +6,17 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
 from kbench.generation.executors.executor import Result
 from kbench.generation.log import Clock, LogEntry
 from kbench.generation.search import action
 from kbench.generation.search.guidance.filter import Guess, decide, tokens
-from kbench.generation.search.guidance.question import Guide, guesses, query_id
-from kbench.generation.search.methods.catalogue import SEARCHES, filter_of
-from kbench.generation.search.methods.lineages import archive
-from kbench.generation.search.methods.operators import LLM
+from kbench.generation.search.methods.catalogue import SEARCHES, filter_of, learns
+from kbench.generation.search.methods.evolve import archive
+from kbench.generation.search.methods.method import LLM
 from kbench.generation.search.methods.puct import lineage
-from kbench.generation.search.methods.repair import learns
 from kbench.generation.search.proposal import (
     Answer,
     Ask,
@@ -49,6 +47,9 @@ from kbench.schemas.ids import content_hash, kernel_id
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 Siblings = Callable[[], Iterable[Node]]
 """Measured candidates of other runs on the same problem and backend, for the surrogate to learn from."""
+
+if TYPE_CHECKING:
+    from kbench.generation.search.guidance.question import Guide
 
 
 def no_siblings() -> Iterable[Node]:
@@ -260,6 +261,9 @@ class Search:
         )  # fmt: skip
 
     def _guesses(self, known: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Guess]:
+        # It loads numpy, whose threads the command limits first.
+        from kbench.generation.search.guidance.question import guesses, query_id
+
         assert self._surrogate is not None
         try:
             parents = {node.kernel_id: self.state.nodes.get(node.parent_id or "") for node in nodes}
@@ -272,6 +276,8 @@ class Search:
 
     def receive(self, result: Result) -> None:
         """Record a measurement, or its loss."""
+        # It loads numpy, whose threads the command limits first.
+
         if result.lost is not None:
             self._record("kernel_lost", kernel_id=result.kernel_id, reason=result.lost)
             return

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.surrogates.online import features
-from kbench.generation.proposers.genome.family import Family, Gene, Genome, Value
+from kbench.generation.proposers.genome.header import Family, Gene, Genome, Value
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
 from kbench.generation.search.state import Operator

@@ -18,9 +18,7 @@ from typing import Any
 
 from kbench.benchmark.problems import ProblemDefinition, problem
 from kbench.benchmark.problems.tuned import PREFIX
-from kbench.generation.proposers.genome.family import Family, Value, sample
-from kbench.generation.proposers.genome.header import read_file
-from kbench.generation.proposers.genome.registry import families
+from kbench.generation.proposers.genome.header import Family, Value, families, read_file, sample
 from kbench.generation.proposers.genome.template import GENOMES
 from kbench.harness.queue.sweep import Part
 from kbench.harness.workloads import device_bytes

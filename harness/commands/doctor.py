@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.harness.device.environment import software_facts
-from kbench.harness.device.gpu import Gpu
-from kbench.harness.device.partition import multiprocessors
+from kbench.harness.device.gpu import Gpu, multiprocessors
 from kbench.harness.device.target import compiler_versions
 from kbench.harness.isolate.limits import MOST_BYTES, MOST_PROCESSES, watching_works
 from kbench.schemas import InfrastructureError, UserError, to_dict

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kbench.harness.device.driver import DriverError, call
 from kbench.harness.device.fence import fence_torch
-from kbench.harness.device.gpu import Gpu
+from kbench.harness.device.gpu import Gpu, Partition
 from kbench.harness.device.kernels.byte_sums import ByteSums, Seal, byte_sums, sealed_by_torch
 from kbench.harness.device.kernels.hold import Hold
 from kbench.harness.device.kernels.mask import Mask, mask_by_torch
 from kbench.harness.device.kernels.same_bytes import Claim, SameBytes, same_bytes
 from kbench.harness.device.kernels.scrub import Scrubber
 from kbench.harness.device.kernels.stamp import StampClock
-from kbench.harness.device.partition import Partition
 from kbench.schemas import InfrastructureError
 
 if TYPE_CHECKING:

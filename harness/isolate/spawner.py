@@ -82,14 +82,15 @@ class WorkerProcess:
 class Spawner:
     """Starts workers through a zygote, and the zygote again should it die."""
 
-    def __init__(self, *, planning: bool = False, interpret: bool = False) -> None:
+    def __init__(self, *, planning: bool = False, counting: bool = False, interpret: bool = False) -> None:
         """Prepare to start workers.
 
         Args:
             planning: whether they plan kernels or hold devices.
+            counting: whether those that plan also count foreign kernels, which call any of torch's operators.
             interpret: run Triton kernels through its interpreter, on the CPU; decided before Triton is imported.
         """
-        self._purpose = "plan" if planning else "run"
+        self._purpose = "count" if counting else "plan" if planning else "run"
         self._variables = {"TRITON_INTERPRET": "1"} if interpret else {}
         self.scratch = scratch.make_folder()
         self._zygote: subprocess.Popen[bytes] | None = None
@@ -245,14 +246,14 @@ _SHARED: dict[tuple[object, ...], Spawner] = {}
 """Spawners of this process that outlive a harness, by what their workers are for and the environment they get."""
 
 
-def shared_spawner(*, planning: bool = False, interpret: bool = False) -> Spawner:
+def shared_spawner(*, planning: bool = False, counting: bool = False, interpret: bool = False) -> Spawner:
     """A spawner for all harnesses of this process, so that only the first waits for its zygote to import torch.
 
     It is closed when the process ends. A process forked from this one gets spawners of its own.
     """
-    key = (os.getpid(), planning, interpret, *sorted(sandbox.environment().items()))
+    key = (os.getpid(), planning, counting, interpret, *sorted(sandbox.environment().items()))
     if key not in _SHARED:
-        _SHARED[key] = Spawner(planning=planning, interpret=interpret)
+        _SHARED[key] = Spawner(planning=planning, counting=counting, interpret=interpret)
     return _SHARED[key]
 
 

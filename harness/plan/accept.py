@@ -6,6 +6,7 @@ import base64
 import binascii
 import dataclasses
 import hashlib
+import itertools
 import math
 import struct
 from collections.abc import Mapping
@@ -51,6 +52,8 @@ MALFORMED = (
     struct.error,
 )
 """What reading data of an unexpected form raises."""
+MOST_STATED = 64
+"""Workloads of a kernel that is only counted."""
 MOST_VALUES = 4_000_000
 """Values in all plans of a kernel together: reading them takes the parent's time."""
 
@@ -84,6 +87,8 @@ def accept(
         if message["error"] is not None:
             return _failed(message, identity), {}
         _refuse_size([message["plans"], message.get("work")])
+        if kernel.workloads_json is not None:
+            return Build(identity, compile_ms=compile_ms, work=_foreign_work(message["work"])), {}
         sent = {hashlib.sha256(code).hexdigest(): code for code in map(_decoded, message["cubins"])}
         functions = {sha: read_resources(code) for sha, code in sent.items()}
         plans = _plans(message["plans"], kernel, target, functions)
@@ -125,6 +130,12 @@ def _work(
     if sent is None:
         return None
     return {name: [plain_work(read_work(one)) for one in sent[name]] for name in plans if name in sent}
+
+
+def _foreign_work(sent: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Work of a kernel that is only counted: nothing of it is ever run."""
+    most = itertools.islice(sent.items(), MOST_STATED)
+    return {readable(str(name)): [plain_work(read_work(one)) for one in works[:MOST_CONFIGS]] for name, works in most}
 
 
 def _failed(message: Mapping[str, Any], identity: str) -> Build:

@@ -16,7 +16,7 @@ from kbench.benchmark.problems import ProblemDefinition, ScalarSpec, Size, probl
 from kbench.benchmark.work.contents import index_contents
 from kbench.benchmark.work.count import count_plan
 from kbench.benchmark.work.table import plain_work
-from kbench.harness.cuda import CudaModule, LaunchRequest, TensorMap, prebuilt
+from kbench.harness.cuda import CudaModule, LaunchRequest, TensorMap
 from kbench.harness.device.driver import LaunchShape
 from kbench.harness.device.target import DeviceFacts, Target
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
@@ -76,7 +76,7 @@ def plan_kernel(kernel: KernelSource, target: Target, facts: DeviceFacts, cache:
     UnplannableError.first = None
     with contextlib.ExitStack() as stack:
         stack.enter_context(triton_recorded(target.triton, machinery, facts, str(cache), ptx=mix))
-        stack.enter_context(cuda_recorded(target, machinery, ptx=mix))
+        stack.enter_context(cuda_recorded(target, machinery, kernel.source, ptx=mix))
         stack.enter_context(compilers_refused())
         try:
             with pretending(facts), DeviceMode():
@@ -110,7 +110,7 @@ def counted_work(
     for size in definition.sizes:
         contents = index_contents(definition, size.name)
         counted = [
-            count_plan(plan, machinery.ptx, resources=resources, contents=contents)
+            count_plan(plan, machinery.ptx, resources=resources, contents=contents, first_lines=machinery.first_lines)
             for plan in plans[size.name][:COUNTED_CONFIGS]
         ]
         found[size.name] = [plain_work(work) for work in counted]
@@ -253,20 +253,27 @@ def forget_choices(loaded: LoadedKernel) -> None:
 
 
 @contextlib.contextmanager
-def cuda_recorded(target: Target, machinery: Machinery, *, ptx: bool = False) -> Iterator[None]:
-    """Inside, launches of CUDA modules are recorded; machine code is made at a module's first launch."""
+def cuda_recorded(target: Target, machinery: Machinery, source: str, *, ptx: bool = False) -> Iterator[None]:
+    """Inside, launches of CUDA modules are recorded; machine code is made at a module's first launch.
+
+    Args:
+        target: the architecture.
+        machinery: where machine code and launches go.
+        source: the kernel's text, in which CUDA C++ may stand word for word.
+        ptx: whether to keep the PTX of what is compiled.
+    """
     built: dict[str, tuple[str, Mapping[str, str]]] = {}
 
     def record(module: CudaModule, request: LaunchRequest) -> None:
         recorder, key = machinery.recording(), module.key(target.nvrtc)
         if key not in built:
+            made = module.compiled(target.nvrtc)
+            sha = machinery.keep(made.cubin)
             if ptx:
-                code, text = module.compile_with_ptx(target.nvrtc)
-                made = prebuilt(code)
-                machinery.ptx[machinery.keep(made.cubin)] = text
-            else:
-                made = module.compiled(target.nvrtc)
-            built[key] = machinery.keep(made.cubin), made.symbols
+                machinery.ptx[sha] = module.ptx(target.nvrtc)
+                if module.source in source:
+                    machinery.first_lines[sha] = 1 + source[: source.index(module.source)].count("\n")
+            built[key] = sha, made.symbols
         sha, symbols = built[key]
         shape = LaunchShape(request.grid, request.block, request.shared_bytes, request.cluster, request.cooperative)
         code = Code(sha, symbols.get(request.name, request.name))

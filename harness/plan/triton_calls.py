@@ -29,6 +29,8 @@ class Machinery:
         self.cubins: dict[str, bytes] = {}
         self.ptx: dict[str, str] = {}
         """By hash of the machine code it became, where it was asked for."""
+        self.first_lines: dict[str, int] = {}
+        """Where the text of a machine code begins in the kernel's file."""
         self.recorder: Recorder | None = None
         self.config = 0
         """Which of its configurations an autotuner is to choose."""
@@ -246,7 +248,9 @@ def ptx_kept(machinery: Machinery) -> Iterator[None]:
 
     def keep(self: Any, ptx: Any, *args: Any, **kwargs: Any) -> Any:
         cubin = real_make(self, ptx, *args, **kwargs)
-        machinery.ptx[machinery.keep(cubin)] = str(ptx)
+        sha = machinery.keep(cubin)
+        # Triton's line numbers are those of the file.
+        machinery.ptx[sha], machinery.first_lines[sha] = str(ptx), 1
         return cubin
 
     CUDABackend.make_cubin = keep

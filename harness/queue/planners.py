@@ -20,6 +20,7 @@ from kbench.harness.plan.cache import Build, BuildCache, build_id
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.worker.messages import EXTENSION_JOBS, kernel_message
 from kbench.schemas import Backend, Status
+from kbench.schemas.ids import content_hash
 
 RETRIES = 6
 """Times planning is repeated when its process is killed from outside."""
@@ -86,7 +87,8 @@ class Planners:
 
     def identity(self, job: Job) -> str:
         """The id of a job's build."""
-        version = edition(job.kernel.problem_id)
+        stated = job.kernel.workloads_json
+        version = edition(job.kernel.problem_id) if stated is None else content_hash("stated", stated)
         return build_id(job.kernel.kernel_id, self.target, self.facts, edition=version)
 
     def add(self, job: Job) -> bool:

@@ -21,12 +21,13 @@ def extension_variables(folder: str, target: str) -> dict[str, str]:
 
 def kernel_of(message: Mapping[str, Any]) -> KernelSource:
     """The kernel a message carries."""
-    return KernelSource(message["problem_id"], Backend(message["backend"]), message["source"])
+    stated = message["workloads_json"]
+    return KernelSource(message["problem_id"], Backend(message["backend"]), message["source"], stated)
 
 
 def kernel_message(kernel: KernelSource) -> dict[str, Any]:
     """A kernel as plain values."""
-    return {"problem_id": kernel.problem_id, "backend": kernel.backend.value, "source": kernel.source}
+    return dataclasses.asdict(kernel) | {"backend": kernel.backend.value}
 
 
 def task_of(message: Mapping[str, Any]) -> MeasureTask:

@@ -6,8 +6,11 @@ it from its judge, which is why its records say `trust = "process"` and no datas
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,6 @@ from kbench.harness.device.nvml import ConditionsReader, NoConditions, NvmlReade
 from kbench.harness.device.target import H200
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.isolate.sandbox import limit_growth
-from kbench.harness.isolate.switches import Switches
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
 from kbench.harness.plan.torch_calls import answer_without_a_gpu
 from kbench.harness.worker.execute import Bench, MeasureTask, execute
@@ -136,3 +138,82 @@ def start_triton() -> None:
     from triton.runtime import driver
 
     driver.active.get_current_target()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Switch:
+    """One setting."""
+
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
+
+    def value(self) -> Any:
+        """What it is set to; None when torch cannot tell, because two of its own ways to set it were mixed."""
+        try:
+            return self.read()
+        except RuntimeError:
+            return None
+
+
+class Switches:
+    """Settings of torch that decide how fast and how exactly it computes.
+
+    Unscreened kernels set them for themselves, TF32 first of all. What they are compared with runs with the harness's.
+    """
+
+    def __init__(self) -> None:
+        """Keep torch's current settings, and the functions that set them, before foreign code could replace them."""
+        self._switches = find_switches()
+        self._ours = self._values()
+
+    def _values(self) -> list[Any]:
+        return [switch.value() for switch in self._switches]
+
+    def _set(self, values: list[Any]) -> None:
+        for switch, value in zip(self._switches, values, strict=True):
+            if value is not None and value != switch.value():
+                switch.write(value)
+
+    def restore(self) -> None:
+        """Restore the settings torch had when this was made."""
+        self._set(self._ours)
+
+    @contextlib.contextmanager
+    def ours(self) -> Iterator[None]:
+        """Inside, torch has the settings it had when this was made; afterwards, its current ones again."""
+        theirs = self._values()
+        self.restore()
+        try:
+            yield
+        finally:
+            self._set(theirs)
+
+
+def find_switches() -> list[Switch]:
+    """The settings this version of torch has."""
+    import torch
+
+    core, cuda = torch._C, torch.backends.cuda
+    matmul: Any = cuda.matmul
+    found = [
+        Switch(getattr(core, f"_get_{name}"), getattr(core, f"_set_{name}"))
+        for name in ("cublas_allow_tf32", "cudnn_allow_tf32", "cudnn_enabled", "cudnn_benchmark", "cudnn_deterministic")
+        if hasattr(core, f"_get_{name}")
+    ]
+    found += [
+        Switch(functools.partial(getattr, matmul, name), functools.partial(setattr, matmul, name))
+        for name in ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
+    ]
+    found += [
+        Switch(getattr(cuda, f"{name}_sdp_enabled"), getattr(cuda, f"enable_{name}_sdp"))
+        for name in ("flash", "mem_efficient", "math", "cudnn")
+        if hasattr(cuda, f"{name}_sdp_enabled")
+    ]
+    return [
+        *found,
+        Switch(torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+        Switch(torch.get_default_dtype, torch.set_default_dtype),
+        Switch(torch.is_grad_enabled, torch.set_grad_enabled),
+        Switch(lambda: torch.is_autocast_enabled("cuda"), lambda value: torch.set_autocast_enabled("cuda", value)),
+        Switch(lambda: torch.is_autocast_enabled("cpu"), lambda value: torch.set_autocast_enabled("cpu", value)),
+    ]

@@ -1,22 +1,29 @@
-"""Runner: the half of a worker that holds a device, whatever kind of kernel it runs."""
+"""Runner: the half of a worker that holds a device, whatever kind of kernel it runs; it measures what bounds them."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.harness.bench.context import ContextCache
 from kbench.harness.device.device import CudaDevice, Device
+from kbench.harness.device.driver import Launch, LaunchShape, Parameters, Queue
 from kbench.harness.device.environment import device_facts
 from kbench.harness.device.floor import Ceilings
+from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word
 from kbench.harness.device.nvml import ConditionsReader
 from kbench.harness.isolate.protocol import Channel
-from kbench.harness.timing.batch import Sampler
-from kbench.harness.timing.ceilings import measure_ceilings
+from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.worker.execute import Bench, PoisonedError
 from kbench.schemas import InfrastructureError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 PREPARING = "prepare"
 """The stage before any kernel has arrived: a failure in it is the machine's fault."""
@@ -83,3 +90,74 @@ class Runner:
             return False
         self.channel.send({"results": results, "busy_s": time.perf_counter() - started})
         return True
+
+
+COPY_BYTES = 1 << 30
+MATMUL_SIDE = 8192
+REPEATS = 8
+READ_SOURCE = r"""
+extern "C" __global__ void read(const uint4* from, unsigned int* to, long long count) {
+    uint4 parts[8];
+    unsigned int sum = 0;
+    long long step = (long long)gridDim.x * blockDim.x;
+    for (long long at = blockIdx.x * (long long)blockDim.x + threadIdx.x; at + 7 * step < count; at += 8 * step) {
+        #pragma unroll
+        for (int i = 0; i < 8; i++) parts[i] = __ldcs(from + at + i * step);
+        #pragma unroll
+        for (int i = 0; i < 8; i++) sum += parts[i].x ^ parts[i].y ^ parts[i].z ^ parts[i].w;
+    }
+    if (sum == 0x9e3779b9u) *to = sum;
+}
+"""
+"""Keeps 128 bytes per thread in flight: on a few multiprocessors torch's own kernels leave bandwidth unused."""
+
+
+def measure_ceilings(device: Device, sampler: Sampler) -> Ceilings:
+    """Bandwidth over a gibibyte, a large bf16 product on random data, and the smallest step between timestamps."""
+    import torch
+
+    place = device.torch_name
+    small = not device.is_gpu
+    source = torch.empty((1 << 22 if small else COPY_BYTES) // 4, dtype=torch.float32, device=place).normal_()
+    target = torch.empty_like(source)
+    side = 128 if small else MATMUL_SIDE
+    left = torch.randn(side, side, device=place).to(torch.bfloat16)
+    right = torch.randn(side, side, device=place).to(torch.bfloat16)
+    work: dict[str, Callable[[], Any]] = {
+        "copy": lambda: target.copy_(source),
+        "read": lambda: source.sum(),
+        "matmul": lambda: left @ right,
+    }
+    times: dict[str, float] = {}
+    if isinstance(device, CudaDevice):
+        work["wide read"] = wide_read(device, source, target)
+    for name, act in work.items():
+        sampler.run([Slot(name, 0, act)] * 3)
+        # The best, not the median: a ceiling must not be beaten by a lucky kernel.
+        times[name] = min(s.time_us for s in sampler.run([Slot(name, 0, act)] * REPEATS))
+    size = source.numel() * source.element_size()
+    work.clear()
+    return Ceilings(
+        copy_bandwidth_gbs=2 * size / times["copy"] / 1e3,
+        read_bandwidth_gbs=size / min(times["read"], times.get("wide read", times["read"])) / 1e3,
+        matmul_peak_tflops=2 * side**3 / times["matmul"] / 1e6,
+        timer_step_ns=timer_step_ns(device),
+        l2_bytes=device.l2_bytes if isinstance(device, CudaDevice) else 0,
+    )
+
+
+def wide_read(device: CudaDevice, source: Tensor, target: Tensor) -> Queue:
+    """Queues reading a tensor with many loads in flight."""
+    function = OwnKernels(READ_SOURCE, device.properties).function("read")
+    words = (source.data_ptr(), target.data_ptr(), source.numel() // 4)
+    parameters = Parameters(function, [as_word(word) for word in words])
+    return Launch(function, LaunchShape((4 * device.sm_count, 1, 1), (512, 1, 1)), parameters, device.stream).queue
+
+
+def timer_step_ns(device: Device) -> float:
+    """The smallest non-zero difference between the times of back-to-back marks."""
+    marks = [device.mark() for _ in range(200)]
+    device.synchronize()
+    gaps = sorted(device.elapsed_us(one, two) * 1e3 for one, two in itertools.pairwise(marks))
+    steps = [two - one for one, two in itertools.pairwise(gaps) if two - one > 0.5]
+    return min(steps) if steps else statistics.median(gaps) or 1.0

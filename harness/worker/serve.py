@@ -22,7 +22,7 @@ from typing import Any
 from kbench.benchmark import problems
 from kbench.benchmark.problems.registry import USER_FILES
 from kbench.harness.device.gpu import Gpu
-from kbench.harness.device.target import Target
+from kbench.harness.device.target import Target, compiler_versions
 from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.limits import MOST_BYTES, watching_works
 from kbench.harness.isolate.protocol import Channel, ClosedError, take_key
@@ -41,20 +41,22 @@ COMPILERS = ("c++", "g++", "gcc", "cc", "clang", "clang++", "nvcc", "ninja")
 EXTENSION_BUILDER = "cpp_extension.py"
 
 
-def preload(*, planning: bool) -> None:
+def preload(*, planning: bool, counting: bool = False) -> None:
     """Import what workers need, in the zygote.
 
     Args:
         planning: whether they will plan kernels; compilers are warmed up only then, because some of them initialise the
             CUDA driver, and no process forked from one that did can use a GPU.
+        counting: whether they will count foreign kernels, for which torch loads more.
     """
     import triton.language
-    from triton.runtime.cache import triton_key
+    from triton.runtime import cache
 
-    # Triton hashes its own installation, hundreds of megabytes, while torch is imported.
-    hashing = threading.Thread(target=triton_key)
     if planning:
-        hashing.start()
+        # Triton would hash its own installation, hundreds of megabytes, to tell versions of it apart in a cache. Every
+        # plan has a cache of its own.
+        versions = compiler_versions()
+        cache.triton_key = lambda: versions
     else:
         import scipy.special
 
@@ -72,8 +74,10 @@ def preload(*, planning: bool) -> None:
     if planning:
         warm_compilers()
         what_python_needs()
-        # No thread may be left when this process forks.
-        hashing.join()
+    if counting:
+        from kbench.harness.plan.foreign import warm
+
+        warm()
 
 
 def warm_compilers() -> None:
@@ -172,6 +176,12 @@ def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None
         channel.send({"planned": build_extension(kernel, target, extension)})
         return
     cache = scratch / "triton"
+    if kernel.workloads_json is not None:
+        from kbench.harness.plan.foreign import count_foreign
+
+        counted = count_foreign(kernel, target, DeviceFacts(**message["facts"]), cache)
+        channel.send({"planned": as_message(counted)})
+        return
     planned = plan_kernel(kernel, target, DeviceFacts(**message["facts"]), cache, mix=message["mix"])
     channel.send({"planned": as_message(planned)})
 

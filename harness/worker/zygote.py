@@ -36,10 +36,10 @@ def main() -> None:
 
     The last argument is `plan` where the workers plan kernels, `run` where they hold devices.
     """
-    planning = sys.argv[3] == "plan"
+    planning = sys.argv[3] in ("plan", "count")
 
     def load() -> None:
-        worker.preload(planning=planning)
+        worker.preload(planning=planning, counting=sys.argv[3] == "count")
         # What was imported lives for good: neither the collector nor copy-on-write should touch it again.
         gc.freeze()
 

@@ -2,8 +2,7 @@
 
 How often a kernel is asked about, on which side, beside which others, in which files and where in them: each such
 feature is compared with the answers, alone in its better direction and all together in models fitted to the answers of
-other problems. Two figures matter: how well validity is told (AUROC, over the kernels that the validity track asks
-about) and how well the order of a pool is (mean Spearman over pools, correct kernels alone).
+other problems: how well do they tell the order of a pool (mean Spearman over pools, correct kernels alone)?
 """
 
 from __future__ import annotations
@@ -20,13 +19,12 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.rank import spearman
-from kbench.benchmark.metrics.validity import auroc_figure
 from kbench.benchmark.questions.questions import Questions
 from kbench.leaderboard.submission.labels import queries_by_track
 from kbench.schemas import PairKind, Query
 
-LIMITS = {"validity": 0.55, "rank": 0.05}
-CHANCE = {"validity": 0.5, "rank": 0.0}
+LIMIT = 0.05
+"""Spearman correlation from which a feature gives answers away."""
 FOLDS = 5
 RESAMPLES = 1000
 LEAST_RANKED = 5
@@ -39,8 +37,6 @@ RIDGE = 1e-3
 class Finding:
     """How much one feature, or all together, tell."""
 
-    about: str
-    """validity (AUROC) or rank (Spearman)."""
     feature: str
     value: float
     low: float
@@ -49,30 +45,17 @@ class Finding:
     @property
     def leaks(self) -> bool:
         """Whether the value is above its limit, and told from chance: of a dozen features one may stand out by it."""
-        return self.value > LIMITS[self.about] and self.low > CHANCE[self.about]
+        return self.value > LIMIT and self.low > 0.0
 
 
 def probe(questions: Questions) -> list[Finding]:
-    """What the queries of all tracks tell of validity and order; `leaks` marks a finding that fails."""
-    features = KernelFeatures(queries_by_track(questions))
+    """What the queries of all tracks tell of the order of pools; `leaks` marks a finding that fails."""
+    pools = questions.pools
+    ids = [questions.queries[at].query_id for at in pools.query.tolist()]
+    features = KernelFeatures(queries_by_track(questions), dict(zip(ids, pools.pool.tolist(), strict=True)))
     row_of = {query.query_id: row for row, query in enumerate(features.asked)}
-    rows = np.array([row_of[questions.queries[at].query_id] for at in questions.pools.query.tolist()], dtype=np.int64)
-    return [*_about_validity(questions, features, rows), *_about_rank(questions, features, rows)]
-
-
-def _about_validity(questions: Questions, features: KernelFeatures, rows: Ints) -> Iterator[Finding]:
-    pools = questions.pools.take(questions.pools.asked_valid)
-    truth = pools.valid.astype(np.float64)
-    if not len(truth) or truth.min() == truth.max():
-        return
-    bootstrap = Bootstrap(pools.problem, RESAMPLES)
-    together = np.zeros(len(truth), dtype=np.int64)
-
-    def figure(column: Floats) -> Figure:
-        return auroc_figure(bootstrap, column, truth, together)
-
-    table = features.standard(rows[questions.pools.asked_valid])
-    yield from _findings("validity", features, table, figure, _fits(table, truth, pools.problem))
+    rows = np.array([row_of[query_id] for query_id in ids], dtype=np.int64)
+    return list(_about_rank(questions, features, rows))
 
 
 def _about_rank(questions: Questions, features: KernelFeatures, rows: Ints) -> Iterator[Finding]:
@@ -95,11 +78,10 @@ def _about_rank(questions: Questions, features: KernelFeatures, rows: Ints) -> I
 
     table = features.standard(rows)
     fits = ((name, np.round(fitted, 9)) for name, fitted in _fits(table, place, pools.problem))
-    yield from _findings("rank", features, table, figure, fits)
+    yield from _findings(features, table, figure, fits)
 
 
 def _findings(
-    about: str,
     features: KernelFeatures,
     table: Floats,
     figure: Callable[[Floats], Figure],
@@ -109,10 +91,10 @@ def _findings(
     figures = {}
     for name, column in zip(features.columns, table.T, strict=True):
         one = figure(column)
-        figures[name] = one if one.value >= CHANCE[about] else figure(-column)
+        figures[name] = one if one.value >= 0.0 else figure(-column)
     figures |= {name: figure(fitted) for name, fitted in fits}
     for name, one in figures.items():
-        yield Finding(about=about, feature=name, value=one.value, low=one.low, high=one.high)
+        yield Finding(feature=name, value=one.value, low=one.low, high=one.high)
 
 
 def _fits(table: Floats, target: Floats, problem: npt.NDArray[np.object_]) -> Iterator[tuple[str, Floats]]:
@@ -142,8 +124,13 @@ class KernelFeatures:
     Sources serve as names only: which queries are about the same kernel is what anyone can see.
     """
 
-    def __init__(self, files: Mapping[str, Sequence[Query]]) -> None:
-        """Look at each track's queries, in the order of its file."""
+    def __init__(self, files: Mapping[str, Sequence[Query]], pools: Mapping[str, str]) -> None:
+        """Look at each track's queries, in the order of its file.
+
+        Args:
+            files: the queries of each track.
+            pools: of each query about a kernel of a pool.
+        """
         self._files = files
         self._queries = {query.query_id: query for of_track in files.values() for query in of_track}
         self._index: dict[tuple[str, str], int] = {}
@@ -151,9 +138,9 @@ class KernelFeatures:
             self._index.setdefault((query.gpu, query.candidate_source), len(self._index))
             if query.kind is not PairKind.REFERENCE:
                 self._index.setdefault((query.gpu, query.anchor_source), len(self._index))
-        self.asked = [query for query in self._queries.values() if query.kind is PairKind.REFERENCE]
-        self.stratum = [f"{query.problem_id} on {query.gpu} in {query.backend.value}" for query in self.asked]
-        """Problem, GPU and backend: a query states them, and they are constant within."""
+        self.asked = [query for query in self._queries.values() if query.query_id in pools]
+        self.stratum = [pools[query.query_id] for query in self.asked]
+        """The pool: problem, GPU, backend and author class are constant within."""
         columns = self._graph_columns() | self._text_columns() | self._file_columns() | self._shot_columns()
         rows = np.array([self._candidate(query) for query in self.asked], dtype=np.int64)
         self.columns = {name: column[rows] for name, column in columns.items()}

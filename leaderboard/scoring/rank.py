@@ -7,11 +7,11 @@ entries are compared on what both answered: all questions, or core where one of 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from kbench.benchmark.metrics.arrays import Booleans
 from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.scoring.compare import Power
 
@@ -21,6 +21,8 @@ OVERALL_RULE = (
     "draw problems, the same for all entries and tracks. An entry's rank counts the entries with a higher figure on "
     "the questions that both answered; its interval counts those that are decidedly better or worse."
 )
+SAMPLED_PAIRS = 1000
+"""Pairs of entries from which the least difference is estimated, where there are more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,8 +59,38 @@ class Place:
     """What was ranked."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Of every two entries, one a row and the other a column: is the column's entry better?"""
+
+    higher: Booleans
+    """Its figure is higher."""
+    surely: Booleans
+    """It is ahead in so many draws that the interval of the difference does not hold zero."""
+    apart: Booleans
+    """The two differ in some draw."""
+
+    @classmethod
+    def of(cls, figures: Sequence[Figure | None]) -> Verdicts:
+        """Compare figures on the same questions; one that is missing is neither better nor worse than any.
+
+        Draws are counted, not sorted: a board of thousands has millions of pairs.
+        """
+        present = [figure for figure in figures if figure is not None]
+        shared = min((len(figure.draws) for figure in present), default=0)
+        missing = np.full(shared, np.nan)
+        draws = np.array([missing if one is None else one.draws[:shared] for one in figures], dtype=np.float32).T
+        ahead = np.zeros((len(figures), len(figures)), dtype=np.uint16)
+        for row in range(len(figures)):
+            np.add.reduce((draws > draws[:, row, None]).view(np.uint8), axis=0, out=ahead[row])
+        values = np.array([np.nan if one is None else one.value for one in figures])
+        apart = (ahead > 0) | (ahead.T > 0)
+        outside = (1 - present[0].level) / 2 if present else 0.0
+        return cls(values > values[:, None], apart & (shared - ahead <= outside * shared), apart)
+
+
 class Contest:
-    """Every two entries of one track."""
+    """The entries of one track, each compared with all others."""
 
     def __init__(self, headlines: Mapping[str, Headline]) -> None:
         """Compare entries.
@@ -67,36 +99,38 @@ class Contest:
             headlines: by entry id; entries without a figure are left out.
         """
         self._headlines = {name: one for name, one in sorted(headlines.items()) if not np.isnan(one.shown)}
-        names = list(self._headlines)
-        self._ahead, self._surely = (np.zeros((len(names), len(names)), dtype=np.bool_) for _ in range(2))
-        self._powers: list[Power] = []
-        for one, other in itertools.combinations(range(len(names)), 2):
-            difference = self._headlines[names[one]].minus(self._headlines[names[other]])
-            if difference is None:
-                continue
-            power = Power.of([difference])
-            self._powers.append(power)
-            better, worse = (one, other) if difference.value > 0 else (other, one)
-            self._ahead[better, worse] = difference.value != 0
-            self._surely[better, worse] = bool(power.decided)
+        entries = list(self._headlines.values())
+        self._verdicts = Verdicts.of([one.whole for one in entries])
+        answers_all = np.array([one.whole is not None for one in entries], dtype=np.bool_)
+        if not answers_all.all():
+            on_all, on_core = self._verdicts, Verdicts.of([one.core for one in entries])
+            both = answers_all & answers_all[:, None]
+            self._verdicts = Verdicts(
+                np.where(both, on_all.higher, on_core.higher),
+                np.where(both, on_all.surely, on_core.surely),
+                np.where(both, on_all.apart, on_core.apart),
+            )
 
     def places(self) -> list[Place]:
         """Places, best first."""
         count = len(self._headlines)
+        ranks = 1 + self._verdicts.higher.sum(axis=1)
+        lows, highs = 1 + self._verdicts.surely.sum(axis=1), count - self._verdicts.surely.sum(axis=0)
         made = [
-            Place(
-                entry_id=name,
-                rank=1 + int(self._ahead[:, at].sum()),
-                rank_low=1 + int(self._surely[:, at].sum()),
-                rank_high=count - int(self._surely[at].sum()),
-                figure=one.shown,
-            )
+            Place(name, int(ranks[at]), int(lows[at]), int(highs[at]), one.shown)
             for at, (name, one) in enumerate(self._headlines.items())
         ]
         return sorted(made, key=lambda place: (place.rank, place.entry_id))
 
     def power(self) -> Power:
-        """What the track tells apart."""
-        least = [one.least_difference for one in self._powers if one.least_difference is not None]
-        pairs, decided = (sum(getattr(one, name) for one in self._powers) for name in ("pairs", "decided"))
-        return Power(pairs, decided, float(np.median(least)) if least else None)
+        """What the track tells apart; the least difference is that of a sample where pairs are very many."""
+        pairs = int(self._verdicts.apart.sum()) // 2
+        entries = list(self._headlines.values())
+        if pairs <= SAMPLED_PAIRS:
+            # Not all combinations: thousands of entries may answer alike.
+            chosen = np.argwhere(np.triu(self._verdicts.apart)).tolist()
+        else:
+            chosen = np.random.default_rng(0).integers(len(entries), size=(SAMPLED_PAIRS, 2)).tolist()
+        differences = (entries[one].minus(entries[other]) for one, other in chosen)
+        sample = Power.of([difference for difference in differences if difference is not None])
+        return Power(pairs, int(self._verdicts.surely.sum()), sample.least_difference)

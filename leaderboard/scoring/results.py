@@ -16,7 +16,7 @@ import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import kbench
 from kbench.loaders.storage.atomic import replace_together, write_atomically
@@ -142,9 +142,14 @@ def read_results(path: Path) -> Results:
 
 def write_results(results: Sequence[Results], folder: Path) -> list[Path]:
     """One JSON file per entry, all of them or none: results of one scoring belong together."""
-    files = {f"{result.entry_id}.json": results_text(result).encode() for result in results}
+    names = [f"{result.entry_id}.json" for result in results]
+    files = {name: functools.partial(_content, results, at) for at, name in enumerate(names)}
     replace_together(folder, files)
     return [folder / name for name in files]
+
+
+def _content(results: Sequence[Results], at: int) -> bytes:
+    return results_text(results[at]).encode()
 
 
 def results_text(result: Results) -> str:
@@ -155,13 +160,16 @@ def results_text(result: Results) -> str:
 def differences(results: Sequence[Results], folder: Path) -> list[str]:
     """Where a folder's results files are not, byte for byte, what these results would be written as."""
     fix = "score the submissions again and keep what comes out"
-    expected = {f"{result.entry_id}.json": results_text(result) for result in results}
-    stored = {path.name: path.read_text("utf-8") for path in folder.glob("*.json")}
-    missing = [f"{name} is missing; {fix}" for name in sorted(expected.keys() - stored.keys())]
-    stray = [f"{name} belongs to no submission; remove it" for name in sorted(stored.keys() - expected.keys())]
-    changed = [f"{name} is not what its submission scores; {fix}" for name in sorted(expected.keys() & stored.keys())
-               if expected[name] != stored[name]]  # fmt: skip
-    return [*missing, *stray, *changed]
+    stored = {path.name: path for path in folder.glob("*.json")}
+    missing, changed = [], []
+    for result in results:
+        path = stored.pop(name := f"{result.entry_id}.json", None)
+        if path is None:
+            missing.append(f"{name} is missing; {fix}")
+        elif path.read_text("utf-8") != results_text(result):
+            changed.append(f"{name} is not what its submission scores; {fix}")
+    stray = [f"{name} belongs to no submission; remove it" for name in stored]
+    return [*sorted(missing), *sorted(stray), *sorted(changed)]
 
 
 def summary(result: Results) -> str:
@@ -190,11 +198,10 @@ def hub_rows(result: Results, dataset_id: str, revision: str | None = None) -> l
     """
     from kbench.benchmark.metrics.metric import Shown
     from kbench.benchmark.metrics.registry import of_track
-    from kbench.benchmark.tracks import EDIT
-    from kbench.loaders.card.eval_tasks import TASKS, WITHOUT_QUESTIONS
+    from kbench.loaders.card.eval_tasks import TASKS
 
     rows = []
-    for track in TASKS if any(one.track == EDIT.name for one in result.scores) else WITHOUT_QUESTIONS:
+    for track in TASKS:
         # The Hub shows one value per task, and higher ones as better.
         metric = next(one.name for one in of_track(track) if one.shown is Shown.BOARD and one.sign > 0)
         value = result.value(track, metric)
@@ -206,8 +213,8 @@ def hub_rows(result: Results, dataset_id: str, revision: str | None = None) -> l
     return rows
 
 
-def cached_results(folder: Path, key: Sequence[str], score: Callable[[], Results]) -> Results:
-    """The kept results of a submission, or newly made ones.
+def cached_results(folder: Path, key: Sequence[str], score: Callable[[], Results]) -> tuple[Path, Results]:
+    """The kept results of a submission, or newly made ones, and their file.
 
     Args:
         folder: keeps one file per entry and state of everything that its scores depend on; made when it is needed.
@@ -217,13 +224,40 @@ def cached_results(folder: Path, key: Sequence[str], score: Callable[[], Results
     path = folder / f"{content_hash('results', *key, _code_digest())}.json"
     if path.is_file():
         try:
-            return read_results(path)
+            return path, read_results(path)
         except DataError:
             path.unlink()
     result = score()
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(path, results_text(result))
-    return result
+    return path, result
+
+
+class KeptResults(Sequence[Results]):
+    """Results with their flags, read from files when they are needed: those of thousands do not fit into memory."""
+
+    def __init__(self, kept: Sequence[Results | Path], flags: Sequence[Sequence[str]]) -> None:
+        """Of each entry its results, or the file that holds them, and its flags."""
+        self._kept, self._flags = kept, flags
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @overload
+    def __getitem__(self, at: int) -> Results: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Results]: ...
+    def __getitem__(self, at: int | slice) -> Results | Sequence[Results]:
+        """One of them, or some."""
+        if isinstance(at, slice):
+            return KeptResults(self._kept[at], self._flags[at])
+        kept = self._kept[at]
+        result = read_results(kept) if isinstance(kept, Path) else kept
+        return dataclasses.replace(result, flags=self._flags[at])
+
+    def followed_by(self, more: Sequence[Results]) -> KeptResults:
+        """These and then others, which are few."""
+        return KeptResults([*self._kept, *more], [*self._flags, *(one.flags for one in more)])
 
 
 @functools.cache

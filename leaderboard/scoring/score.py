@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,13 +18,10 @@ from kbench.benchmark.metrics.select import risk_coverage_curve
 from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, regret_curve
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, score
-from kbench.benchmark.surrogates.forecasts import ForecastTable, align
+from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.benchmark.tracks import OVERALL, pairs_only
 from kbench.leaderboard.scoring.results import Results
 from kbench.schemas import Score, Submission
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 PAGE_RESAMPLES = 400
 """Draws kept for rank intervals and used inside slices: enough for two digits of a 95 % interval."""
@@ -52,7 +48,7 @@ class Limits:
 
 def score_submission(
     submission: Submission,
-    forecasts: pa.Table,
+    table: ForecastTable,
     questions: Questions,
     settings: BootstrapSettings | None = None,
     limits: Limits | None = None,
@@ -62,7 +58,7 @@ def score_submission(
 
     Args:
         submission: its metadata.
-        forecasts: its forecasts, with the record's columns.
+        table: its forecasts, aligned with the questions.
         questions: the frozen questions and their labels.
         settings: resamples and seed; the same for every entry that is to be compared.
         limits: of these questions and settings, shared by entries that are scored together.
@@ -73,7 +69,6 @@ def score_submission(
     """
     settings = settings or BootstrapSettings()
     limits = limits or Limits(questions, settings)
-    table = align(forecasts, [query.query_id for query in questions.queries])
     failed = table.failed[:, asked_queries(submission, questions)]
     asked = dataclasses.replace(questions, tracks=tuple(t for t in questions.tracks if t in submission.tracks))
     scored = score(asked, table, settings, sliced=sliced, bounds=limits.of("all", asked))
@@ -82,7 +77,7 @@ def score_submission(
     if sliced:
         smaller = dataclasses.replace(settings, resamples=min(settings.resamples, PAGE_RESAMPLES))
         scores += _slices(asked, table, smaller, limits)
-        if questions.benchmark is not None and questions.subset is None:
+        if questions.subset is None and (questions.pairs.core.any() or questions.pools.core.any()):
             core = asked.core()
             on_core = score(core, table, smaller, sliced=False, bounds=limits.of("core", core))
             scores += [dataclasses.replace(one, slice="core") for one in on_core.scores()]
@@ -210,6 +205,6 @@ def _curves(questions: Questions, table: ForecastTable) -> dict[str, list[list[f
         at = np.linspace(0.025, 1.0, CURVE_POINTS - 1)
         curves["risk_coverage"] = [[float(x), float(np.interp(x, risk.coverage, risk.risk))] for x in at]
     if "rank" in questions.tracks and len(questions.pools):
-        scores = pool_scores(questions.pools, table, weigh_validity=False)
+        scores = pool_scores(questions.pools, table)
         curves["regret"] = [[share, regret] for share, regret in regret_curve(questions.pools, scores).items()]
     return curves

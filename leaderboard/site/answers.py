@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
+import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +16,13 @@ from kbench.benchmark.metrics.forecast import ACCURACY, LEVEL_SKILL, SKILL, reli
 from kbench.benchmark.metrics.metric import Metric
 from kbench.benchmark.metrics.rank import CAPPED_REGRET, SPEARMAN
 from kbench.benchmark.questions.questions import Questions
-from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, rank_rows, ranked_pools
 from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.benchmark.tracks import pairs_only
 from kbench.leaderboard.board import Entry
-from kbench.leaderboard.scoring.results import entry_id
+from kbench.leaderboard.scoring.copies import PackedForecasts
 from kbench.leaderboard.site.kernels import SHORT_ID
-from kbench.leaderboard.site.shards import shortened
+from kbench.leaderboard.site.shards import compact, shortened
 
 if TYPE_CHECKING:
     from kbench.benchmark.questions.asked import Tables
@@ -31,29 +31,40 @@ MISSES = 20
 PAIR_METRICS: tuple[Metric, ...] = (SKILL, LEVEL_SKILL, ACCURACY)
 POOL_METRICS: tuple[Metric, ...] = (SPEARMAN, CAPPED_REGRET)
 PER_MILLE = 1000
+MOST_SHOWN = 50
+"""Entries whose forecasts the pages of problems and kernels show."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Answers:
-    """Forecasts of every entry beside the questions."""
+    """What entries forecast beside the questions; an entry's table is looked at once and given up."""
 
-    questions: Questions
-    tables: Mapping[str, ForecastTable]
-    """By entry id."""
-    anchors: Mapping[str, str | None]
-    """The anchor of each pair's query; None for the PyTorch reference."""
+    def __init__(self, questions: Questions, anchors: Mapping[str, str | None]) -> None:
+        """Nothing has been looked at yet.
+
+        Args:
+            questions: what was asked.
+            anchors: the anchor of each pair's query; None for the PyTorch reference.
+        """
+        self.questions = questions
+        self._anchors = anchors
+        self._details: dict[str, str] = {}
+        self._forecasts: dict[str, PackedForecasts] = {}
+
+    def look(self, entry: Entry, packed: PackedForecasts) -> None:
+        """Keep an entry's drill-down, and its forecasts in packed form."""
+        self._forecasts[packed.entry_id] = packed
+        if len(self.questions.pairs):
+            self._details[packed.entry_id] = compact({
+                "problem_metrics": [metric.name for metric in (*PAIR_METRICS, *POOL_METRICS)],
+                "problems": _problems(self.questions, entry.table),
+                "reliability": _reliability(self.questions, entry.table),
+                "misses": self._misses(entry.table),
+            })  # fmt: skip
 
     def of_entry(self, entry_id: str) -> dict[str, Any]:
         """One entry's drill-down; empty where its forecasts are not known."""
-        table = self.tables.get(entry_id)
-        if table is None or not len(self.questions.pairs):
-            return {}
-        return {
-            "problem_metrics": [metric.name for metric in (*PAIR_METRICS, *POOL_METRICS)],
-            "problems": _problems(self.questions, table),
-            "reliability": _reliability(self.questions, table),
-            "misses": self._misses(table),
-        }
+        details: dict[str, Any] = json.loads(self._details.get(entry_id, "{}"))
+        return details
 
     def _misses(self, table: ForecastTable) -> list[dict[str, Any]]:
         """The pairs with the largest RPS, averaged over repeats."""
@@ -70,49 +81,49 @@ class Answers:
 
     def _asked(self, row: int) -> dict[str, Any]:
         pairs = self.questions.pairs
-        anchor = self.anchors.get(self.questions.queries[int(pairs.query[row])].query_id)
+        anchor = self._anchors.get(self.questions.queries[int(pairs.query[row])].query_id)
         return {
             "problem": pairs.problem[row], "candidate": pairs.candidate[row][:SHORT_ID],
             "anchor": anchor and anchor[:SHORT_ID], "bin": int(pairs.bin[row]),
             "speedup": shortened(float(pairs.speedup[row])),
         }  # fmt: skip
 
-    def by_problem(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """For each problem that was asked about, every entry's forecasts of its pairs in per mille."""
-        pairs = self.questions.pairs
+    def by_problem(self, entry_ids: Sequence[str]) -> dict[str, Callable[[], dict[str, Any]]]:
+        """For each problem that was asked about, what makes the forecasts of its pairs by these entries, in per mille.
+
+        Args:
+            entry_ids: best first; of a board of thousands the page shows no more than the first ones.
+        """
         rows_of: dict[str, list[int]] = defaultdict(list)
-        for row, problem in enumerate(pairs.problem.tolist()):
+        for row, problem in enumerate(self.questions.pairs.problem.tolist()):
             rows_of[problem].append(row)
-        means = {entry: table.probabilities.mean(axis=0) for entry, table in self.tables.items()}
-        for problem, rows in sorted(rows_of.items()):
-            asked = [self._asked(row) for row in rows]
-            at = pairs.query[rows]
-            yield (
-                problem,
-                {
-                    "columns": ["candidate", "anchor", "bin", "speedup"],
-                    "pairs": [[one["candidate"], one["anchor"], one["bin"], one["speedup"]] for one in asked],
-                    "forecasts": {
-                        entry: np.rint(PER_MILLE * mean[at]).astype(int).tolist() for entry, mean in means.items()
-                    },
-                },
-            )
+        shown = [self._forecasts[entry] for entry in entry_ids if entry in self._forecasts][:MOST_SHOWN]
+        return {problem: functools.partial(self._of_rows, rows, shown) for problem, rows in sorted(rows_of.items())}
+
+    def _of_rows(self, rows: list[int], shown: Sequence[PackedForecasts]) -> dict[str, Any]:
+        asked, at = [self._asked(row) for row in rows], self.questions.pairs.query[rows]
+        forecasts = {one.entry_id: np.rint(PER_MILLE * one.probabilities[at]).astype(int).tolist() for one in shown}
+        return {
+            "columns": ["candidate", "anchor", "bin", "speedup"],
+            "pairs": [[one["candidate"], one["anchor"], one["bin"], one["speedup"]] for one in asked],
+            "forecasts": forecasts,
+        }
 
 
-def answers_of(entries: Sequence[Entry], questions: Questions, corpus: Tables | None) -> Answers | None:
-    """The forecasts of entries; None where labels are private, which single answers would tell."""
+def answers_of(questions: Questions, corpus: Tables | None) -> Answers | None:
+    """A place for the forecasts of entries; None where labels are private, which single answers would tell."""
     if corpus is None:
         return None
-    asked = benchmark_of(corpus).table("pairs", columns=["pair_id", "anchor_id"])
-    anchors = dict(zip(*(asked.column(name).to_pylist() for name in ("pair_id", "anchor_id")), strict=True))
-    return Answers(questions, {entry_id(entry.submission): entry.table for entry in entries}, anchors)
+    asked = corpus.table("questions", columns=["question_id", "anchor_id"], split=questions.split)
+    anchors = dict(zip(*(column.to_pylist() for column in asked.columns), strict=True))
+    return Answers(questions, anchors)
 
 
 def _problems(questions: Questions, table: ForecastTable) -> list[list[Any]]:
     """[problem, pairs, kernels of the pool, *metrics] of every problem."""
     rows, pairs, pools = pair_rows(questions, table), questions.pairs, questions.pools
     ranks = not pairs_only(questions.tracks) and len(pools) > 0
-    scores = pool_scores(pools, table, weigh_validity=False) if ranks else None
+    scores = pool_scores(pools, table) if ranks else None
     orders = {str(pools.problem[pool[0]]): pool for pool in ranked_pools(pools)} if ranks else {}
     rows_of_problems = []
     for problem in sorted(set(pairs.problem.tolist()) | set(orders)):

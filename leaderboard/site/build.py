@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import functools
+import json
+from array import array
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +19,9 @@ from kbench.benchmark.tracks import OVERALL, TRACK_NAMES
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.answers import Answers
 from kbench.leaderboard.site.kernels import corpus_files
-from kbench.leaderboard.site.page import KEYS, PREVIEW, page_data, render_page
-from kbench.leaderboard.site.shards import CHECK_SHARD, compact, shard
-from kbench.loaders.storage.atomic import replace_together
+from kbench.leaderboard.site.page import KEYS, PREVIEW, entry_data, page_data, render_page
+from kbench.leaderboard.site.shards import CHECK_SHARD, compact, shard, shard_text
+from kbench.loaders.storage.atomic import Content, replace_together
 from kbench.schemas import UserError
 
 if TYPE_CHECKING:
@@ -59,24 +64,33 @@ def build(
     Raises:
         UserError: the results were not all scored alike.
     """
-    _check_comparable(results)
-    files: dict[str, bytes | None] = {} if corpus is None else dict(corpus_files(corpus))
-    data = page_data(results, dataset, probes) | {"links": dict(links or {}), "atlas": corpus is not None}
+    short, slices = [], []
+    for result in results:
+        short.append(_short(result))
+        slices.append(f"{json.dumps(result.entry_id)}:{compact(entry_data(result)['scores'])}")
+    _check_comparable(short)
+    files: dict[str, Content] = {} if corpus is None else dict(corpus_files(corpus))
+    data = page_data(short, dataset, probes) | {"links": dict(links or {}), "atlas": corpus is not None}
     data["main_gpu"] = None if corpus is None else next(iter(corpus.gpus()), None)
-    asked = [] if answers is None else list(answers.by_problem())
-    files |= {f"data/forecasts/{problem}.js": shard(f"forecasts/{problem}", value) for problem, value in asked}
-    for result, entry in zip(results, data["entries"], strict=True):
-        more = {} if answers is None else answers.of_entry(entry["id"])
-        later = {name: entry[name] for name in LOADED_LATER}
-        for name, draws in (("draws", result.draws), ("core_draws", result.core_draws)):
-            later[name] = {track: np.round(values, DRAW_DECIMALS).tolist() for track, values in draws.items()}
-        files[f"data/entry/{entry['id']}.js"] = shard(f"entry/{entry['id']}", later | more)
-        files[f"data/{entry['id']}.json"] = compact({"columns": data["columns"], **entry, **more}).encode()
-    data["asked"] = [problem for problem, _ in asked]
-    files["data/slices.js"] = shard("slices", {entry["id"]: entry["scores"] for entry in data["entries"]})
+    ranked = dict.fromkeys([*(place["id"] for place in data["places"][OVERALL]), *(one.entry_id for one in short)])
+    asked = {} if answers is None else answers.by_problem(list(ranked))
+    data["asked"] = list(asked)
+    for problem, forecasts in asked.items():
+        files[f"data/forecasts/{problem}.js"] = functools.partial(_forecasts, problem, forecasts)
+
+    @functools.lru_cache(maxsize=1)
+    def of_entry(at: int) -> tuple[bytes, bytes]:
+        more = {} if answers is None else answers.of_entry(short[at].entry_id)
+        return _entry_files(results[at], more, data["columns"])
+
+    for at, entry in enumerate(data["entries"]):
+        del entry["curves"]
+        # Made when they are written: those of thousands of entries do not fit into memory.
+        files[f"data/entry/{entry['id']}.js"] = functools.partial(lambda at: of_entry(at)[0], at)
+        files[f"data/{entry['id']}.json"] = functools.partial(lambda at: of_entry(at)[1], at)
+    files["data/slices.js"] = shard_text("slices", "{" + ",".join(slices) + "}")
     for entry in data["entries"]:
         entry["scores"] = {key: entry["scores"].get(key, []) for key in ("all", entry["part"]) if key}
-        del entry["curves"]
     files["data/scores.js"] = shard("scores", {entry["id"]: entry["scores"] for entry in data["entries"]})
     files[f"data/{CHECK_SHARD}.js"] = shard(CHECK_SHARD, False)
     files["data/leaderboard.json"] = compact(data).encode()
@@ -86,6 +100,32 @@ def build(
     files["index.html"] = render_page(first, preview).encode()
     replace_together(out, files)
     return out / "index.html"
+
+
+def _short(result: Results) -> Results:
+    """What places and the first view need of results: no slices by facet, no curves, draws of headlines alone."""
+    scores = [score for score in result.scores if "=" not in score.slice]
+    draws, core_draws = (
+        {track: array("f", of_track[track]) for track in (*TRACK_NAMES, OVERALL) if track in of_track}
+        for of_track in (result.draws, result.core_draws)
+    )
+    return dataclasses.replace(result, scores=scores, draws=draws, core_draws=core_draws, curves={})
+
+
+def _forecasts(problem: str, make: Callable[[], Any]) -> bytes:
+    return shard(f"forecasts/{problem}", make())
+
+
+def _entry_files(result: Results, more: dict[str, Any], columns: Sequence[str]) -> tuple[bytes, bytes]:
+    """What the page loads of an entry, and all of it as JSON."""
+    entry = entry_data(result)
+    later = {name: entry[name] for name in LOADED_LATER}
+    for name, draws in (("draws", result.draws), ("core_draws", result.core_draws)):
+        later[name] = {track: np.round(values, DRAW_DECIMALS).tolist() for track, values in draws.items()}
+    return (
+        shard(f"entry/{entry['id']}", later | more),
+        compact({"columns": columns, **entry, **more}).encode(),
+    )
 
 
 def _brief(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +148,7 @@ def _check_comparable(results: Sequence[Results]) -> None:
         if len(asked) > 1:
             rows = ", ".join(f"{count:,}" for count in asked)
             raise UserError(f"results differ in the rows of {track} ({rows}); score all entries again on one split")
-    ids = [result.entry_id for result in results]
-    twice = sorted({entry for entry in ids if ids.count(entry) > 1})
+    counts = Counter(result.entry_id for result in results)
+    twice = sorted(entry for entry, count in counts.items() if count > 1)
     if twice:
         raise UserError(f"entry id {twice[0]!r} appears twice; rename one submission or raise its version")

@@ -6,7 +6,7 @@ import base64
 import dataclasses
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from kbench.benchmark.tracks import OVERALL, TRACK_NAMES, TRACKS, Track
 from kbench.leaderboard.scoring.rank import OVERALL_RULE, Contest, Headline, Place
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.scoring.score import PAGE_FACETS
-from kbench.leaderboard.site.shards import packed, shortened
+from kbench.leaderboard.site.shards import compact, packed, shortened
 from kbench.loaders.card.provenance import SHEET
 from kbench.schemas import Forecast, Submission, json_schema
 
@@ -63,7 +63,11 @@ def page_data(
     """
     entries = [_entry(result) for result in results]
     headlines = {track: _headlines(results, track, dataset) for track in (*TRACK_NAMES, OVERALL)}
-    contests = {track: Contest(of_track) for track, of_track in headlines.items()}
+    places, power = {}, {}
+    for track, of_track in headlines.items():
+        # One at a time: each compares all entries with all others.
+        contest = Contest(of_track)
+        places[track], power[track] = contest.places(), dataclasses.asdict(contest.power())
     names = {result.entry_id: result.submission.name for result in results}
     data = {
         "version": __version__,
@@ -82,12 +86,12 @@ def page_data(
             for m in COLUMNS
         }
         | {f"{OVERALL}.{OVERALL}": {"label": "Overall", "better": "high", "meaning": OVERALL_RULE, "decimals": 3}},
-        "facets": _facets(results) | {name: values for name, values in dataset["facets"].items() if len(values) == 1},
+        "facets": _facets(dataset["slices"])
+        | {name: values for name, values in dataset["facets"].items() if len(values) == 1},
         "places": {
-            track: [_place(place, names, _sign(track)) for place in contest.places()]
-            for track, contest in contests.items()
+            track: [_place(place, names, _sign(track)) for place in of_track] for track, of_track in places.items()
         },
-        "power": {track: dataclasses.asdict(contest.power()) for track, contest in contests.items()},
+        "power": power,
         "probes": {track: found for track in headlines if (found := _probe(track, headlines[track], probes or {}))},
         "citation": SHEET.citation,
         "paper": PAPER,
@@ -112,7 +116,7 @@ def render_page(data: Mapping[str, Any], preview: str = PREVIEW.name) -> str:
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("page.html.jinja").render(
         data=data,
-        payload=packed(data),
+        payload=packed(compact(data)),
         script=script,
         style=style,
         script_hash=_csp_hash(script),
@@ -131,6 +135,12 @@ def _description(dataset: Mapping[str, Any]) -> str:
         f"{counts['kernels']:,} measured CUDA and Triton kernels of {counts['problems']} problems; " if counts else ""
     )
     return f"{held}forecasters of GPU kernel speed, scored on {scope['queries']:,} queries with intervals."
+
+
+def entry_data(result: Results) -> dict[str, Any]:
+    """What the page and its JSON file hold of an entry, rounded as shown."""
+    rounded: dict[str, Any] = _rounded(_entry(result))
+    return rounded
 
 
 def _entry(result: Results) -> dict[str, Any]:
@@ -222,10 +232,9 @@ def _track(track: Track) -> dict[str, Any]:
     }
 
 
-def _facets(results: Sequence[Results]) -> dict[str, list[str]]:
-    slices = {part for result in results for score in result.scores for part in score.slice.split("&") if "=" in part}
+def _facets(slices: Iterable[str]) -> dict[str, list[str]]:
     facets: dict[str, list[str]] = {facet: [] for facet in PAGE_FACETS}
-    for text in sorted(slices):
+    for text in sorted({part for key in slices for part in key.split("&") if "=" in part}):
         facet, value = text.split("=", 1)
         if facet in facets:
             facets[facet].append(value)

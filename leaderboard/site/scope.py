@@ -38,7 +38,6 @@ def dataset_facts(questions: Questions, corpus: Corpus | None, parts: Sequence[Q
         "private": corpus is None,
         "counts": {} if corpus is None else _counts(corpus),
         "scope": {
-            "benchmark": questions.benchmark,
             "split": questions.split,
             "queries": len(questions.queries),
             "problems": len({*questions.pairs.problem.tolist(), *questions.pools.problem.tolist()}),
@@ -96,7 +95,7 @@ def _slices(questions: Questions) -> dict[str, dict[str, list[int]]]:
     everything = np.ones(len(questions.pairs), dtype=np.bool_), np.ones(len(questions.pools), dtype=np.bool_)
     core = (
         [("core", questions.pairs.core, questions.pools.core)]
-        if questions.benchmark is not None and not questions.subset
+        if not questions.subset and (questions.pairs.core.any() or questions.pools.core.any())
         else []
     )
     return {

@@ -19,12 +19,17 @@ CHECK_SHARD = "check"
 
 def shard(name: str, value: Any) -> bytes:
     """The content of a shard; the same bytes for the same value."""
-    return f"kbench({json.dumps(name)},{json.dumps(packed(value))});\n".encode()
+    return shard_text(name, compact(value))
 
 
-def packed(value: Any) -> str:
+def shard_text(name: str, text: str) -> bytes:
+    """The content of a shard whose value is JSON already."""
+    return f"kbench({json.dumps(name)},{json.dumps(packed(text))});\n".encode()
+
+
+def packed(text: str) -> str:
     """JSON, compressed, as base64: nothing in it can end a script or an element."""
-    return base64.b64encode(gzip.compress(compact(value).encode(), 6, mtime=0)).decode()
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
 def compact(value: Any) -> str:

@@ -6,6 +6,7 @@ Nothing is extracted to disk and no link is followed; every file is bounded befo
 from __future__ import annotations
 
 import gzip
+import os
 import tarfile
 import zipfile
 import zlib
@@ -63,8 +64,13 @@ def _folder_files(folder: Path) -> Iterator[tuple[str, bytes]]:
             raise _unexpected(entry.name)
         if not entry.is_file():
             raise DataError(f"{entry.name} is not a plain file")
-        with entry.open("rb") as stream:
+        with open(entry, "rb", opener=_no_link) as stream:
             yield entry.name, _bounded(stream, entry.name)
+
+
+def _no_link(path: str, flags: int) -> int:
+    """Open what was looked at: a link or pipe that has taken its place since is refused, or holds nothing."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _zip_files(path: Path) -> Iterator[tuple[str, bytes]]:

@@ -38,22 +38,19 @@ class Expected:
     """Those that the pair tracks ask; an entry for these tracks alone needs to answer no others."""
     other_ids: frozenset[str] = frozenset()
     """Queries that may be answered and do not count: the rest of a split of which only a part is asked."""
-    releases: frozenset[str] = frozenset()
-    """Fingerprints of releases of the same dataset: an entry made for one counts where its queries are the same."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
         pairs = None if self.pair_ids is None else sorted(self.pair_ids)
         asked = {"query_ids": list(self.query_ids), "pair_ids": pairs, "other_ids": sorted(self.other_ids)}
-        return {"fingerprint": self.fingerprint, "releases": sorted(self.releases)} | asked
+        return {"fingerprint": self.fingerprint} | asked
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Expected:
         """From plain JSON values."""
         pairs = value["pair_ids"]
-        others, releases = frozenset(value["other_ids"]), frozenset(value["releases"])
         pairs = None if pairs is None else frozenset(pairs)
-        return cls(value["fingerprint"], value["query_ids"], pairs, others, releases)
+        return cls(value["fingerprint"], value["query_ids"], pairs, frozenset(value["other_ids"]))
 
     def required(self, submission: Submission | None) -> set[str]:
         """The queries an entry must answer, by the tracks it is for."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 KEY = b"kbench.questions"
-SET_FACTS = ("dataset", "benchmark", "split", "subset", "shots")
+SET_FACTS = ("dataset", "split", "subset", "shots")
 """What tells one set of queries from another, with the GPU."""
 
 
@@ -62,14 +62,12 @@ def packed_labels(questions: Questions) -> bytes:
         "dataset": questions.dataset,
         "split": questions.split,
         "shots": questions.shots,
-        "benchmark": questions.benchmark,
         "subset": questions.subset,
         "gpu": questions.gpu,
         "tracks": list(questions.tracks),
         "pair_queries": questions.pair_queries.tolist(),
         "prior": questions.prior.tolist(),
         "kind_priors": {kind: prior.tolist() for kind, prior in questions.kind_priors.items()},
-        "valid_rate": questions.valid_rate,
         "measure_seconds": questions.measure_seconds,
         "queries": [[query.query_id, query.gpu] for query in questions.queries],
     }
@@ -95,14 +93,12 @@ def read_labels(path: Path) -> Questions:
             dataset=facts["dataset"],
             split=facts["split"],
             shots=facts.get("shots", 0),
-            benchmark=facts["benchmark"],
             subset=facts["subset"],
             gpu=facts.get("gpu"),
             tracks=tuple(facts["tracks"]),
             pair_queries=np.asarray(facts["pair_queries"], dtype=np.int64),
             prior=np.asarray(facts["prior"], dtype=np.float64),
             kind_priors={kind: np.asarray(prior, dtype=np.float64) for kind, prior in facts["kind_priors"].items()},
-            valid_rate=facts["valid_rate"],
             measure_seconds=facts["measure_seconds"],
             queries=tuple(_bare_query(query_id, gpu) for query_id, gpu in facts["queries"]),
             pairs=PairLabels(**_fields(table, kinds == "pair", PairLabels)),
@@ -123,9 +119,6 @@ def _fields(table: pa.Table, rows: Any, kind: type[PairLabels] | type[PoolLabels
     import pyarrow as pa
 
     part = table.filter(pa.array(rows.astype(bool)))
-    if kind is PairLabels and "author" not in part.column_names:
-        # Labels of benchmark 2 do not say who wrote a kernel.
-        part = part.append_column("author", pa.array([""] * part.num_rows))
     columns = {field.name: part.column(field.name) for field in dataclasses.fields(kind)}
     return {
         name: strings(column.to_pylist()) if pa.types.is_string(column.type) else column.to_numpy()

@@ -13,9 +13,8 @@ from kbench.loaders.card.plots import render_plots
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.summary.coverage import Coverage, coverage_of
 from kbench.loaders.summary.ledger import Costs, costs_of
-from kbench.loaders.summary.repeats import Repeats, repeats_of
 from kbench.loaders.summary.timed import Timed, timed
-from kbench.loaders.summary.trust import Trust, trust_of
+from kbench.loaders.summary.trust import Repeats, Trust, repeats_of, trust_of
 from kbench.schemas import Status
 
 PEAKS = 10

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Values = npt.NDArray[numpy.float64]
 
 BINS = "bins.svg"
-"""The plot of questions, or of pairs where there are none; all others are of kernels."""
+"""The plot of questions; all others are of kernels."""
 CAPTIONS: Mapping[str, str] = {
     "runtime-spread.svg": "Runtimes within each problem, fastest problems on top: line 5th to 95th percentile, bar "
     "the middle half, mark the median.",
@@ -51,7 +51,7 @@ def render_plots(corpus: Corpus, kernels: Timed) -> dict[str, str]:
     """The plots a corpus has data for, by file name; none on a machine that measures and has no matplotlib.
 
     Args:
-        corpus: the corpus, whose pairs are drawn.
+        corpus: the corpus, whose questions are drawn.
         kernels: its timed kernels, of one GPU.
     """
     drawn: dict[str, str] = {}
@@ -63,9 +63,8 @@ def render_plots(corpus: Corpus, kernels: Timed) -> dict[str, str]:
         drawn["runtime-spread.svg"] = _spread(kernels)
         drawn["speedup-by-family.svg"] = _families(kernels)
         drawn["search-progress.svg"] = _progress(kernels)
-    for config in ("questions", "pairs"):
-        if BINS not in drawn and config in corpus.configs and corpus.rows(config):
-            drawn[BINS] = _bins(corpus, config)
+    if "questions" in corpus.configs:
+        drawn[BINS] = _bins(corpus)
     return {name: drawn[name] for name in CAPTIONS if name in drawn}
 
 
@@ -128,9 +127,9 @@ def _families(kernels: Timed) -> str:
     return _svg(draw, "Speedup over the PyTorch reference, by family", 80 + 20 * len(rows), left_px=160)
 
 
-def _bins(corpus: Corpus, config: str) -> str:
+def _bins(corpus: Corpus) -> str:
     found: dict[str, Counter[int]] = defaultdict(Counter)
-    for batch in corpus.select(config, columns=["split", "bin"]).batches():
+    for batch in corpus.select("questions", columns=["split", "bin"]).batches():
         for row in pa.table(batch).group_by(["split", "bin"]).aggregate([([], "count_all")]).to_pylist():
             found[row["split"]][row["bin"]] += row["count_all"]
     splits = [split for split in SPLITS if split in found]
@@ -141,14 +140,14 @@ def _bins(corpus: Corpus, config: str) -> str:
             width = 0.84 / len(splits)
             lefts = [place - 0.42 + position * width for place in range(len(NUMBERS))]
             heights = [100 * found[split][number] / total for number in NUMBERS]
-            axes.bar(lefts, heights, width * 0.95, align="edge", label=f"{split} ({total:,} {config})")
+            axes.bar(lefts, heights, width * 0.95, align="edge", label=f"{split} ({total:,} questions)")
         names = [f"bin {number}\n{label}" for number, label in zip(NUMBERS, LABELS, strict=True)]
         axes.set_xticks(range(len(NUMBERS)), names, fontsize=8)
-        axes.set_ylabel(f"% of the split's {config}")
+        axes.set_ylabel("% of the split's questions")
         axes.grid(axis="y")
         axes.legend(frameon=False)
 
-    return _svg(draw, f"{config.capitalize()} by speedup bin", 330)
+    return _svg(draw, "Questions by speedup bin", 330)
 
 
 def _progress(kernels: Timed) -> str:

@@ -27,10 +27,13 @@ FIGURES = ("runtime_us", "speedup")
 def figure_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     """Speedups and splits of pairs and questions, and figures of kernels, that the rows they come from contradict."""
     if parts["kernels"]:
-        kernels = Lookup(whole(parts["kernels"], ["kernel_id", "gpu", "split", *FIGURES]), ["kernel_id", "gpu"])
+        kernels = Lookup(
+            whole(parts["kernels"], ["kernel_id", "gpu", "split", "origin", *FIGURES]), ["kernel_id", "gpu"]
+        )
         for file, table in parts["pairs"] + parts["questions"]:
-            yield from _pair_speedups(file, table, kernels)
-            yield from _pair_splits(file, table, kernels)
+            ours = _ours(table) if "origin" in table.column_names else _about_ours(table, kernels)
+            yield from _pair_speedups(file, table, kernels, ours)
+            yield from _pair_splits(file, table, kernels, ours)
     if parts["measurements"]:
         columns = ["kernel_id", "problem_id", "gpu", "workload", "status", *FIGURES]
         sizes = workloads(parts["problems"]) if parts["problems"] else None
@@ -65,17 +68,20 @@ def _live_figure_holds(
 
 
 def _ours(table: pa.Table) -> pa.ChunkedArray:
-    """Rows that this project measured; questions are drawn from no others."""
-    if "origin" not in table.column_names:
-        return pc.is_valid(table.column("gpu"))
+    """Rows that this project measured."""
     return pc.equal(table.column("origin"), OURS)
+
+
+def _about_ours(table: pa.Table, kernels: Lookup) -> pa.ChunkedArray:
+    """Questions about kernels that this project measured."""
+    return pc.equal(kernels.column("origin", kernels.rows(table.column("candidate_id"), table.column("gpu"))), OURS)
 
 
 def _differs(found: pa.ChunkedArray, expected: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.greater(pc.abs(pc.subtract(pc.divide(found, expected), 1.0)), EXACT)
 
 
-def _pair_speedups(file: str, table: pa.Table, kernels: Lookup) -> Iterator[Issue]:
+def _pair_speedups(file: str, table: pa.Table, kernels: Lookup, ours: pa.ChunkedArray) -> Iterator[Issue]:
     anchors = kernels.rows(table.column("anchor_id"), table.column("gpu"))
     candidates = kernels.rows(table.column("candidate_id"), table.column("gpu"))
     ratio = pc.divide(kernels.column("runtime_us", anchors), kernels.column("runtime_us", candidates))
@@ -83,14 +89,14 @@ def _pair_speedups(file: str, table: pa.Table, kernels: Lookup) -> Iterator[Issu
     expected = pc.if_else(against_reference, kernels.column("speedup", candidates), ratio)
     speedup = table.column("speedup")
     message = "disagrees with its kernels: anchor time over candidate time, or the candidate's speedup"
-    wrong = pc.and_(_ours(table), _differs(speedup, expected))
+    wrong = pc.and_(ours, _differs(speedup, expected))
     if "workload" in table.column_names:
         # A kernel's row knows nothing of a single workload.
         wrong = pc.and_(wrong, pc.is_null(table.column("workload")))
     yield from rows_where(wrong, file, "speedup", speedup, message)
 
 
-def _pair_splits(file: str, table: pa.Table, kernels: Lookup) -> Iterator[Issue]:
+def _pair_splits(file: str, table: pa.Table, kernels: Lookup, ours: pa.ChunkedArray) -> Iterator[Issue]:
     """The column form of kbench.loaders.splits.pair_split."""
     order = pa.array(HELD_OUT)
     ends = (kernels.rows(table.column(name), table.column("gpu")) for name in ("anchor_id", "candidate_id"))
@@ -98,7 +104,7 @@ def _pair_splits(file: str, table: pa.Table, kernels: Lookup) -> Iterator[Issue]
     split = table.column("split")
     wrong = pc.not_equal(pc.index_in(split, value_set=order), pc.max_element_wise(*ranks))
     message = "must be the more held out of its kernels' splits"
-    yield from rows_where(pc.and_(_ours(table), wrong), file, "split", split, message)
+    yield from rows_where(pc.and_(ours, wrong), file, "split", split, message)
 
 
 def _means(measurements: pa.Table, sizes: pa.Table | None) -> Lookup:

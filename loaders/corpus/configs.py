@@ -82,7 +82,7 @@ CONFIGS: Mapping[str, Config] = MappingProxyType(
                 key=("problem_id",), sort=("family", "problem_id"), facets=("problem_id", "family"),
             ),
             Config(
-                "pairs", Pair, "a question about two kernels, with its measured answer",
+                "pairs", Pair, "a comparison of two kernels in a dataset from before release 2.2.0; no question",
                 key=("pair_id",), sort=("problem_id", "backend", "gpu", "kind", "pair_id"),
                 facets=("problem_id", "backend", "gpu", "kind", "family"), is_split=True,
             ),

@@ -55,7 +55,8 @@ def load(
 
     Args:
         path: a corpus folder, a Hub id, Parquet files, or several of them; the shipped dataset when left out.
-        config: kernels, measurements, problems, pairs, environments, events, repeats, plans, references or counters.
+        config: kernels, measurements, problems, questions, environments, events, repeats, plans, references, counters,
+            live or tuning.
         problem: problem id or ids.
         backend: backend or backends.
         gpu: GPU name or names, as the driver reports them or any unambiguous part or end, such as H200.

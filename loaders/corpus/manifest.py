@@ -133,6 +133,8 @@ class Manifest:
 
 
 EMPTY = Manifest({})
+MOST_BYTES = 64 << 20
+"""Of a manifest; one of a thousand files has a few."""
 
 
 def other_files(folder: Path) -> list[str]:
@@ -180,6 +182,8 @@ def read_manifest(folder: Path, *, check_files: bool = True) -> Manifest:
     if path.is_fifo():  # reading it would never end
         raise DataError(f"{path} is a pipe; fetch the corpus again")
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise DataError(f"{path} is larger than {MOST_BYTES:,} bytes; no manifest is: fetch the corpus again")
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(
@@ -199,8 +203,10 @@ def read_manifest(folder: Path, *, check_files: bool = True) -> Manifest:
 def _check_file(path: Path, entry: FileEntry) -> None:
     try:
         size = path.stat().st_size
-    except FileNotFoundError:
-        raise DataError(f"{path} is missing, though the manifest names it; fetch the corpus again") from None
+    except OSError as error:
+        gone = isinstance(error, FileNotFoundError)
+        what = "is missing" if gone else f"cannot be read ({error.strerror})"
+        raise DataError(f"{path} {what}, though the manifest names it; fetch the corpus again") from None
     if size != entry.bytes:
         raise DataError(f"{path} has {size} bytes where the manifest says {entry.bytes}; fetch the corpus again")
 
@@ -279,14 +285,15 @@ def _hash(name: str, value: Any) -> str:
 
 def _companion(value: str) -> str:
     path = Path(value)
-    if path.is_absolute() or ".." in path.parts or not value.isprintable():
+    # As it is written by us, so that no file has two names.
+    if path.is_absolute() or ".." in path.parts or path.as_posix() != value or not value.isprintable():
         raise _DamageError(f"path is {value!r:.60}, not a file in the folder")
     return value
 
 
 def _inside(value: Any) -> str:
-    path = Path(_must(str, "path", value))
-    if path.is_absolute() or ".." in path.parts or path.suffix != ".parquet" or not str(value).isprintable():
-        # A manifest from elsewhere must not make the loader read outside the corpus.
+    # A manifest from elsewhere must not make the loader read outside the corpus.
+    path = _companion(_must(str, "path", value))
+    if not path.endswith(".parquet"):
         raise _DamageError(f"path is {value!r:.60}, not a Parquet file in the folder")
-    return str(value)
+    return path

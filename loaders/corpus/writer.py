@@ -6,11 +6,12 @@ by its manifest, for `datasets` by its card. No shard that either of them names 
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -21,16 +22,28 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config, config
-from kbench.loaders.corpus.conform import config_table, conform, tabulate
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.corpus.folder import existing, plain_errors, remove_strays, texts
-from kbench.loaders.corpus.manifest import NAME, FileEntry, Manifest, covering, file_sha256, read_manifest
+from kbench.loaders.corpus.manifest import (
+    CARD,
+    CROISSANT,
+    EMPTY,
+    EVAL,
+    LEDGER,
+    NAME,
+    PLOTS,
+    FileEntry,
+    Manifest,
+    covering,
+    file_sha256,
+    read_manifest,
+)
 from kbench.loaders.corpus.shards import marked
 from kbench.loaders.corpus.verify import Contents
 from kbench.loaders.storage import janitor
-from kbench.loaders.storage.atomic import replace_in_order, write_new
+from kbench.loaders.storage.atomic import ENDING, replace_in_order, write_new
 from kbench.loaders.storage.lock import held
-from kbench.schemas import DataError, Record, UserError
+from kbench.loaders.storage.scratch import remove_tree
+from kbench.schemas import DataError, InfrastructureError, Record, UserError, arrow_schema, to_dict
 from kbench.schemas.status import TIMED_FIELDS
 
 ROW_GROUP_ROWS = 8192
@@ -65,7 +78,7 @@ class CorpusWriter:
         self._files: dict[str, list[FileEntry]] = {}
         self._buffers: dict[str, list[pa.Table]] = {}
         self._new: list[Path] = []
-        self._lock, self._begins = ExitStack(), ExitStack()
+        self._lock, self._begins = ExitStack(), False
 
     def __enter__(self) -> Self:
         with plain_errors(self.folder):
@@ -73,12 +86,11 @@ class CorpusWriter:
             if not any(self.folder.iterdir()):
                 # A corpus that begins here is there after its first commit, and not at all before.
                 janitor.watch_path(self.folder)
-                self._begins.callback(janitor.forget_path, self.folder)
+                self._begins = True
             try:
                 self._files = {name: list(entries) for name, entries in existing(self.folder).files.items()}
             except BaseException:
-                self._begins.close()
-                self._lock.close()
+                self._end()
                 raise
         return self
 
@@ -88,8 +100,15 @@ class CorpusWriter:
                 self.commit()
         finally:
             self._discard()
-            self._begins.close()
-            self._lock.close()
+            self._end()
+
+    def _end(self) -> None:
+        """Give up the folder; one that holds no corpus holds nothing."""
+        if self._begins:
+            for path in self.folder.iterdir():
+                remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            janitor.forget_path(self.folder)
+        self._lock.close()
 
     def append(self, name: str, rows: Iterable[Record] | pa.Table) -> None:
         """Add rows to a config.
@@ -131,7 +150,9 @@ class CorpusWriter:
             files = describe(Corpus.of(self.folder, manifest), self.folder)
             stated = covering(self.folder, manifest, files).to_json()
             replace_in_order(self.folder, {**files, NAME: stated.encode()})
-            self._begins.close()
+            if self._begins:
+                janitor.forget_path(self.folder)
+            self._begins = False
             self._new.clear()
             remove_strays(self.folder, manifest)
         return manifest.fingerprint
@@ -252,3 +273,114 @@ def _write_parquet(table: pa.Table, level: int, file: IO[bytes]) -> None:
         write_statistics=True, write_page_index=True,
         use_content_defined_chunking={"min_chunk_size": PAGE_BYTES // 4, "max_chunk_size": PAGE_BYTES},
     )  # fmt: skip
+
+
+def config_table(name: str, rows: Iterable[Record]) -> pa.Table:
+    """Records as a table of their config."""
+    return tabulate(config(name), rows)
+
+
+def tabulate(chosen: Config, rows: Iterable[Record]) -> pa.Table:
+    """Records as a table of a config.
+
+    Raises:
+        DataError: a record is of another type.
+    """
+    found = list(rows)
+    for row in found:
+        if type(row) is not chosen.record:
+            raise DataError(f"config {chosen.name!r} takes {chosen.record.TYPE} records, got {type(row).__name__}")
+    return pa.Table.from_pylist([to_dict(row) for row in found], schema=arrow_schema(chosen.record))
+
+
+def conform(chosen: Config, table: pa.Table) -> pa.Table:
+    """The table with exactly the config's columns and types.
+
+    Raises:
+        DataError: names the column and what it must be.
+    """
+    schema = arrow_schema(chosen.record)
+    unknown = sorted(set(table.column_names) - set(schema.names))
+    missing = [name for name in schema.names if name not in table.column_names]
+    if unknown:
+        raise DataError(f"config {chosen.name!r} has no column {unknown[0]!r}; its columns: {', '.join(schema.names)}")
+    if missing:
+        raise DataError(f"config {chosen.name!r} needs the column {missing[0]!r}; it may hold nulls")
+    table = table.select(schema.names)
+    for field in schema:
+        if not _same_family(table.schema.field(field.name).type, field.type):
+            found = table.schema.field(field.name).type
+            raise DataError(f"column {field.name!r} of config {chosen.name!r} is {found}; it must be {field.type}")
+    return table.cast(schema)
+
+
+def _same_family(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a cast keeps meaning: widths and string layouts may differ, text must not become numbers."""
+    if pa.types.is_null(found) or found == wanted:
+        return True
+    if pa.types.is_dictionary(found):
+        return _same_family(found.value_type, wanted)
+    tests = (
+        (pa.types.is_integer, pa.types.is_integer),
+        (lambda kind: pa.types.is_floating(kind) or pa.types.is_integer(kind), pa.types.is_floating),
+        (
+            lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view(),
+            pa.types.is_string,
+        ),
+        (pa.types.is_nested, pa.types.is_nested),
+    )
+    return any(left(found) and right(wanted) for left, right in tests)
+
+
+def texts(folder: Path) -> str:
+    """Card and manifest as they are now."""
+    paths = (folder / CARD, folder / NAME)
+    return "".join(path.read_text("utf-8", "replace") for path in paths if path.is_file())
+
+
+def existing(folder: Path) -> Manifest:
+    """The manifest of the corpus that is there, or an empty one.
+
+    Raises:
+        UserError: the folder holds something else.
+    """
+    if (folder / NAME).exists():
+        return read_manifest(folder)
+    foreign = [item.name for item in folder.iterdir() if not _is_ours(item)]
+    if foreign:
+        raise UserError(f"path {str(folder)!r} holds {foreign[0]!r} and is not a corpus; give an empty or new folder")
+    return EMPTY
+
+
+def _is_ours(item: Path) -> bool:
+    # What a writer that was killed before its first commit leaves.
+    return item.name in (CARD, CROISSANT, EVAL, PLOTS, LEDGER, *CONFIGS) or item.name.endswith(ENDING)
+
+
+def remove_strays(folder: Path, manifest: Manifest) -> None:
+    """Files no manifest names any more: replaced shards, and leftovers of writers that were killed."""
+    named = {folder / entry.path for entries in manifest.files.values() for entry in entries}
+    for name in CONFIGS:
+        for path in (folder / name).glob("*.parquet"):
+            if path not in named:
+                path.unlink()
+    for place in (folder, *(folder / name for name in (PLOTS, *CONFIGS))):
+        for path in (path for path in place.glob(f".*{ENDING}") if path.is_file()):
+            path.unlink()
+    for name in CONFIGS:
+        with suppress(OSError):  # not there, or not empty
+            (folder / name).rmdir()
+
+
+@contextmanager
+def plain_errors(folder: Path) -> Iterator[None]:
+    """An operating-system error as one line that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise InfrastructureError(
+                f"writing to {str(folder)!r} failed: {reason}; the corpus is unchanged"
+            ) from error
+        raise UserError(f"path {str(folder)!r} cannot be written: {reason}; choose another target") from error

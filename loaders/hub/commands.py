@@ -33,14 +33,15 @@ def _importing(size: int) -> Iterator[Callable[[int], object]]:
 @click.argument("name", required=False)
 @click.option("--revision", "revisions", multiple=True, metavar="[DATASET=]SHA", help="Commit, tag or branch to pull.")
 @click.option("--only", metavar="LIST", help="Datasets of gpu-forecasters, separated by commas.")
-@click.option("--checkout", type=click.Path(path_type=Path), help="Copy of a set's repository, for lack of a network.")
+@click.option("--checkout", "checkouts", multiple=True, type=click.Path(path_type=Path),
+              help="Copy of a set's repository, for lack of a network. Repeatable.")  # fmt: skip
 @out_option("Corpus folder; by default in $KBENCH_HOME.")
 @json_option
 def fetch(
     name: str | None,
     revisions: tuple[str, ...],
     only: str | None,
-    checkout: Path | None,
+    checkouts: tuple[Path, ...],
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -61,12 +62,12 @@ def fetch(
         choices = {gpu_forecasters.NAME: "The published release."} | sets
         echo_json(choices) if as_json else click.echo("\n".join(f"{one:20} {about}" for one, about in choices.items()))
         return
-    if checkout is not None and name not in sets:
+    if checkouts and name not in sets:
         raise UserError(f"--checkout is for {', '.join(sets)}; {name!r} is pulled from the Hub")
     if name != gpu_forecasters.NAME and (only is not None or len(revisions) > (name not in sets)):
         raise UserError(f"--only and several revisions are for {gpu_forecasters.NAME}; {name!r} is one repository")
     if name in sets:
-        done = fetch_set(name, out, checkout, say=say)
+        done = fetch_set(name, out, checkouts, say=say)
     elif name == gpu_forecasters.NAME:
         chosen = [item.strip() for item in only.split(",")] if only else []
         done = pull_release(out, only=chosen, revisions=_revisions(revisions), say=say, importing=_importing)

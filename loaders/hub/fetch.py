@@ -13,14 +13,15 @@ import tarfile
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 import yaml
 
 from kbench.loaders.corpus.places import data_home
 from kbench.loaders.hub.pull import Pulled
 from kbench.loaders.importers.context import ImportSettings
+from kbench.loaders.importers.formats import format_named
 from kbench.loaders.importers.inputs import files_below
 from kbench.loaders.importers.run import import_files
 from kbench.schemas import DataError, InfrastructureError, UnknownNameError, UserError
@@ -32,15 +33,29 @@ CHUNK, TIMEOUT_S = 1 << 20, 60
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where files lie."""
+
+    repository: str
+    commit: str
+    folders: tuple[str, ...]
+    """Folders of the repository that are read, or patterns of files; nothing else is unpacked."""
+
+    def holds(self, inside: str) -> bool:
+        """Whether a file of the repository is read."""
+        path = PurePosixPath(inside)
+        alike = (one for one in self.folders if one.count("/") == inside.count("/"))
+        return any(inside.startswith(f"{one}/") for one in self.folders) or any(map(path.match, alike))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignSet:
     """A set of kernels that anyone may fetch."""
 
     name: str
     about: str
-    repository: str
-    commit: str
-    folders: tuple[str, ...]
-    """Folders of the repository that are read; nothing else is unpacked."""
+    places: tuple[Place, ...]
+    """The set's repository, and others whose files belong to it, such as definitions of its problems."""
     digest: str
     """Hash over the names and bytes of their files."""
     format: str
@@ -54,14 +69,18 @@ def foreign_sets() -> Mapping[str, ForeignSet]:
     """The sets by name."""
     stated = yaml.safe_load((Path(__file__).parent / "sets.yaml").read_text(encoding="utf-8"))
     return {
-        name: ForeignSet(name=name, **{**given, "folders": tuple(given["folders"])}) for name, given in stated.items()
+        name: ForeignSet(
+            name=name,
+            **{**given, "places": tuple(Place(**{**one, "folders": tuple(one["folders"])}) for one in given["places"])},
+        )
+        for name, given in stated.items()
     }
 
 
 def fetch_set(
     name: str,
     out: Path | None = None,
-    checkout: Path | None = None,
+    checkouts: Sequence[Path] = (),
     say: Callable[[str], object] = lambda _: None,
 ) -> Pulled:
     """Fetch a set and import it; an earlier fetch is replaced when the new one is whole.
@@ -69,12 +88,12 @@ def fetch_set(
     Args:
         name: the set.
         out: the corpus folder; the set's name in the data folder when left out.
-        checkout: a copy of the repository that is already here, instead of the network.
+        checkouts: copies of the repositories that are already here, instead of the network.
         say: told what begins.
 
     Raises:
         UnknownNameError: there is no such set.
-        UserError: the checkout lacks the set's folders, or the target is taken.
+        UserError: no checkout has a repository's folders, or the target is taken.
         InfrastructureError: the network does not answer.
         DataError: the files are not those of the recipe.
     """
@@ -83,22 +102,25 @@ def fetch_set(
     recipe = foreign_sets()[name]
     with tempfile.TemporaryDirectory(prefix="kbench-fetch-") as scratch:
         folder = Path(scratch) / name
-        if checkout is None:
-            say(f"fetching {recipe.repository}@{recipe.commit[:12]}")
-            _unpack(_download(recipe, Path(scratch) / "archive.tar.gz"), recipe, folder)
-        else:
-            _copy(checkout, recipe, folder)
+        for place in recipe.places:
+            if checkouts:
+                _copy(_checkout_of(place, checkouts), place, folder)
+            else:
+                say(f"fetching {place.repository}@{place.commit[:12]}")
+                _unpack(_download(name, place, Path(scratch) / "archive.tar.gz"), place, folder)
         found = folder_digest(folder)
         if found != recipe.digest:
+            stated = " with ".join(f"{place.repository} at {place.commit}" for place in recipe.places)
             raise DataError(
-                f"the files of {name} have the hash {found[:16]}, not {recipe.digest[:16]}: "
-                f"this is not {recipe.repository} at {recipe.commit}"
+                f"the files of {name} have the hash {found[:16]}, not {recipe.digest[:16]}: this is not {stated}"
             )
         say(f"importing {name}")
         settings = ImportSettings(gpu=recipe.gpu, license=recipe.license)
         target = out or data_home() / name
-        report = import_files(recipe.format, [folder], target, settings, replace=out is None)
-    return Pulled(target, {recipe.repository: recipe.commit}, report.to_json())
+        by_folder = format_named(recipe.format).folder_fits is not None
+        paths = [folder] if by_folder else list(files_below(folder, "*"))
+        report = import_files(recipe.format, paths, target, settings, replace=out is None)
+    return Pulled(target, {place.repository: place.commit for place in recipe.places}, report.to_json())
 
 
 def folder_digest(folder: Path) -> str:
@@ -111,9 +133,9 @@ def folder_digest(folder: Path) -> str:
     return total.hexdigest()
 
 
-def _download(recipe: ForeignSet, target: Path) -> Path:
-    url = ARCHIVE.format(repository=recipe.repository, commit=recipe.commit)
-    help_line = f"fetch it elsewhere and name the copy: kbench data fetch {recipe.name} --checkout FOLDER"
+def _download(name: str, place: Place, target: Path) -> Path:
+    url = ARCHIVE.format(repository=place.repository, commit=place.commit)
+    help_line = f"fetch it elsewhere and name the copy: kbench data fetch {name} --checkout FOLDER"
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer, target.open("wb") as file:
             shutil.copyfileobj(answer, file, CHUNK)
@@ -124,38 +146,50 @@ def _download(recipe: ForeignSet, target: Path) -> Path:
     return target
 
 
-def _unpack(archive: Path, recipe: ForeignSet, folder: Path) -> None:
-    """Unpack the files of the set's folders; an archive has one folder at its top."""
+def _unpack(archive: Path, place: Place, folder: Path) -> None:
+    """Unpack the files of a place; an archive has one folder at its top."""
     unpacked = 0
     try:
         with tarfile.open(archive, "r:gz") as members:
             for member in members:
                 inside = member.name.partition("/")[2]
-                if not member.isfile() or not _wanted(inside, recipe):
+                if not member.isfile() or not place.holds(inside):
                     continue
                 unpacked += member.size
                 if unpacked > LARGEST_BYTES:
-                    raise DataError(f"the archive of {recipe.name} unpacks to more than {LARGEST_BYTES >> 30} GiB")
+                    raise DataError(f"the archive of {place.repository} unpacks to more than {LARGEST_BYTES >> 30} GiB")
                 member.name = inside
                 members.extract(member, folder, filter="data")
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise DataError(f"the archive of {recipe.name} is cut or damaged ({error}); fetch it again") from None
+        raise DataError(f"the archive of {place.repository} is cut or damaged ({error}); fetch it again") from None
 
 
-def _wanted(inside: str, recipe: ForeignSet) -> bool:
-    return any(inside.startswith(f"{folder}/") for folder in recipe.folders)
+def _checkout_of(place: Place, checkouts: Sequence[Path]) -> Path:
+    """The copy that holds a place's folders.
+
+    Raises:
+        UserError: none does.
+    """
+    for checkout in checkouts:
+        if all(next(checkout.glob(one), None) is not None for one in place.folders):
+            return checkout
+    given, first = ", ".join(map(str, checkouts)), place.folders[0]
+    raise UserError(f"--checkout {given} has no folder {first}; give a copy of {place.repository} too")
 
 
-def _copy(checkout: Path, recipe: ForeignSet, folder: Path) -> None:
-    missing = [name for name in recipe.folders if not (checkout / name).is_dir()]
-    if missing:
-        raise UserError(f"--checkout {str(checkout)!r} has no folder {missing[0]}; give a copy of {recipe.repository}")
-    for name in recipe.folders:
-        for path in files_below(checkout / name, "*"):
-            if path.is_file() and not path.is_symlink():
-                place = folder / path.relative_to(checkout)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, place)
+def _copy(checkout: Path, place: Place, folder: Path) -> None:
+    for path in (file for one in place.folders for file in _files_of(checkout, one)):
+        if path.is_file() and not path.is_symlink():
+            target = folder / path.relative_to(checkout)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+
+
+def _files_of(checkout: Path, named: str) -> Iterator[Path]:
+    if (checkout / named).is_dir():
+        yield from files_below(checkout / named, "*")
+    else:
+        yield from sorted(checkout.glob(named))
 
 
 def listing() -> Iterator[tuple[str, str]]:

@@ -36,7 +36,7 @@ from kbench.loaders.importers.rows import NOT_STATED, Row, backend_of, failure, 
 from kbench.loaders.importers.sink import Place, Sink
 from kbench.loaders.splits import HELD_OUT
 from kbench.loaders.storage.parquet_stream import open_parquet, read_schema
-from kbench.schemas import DataError, Forecast, PairKind, Status, arrow_schema
+from kbench.schemas import AuthorClass, DataError, Forecast, QuestionKind, Status, arrow_schema
 from kbench.schemas.bins import COUNT, EDGES, NUMBERS, bin_of
 from kbench.schemas.ids import content_hash, kernel_id
 
@@ -181,7 +181,7 @@ class Importer:
             self._row_counts[dataset] += 1
             self._predictions.add(data)
         else:
-            sink.add("pairs", self._pairs.row(LAYOUTS[dataset], data, place), place)
+            sink.add("questions", self._pairs.row(LAYOUTS[dataset], data, place), place)
             self._row_counts[dataset] += 1
 
     def _import_events(self, path: Path, sink: Sink) -> None:
@@ -329,7 +329,7 @@ LAYOUTS: Mapping[str, Layout] = {
         Layout(PAIRS, "pair_id", "problem_id", "parent_code", "child_code", "g_speedup", "true_bin", "test_seen"),
     )
 }  # fmt: skip
-KINDS = {"parent_edit": PairKind.PARENT_EDIT, "seed": PairKind.SIBLING, "pair": PairKind.SIBLING}
+KINDS = {"parent_edit": QuestionKind.EDIT, "seed": QuestionKind.PAIR, "pair": QuestionKind.PAIR}
 
 
 class PairImporter:
@@ -356,9 +356,9 @@ class PairImporter:
         problem, family = problem_of(name, data.get("benchmark_family"), layout.problem)
         speedup = positive(data, layout.speedup)
         number = self._bin(whole(data, layout.label, 1), speedup, layout.label)
-        writer = "binfiller" if text(data, "source_id").startswith(BINFILLER) else "harvested"
+        filled = text(data, "source_id").startswith(BINFILLER)
         kind, origin = _pair_kind(layout.dataset, data), _origin(layout.dataset, self._context)
-        proposers = {layout.anchor: NOT_STATED, layout.candidate: writer if writer == "binfiller" else NOT_STATED}
+        proposers = {layout.anchor: NOT_STATED, layout.candidate: "binfiller" if filled else NOT_STATED}
         rows = [
             kernel_row(problem, family, backend_of(source), source, gpu=gpu, origin=origin, license=None,
                        split=layout.split, proposer=proposer)
@@ -370,15 +370,15 @@ class PairImporter:
         self.problems.setdefault(search, set()).add((problem, family))
         occurrence = self._occurrences[layout.dataset, identity]
         self._occurrences[layout.dataset, identity] += 1
-        pair_id = content_hash("pair", layout.dataset, identity, str(occurrence))
+        question_id = content_hash("pair", layout.dataset, identity, str(occurrence))
         if layout.dataset == EVAL:
-            self.compared.setdefault(identity, []).append((pair_id, name))
+            self.compared.setdefault(identity, []).append((question_id, name))
         self.kernel_ids[layout.dataset].append((anchor["kernel_id"], candidate["kernel_id"]))
         return {
-            "pair_id": pair_id, "problem_id": problem, "family": family, "backend": candidate["backend"], "gpu": gpu,
-            "anchor_id": anchor["kernel_id"], "candidate_id": candidate["kernel_id"], "kind": kind.value,
-            "speedup": speedup, "speedup_low": None, "speedup_high": None, "bin": number, "split": layout.split,
-            "origin": f"{origin} {writer}",
+            "question_id": question_id, "kind": kind.value, "author": AuthorClass.OUTSIDE.value, "problem_id": problem,
+            "family": family, "backend": candidate["backend"], "gpu": gpu, "workload": None, "split": layout.split,
+            "core": False, "anchor_id": anchor["kernel_id"], "candidate_id": candidate["kernel_id"], "pool": None,
+            "known_ids": (), "speedup": speedup, "speedup_low": None, "speedup_high": None, "bin": number,
         }  # fmt: skip
 
     def _bin(self, label: int, speedup: float, field: str) -> int:
@@ -392,12 +392,12 @@ class PairImporter:
         return number
 
 
-def _pair_kind(dataset: str, data: Mapping[str, Any]) -> PairKind:
+def _pair_kind(dataset: str, data: Mapping[str, Any]) -> QuestionKind:
     if dataset == PAIRS:
-        return PairKind.PARENT_EDIT
+        return QuestionKind.EDIT
     if dataset == EVAL:
         # The release does not say how these anchors and candidates are related.
-        return PairKind.SIBLING
+        return QuestionKind.PAIR
     stated = text(data, "pair_type")
     if stated not in KINDS:
         raise RowError("pair_type", stated, f"must be one of {', '.join(KINDS)}")

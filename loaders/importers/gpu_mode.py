@@ -12,11 +12,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError, microseconds, name_text, plain, slug, source_text
 from kbench.loaders.importers.gpu_forecasters import FAMILY, PROBLEMS
-from kbench.loaders.importers.inputs import digest, records
-from kbench.loaders.importers.rows import NOT_STATED, Items, Row, kernel_row, measurement_row, problem, written
+from kbench.loaders.importers.inputs import digest, files_below, kernel_text, read_inside, records
+from kbench.loaders.importers.rows import (
+    NOT_STATED,
+    Items,
+    Row,
+    kernel_row,
+    measurement_row,
+    problem,
+    with_workloads,
+    written,
+)
+from kbench.loaders.importers.stated_inputs import workload_of
 from kbench.loaders.storage.parquet_stream import open_parquet
 from kbench.schemas import DataError, Status
 
@@ -44,6 +56,7 @@ BOARDS: Mapping[str, str] = {
 }
 """Leaderboards whose task is a problem of ours, by our id."""
 BOARD_FILE = "leaderboards.parquet"
+TASK_FILE, MOST_CASES = "task.yml", 64
 NO_CODE = "runs without code"
 TIMED_MODES = (None, "benchmark", "leaderboard", "private", "public")
 """Modes whose runs are timed; the others test, profile or run a script."""
@@ -122,12 +135,39 @@ def _items(
     )  # fmt: skip
     if found not in described:
         described.add(found)
-        yield "problems", problem(found, FAMILY, f"{board} of GPU MODE"), number
+        row = problem(found, FAMILY, f"{board} of GPU MODE")
+        if not row["workloads"]:
+            row = with_workloads(row, _task_workloads(path.parent, board, context))
+        yield "problems", row, number
     yield "kernels", kernel, number
     if gpu is not None and kernel["status"] is not None:
         place = f"{digest(path)}/{number}"
         for name, runtime in cases or [("published", kernel["runtime_us"])]:
             yield "measurements", measurement_row(kernel, name, place, runtime_us=runtime), number
+
+
+def _task_workloads(folder: Path, board: str, context: Context) -> list[Row]:
+    """The benchmarks of the task folder that is named after a leaderboard and lies below the export's folder."""
+    names = (board, f"{board}_py")
+    path = next((one for one in files_below(folder, TASK_FILE) if one.parent.name in names), None)
+    if path is None:
+        context.null("workloads", f"no {TASK_FILE} of the leaderboard lies below the export's folder")
+        return []
+    try:
+        stated = yaml.safe_load(read_inside(path, folder) or b"")
+        cases = stated.get("benchmarks") if isinstance(stated, Mapping) else None
+        source = kernel_text(path.with_name("reference.py"), folder) or ""
+    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
+        context.bad(path, board, RowError(TASK_FILE, board, f"is no YAML ({type(error).__name__})"), entry=False)
+        return []
+    except RowError as error:
+        context.bad(path, board, error, entry=False)
+        return []
+    given = [case for case in cases or [] if isinstance(case, Mapping)][:MOST_CASES]
+    made = [workload_of(source, "generate_input", f"case_{n}", case) for n, case in enumerate(given)]
+    if None in made:
+        context.null("workloads", "the shapes of generate_input are not plain to see")
+    return [one for one in made if one is not None]
 
 
 def _board(data: Mapping[str, Any], boards: Mapping[int, str]) -> str:

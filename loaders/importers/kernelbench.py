@@ -39,8 +39,10 @@ from kbench.loaders.importers.rows import (
     measurement_row,
     named,
     problem,
+    with_workloads,
     written,
 )
+from kbench.loaders.importers.stated_inputs import workload_of
 from kbench.schemas import Status
 
 FAMILY = "kernelbench"
@@ -81,8 +83,10 @@ def _problem_id(settings: ImportSettings, level: int | None, number: int | str, 
 
 
 def _problem(problem_id: str, reference: str = "") -> Row:
-    """The row of a problem: ours where its id is an alias of one, else its name with its reference."""
-    return problem(problem_id, FAMILY, problem_id.removeprefix("kernelbench_").replace("_", " "), reference)
+    """The row of a problem: ours where its id is an alias of one, else its name with its reference and its shapes."""
+    row = problem(problem_id, FAMILY, problem_id.removeprefix("kernelbench_").replace("_", " "), reference)
+    stated = workload_of(reference) if reference else None
+    return row if stated is None else with_workloads(row, [stated])
 
 
 def _first_numbers(
@@ -509,7 +513,10 @@ def cuda_l1_rows(path: Path, context: Context) -> Items:
             given = record.get("ref_code")
             fits = isinstance(given, str) and given.isascii() and len(given) <= LARGEST_SOURCE
             reference = plain(given) if fits else ""
-            yield "problems", _problem(row["problem_id"], reference), line
+            described_row = _problem(row["problem_id"], reference)
+            if not described_row["workloads"]:
+                context.null("workloads", "get_inputs is missing, or its shapes are not plain to see")
+            yield "problems", described_row, line
         yield "kernels", row, line
         if row["gpu"] is not None and row["status"] is not None:
             made = measurement_row(row, "published", f"{digest(path)}/{line}", speedup=row["speedup"])

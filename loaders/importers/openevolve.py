@@ -31,6 +31,7 @@ from kbench.loaders.importers.fields import (
 )
 from kbench.loaders.importers.inputs import files_below, kernel_text, read_inside
 from kbench.loaders.importers.rows import Items, Row, backend_of, failure, kernel_row, measurement_row, problem, written
+from kbench.loaders.importers.shapes import definition_in
 from kbench.schemas import Status
 from kbench.schemas.ids import content_hash, kernel_id
 
@@ -77,8 +78,9 @@ def rows(folder: Path, context: Context) -> Items:
         if kernel["problem_id"] not in described:
             described.add(kernel["problem_id"])
             context.null("workloads", "the search does not state its shapes")
-            title = f"{kernel['problem_id'].removeprefix('openevolve_')} of a recorded evolution"
-            yield "problems", problem(kernel["problem_id"], FAMILY, title), place
+            task = kernel["problem_id"].removeprefix("openevolve_")
+            title = f"{task} of a recorded evolution"
+            yield "problems", problem(kernel["problem_id"], FAMILY, title, _reference(folder, context, task)), place
         for config, row in items:
             yield config, row, place
 
@@ -110,6 +112,18 @@ def _parsed(data: bytes | str, place: str) -> Program:
         raise RowError("evaluation", place, f"is no JSON ({type(error).__name__})") from None
 
 
+def _reference(folder: Path, context: Context, task: str) -> str:
+    """The reference of a task, from the definition that is named after it; empty where there is none."""
+    path = next(files_below(folder, f"{task}.json"), None)
+    try:
+        stated = {} if path is None else definition_in(path, folder)
+    except RowError as error:
+        context.bad(folder, task, error, entry=False)
+        stated = {}
+    reference = stated.get("reference")
+    return plain(reference) if isinstance(reference, str) else ""
+
+
 def _search(place: str) -> str:
     """The search that a file belongs to: the folders above its evaluator or database."""
     parts = place.split("/")
@@ -126,6 +140,7 @@ class _Database:
         self._by_text: dict[tuple[str, str], tuple[str, Program]] = {}
         self._texts: dict[tuple[str, str], str] = {}
         self._used: set[tuple[str, str]] = set()
+        self._iterations = _iterations(folder, context)
         for path in _programs(folder):
             place = path.relative_to(folder).as_posix()
             try:
@@ -148,7 +163,8 @@ class _Database:
         key = (search, content_hash(source))
         self._used.add(key)
         _, program = self._by_text.get(key, ("", {}))
-        step = program.get("iteration", program.get("iteration_found"))
+        stated = program.get("iteration", program.get("iteration_found"))
+        step = self._iterations.get(key, stated)
         generation = program.get("generation")
         return {
             "search": search,
@@ -168,6 +184,24 @@ class _Database:
                 yield place, source, _parsed(kept, place) if isinstance(kept, str) else an_object(kept, "evaluation")
             except RowError:
                 yield place, source, {}
+
+
+def _iterations(folder: Path, context: Context) -> dict[tuple[str, str], int]:
+    """The first iteration whose folder holds a text, by search and text."""
+    found: dict[tuple[str, str], int] = {}
+    for path in files_below(folder, "solution_*.py"):
+        parts = path.relative_to(folder).parts
+        at = next((n for n, part in enumerate(parts[:-1]) if part == "iteration"), None)
+        if at is None or not parts[at + 1].isdigit():
+            continue
+        try:
+            source = kernel_text(path, folder) or ""
+        except RowError as error:
+            context.bad(folder, "/".join(parts), error, entry=False)
+            continue
+        key = (plain("/".join(parts[:at])), content_hash(source))
+        found[key] = min(int(parts[at + 1]), found.get(key, int(parts[at + 1])))
+    return found
 
 
 def _items(folder: Path, context: Context, source: str, result: Program, standing: Row) -> list[tuple[str, Row]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kbench.loaders.corpus.corpus import Corpus
@@ -23,6 +23,8 @@ NAMED = "named"
 """Set beside a kernel's fields when its text only names it, so that nothing can be asked about the text."""
 _KERNEL = dict.fromkeys(field_types(Kernel))
 _MEASUREMENT = dict.fromkeys(field_types(Measurement))
+MOST_TOLD = 6
+"""Workloads that a problem's text tells."""
 KEPT_SOURCES = 32
 """Texts whose structure is remembered: entries about one text follow each other, and a text may have a megabyte."""
 _TRITON = re.compile(r"^[ \t]*(?:import|from)\s+triton\b|@\s*triton\.", re.MULTILINE)
@@ -165,6 +167,15 @@ def problem_row(problem_id: str, family: str, title: str, *, reference: str = ""
         "tolerance_reason": "the origin's own check, which is not known here", "reference_source": reference,
         "prompt": prompt, "workloads": [], "tiny": NO_WORKLOAD,
     }  # fmt: skip
+
+
+def with_workloads(row: Row, workloads: Sequence[Row]) -> Row:
+    """A problem's row with its workloads, some of which its text tells, spread over their sizes."""
+    sized = sorted(workloads, key=lambda one: (one["min_bytes"], one["name"]))
+    few = sized[:: -(-len(sized) // MOST_TOLD)] if sized else []
+    lines = [f"- {one['params_json']}: {', '.join(one['inputs']) or 'inputs not stated'}" for one in few]
+    told = f"{row['prompt']}\n\nWorkloads, with their inputs ({len(few)} of {len(sized)}):\n\n" + "\n".join(lines)
+    return {**row, "workloads": list(workloads), "prompt": told if few else row["prompt"]}
 
 
 @functools.cache

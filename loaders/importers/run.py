@@ -19,7 +19,7 @@ from kbench.loaders.importers.inputs import has_bom, require_files
 from kbench.loaders.importers.rows import Row
 from kbench.loaders.importers.sink import Sink
 from kbench.loaders.storage.atomic import whole_folder, write_atomically
-from kbench.schemas import DataError, PairKind, UserError
+from kbench.schemas import AuthorClass, DataError, QuestionKind, UserError
 from kbench.schemas.bins import bin_of
 from kbench.schemas.ids import content_hash
 
@@ -28,7 +28,7 @@ SHARD_BYTES = 64 << 20
 """Bytes of rows held before a shard is written, so that an import's memory does not depend on how long kernels are."""
 PAIRS_PER_POOL = 200
 """Pairs between kernels of one problem on one GPU; a tuner's cache would give millions."""
-FACTS = ("kernel_id", "problem_id", "family", "backend", "gpu", "split", "origin", "runtime_us", "speedup")
+FACTS = ("kernel_id", "parent_id", "problem_id", "family", "backend", "gpu", "split", "runtime_us", "speedup")
 
 
 def import_files(
@@ -131,8 +131,8 @@ def _import_rows(name: str, paths: Sequence[Path], folder: Path, context: Contex
                     context.became(path, NEW if new else AGAIN)
         sink.flush()
         _refuse_empty(context)
-        for row in _pairs(((named, row) for _, named, row in sink.kernels("pool")), context):
-            sink.add("pairs", row, (paths[0], row["pair_id"]))
+        for row in _questions(((named, row) for _, named, row in sink.kernels("pool")), context):
+            sink.add("questions", row, (paths[0], row["question_id"]))
         sink.flush()
 
 
@@ -142,11 +142,11 @@ def _refuse_empty(context: Context) -> None:
         raise DataError(f"nothing to import: the files hold no row of format {context.report.format}{first}")
 
 
-def _pairs(kernels: Iterable[tuple[bool, Row]], context: Context) -> Iterator[Row]:
-    """Questions from imported kernels: against the reference, and between kernels of a pool, each kernel as often.
+def _questions(kernels: Iterable[tuple[bool, Row]], context: Context) -> Iterator[Row]:
+    """Questions about imported kernels: against the reference, their parents, and others of their pool.
 
-    Which pairs exist must tell nothing about the answer: kernels are drawn and paired by their ids, which are hashes,
-    and so is the side a kernel stands on.
+    Which questions exist must tell nothing about the answer: kernels are drawn and paired by their ids, which are
+    hashes, and so is the side a kernel stands on. A kernel is in one edit or one pair at most.
 
     Args:
         kernels: whether a kernel's text only names it, and its row; those of one problem and GPU together, so that
@@ -158,14 +158,13 @@ def _pairs(kernels: Iterable[tuple[bool, Row]], context: Context) -> Iterator[Ro
         pool: list[Row] = []
         for facts in together:
             if facts["speedup"] is not None:
-                yield _pair(None, facts, PairKind.REFERENCE, facts["speedup"])
+                yield _question(None, facts, QuestionKind.LEVEL, facts["speedup"])
             if facts["runtime_us"] is not None:
                 _draw(pool, facts)
         drawn = sorted(pool, key=lambda facts: facts["kernel_id"])[: 2 * PAIRS_PER_POOL]
-        for one, other in zip(drawn[::2], drawn[1::2], strict=False):
-            turned = int(content_hash("side", one["kernel_id"], other["kernel_id"]), 16) % 2
-            anchor, candidate = (other, one) if turned else (one, other)
-            yield _pair(anchor, candidate, PairKind.SIBLING, anchor["runtime_us"] / candidate["runtime_us"])
+        drawn.sort(key=lambda facts: facts["backend"])
+        for kind, anchor, candidate in (*_edits(drawn), *_pairs(drawn)):
+            yield _question(anchor, candidate, kind, anchor["runtime_us"] / candidate["runtime_us"])
 
 
 def _timed(kernels: Iterable[tuple[bool, Row]], context: Context) -> Iterator[Row]:
@@ -177,7 +176,7 @@ def _timed(kernels: Iterable[tuple[bool, Row]], context: Context) -> Iterator[Ro
         if reason is None:
             yield {name: row[name] for name in FACTS}
         else:
-            context.note(f"timed kernels in no pair: {reason}")
+            context.note(f"timed kernels in no question: {reason}")
 
 
 def _draw(pool: list[Row], facts: Row) -> None:
@@ -188,11 +187,38 @@ def _draw(pool: list[Row], facts: Row) -> None:
         del pool[2 * PAIRS_PER_POOL :]
 
 
-def _pair(anchor: Row | None, candidate: Row, kind: PairKind, speedup: float) -> Row:
+Ends = tuple[QuestionKind, Row, Row]
+"""Kind, anchor and candidate."""
+
+
+def _edits(drawn: list[Row]) -> Iterator[Ends]:
+    """Kernels beside the one they were made from; both leave the list."""
+    by_id = {facts["kernel_id"]: facts for facts in drawn}
+    for candidate in list(by_id.values()):
+        anchor = by_id.get(candidate["parent_id"])
+        if anchor is not None and candidate["kernel_id"] in by_id and anchor["backend"] == candidate["backend"]:
+            for one in (anchor, candidate):
+                del by_id[one["kernel_id"]]
+                drawn.remove(one)
+            yield QuestionKind.EDIT, anchor, candidate
+
+
+def _pairs(drawn: Sequence[Row]) -> Iterator[Ends]:
+    """Two kernels each, of one language."""
+    for _, together in itertools.groupby(drawn, key=lambda facts: facts["backend"]):
+        kernels = list(together)
+        for one, other in zip(kernels[::2], kernels[1::2], strict=False):
+            turned = int(content_hash("side", one["kernel_id"], other["kernel_id"]), 16) % 2
+            yield QuestionKind.PAIR, *((other, one) if turned else (one, other))
+
+
+def _question(anchor: Row | None, candidate: Row, kind: QuestionKind, speedup: float) -> Row:
     anchor_id = None if anchor is None else anchor["kernel_id"]
-    shared = {name: candidate[name] for name in ("problem_id", "family", "backend", "gpu", "split", "origin")}
-    identity = content_hash("pair", anchor_id or "reference", candidate["kernel_id"], candidate["gpu"], kind.value)
+    shared = {name: candidate[name] for name in ("problem_id", "family", "backend", "gpu", "split")}
+    names = (kind.value, anchor_id or "reference", candidate["kernel_id"], candidate["gpu"], "all")
+    pool = None if anchor is not None else f"{candidate['problem_id']} {candidate['backend']} on {candidate['gpu']}"
     return shared | {
-        "pair_id": identity, "anchor_id": anchor_id, "candidate_id": candidate["kernel_id"], "kind": kind.value,
-        "speedup": speedup, "speedup_low": None, "speedup_high": None, "bin": bin_of(speedup),
+        "question_id": content_hash("question", *names), "kind": kind.value, "author": AuthorClass.OUTSIDE.value,
+        "workload": None, "core": False, "anchor_id": anchor_id, "candidate_id": candidate["kernel_id"], "pool": pool,
+        "known_ids": (), "speedup": speedup, "speedup_low": None, "speedup_high": None, "bin": bin_of(speedup),
     }  # fmt: skip

@@ -1,14 +1,16 @@
 """Workloads of foreign problems: sizes of inputs from the definitions that flashinfer-bench and SOL-ExecBench share.
 
-A definition names axes (constant, or given by each workload) and the shape and type of every input and output in them.
+A definition names axes (constant, given by each workload, or an expression of others) and the shape and type of every
+input and output in them.
 Where there is no definition, a workload keeps its axes and has no inputs; nothing is guessed.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import math
-import re
+import operator
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,28 +26,37 @@ BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "uint32": 4, "bfloa
 """Bytes of an element; types that are not named have one."""
 LARGEST_AXIS = 1 << 40
 DEFINITION, WORKLOADS = "definition.json", "workload.jsonl"
-PRODUCT = re.compile(r"\s*\*\s*")
+LONGEST_EXPRESSION = 200
+"""Characters of an axis that is computed from others."""
+OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
 
 
 class Definitions:
-    """Definitions and workloads of a folder, by name and by `LEVEL__NAME` of the folders they lie in."""
+    """Definitions and workloads of a folder, by name and by `LEVEL__NAME` of the folders they lie in.
+
+    A definition is also known by the name it states, with which `LEVEL__` may stand.
+    """
 
     def __init__(self, folder: Path, context: Context) -> None:
         self._folder, self._context = folder, context
         self._files: dict[tuple[str, str], Path] = {}
-        for path in files_below(folder, DEFINITION, WORKLOADS):
-            for key in (path.parent.name, f"{path.parent.parent.name}__{path.parent.name}"):
+        self._definitions: dict[str, Mapping[str, Any]] = {}
+        for path in files_below(folder, WORKLOADS):
+            for key in _keys(path):
                 self._files.setdefault((path.name, key), path)
+        for path in files_below(folder, DEFINITION):
+            try:
+                stated = definition_in(path, folder)
+            except RowError as error:
+                context.bad(folder, path.relative_to(folder).as_posix(), error, entry=False)
+                continue
+            for key in (*_keys(path), str(stated.get("name"))):
+                self._definitions.setdefault(key, stated)
 
     def definition(self, name: str) -> Mapping[str, Any]:
         """The definition of this name, or an empty one."""
-        path = self._files.get((DEFINITION, name))
-        data = None if path is None else read_inside(path, self._folder)
-        try:
-            value = {} if data is None else json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise RowError(DEFINITION, name, f"cannot be read ({type(error).__name__})") from None
-        return value if isinstance(value, Mapping) else {}
+        found = self._definitions.get(name)
+        return self._definitions.get(name.partition("__")[2], {}) if found is None else found
 
     def workloads(self, name: str) -> list[Row]:
         """The workloads of the definition of this name; none, with a note, where the folder does not list them."""
@@ -60,6 +71,23 @@ class Definitions:
             )
         entries = [entry for _, entry in json_lines(path, lambda _: None) if isinstance(entry, Mapping)]
         return [workload for entry in entries if (workload := workload_row(entry, definition)) is not None]
+
+
+def definition_in(path: Path, folder: Path) -> Mapping[str, Any]:
+    """The definition that a file of a folder holds.
+
+    Raises:
+        RowError: the file cannot be read.
+    """
+    try:
+        value = json.loads(read_inside(path, folder) or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise RowError("definition", path.name, f"cannot be read ({type(error).__name__})") from None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _keys(path: Path) -> tuple[str, str]:
+    return path.parent.name, f"{path.parent.parent.name}__{path.parent.name}"
 
 
 def workload_name(uuid: str) -> str:
@@ -80,6 +108,7 @@ def workload_row(entry: Mapping[str, Any], definition: Mapping[str, Any]) -> Row
     sizes = {**_constants(definition), **{plain(str(axis)): value for axis, value in axes.items()}}
     if not all(_is_size(value) for value in sizes.values()):
         return None
+    sizes |= _computed(definition, sizes)
     inputs, outputs = (list(_tensors(definition.get(side), sizes)) for side in ("inputs", "outputs"))
     moved = sum(math.prod(shape) * BYTES.get(dtype, 1) for dtype, shape in (*inputs, *outputs))
     return to_dict(
@@ -115,10 +144,42 @@ def _tensors(stated: Any, sizes: Mapping[str, Any]) -> Iterator[tuple[str, tuple
             yield plain(tensor["dtype"]), tuple(shape)  # type: ignore[arg-type]
 
 
+def _computed(definition: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[str, int]:
+    """Axes that are expressions of others, as far as those are known."""
+    axes = definition.get("axes")
+    stated = axes.items() if isinstance(axes, Mapping) else ()
+    waiting = {plain(str(name)): axis.get("expression") for name, axis in stated
+               if isinstance(axis, Mapping) and axis.get("type") == "expr"}  # fmt: skip
+    found: dict[str, int] = {}
+    for _ in range(len(waiting)):
+        for name, expression in waiting.items():
+            value = _extent(expression, {**found, **sizes})
+            if value is not None and _is_size(value):
+                found.setdefault(name, value)
+    return found
+
+
 def _extent(axis: Any, sizes: Mapping[str, Any]) -> int | None:
-    """The size of an axis: a number, a name, or a product of both."""
-    factors = [int(word) if word.isdigit() else sizes.get(word) for word in PRODUCT.split(str(axis).strip())]
-    return None if None in factors else int(math.prod(factors))  # type: ignore[arg-type]
+    """The size of an axis: a number, a name, or sums, products and quotients of both; None where it is not known."""
+    text = str(axis).strip()
+    if len(text) > LONGEST_EXPRESSION:
+        return None
+    try:
+        return _value(ast.parse(text, mode="eval").body, sizes)
+    except (SyntaxError, ValueError, KeyError, RecursionError, ZeroDivisionError):
+        return None
+
+
+def _value(node: ast.expr, sizes: Mapping[str, Any]) -> int:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.Name):
+        return int(sizes[node.id])
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        found: int = OPERATORS[type(node.op)](_value(node.left, sizes), _value(node.right, sizes))
+        if abs(found) <= LARGEST_AXIS:
+            return found
+    raise ValueError(ast.dump(node)[:LONGEST_EXPRESSION])
 
 
 def _shown(dtype: str, shape: tuple[int, ...]) -> str:

@@ -31,7 +31,16 @@ from kbench.loaders.importers.fields import (
 )
 from kbench.loaders.importers.flashinfer_trace import STATUSES as TRACE_STATUSES
 from kbench.loaders.importers.inputs import files_below, kernel_text, read_inside
-from kbench.loaders.importers.rows import Items, Row, failure, kernel_row, measurement_row, problem, written
+from kbench.loaders.importers.rows import (
+    Items,
+    Row,
+    failure,
+    kernel_row,
+    measurement_row,
+    problem,
+    with_workloads,
+    written,
+)
 from kbench.loaders.importers.shapes import Definitions, workload_name
 from kbench.schemas import Status
 from kbench.schemas.ids import content_hash
@@ -74,13 +83,24 @@ def rows(folder: Path, context: Context) -> Items:
                 yield "problems", _problem(found, trajectory, definitions, folder), place
             for config, row in items:
                 yield config, row, place
+            yield "events", _event(trajectory.relative_to(folder).as_posix(), step, data, items[0][1]), place
+
+
+def _event(run: str, step: int, data: bytes, kernel: Row) -> Row:
+    """When a kernel was evaluated, and as the how manieth of its trajectory; no question shows it."""
+    stated = json.loads(data).get("_provenance") or {}
+    said = {"kernel_id": kernel["kernel_id"], "runtime_us": kernel["runtime_us"], "status": kernel["status"]}
+    return {
+        "run_id": plain(run), "index": step, "kind": "kernel_evaluated", "step": step,
+        "at": plain(str(stated.get("utc") or "")), "payload_json": json.dumps(said, sort_keys=True),
+    }  # fmt: skip
 
 
 def _problem(problem_id: str, trajectory: Path, definitions: Definitions, folder: Path) -> Row:
     stated = definitions.definition(trajectory.name).get("reference")
     reference = stated if isinstance(stated, str) else kernel_text(trajectory / "reference.py", folder) or ""
     row = problem(problem_id, FAMILY, f"{trajectory.name} of SOL-ExecBench", plain(reference))
-    return {**row, "workloads": definitions.workloads(trajectory.name)}
+    return with_workloads(row, definitions.workloads(trajectory.name))
 
 
 def _evaluation(

@@ -71,7 +71,11 @@ def write_new(places: Iterator[Path], write: Callable[[IO[bytes]], object]) -> P
     return path
 
 
-def replace_together(folder: Path, files: Mapping[str, bytes | None]) -> None:
+Content = bytes | Callable[[], bytes] | None
+"""Of a file: its bytes, or what makes them when they are written, or None where there is to be no file."""
+
+
+def replace_together(folder: Path, files: Mapping[str, Content]) -> None:
     """Put files into a folder, all or none, whenever the process is killed.
 
     A copy of the folder is made beside it, of links to its files; the new files go there, and the two folders are
@@ -79,7 +83,7 @@ def replace_together(folder: Path, files: Mapping[str, bytes | None]) -> None:
 
     Args:
         folder: the folder; made when missing.
-        files: content by relative path; None removes the file.
+        files: content by relative path.
 
     Raises:
         UserError: another process is changing the folder, and takes long.
@@ -97,7 +101,7 @@ def replace_together(folder: Path, files: Mapping[str, bytes | None]) -> None:
         _replace_by_copy(target, files)
 
 
-def _replace_by_copy(target: Path, files: Mapping[str, bytes | None]) -> None:
+def _replace_by_copy(target: Path, files: Mapping[str, Content]) -> None:
     with _folder_aside(target) as aside:
         with suppress(FileNotFoundError):  # an empty one goes with the janitor of a process that was killed
             shutil.copytree(target, aside, symlinks=True, copy_function=_link, dirs_exist_ok=True, ignore=_leftovers)
@@ -106,7 +110,7 @@ def _replace_by_copy(target: Path, files: Mapping[str, bytes | None]) -> None:
             if data is not None:
                 (aside / name).parent.mkdir(parents=True, exist_ok=True)
                 with (aside / name).open("wb") as file:
-                    file.write(data)
+                    file.write(data() if callable(data) else data)
                     _finish(file)
         _exchange(aside, target)
 
@@ -122,7 +126,7 @@ def _leftovers(folder: str, names: list[str]) -> list[str]:
     return [name for name in names if name.startswith(".") and name.endswith(ENDING)]
 
 
-def replace_in_order(folder: Path, files: Mapping[str, bytes | None]) -> None:
+def replace_in_order(folder: Path, files: Mapping[str, Content]) -> None:
     """Put files into a folder one by one, in an order whose every beginning is a sound state for its readers.
 
     All are written aside before the first takes its place, so a full disk is met while nothing has changed. They take
@@ -130,7 +134,7 @@ def replace_in_order(folder: Path, files: Mapping[str, bytes | None]) -> None:
 
     Args:
         folder: the folder.
-        files: content by relative path; None removes the file.
+        files: content by relative path.
     """
     before = {name: _content(folder / name) for name in files}
     staged: dict[str, Path] = {}
@@ -140,7 +144,7 @@ def replace_in_order(folder: Path, files: Mapping[str, bytes | None]) -> None:
             if data is not None:
                 (folder / name).parent.mkdir(exist_ok=True)
                 file, staged[name] = stack.enter_context(_aside(folder / name))
-                file.write(data)
+                file.write(data() if callable(data) else data)
                 _finish(file)
         try:
             for name in files:

@@ -108,13 +108,14 @@ class Reader:
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._server is None:
-            environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PATH": os.defpath}
+            places = (path for path in sys.path if path not in ("", os.getcwd()))
+            environment = {"PYTHONPATH": os.pathsep.join(places), "PATH": os.defpath}
             # Other allocators reserve a gigabyte at once, which counts against a fork's limit.
             environment["ARROW_DEFAULT_MEMORY_POOL"] = "system"
             # Some builds of Python find their own library by it.
             environment |= {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
             self._server = subprocess.Popen(
-                [sys.executable, "-m", "kbench.loaders.storage.isolation", self._parser],
+                [sys.executable, "-P", "-s", "-m", "kbench.loaders.storage.isolation", self._parser],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -156,24 +156,30 @@ class LineWriter:
         self._path = path
         try:
             janitor.make_folder(path.parent)
+            # Before it is there, so that there is no moment at which nobody would remove it.
+            janitor.watch_empty(path)
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise UserError(f"{path} cannot be written ({error.strerror}); choose another folder for --out") from None
+        try:
+            self._lock()
+            self._is_empty = not os.fstat(self._descriptor).st_size
+            if not self._is_empty:
+                janitor.forget_empty(path)
+            self._cut_damaged_end(path, parse)
+        except BaseException:
+            self.close()
+            raise
+
+    def _lock(self) -> None:
+        path = self._path
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.path.samestat(os.fstat(self._descriptor), path.stat()):
                 raise FileNotFoundError  # the other removed it between our opening and locking it
         except OSError:
-            os.close(self._descriptor)
+            janitor.forget_empty(path)
             raise UserError(f"{path} is being written by another run; wait for it or choose another --out") from None
-        self._is_empty = not os.fstat(self._descriptor).st_size
-        if self._is_empty:
-            janitor.watch_empty(path)
-        try:
-            self._cut_damaged_end(path, parse)
-        except DataError:
-            self.close()
-            raise
 
     def _cut_damaged_end(self, path: Path, parse: Parse[Any]) -> None:
         good = 0

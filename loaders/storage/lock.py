@@ -78,7 +78,8 @@ def _made(target: Path) -> bool:
     janitor.watch_empty(target)
     try:
         target.mkdir()
-    except BaseException as error:
+    except OSError as error:
+        # Not after a signal, which may come when the folder is there.
         janitor.forget_empty(target)
         if isinstance(error, FileExistsError) and target.is_dir():
             return False

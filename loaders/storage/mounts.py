@@ -100,41 +100,51 @@ def close_files(
     return done and _freeze(libc, [*writable, scratch])
 
 
-def conceal(hidden: Sequence[Path], protected: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """In a private mount namespace, make files and folders empty, and folders read-only.
+def conceal(
+    hidden: Sequence[Path], protected: Sequence[Path], writable: Sequence[Path] = ()
+) -> tuple[list[Path], list[Path]]:
+    """In a private mount namespace, make files and folders empty, and everything read-only but some folders.
 
     Args:
         hidden: what is empty here.
-        protected: folders that can only be read.
+        protected: folders that can only be read, though they lie in writable ones.
+        writable: folders that can be written.
 
     Returns:
-        The hidden and the protected ones of which that is not so afterwards.
+        The hidden ones that are not, and the folders that can be written although they should not be.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     here = os.getcwd()
     if libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None) != 0:
-        return list(hidden), list(protected)
+        return list(hidden), [Path("/"), *protected]
     # In this order: a folder that is mounted onto itself shows again what was hidden in it.
-    writable = [folder for folder in protected if not _protect(libc, folder)]
+    own = [folder for folder in writable if _on_itself(libc, folder)]
+    frozen = _set(libc, "/", AT_RECURSIVE, _Attributes(set=MOUNT_ATTR_RDONLY))
+    for folder in own:
+        _set(libc, str(folder), 0, _Attributes(clear=MOUNT_ATTR_RDONLY))
+    changeable = [] if frozen else [Path("/")]
+    changeable += [folder for folder in protected if not _protect(libc, folder)]
     for path in hidden:
         _cover(libc, path, MS_RDONLY)
     try:
         os.chdir(here)
     except OSError:
         os.chdir("/")
-    return [path for path in hidden if not _is_empty(path)], writable
+    return [path for path in hidden if not _is_empty(path)], changeable
+
+
+def _on_itself(libc: ctypes.CDLL, folder: Path) -> bool:
+    name = os.fsencode(folder)
+    return bool(libc.mount(name, name, None, MS_BIND | MS_REC, None) == 0)
 
 
 def _protect(libc: ctypes.CDLL, folder: Path) -> bool:
-    name = os.fsencode(folder)
-    if libc.mount(name, name, None, MS_BIND | MS_REC, None) != 0:
-        return False
-    return _set(libc, str(folder), AT_RECURSIVE, _Attributes(set=MOUNT_ATTR_RDONLY))
+    return _on_itself(libc, folder) and _set(libc, str(folder), AT_RECURSIVE, _Attributes(set=MOUNT_ATTR_RDONLY))
 
 
 def _is_empty(path: Path) -> bool:
     try:
-        return not os.listdir(path) if path.is_dir() else not path.is_file() and not path.is_block_device()
+        return not os.listdir(path) if path.is_dir() else not path.exists() or path.samefile(os.devnull)
     except OSError:
         return not path.exists()
 

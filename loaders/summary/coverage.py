@@ -133,14 +133,13 @@ def _written(kernels: Timed) -> dict[str, int]:
 
 
 def bins_of_test(corpus: Corpus) -> Counter[int]:
-    """Questions of the test split by bin; pairs where a corpus states no questions. Empty bins count zero."""
+    """Questions of the test split by bin; empty bins count zero."""
     from kbench.schemas.bins import NUMBERS
 
     found: Counter[int] = Counter(dict.fromkeys(NUMBERS, 0))
-    config = next((name for name in ("questions", "pairs") if name in corpus.configs), None)
-    if config is None or not any(entry.split == "test" for entry in corpus.files(config)):
+    if not any(entry.split == "test" for entry in corpus.files("questions")):
         return found
-    for batch in corpus.select(config, columns=["bin"], split="test").batches():
+    for batch in corpus.select("questions", columns=["bin"], split="test").batches():
         for row in pa.table(batch).group_by("bin").aggregate([([], "count_all")]).to_pylist():
             found[row["bin"]] += row["count_all"]
     return found

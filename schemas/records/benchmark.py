@@ -225,7 +225,7 @@ class Submission(Record):
     """Metadata of a leaderboard entry, stored as submission.json beside its forecasts."""
 
     TYPE: ClassVar[str] = "submission"
-    VERSION: ClassVar[str] = "1.1.0"
+    VERSION: ClassVar[str] = "1.2.0"
 
     schema_version: str
     """Version of this schema."""
@@ -259,7 +259,7 @@ class Submission(Record):
     """Tokens for all forecasts."""
     dataset_fingerprint: Sha
     """The dataset forecast."""
-    tracks: tuple[Annotated[str, Limit(pattern="^(forecast|edit|select|rank|search|validity)$")], ...]
+    tracks: tuple[Annotated[str, Limit(pattern="^(forecast|edit|rank|select)$")], ...]
     """Tracks the forecasts are for."""
     repeats: Annotated[int, Limit(minimum=1, maximum=100)]
     """How many repeats the forecasts hold."""

@@ -47,6 +47,8 @@ class KernelSource:
     problem_id: str
     backend: Backend
     source: str
+    workloads_json: str | None = None
+    """The workloads of a problem that is not ours, as queries state them; such a kernel is only ever counted."""
 
     @property
     def kernel_id(self) -> str:

@@ -17,6 +17,7 @@ SAID = "kbench: interrupted\n"
 def main() -> None:
     """Run the command and end with its exit code, 130 after an interrupt."""
     open_closed_streams()
+    leave_working_directory()
     try:
         signal.signal(signal.SIGINT, interrupt)
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -38,6 +39,15 @@ def open_closed_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "w" if number else "r"))
+
+
+def leave_working_directory() -> None:
+    """Look for modules where the installed command does: one that foreign code leaves here must not be imported."""
+    try:
+        if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:
+            del sys.path[0]
+    except FileNotFoundError:
+        return
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.questions import Questions, build_questions
+from kbench.benchmark.questions.asked import Tables
+from kbench.benchmark.questions.corpus_view import benchmark_of
+from kbench.benchmark.questions.draw import draw_questions
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.schemas import Backend, Environment, Kernel, Pair, PairKind, Status, bins
+from kbench.loaders.source.normalise import normalised
+from kbench.schemas import Backend, Environment, Kernel, Problem, Status
 from kbench.schemas.ids import content_hash, kernel_id
 
 
@@ -57,18 +64,16 @@ class Builder:
         chosen = list(known().values())[:problem_count]
         self.problems = [problem.record() for problem in chosen]
         self.kernels: list[Kernel] = []
-        self.pairs: list[Pair] = []
         for index, problem in enumerate(self.problems):
             split = SPLITS[index % len(SPLITS)]
-            mine = [self._kernel(problem.problem_id, problem.family, split, step) for step in range(kernels_each)]
-            self.kernels += mine
-            self._add_pairs([kernel for kernel in mine if kernel.status is Status.OK])
+            self.kernels += with_parents(
+                [self._kernel(problem.problem_id, problem.family, split, step) for step in range(kernels_each)]
+            )
 
     def _kernel(self, problem_id: str, family: str, split: str, step: int) -> Kernel:
         block = int(self._random.choice([64, 128, 256, 512, 1024, 2048]))
         warps, unroll = int(self._random.choice([1, 2, 4, 8])), int(self._random.choice([1, 2, 4]))
         source = SOURCE.format(secret=SECRET, block=block, warps=warps, unroll=unroll, salt=f"{step}.5")
-        # Failure is told by the source too, so that the validity track can be learnt.
         failed = block == 2048 and warps == 1
         log_speedup = 0.5 * math.log2(block / 256) - 0.4 * math.log2(unroll) + 0.2 * self._random.standard_normal()
         speedup = None if failed else float(2**log_speedup)
@@ -79,6 +84,7 @@ class Builder:
             backend=Backend.TRITON, gpu=GPU, search_method="random", proposer="genome", run_id=f"run-{problem_id}",
             step=step, parent_id=None, edit=None, structure_id=content_hash("structure", source),
             cluster_id=content_hash("cluster", problem_id, str(step)), split=split, source=source,
+            normalised=normalised(source),
             status=Status.INCORRECT if failed else Status.OK, error="wrong output" if failed else None,
             runtime_us=runtime, runtime_low_us=runtime and runtime / noise, runtime_high_us=runtime and runtime * noise,
             speedup=speedup, speedup_low=speedup and speedup / noise, speedup_high=speedup and speedup * noise,
@@ -86,24 +92,26 @@ class Builder:
             license="CC-BY-4.0",
         )  # fmt: skip
 
-    def _add_pairs(self, kernels: list[Kernel]) -> None:
-        for index, kernel in enumerate(kernels):
-            assert kernel.speedup is not None
-            self.pairs.append(self._pair(None, kernel, kernel.speedup, PairKind.REFERENCE))
-            if index:
-                anchor = kernels[index - 1]
-                assert anchor.speedup is not None
-                self.pairs.append(self._pair(anchor, kernel, kernel.speedup / anchor.speedup, PairKind.SIBLING))
 
-    def _pair(self, anchor: Kernel | None, candidate: Kernel, speedup: float, kind: PairKind) -> Pair:
-        anchor_id = None if anchor is None else anchor.kernel_id
-        return Pair(
-            pair_id=content_hash("pair", anchor_id or "", candidate.kernel_id, GPU, kind),
-            problem_id=candidate.problem_id, family=candidate.family, backend=candidate.backend, gpu=GPU,
-            anchor_id=anchor_id, candidate_id=candidate.kernel_id, kind=kind, speedup=speedup,
-            speedup_low=speedup / 1.01, speedup_high=speedup * 1.01, bin=bins.bin_of(speedup), split=candidate.split,
-            origin="kbench",
-        )  # fmt: skip
+def with_parents(kernels: list[Kernel]) -> list[Kernel]:
+    """Every third kernel made from the one before it."""
+    made: list[Kernel] = []
+    for number, one in enumerate(kernels):
+        parent = made[-1].kernel_id if number % 3 == 1 else None
+        made.append(dataclasses.replace(one, parent_id=parent))
+    return made
+
+
+def times(kernels: list[Kernel], problems: list[Problem]) -> list[Any]:
+    """Times of every workload; every second kernel is far slower on the first one."""
+    workloads = {one.problem_id: [w.name for w in one.workloads] for one in problems}
+    rows = []
+    for number, one in enumerate(kernels):
+        for place, name in enumerate(workloads[one.problem_id] if one.runtime_us else ()):
+            time = (one.runtime_us or 0.0) * (4.0 if number % 2 and not place else 1.0)
+            rows.append(SimpleNamespace(kernel_id=one.kernel_id, gpu=GPU, workload=name, runtime_us=time,
+                                        runtime_low_us=time, runtime_high_us=time))  # fmt: skip
+    return rows
 
 
 ENVIRONMENT = Environment(
@@ -114,15 +122,26 @@ ENVIRONMENT = Environment(
 )  # fmt: skip
 
 
-def write_corpus(path: Path, seed: int = 0, problem_count: int = 12, kernels_each: int = 24) -> Path:
+def write_corpus(path: Path, seed: int = 0, problem_count: int = 12, kernels_each: int = 40) -> Path:
     """Write the corpus to a folder."""
+    return written(path, invented_tables(seed, problem_count, kernels_each))
+
+
+def invented_tables(seed: int = 0, problem_count: int = 12, kernels_each: int = 40) -> dict[str, Any]:
+    """Rows of every config, questions included."""
     built = Builder(seed, problem_count, kernels_each)
-    with CorpusWriter(path) as writer:
-        writer.append("problems", built.problems)
-        writer.append("environments", [ENVIRONMENT])
-        writer.append("kernels", built.kernels)
-        writer.append("pairs", built.pairs)
-    return path
+    questions = draw_questions(built.kernels, times(built.kernels, built.problems))
+    return {
+        "problems": built.problems, "environments": [ENVIRONMENT], "kernels": built.kernels, "questions": questions,
+    }  # fmt: skip
+
+
+def written(folder: Path, tables: dict[str, Any]) -> Path:
+    """A corpus of these tables."""
+    with CorpusWriter(folder) as writer:
+        for name, rows in tables.items():
+            writer.append(name, rows)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -138,13 +157,13 @@ def large_corpus_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def corpus(corpus_path: Path) -> Corpus:
-    """That corpus, opened."""
-    return Corpus.open(corpus_path)
+def corpus(corpus_path: Path) -> Tables:
+    """That corpus, as the benchmark asks it."""
+    return benchmark_of(Corpus.open(corpus_path))
 
 
 @pytest.fixture(scope="session")
-def questions(corpus: Corpus) -> Questions:
+def questions(corpus: Tables) -> Questions:
     """Everything asked on its test split."""
     return build_questions(corpus)
 

@@ -37,7 +37,7 @@ def test_json_has_the_documented_form(corpus_path: Path, in_folder: Path) -> Non
     found = json.loads(call(corpus_path, "--surrogate", "prior", "--json", "--no-report").stdout)
     assert found["surrogate"] == "prior"
     assert re.fullmatch("[0-9a-f]{16,64}", found["dataset"])
-    assert set(found["tracks"]) == {"forecast", "select", "rank", "search", "validity"}
+    assert set(found["tracks"]) == {"forecast", "edit", "rank", "select"}
     for metrics in found["tracks"].values():
         for figure in metrics.values():
             assert set(figure) == {"value", "low", "high", "ceiling", "floor"}

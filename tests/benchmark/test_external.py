@@ -11,19 +11,34 @@ from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.external import PriorWithoutShapes, external_figures
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import Questions
+from kbench.benchmark.questions.asked import Tables
+from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.baselines import UniformSurrogate
 from kbench.benchmark.surrogates.forecasts import ForecastTable, from_forecasts
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import Forecast, bins
+from kbench.schemas import Forecast, PairKind, bins
+
+from .conftest import invented_tables, written
 
 SETTINGS = BootstrapSettings(resamples=200)
 
 
 @pytest.fixture(scope="module")
-def questions(corpus: Corpus) -> Questions:
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """The tests' corpus as if it had been imported."""
+    tables = invented_tables()
+    tables["kernels"] = [dataclasses.replace(one, origin="someone/kernels@1") for one in tables["kernels"]]
+    tables["questions"] = [one for one in tables["questions"] if one.workload is None]
+    return benchmark_of(Corpus.open(written(tmp_path_factory.mktemp("imported") / "corpus", tables)))
+
+
+@pytest.fixture(scope="module")
+def questions(corpus: Tables) -> Questions:
     asked = Options().questions(corpus)
-    assert asked.benchmark is None, "the corpus's own pairs are asked"
+    assert asked.imported
+    assert asked.counted_pairs.all()
+    assert (asked.pairs.kind == PairKind.REFERENCE).any(), "of kernels of others the level may be all that is known"
     return asked
 
 
@@ -68,7 +83,7 @@ def test_queries_without_shapes_are_counted_and_answered_by_the_baseline(questio
     assert "state no workload or no shapes" in found.text()
 
 
-def test_roofline_reckons_with_shapes_only_where_they_are_stated(corpus: Corpus, questions: Questions) -> None:
+def test_roofline_reckons_with_shapes_only_where_they_are_stated(corpus: Tables, questions: Questions) -> None:
     bare = tuple(dataclasses.replace(query, workloads_json="[]") for query in questions.queries)
     without = dataclasses.replace(questions, queries=bare)
     shaped, shapeless = (evaluate_on("roofline", corpus, Options(resamples=1), questions=one).table.probabilities

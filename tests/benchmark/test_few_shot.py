@@ -13,63 +13,35 @@ from click.testing import CliRunner
 
 from kbench.benchmark.cli import evaluate
 from kbench.benchmark.questions import Questions, build_questions
-from kbench.benchmark.questions.benchmark_2.few_shot import with_shots
+from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.surrogates.known import CENTERS, at_known_level
 from kbench.benchmark.surrogates.llm import render
 from kbench.benchmark.surrogates.nearest import NearestSurrogate
 from kbench.benchmark.surrogates.online import OnlineSurrogate
-from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.source.strip import stripped
 from kbench.schemas import Forecast, PairKind, Query, UserError, bins, from_dict, to_dict
 
 
 @pytest.fixture(scope="module")
-def shown(corpus: Corpus, questions: Questions) -> Questions:
-    return with_shots(questions, corpus, 8)
+def shown(corpus: Tables) -> Questions:
+    return build_questions(corpus, shots=8)
 
 
-def test_two_shots_are_the_first_of_eight_and_everyone_sees_the_same(
-    corpus: Corpus, questions: Questions, shown: Questions
-) -> None:
-    few, again = with_shots(questions, corpus, 2), with_shots(build_questions(corpus), corpus, 8)
-    assert [query.known[:2] for query in shown.queries] == [query.known for query in few.queries]
-    assert again.queries == shown.queries
-    assert max(len(query.known) for query in shown.queries) > 2
-    assert len({questions.fingerprint, few.fingerprint, shown.fingerprint}) == 3
-    assert with_shots(questions, corpus, 0) is questions
+def test_no_query_is_shown_a_kernel_that_any_asks_about_or_a_variant(corpus: Tables, shown: Questions) -> None:
+    kernels = corpus.table("kernels", columns=["problem_id", "normalised", "structure_id"]).to_pylist()
+    structure = {(row["problem_id"], row["normalised"]): row["structure_id"] for row in kernels}
+    asked, known = set(), set()
+    for query in shown.queries:
+        asked |= {structure.get((query.problem_id, s)) for s in (query.candidate_source, query.anchor_source)} - {None}
+        known |= {structure[query.problem_id, kernel.source] for kernel in query.known}
+    assert asked
+    assert known
+    assert not asked & known
+
+
+def test_other_numbers_of_shots_are_refused(corpus: Tables, questions: Questions, shown: Questions) -> None:
+    assert questions.fingerprint != shown.fingerprint
     with pytest.raises(UserError, match="shots is 3"):
-        with_shots(questions, corpus, 3)
-
-
-def test_no_query_is_shown_the_kernels_it_asks_about_or_their_variants(corpus: Corpus, shown: Questions) -> None:
-    kernels = corpus.table("kernels", columns=["problem_id", "source", "structure_id"]).to_pylist()
-    structure = {(row["problem_id"], stripped(row["source"])): row["structure_id"] for row in kernels}
-    for query in shown.queries:
-        asked = {structure.get((query.problem_id, s)) for s in (query.candidate_source, query.anchor_source)} - {None}
-        assert asked
-        assert not asked & {structure[query.problem_id, kernel.source] for kernel in query.known}
-
-
-def test_known_kernels_of_all_queries_together_answer_none(questions: Questions, shown: Questions) -> None:
-    """Who collects the speedups that queries give away finds no kernel among them that is asked about."""
-    given_away = {(query.problem_id, kernel.source) for query in shown.queries for kernel in query.known}
-    assert given_away
-    for query in shown.queries:
-        asked = {(query.problem_id, source) for source in (query.candidate_source, query.anchor_source)}
-        assert not asked & given_away
-    assert 0 < len(shown.queries) < len(questions.queries)
-
-
-def test_labels_stay_with_their_queries(questions: Questions, shown: Questions) -> None:
-    answers = {
-        (questions.queries[at].query_id, speedup)
-        for at, speedup in zip(questions.pairs.query, questions.pairs.speedup, strict=True)
-    }
-    for at, speedup in zip(shown.pairs.query, shown.pairs.speedup, strict=True):
-        assert (shown.queries[at].query_id, speedup) in answers
-    for at, candidate in zip(shown.pools.query, shown.pools.candidate, strict=True):
-        place = questions.pools.candidate.tolist().index(candidate)
-        assert questions.queries[questions.pools.query[place]].query_id == shown.queries[at].query_id
+        build_questions(corpus, shots=3)
 
 
 def test_known_kernels_reach_a_surrogate_and_a_prompt(shown: Questions) -> None:
@@ -88,7 +60,7 @@ def build_bare(query: Query) -> Query:
 
 
 def test_forecasts_move_to_the_level_of_the_known_kernels(shown: Questions) -> None:
-    asked = [query for query in shown.queries if len(query.known) >= 3]
+    asked = [query for query in shown.queries if len(query.known) >= 2]
 
     def even(queries: Sequence[Query]) -> list[Forecast]:
         return [Forecast(query_id=query.query_id, probabilities=(0.125,) * 8, speedup=1.5) for query in queries]
@@ -106,7 +78,7 @@ def test_forecasts_move_to_the_level_of_the_known_kernels(shown: Questions) -> N
 
 
 def test_online_and_nearest_learn_from_known_kernels(shown: Questions) -> None:
-    query = next(q for q in shown.queries if q.kind is PairKind.REFERENCE and len(q.known) >= 3)
+    query = next(q for q in shown.queries if q.kind is PairKind.REFERENCE and len(q.known) >= 2)
     places = bins.bins_of(np.array([kernel.speedup for kernel in query.known])) - 1
     bare = build_bare(query)
     assert OnlineSurrogate().forecast([bare])[0].failure is not None
@@ -114,7 +86,7 @@ def test_online_and_nearest_learn_from_known_kernels(shown: Questions) -> None:
         (told,) = surrogate.forecast([query])
         assert told.probabilities is not None
         assert sum(told.probabilities[place] for place in set(places.tolist())) > len(set(places.tolist())) / 8
-    pair = next(q for q in shown.queries if q.kind is not PairKind.REFERENCE and len(q.known) >= 3)
+    pair = next(q for q in shown.queries if q.kind is not PairKind.REFERENCE and len(q.known) >= 2)
     (forecast,) = OnlineSurrogate().forecast([pair])
     assert forecast.probabilities is not None
     assert sum(forecast.probabilities) == pytest.approx(1.0)

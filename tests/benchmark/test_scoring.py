@@ -12,14 +12,13 @@ from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.metrics.registry import figures, headline
-from kbench.benchmark.metrics.rows import PairRows, ValidityRows
-from kbench.benchmark.metrics.search import drawn_orders, replay
-from kbench.benchmark.questions import Questions
+from kbench.benchmark.metrics.rows import PairRows
+from kbench.benchmark.questions import Questions, build_questions
+from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.scoring.bounds import MACHINE_LOG_SIGMA, interval_distribution, log_sigma, remeasured
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable, from_forecasts
-from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Forecast, Score, bins, from_dict, to_dict
 
 FEW = BootstrapSettings(resamples=100, seed=3)
@@ -42,10 +41,7 @@ def truth(questions: Questions) -> list[Forecast]:
     for index, query in enumerate(questions.queries):
         speedup = known.get(index)
         shares = np.eye(8)[bins.bin_of(speedup or 1.0) - 1]
-        made.append(
-            Forecast(query_id=query.query_id, probabilities=tuple(shares), speedup=speedup or 0.01,
-                     p_valid=0.99 if speedup else 0.01)
-        )  # fmt: skip
+        made.append(Forecast(query_id=query.query_id, probabilities=tuple(shares), speedup=speedup or 0.01))
     return made
 
 
@@ -57,18 +53,16 @@ def test_who_knows_the_answers_scores_perfectly(questions: Questions, truth: lis
     assert found["select"]["coverage_at_risk_05"].value == 1.0
     assert found["rank"]["regret_at_10"].value == pytest.approx(0.0)
     assert found["rank"]["spearman"].value == pytest.approx(1.0)
-    assert found["validity"]["auroc"].value == 1.0
-    assert found["search"]["gain_at_10"].value > 1.0
+    assert found["edit"]["auroc"].value == 1.0
 
 
-def test_uniform_forecast_scores_what_it_must(corpus: Corpus, questions: Questions) -> None:
+def test_uniform_forecast_scores_what_it_must(corpus: Tables, questions: Questions) -> None:
     found = evaluate_on("uniform", corpus, Options(resamples=100), questions=questions).scored.figures
     assert found["forecast"]["brier"].value == pytest.approx(0.4375)
     assert found["forecast"]["accuracy"].value == pytest.approx(1 / 8)
     assert found["select"]["aurc"].value == pytest.approx(7 / 8)
     assert found["rank"]["spearman"].value == 0.0
-    assert found["search"]["gain_at_10"].value == pytest.approx(1.0)
-    assert found["validity"]["auroc"].value == 0.5
+    assert found["edit"]["auroc"].value == 0.5
 
 
 def test_failures_score_as_the_uniform_forecast_and_are_deferred_first(
@@ -76,7 +70,8 @@ def test_failures_score_as_the_uniform_forecast_and_are_deferred_first(
 ) -> None:
     half = truth[: len(truth) // 2]
     found = score(questions, table_of(questions, half), FEW).figures
-    answered = np.isin(questions.pairs.query, np.arange(len(half))).mean()
+    pairs = questions.over_all_workloads().pairs
+    answered = np.isin(pairs.query, np.arange(len(half))).mean()
     assert found["forecast"]["accuracy"].value == pytest.approx(answered + (1 - answered) / 8)
     assert found["select"]["coverage_at_risk_05"].value == pytest.approx(answered, abs=0.1)
 
@@ -98,7 +93,7 @@ def test_failures_are_never_covered_whatever_the_truth(questions: Questions, spe
     assert rows.sign_confidence.tolist() == [1.0] * 50 + [0.0] * 50
 
 
-def test_all_failures_score_as_uniform(corpus: Corpus, questions: Questions) -> None:
+def test_all_failures_score_as_uniform(corpus: Tables, questions: Questions) -> None:
     nothing = score(questions, table_of(questions, []), FEW).figures
     uniform = evaluate_on("uniform", corpus, Options(resamples=100, seed=3), questions=questions).scored.figures
     assert nothing["forecast"]["rps"].value == uniform["forecast"]["rps"].value
@@ -116,14 +111,14 @@ def test_scores_are_valid_records_and_cover_every_facet(questions: Questions, tr
     for item in scores:
         assert from_dict(Score, to_dict(item)) == item
     facets = {item.slice.partition("=")[0] for item in scores}
-    assert facets == {"all", "family", "backend", "kind", "bin", "runtime", "seen", "origin"}
+    assert facets == {"all", "family", "backend", "kind", "bin", "runtime", "seen", "author"}
 
 
 def test_slices_of_a_facet_hold_every_row_once(questions: Questions, truth: list[Forecast]) -> None:
     scores = score(questions, table_of(questions, truth), FEW).slices
     for facet in ("family", "kind", "bin", "runtime"):
         rows = sum(s.rows for s in scores if s.metric == "rps" and s.slice.startswith(f"{facet}="))
-        assert rows == len(questions.pairs)
+        assert rows == questions.counted_pairs.sum()
 
 
 def test_ceiling_falls_as_measurements_get_noisier(questions: Questions, truth: list[Forecast]) -> None:
@@ -154,14 +149,14 @@ def test_every_headline_has_a_ceiling_and_a_floor(questions: Questions, truth: l
     bounds = {track: (scored.floors[track][name], scored.ceilings[track][name])
               for track, name in ((track, headline(track).name) for track in questions.tracks)}  # fmt: skip
     assert bounds["forecast"][0] == pytest.approx(0.0)
-    assert bounds["validity"] == (0.5, 1.0)
-    assert bounds["search"][0] == pytest.approx(0.0)
+    assert bounds["edit"][0] == pytest.approx(0.5)
     for track, (floor, ceiling) in bounds.items():
         assert headline(track).sign * (ceiling - floor) > 0.2, track
 
 
-def test_skill_is_over_each_kind_s_own_prior(questions: Questions) -> None:
+def test_skill_is_over_each_kind_s_own_prior(corpus: Tables) -> None:
     """The prior of each kind scores zero on the headline and on the level, whatever one prior for all would score."""
+    questions = build_questions(corpus, shots=2)
     by_query = dict(zip(questions.pairs.query.tolist(), questions.pairs.kind.tolist(), strict=True))
     prior = [
         Forecast(query_id=query.query_id, probabilities=tuple(questions.kind_priors[by_query[at]]))
@@ -173,16 +168,7 @@ def test_skill_is_over_each_kind_s_own_prior(questions: Questions) -> None:
     assert found["level_skill"].value == pytest.approx(0.0)
 
 
-def test_auroc_within_proposer_does_not_reward_knowing_the_proposer() -> None:
-    proposer = np.repeat([0, 1], 50)
-    valid = np.r_[np.arange(50) % 10 > 0, np.arange(50) % 2 > 0].astype(np.float64)
-    rows = ValidityRows(1.0 - 0.5 * proposer, valid, proposer, 0.9)
-    found = figures("validity", Bootstrap(np.arange(100) % 10, 50), rows)
-    assert found["auroc"].value > 0.7
-    assert found["auroc_within_proposer"].value == 0.5
-
-
-def test_comparison_is_paired_and_gives_a_verdict(questions: Questions, truth: list[Forecast], corpus: Corpus) -> None:
+def test_comparison_is_paired_and_gives_a_verdict(questions: Questions, truth: list[Forecast], corpus: Tables) -> None:
     best = score(questions, table_of(questions, truth), FEW)
     worst = score(questions, table_of(questions, []), FEW)
     found = Comparison.of("truth", best, "nothing", worst)
@@ -191,27 +177,6 @@ def test_comparison_is_paired_and_gives_a_verdict(questions: Questions, truth: l
     assert Comparison.of("nothing", worst, "truth", best).tracks["select"]["aurc"].verdict == "worse"
     assert Comparison.of("a", best, "b", best).tracks["forecast"]["rps"].verdict == "undecided"
     assert "forecast skill: +" in found.text()
-
-
-def test_search_with_perfect_forecasts_finds_the_best_of_what_it_draws() -> None:
-    generator = np.random.default_rng(0)
-    speeds, orders = generator.random(100) + 0.1, drawn_orders(100, np.random.default_rng(1))
-    gain, best = replay(speeds, speeds, 0.25, orders)
-    assert best == pytest.approx(1.0)
-    assert gain > 0
-    none, _ = replay(np.zeros(100), speeds, 0.25, orders)
-    assert none == 0.0
-    backwards, _ = replay(-speeds, speeds, 0.1, orders)
-    assert backwards < 0
-
-
-def test_failures_cost_a_search_its_budget() -> None:
-    speeds = np.concatenate([np.zeros(90), np.ones(10)])
-    orders = drawn_orders(100, np.random.default_rng(2))
-    blind, _ = replay(np.zeros(100), speeds, 0.05, orders)
-    warned, best = replay(speeds, speeds, 0.05, orders)
-    assert (blind, warned) == (0.0, 0.0)
-    assert best == 1.0
 
 
 def test_one_pool_only_is_clustered_by_kernel(questions: Questions, truth: list[Forecast]) -> None:

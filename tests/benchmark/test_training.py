@@ -15,15 +15,15 @@ from click.testing import CliRunner, Result
 
 import kbench
 from kbench.benchmark.llm.extract import extract
+from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.build import training_pairs
-from kbench.benchmark.questions.versions import benchmark_of
+from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.rewards import kernel_score
 from kbench.benchmark.surrogates.llm import render
 from kbench.benchmark.training.examples import Material, search_steps
 from kbench.benchmark.training.formats import FORMATS
 from kbench.cli import cli
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.source.strip import stripped
 from kbench.schemas import UserError, to_dict
 
 Rows = list[dict[str, Any]]
@@ -45,7 +45,7 @@ def exported(folder: Path, corpus: Path, form: str, *options: object) -> Rows:
     return rows
 
 
-def kernels(corpus: Corpus, **filters: Any) -> dict[str, dict[str, Any]]:
+def kernels(corpus: Tables, **filters: Any) -> dict[str, dict[str, Any]]:
     return {row["kernel_id"]: row for row in corpus.table("kernels", **filters).to_pylist()}
 
 
@@ -55,7 +55,7 @@ def code(messages: Rows) -> str:
 
 
 def shown(row: dict[str, Any]) -> str:
-    return stripped(row["source"]).strip() + "\n"
+    return str(row["normalised"]).strip() + "\n"
 
 
 def kernel_ids(row: dict[str, Any]) -> set[str]:
@@ -63,36 +63,39 @@ def kernel_ids(row: dict[str, Any]) -> set[str]:
     return found | {one["kernel_id"] for one in row.get("candidates", ())}
 
 
-def test_a_preference_is_a_pair_whose_intervals_do_not_touch(corpus: Corpus, corpus_path: Path, tmp_path: Path) -> None:
+def test_a_preference_is_a_pair_whose_intervals_do_not_touch(corpus: Tables, corpus_path: Path, tmp_path: Path) -> None:
     known = kernels(corpus, split="train")
-    pairs = {row["pair_id"]: row for row in corpus.table("pairs", split="train").to_pylist() if row["anchor_id"]}
+    stated = corpus.table("questions", split="train").to_pylist()
+    pairs = {row["question_id"]: row for row in stated if row["anchor_id"] and row["workload"] is None}
     rows = exported(tmp_path, corpus_path, "trl-preference")
     for row in rows:
-        chosen, rejected, pair = known[row["chosen_id"]], known[row["rejected_id"]], pairs[row["pair_id"]]
+        chosen, rejected, pair = known[row["chosen_id"]], known[row["rejected_id"]], pairs[row["question_id"]]
         assert (row["chosen_speedup"], row["rejected_speedup"]) == (chosen["speedup"], rejected["speedup"])
         assert chosen["speedup_low"] > rejected["speedup_high"]
         assert row["margin"] == abs(math.log2(pair["speedup"]))
         assert {row["chosen_id"], row["rejected_id"]} == {pair["anchor_id"], pair["candidate_id"]}
         assert (code(row["chosen"]), code(row["rejected"])) == (shown(chosen), shown(rejected))
     apart = [
-        pair["pair_id"]
+        pair["question_id"]
         for pair in pairs.values()
         for one, other in [(known[pair["anchor_id"]], known[pair["candidate_id"]])]
         if one["speedup_low"] > other["speedup_high"] or other["speedup_low"] > one["speedup_high"]
     ]
-    assert [row["pair_id"] for row in rows] == apart
+    assert [row["question_id"] for row in rows] == apart
     assert 0 < len(apart) < len(pairs)
 
 
-def test_forecast_prompts_are_the_questions_of_an_evaluation(corpus: Corpus, corpus_path: Path, tmp_path: Path) -> None:
+def test_forecast_prompts_are_the_questions_of_an_evaluation(corpus: Tables, corpus_path: Path, tmp_path: Path) -> None:
     rows = exported(tmp_path, corpus_path, "trl-prompt")
     asked = list(training_pairs(corpus, ["train"]))
+    rows = [row for row in rows if row["workload"] is None]
     assert [row["prompt"][1]["content"] for row in rows] == [render(query) for query, _ in asked]
-    for name in ("speedup", "speedup_low", "speedup_high", "bin", "kind"):
-        assert [row[name] for row in rows] == [getattr(pair, name) for _, pair in asked]
+    assert [row["kind"] for row in rows] == [query.kind for query, _ in asked]
+    for name in ("speedup", "speedup_low", "speedup_high", "bin"):
+        assert [row[name] for row in rows] == [getattr(question, name) for _, question in asked]
 
 
-def test_write_prompts_are_one_for_each_problem(corpus: Corpus, corpus_path: Path, tmp_path: Path) -> None:
+def test_write_prompts_are_one_for_each_problem(corpus: Tables, corpus_path: Path, tmp_path: Path) -> None:
     rows = exported(tmp_path, corpus_path, "write")
     found = kernels(corpus, split="train").values()
     assert sorted(row["problem_id"] for row in rows) == sorted({row["problem_id"] for row in found})
@@ -103,7 +106,7 @@ def test_write_prompts_are_one_for_each_problem(corpus: Corpus, corpus_path: Pat
         assert row["best_speedup"] == max(speedups)
 
 
-def test_demonstrations_are_the_best_kernels_in_order(corpus: Corpus, corpus_path: Path, tmp_path: Path) -> None:
+def test_demonstrations_are_the_best_kernels_in_order(corpus: Tables, corpus_path: Path, tmp_path: Path) -> None:
     known = kernels(corpus, split="train")
     rows = exported(tmp_path, corpus_path, "sft", "--best", 3)
     for problem in {row["problem_id"] for row in known.values()}:
@@ -115,7 +118,7 @@ def test_demonstrations_are_the_best_kernels_in_order(corpus: Corpus, corpus_pat
         assert [code(row["completion"]) for row in taken] == [shown(row) for row in best]
 
 
-def test_scored_kernels_are_all_measured_ones_failures_last(corpus: Corpus, corpus_path: Path, tmp_path: Path) -> None:
+def test_scored_kernels_are_all_measured_ones_failures_last(corpus: Tables, corpus_path: Path, tmp_path: Path) -> None:
     known = kernels(corpus, split="train")
     rows = exported(tmp_path, corpus_path, "reward")
     assert {row["kernel_id"] for row in rows} == set(known)
@@ -145,8 +148,8 @@ def test_a_trajectory_tells_parents_diffs_and_outcomes_of_the_shipped_searches()
         assert (one.speedup, one.parent_speedup) == (row["speedup"], parent["speedup"])
         assert one.operator in ("mutate", "cross", "repair")
         lines = (one.diff or "").splitlines()[2:]
-        assert {line[1:] for line in lines if line.startswith("+")} <= set(stripped(row["source"]).splitlines())
-        assert {line[1:] for line in lines if line.startswith("-")} <= set(stripped(parent["source"]).splitlines())
+        assert {line[1:] for line in lines if line.startswith("+")} <= set(material.source(row).splitlines())
+        assert {line[1:] for line in lines if line.startswith("-")} <= set(material.source(parent).splitlines())
     assert {one.operator for one in found if not one.parent_ids} == {"fresh"}
     for step in steps:
         reached = [one.speedup for one in step.candidates if one.speedup] + [step.best_before or 0.0]
@@ -155,7 +158,7 @@ def test_a_trajectory_tells_parents_diffs_and_outcomes_of_the_shipped_searches()
 
 @pytest.mark.parametrize("form", EVERY)
 def test_no_kernel_or_problem_of_another_split_is_in_a_train_export(
-    form: str, corpus: Corpus, corpus_path: Path, tmp_path: Path
+    form: str, corpus: Tables, corpus_path: Path, tmp_path: Path
 ) -> None:
     held_out = kernels(corpus, split=["validation", "test"])
     problems = {row["problem_id"] for row in held_out.values()}

@@ -19,11 +19,11 @@ from kbench.benchmark.evaluate.command import Command
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import build_questions
-from kbench.benchmark.questions.benchmark_2.lineage_corpus import LineageCorpus
+from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.build import training_kernels, training_pairs
+from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.questions.trained import TrainedOn
 from kbench.benchmark.questions.transfer import HeldOutGpu
-from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.surrogates.baselines import PriorSurrogate, TransferSurrogate, moved, normal_shares
 from kbench.benchmark.surrogates.static.features.rows import RowLayout
 from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
@@ -33,8 +33,7 @@ from kbench.benchmark.training.examples import Material as Exported
 from kbench.benchmark.training.examples import preferences
 from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.loaders.splits.lineage import lineage_splits
-from kbench.schemas import Kernel, Pair, PairKind, UnknownNameError, UserError, bins, from_dict
+from kbench.schemas import Kernel, Question, QuestionKind, UnknownNameError, UserError, bins, from_dict
 from kbench.schemas.gpus import partition_name
 from kbench.schemas.ids import content_hash
 
@@ -45,16 +44,16 @@ FACTOR = 1.1
 
 
 @pytest.fixture(scope="module")
-def two_gpus(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+def two_gpus(corpus: Tables, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """The tests' corpus with the same kernels on a partition."""
     kernels = [from_dict(Kernel, row) for row in corpus.table("kernels").to_pylist()]
-    pairs = [from_dict(Pair, row) for row in corpus.table("pairs").to_pylist()]
+    questions = [from_dict(Question, row) for row in corpus.table("questions").to_pylist()]
     folder = tmp_path_factory.mktemp("transfer") / "corpus"
     with CorpusWriter(folder) as writer:
         writer.append("problems", corpus.table("problems"))
         writer.append("environments", corpus.table("environments"))
         writer.append("kernels", [*kernels, *map(on_the_partition, kernels)])
-        writer.append("pairs", [*pairs, *map(pair_on_the_partition, pairs)])
+        writer.append("questions", [*questions, *map(question_on_the_partition, questions)])
     return Corpus.open(folder)
 
 
@@ -63,11 +62,12 @@ def on_the_partition(kernel: Kernel) -> Kernel:
     return dataclasses.replace(kernel, gpu=PART, **{name: v and FACTOR * v for name, v in figures.items()})
 
 
-def pair_on_the_partition(pair: Pair) -> Pair:
-    factor = FACTOR if pair.kind is PairKind.REFERENCE else 1.0
-    figures = {name: factor * getattr(pair, name) for name in ("speedup", "speedup_low", "speedup_high")}
-    identity = content_hash("pair", pair.pair_id, PART)
-    return dataclasses.replace(pair, gpu=PART, pair_id=identity, bin=bins.bin_of(figures["speedup"]), **figures)
+def question_on_the_partition(one: Question) -> Question:
+    factor = FACTOR if one.kind is QuestionKind.LEVEL else 1.0
+    figures = {name: factor * (getattr(one, name) or 0.0) for name in ("speedup", "speedup_low", "speedup_high")}
+    identity, pool = content_hash("question", one.question_id, PART), one.pool and f"{one.pool} again"
+    number = bins.bin_of(figures["speedup"])
+    return dataclasses.replace(one, gpu=PART, question_id=identity, pool=pool, bin=number, **figures)
 
 
 def test_training_sees_the_other_gpus_and_the_questions_are_about_the_one_left_out(two_gpus: Corpus) -> None:
@@ -82,15 +82,6 @@ def test_training_sees_the_other_gpus_and_the_questions_are_about_the_one_left_o
     assert questions.dataset != whole.dataset != two_gpus.fingerprint
 
 
-@pytest.fixture
-def split_by_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every corpus states its splits by lineage, as assembled ones do."""
-    monkeypatch.setattr(
-        "kbench.benchmark.questions.versions.known_splits", lambda corpus: lineage_splits(corpus).splits
-    )
-
-
-@pytest.mark.usefixtures("split_by_lineage")
 def test_questions_are_about_one_gpu_and_training_is_about_all(two_gpus: Corpus) -> None:
     def asked(gpu: str | None) -> set[str]:
         return {query.gpu for query in build_questions(benchmark_of(two_gpus, gpu)).queries}
@@ -102,12 +93,11 @@ def test_questions_are_about_one_gpu_and_training_is_about_all(two_gpus: Corpus)
         benchmark_of(two_gpus, "H100")
 
 
-@pytest.mark.usefixtures("split_by_lineage")
-def test_what_is_said_of_training_is_about_the_gpu_asked(two_gpus: Corpus, corpus: Corpus) -> None:
+def test_what_is_said_of_training_is_about_the_gpu_asked(two_gpus: Corpus, corpus: Tables) -> None:
     alone = build_questions(benchmark_of(corpus))
     whole, part, every = (build_questions(benchmark_of(two_gpus, gpu)) for gpu in (None, PART, EVERY_GPU))
     assert (alone.gpu, whole.gpu, part.gpu, every.gpu) == (WHOLE, WHOLE, PART, None)
-    assert (whole.prior.tolist(), whole.valid_rate) == (alone.prior.tolist(), alone.valid_rate)
+    assert whole.prior.tolist() == alone.prior.tolist()
     assert len({tuple(each.prior.tolist()) for each in (whole, part, every)}) == 3
     held_out = build_questions(HeldOutGpu(benchmark_of(two_gpus), PART))
     assert held_out.prior.tolist() == alone.prior.tolist(), "training has nothing of the GPU left out"
@@ -117,7 +107,6 @@ def test_what_is_said_of_training_is_about_the_gpu_asked(two_gpus: Corpus, corpu
     assert priors[0].forecast(whole.queries) == priors[1].forecast(whole.queries)
 
 
-@pytest.mark.usefixtures("split_by_lineage")
 def test_a_measurement_costs_what_it_does_on_the_gpu_asked(two_gpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         {"kernel_id": kernel, "gpu": gpu, "verify_s": 1.0, "time_s": seconds}
@@ -132,12 +121,11 @@ def test_a_measurement_costs_what_it_does_on_the_gpu_asked(two_gpus: Corpus, mon
             yield pa.Table.from_pylist([row])
 
     monkeypatch.setattr(Corpus, "batches", batches)
-    monkeypatch.setattr(Corpus, "configs", ("problems", "kernels", "pairs", "environments", "measurements"))
+    monkeypatch.setattr(Corpus, "configs", ("problems", "kernels", "questions", "environments", "measurements"))
     views = [benchmark_of(two_gpus, gpu) for gpu in (None, PART, EVERY_GPU)]
     assert [build_questions(view, limit=1).measure_seconds for view in views] == [2.0, 6.0, 4.0]
 
 
-@pytest.mark.usefixtures("split_by_lineage")
 def test_a_run_about_another_gpu_is_not_written_over_the_first(two_gpus: Corpus, tmp_path: Path) -> None:
     (folder,) = two_gpus.folders
 
@@ -153,7 +141,6 @@ def test_a_run_about_another_gpu_is_not_written_over_the_first(two_gpus: Corpus,
             run(gpu)
 
 
-@pytest.mark.usefixtures("split_by_lineage")
 def test_without_out_each_gpu_has_a_folder_of_its_own(
     two_gpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,7 +161,7 @@ def test_without_out_each_gpu_has_a_folder_of_its_own(
     }
 
 
-def test_a_gpu_that_is_not_there_or_is_the_only_one_cannot_be_left_out(corpus: Corpus, two_gpus: Corpus) -> None:
+def test_a_gpu_that_is_not_there_or_is_the_only_one_cannot_be_left_out(corpus: Tables, two_gpus: Corpus) -> None:
     with pytest.raises(UnknownNameError, match="64 of 132"):
         HeldOutGpu(two_gpus, "NVIDIA H200 (63 of 132 SMs)")
     assert (HeldOutGpu(two_gpus, "h200").gpu, HeldOutGpu(two_gpus, "64 of 132").gpu) == (WHOLE, PART)
@@ -193,15 +180,14 @@ def test_transfer_answers_with_the_speedup_on_the_training_gpus(two_gpus: Corpus
     surrogate.fit_corpus(held_out)
     questions = build_questions(held_out, tracks=["forecast"])
     answers = surrogate.forecast(questions.queries)
-    wanted = questions.pairs.speedup[np.argsort(questions.pairs.query)]
-    factors = [FACTOR if query.kind is PairKind.REFERENCE else 1.0 for query in questions.queries]
-    assert [answer.speedup for answer in answers] == pytest.approx((wanted / factors).tolist())
+    pairs = questions.over_all_workloads().pairs
+    assert [answers[at].speedup for at in pairs.query.tolist()] == pytest.approx(pairs.speedup.tolist())
     assert all(math.fsum(answer.probabilities or ()) == pytest.approx(1.0) for answer in answers)
     right = [np.argmax(one.probabilities or ()) + 1 == bins.bin_of(one.speedup or 0.0) for one in answers]
     assert np.mean(right) > 0.9
 
 
-def test_transfer_says_what_it_looks_at_and_refuses_where_no_gpu_is_left_out(corpus: Corpus) -> None:
+def test_transfer_says_what_it_looks_at_and_refuses_where_no_gpu_is_left_out(corpus: Tables) -> None:
     assert TransferSurrogate.inputs == "labels of other GPUs"
     with pytest.raises(UserError, match="none is left out"):
         TransferSurrogate().fit_corpus(corpus)
@@ -237,8 +223,9 @@ def test_evaluate_leaves_a_gpu_out_and_puts_unchanged_speedups_beside_every_surr
     assert command.run().values["surrogates"][0]["transfer"] == written
 
 
-def test_scores_have_a_slice_for_each_gpu_where_there_are_several(two_gpus: Corpus, corpus: Corpus) -> None:
-    several, one = (evaluate_on("uniform", each, Options(resamples=0)).scored.slices for each in (two_gpus, corpus))
+def test_scores_have_a_slice_for_each_gpu_where_there_are_several(two_gpus: Corpus, corpus: Tables) -> None:
+    views = (benchmark_of(two_gpus, EVERY_GPU), corpus)
+    several, one = (evaluate_on("uniform", each, Options(resamples=0)).scored.slices for each in views)
     assert {score.slice for score in several if score.slice.startswith("gpu=")} == {f"gpu={WHOLE}", f"gpu={PART}"}
     assert not [score for score in one if score.slice.startswith("gpu=")]
 
@@ -250,7 +237,7 @@ def test_static_learns_anew_where_a_gpu_is_left_out(two_gpus: Corpus, monkeypatc
     assert [one.training_gpus for one in learnt] == [(WHOLE,)]
 
 
-def test_static_compares_kernels_of_one_gpu_alone(corpus: Corpus, two_gpus: Corpus) -> None:
+def test_static_compares_kernels_of_one_gpu_alone(corpus: Tables, two_gpus: Corpus) -> None:
     one, two = (Material(list(training_kernels(each)), RowLayout()) for each in (corpus, two_gpus))
     gpus = np.array([query.gpu for query in two.pool.queries])
     for gpu in (WHOLE, PART):
@@ -262,7 +249,7 @@ def test_static_compares_kernels_of_one_gpu_alone(corpus: Corpus, two_gpus: Corp
     assert held_out.figures()["pools"]["spearman"] == [1.0, 1.0, 1.0]
 
 
-def test_preferences_are_told_once_for_each_gpu(corpus: Corpus, two_gpus: Corpus) -> None:
+def test_preferences_are_told_once_for_each_gpu(corpus: Tables, two_gpus: Corpus) -> None:
     told = [(row.gpu, row.chosen_id, row.rejected_id) for row in preferences(Exported(two_gpus, "train"))]
     once = [(row.chosen_id, row.rejected_id) for row in preferences(Exported(corpus, "train"))]
     assert once
@@ -270,7 +257,7 @@ def test_preferences_are_told_once_for_each_gpu(corpus: Corpus, two_gpus: Corpus
 
 
 def test_every_view_of_a_corpus_names_the_folders_that_hold_answers(two_gpus: Corpus) -> None:
-    views = [LineageCorpus(two_gpus, {}), HeldOutGpu(two_gpus, PART), TrainedOn(two_gpus, two_gpus)]
+    views = [benchmark_of(two_gpus), HeldOutGpu(two_gpus, PART), TrainedOn(two_gpus, two_gpus)]
     assert [set(view.folders) for view in views] == [set(two_gpus.folders)] * 3
     assert two_gpus.folders
 

@@ -52,11 +52,11 @@ def command(name: str, beginning: str, out: Path) -> list[str]:
     return [sys.executable, *words[1:]]
 
 
-def test_the_figures_of_benchmark_2(tmp_path: Path) -> None:
-    shown = page("benchmark-2").split("## Table")[1].split("**The example**")[0]
-    made = printed(command("benchmark-2", "python docs/evidence/scripts/benchmark_2.py", tmp_path))
-    assert len(FIGURE.findall(shown)) > 50
-    assert [figure for figure in FIGURE.findall(shown) if figure not in made] == []
+def test_the_figures_of_the_benchmark(tmp_path: Path) -> None:
+    made = printed(command("benchmark", "python docs/evidence/scripts/benchmark.py", tmp_path))
+    shown = FIGURE.findall(page("benchmark"))
+    assert len(shown) > 40
+    assert [figure for figure in shown if figure not in made] == []
 
 
 def test_the_methods_of_the_language_models_searches(tmp_path: Path) -> None:

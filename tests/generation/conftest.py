@@ -14,7 +14,7 @@ import pytest
 
 from kbench.generation.campaign.drive import Drive
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.proposers.genome.family import Family, Gene, Genome
+from kbench.generation.proposers.genome.header import Family, Gene, Genome
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.settings import Budget, RunSettings
 from kbench.generation.search.state import Node, Operator

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import lzma
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ from click.testing import CliRunner, Result
 
 from kbench.benchmark.llm.batch import WaitingForResponsesError
 from kbench.cli import cli
-from kbench.generation.assembly.assemble import assemble
-from kbench.generation.assembly.recipe import Recipe
+from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.cli import generate
 from kbench.generation.executors.replay import ReplayExecutor
@@ -19,7 +17,7 @@ from kbench.generation.log import read_environments, read_log
 from kbench.generation.proposers import mixed
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.settings import Budget
-from kbench.schemas import DataError, InfrastructureError, UserError
+from kbench.schemas import InfrastructureError, UserError
 
 from .conftest import FAMILY, PROBLEM, Recorded, replaying, settings_for
 from .test_campaign import Unreachable
@@ -90,19 +88,6 @@ def test_a_replay_names_what_was_not_recorded_and_fails_when_nothing_was(tmp_pat
     assert str(nothing.exception).startswith("nothing was replayed: ")
 
 
-def test_the_log_is_packed_on_request(recording_folder: Path, tmp_path: Path) -> None:
-    search(recording_folder, tmp_path / "run", "--pack", str(tmp_path / "packed"))
-    packed = tmp_path / "packed" / "events-000.jsonl.xz"
-    assert lzma.decompress(packed.read_bytes()) == (tmp_path / "run" / "events.jsonl").read_bytes()
-
-
-def test_a_campaign_file_with_an_unknown_field_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "campaign.json").write_text('{"problms": ["gelu_tanh"]}')
-    result = run("--campaign", tmp_path / "campaign.json", "--out", tmp_path / "run")
-    assert isinstance(result.exception, DataError)
-    assert "unknown field 'problms'" in str(result.exception)
-
-
 def test_a_folder_of_kernels_is_measured_as_it_is(tmp_path: Path, recording_folder: Path) -> None:
     kernels = tmp_path / "kernels"
     kernels.mkdir()
@@ -146,12 +131,6 @@ def test_an_option_that_would_change_nothing_is_refused(arguments: list[str], me
     assert message in str(result.exception)
 
 
-def test_kernels_of_a_folder_are_varied_by_a_method_that_searches(tmp_path: Path) -> None:
-    (tmp_path / f"{PROBLEM}__triton__k.py").write_text("def run(x): return x")
-    result = run("--from-folder", tmp_path, "--variants", "2", "--method", "none", "--out", tmp_path / "run")
-    assert "unknown method 'none'" in str(result.exception)
-
-
 def test_without_a_gpu_one_line_says_what_can_be_done_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,15 +147,6 @@ def test_an_out_that_is_a_file_is_named(recording_folder: Path, tmp_path: Path) 
     result = search(recording_folder, tmp_path / "file")
     assert isinstance(result.exception, UserError)
     assert "cannot be written" in str(result.exception)
-
-
-def test_the_end_is_told_without_estimates(recording_folder: Path, tmp_path: Path) -> None:
-    told = search(recording_folder, tmp_path / "run").stdout
-    assert told.startswith("8 kernels, ")
-    assert "left" not in told
-    again = search(recording_folder, tmp_path / "run").stdout
-    assert again.startswith("0 kernels, ")
-    assert "nan" not in again
 
 
 def test_a_search_whose_proposer_cannot_be_reached_says_what_it_did_and_fails(
@@ -212,39 +182,6 @@ def test_a_batch_answered_with_errors_waits_for_other_answers(
     assert (state.step, dict(state.proposal_failures)) == (1, {"no code": 1})
 
 
-def test_a_packed_search_is_resumed_by_the_same_command(recording_folder: Path, tmp_path: Path) -> None:
-    run_folder, packed = tmp_path / "run", tmp_path / "packed"
-    for budget in ("8", "16"):
-        result = search(recording_folder, run_folder, "--pack", str(packed), "--budget", budget)
-        assert result.exception is None
-        assert list(read_log(packed)) == list(read_log(run_folder))
-    assert result.stdout.splitlines()[0].startswith("8 kernels, ")
-    assert result.stdout.splitlines()[1].startswith(f"packed {packed}")
-
-
-def test_a_pack_that_cannot_be_is_refused_before_the_search(recording_folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for target in (recording_folder, tmp_path / "run", tmp_path / "file", tmp_path / "file" / "packed"):
-        result = search(recording_folder, tmp_path / "run", "--pack", str(target))
-        assert isinstance(result.exception, UserError)
-        assert "\n" not in str(result.exception)
-        assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("flag", [(), ("--json",)], ids=["text", "json"])
-def test_what_was_found_is_told_even_when_packing_fails(
-    recording_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: tuple[str, ...]
-) -> None:
-    def full(*arguments: object) -> None:
-        raise OSError("the disk is full")
-
-    monkeypatch.setattr("kbench.generation.log.replace_together", full)
-    result = search(recording_folder, tmp_path / "run", "--pack", str(tmp_path / "packed"), *flag)
-    assert isinstance(result.exception, InfrastructureError)
-    assert "packed cannot be packed (the disk is full)" in str(result.exception)
-    assert "8 kernels" in result.stdout or json.loads(result.stdout)["measured"] == 8
-
-
 def test_a_recorded_corpus_explains_the_environments_of_what_it_answers(
     tmp_path: Path, how: Drive, recorded: Recorded
 ) -> None:
@@ -253,12 +190,6 @@ def test_a_recorded_corpus_explains_the_environments_of_what_it_answers(
     assemble(Recipe(runs=(tmp_path / "first",)), tmp_path / "corpus")
     assert search(tmp_path / "corpus", tmp_path / "second").exception is None
     assert read_environments(tmp_path / "second") == [ENVIRONMENT]
-
-
-def test_a_badly_named_kernel_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "gelu.py").write_text("def run(x): return x")
-    result = run("--from-folder", tmp_path, "--out", tmp_path / "run")
-    assert "'gelu.py' is not named" in str(result.exception)
 
 
 def test_assembling_is_found_where_corpora_are() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -8,14 +9,16 @@ from click.testing import CliRunner
 
 from kbench.benchmark.problems.registry import problem
 from kbench.cli import cli
-from kbench.generation.campaign.drive import Drive, drive
+from kbench.generation.assembly.assemble import command
+from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.campaign.spec import runs_of
 from kbench.generation.corpus import StageError, make_corpus, read_corpus_recipe
 from kbench.generation.executors.executor import Result
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import KernelSource, Status
 
-from .conftest import measurement, ticking
+from .conftest import measurement, settings_for, ticking
 from .test_exchange import FakeGpu
 
 ROOT = Path(__file__).parents[2]
@@ -123,3 +126,32 @@ def test_the_example_is_a_recipe() -> None:
     runs, uncovered = runs_of(recipe.stages["genomes"].spec)
     assert not uncovered
     assert sum(settings.budget.measurements or 0 for settings in runs) == 192
+
+
+def test_what_a_search_without_measuring_proposed_becomes_a_corpus_without_figures(tmp_path: Path, how: Drive) -> None:
+    folder = tmp_path / "run"
+    drive(folder, [settings_for("random")], how)
+    (before,) = recorded_states(folder).values()
+    none = CliRunner().invoke(command, [str(folder), "--unmeasured", "--out", str(tmp_path / "none")])
+    assert "waits to be measured" in str(none.exception)
+    more = dataclasses.replace(
+        settings_for("random"), budget=dataclasses.replace(before.settings.budget, measurements=500)
+    )
+    drive(folder, [more], dataclasses.replace(how, measure=False))
+    (after,) = recorded_states(folder).values()
+    waiting = set(after.nodes) - set(before.nodes)
+    assert waiting
+    out = tmp_path / "proposed"
+    made = CliRunner().invoke(command, [str(folder), "--unmeasured", "--out", str(out)])
+    assert made.exit_code == 0, made.output
+    rows = Corpus.open(out).table("kernels").to_pylist()
+    assert {row["kernel_id"] for row in rows} == waiting
+    assert {(row["status"], row["speedup"], row["gpu"]) for row in rows} == {(None, None, None)}
+    assert {(row["proposer"], row["search_method"], row["lineage"]) for row in rows} == {
+        ("genome", "random", "gelu_blocks")
+    }
+    with CorpusWriter(out) as writer:
+        writer.append("measurements", [measurement(rows[0]["kernel_id"], rows[0]["problem_id"], Status.OK, 2.0)])
+    measured = CliRunner().invoke(command, [str(folder), "--unmeasured", "--out", str(out)])
+    assert "is a corpus with measurements" in str(measured.exception)
+    assert Corpus.open(out).rows("measurements") == 1

@@ -15,14 +15,13 @@ from typing import Any, Self
 import pytest
 
 from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError
-from kbench.generation.assembly.assemble import assemble
-from kbench.generation.assembly.recipe import Recipe
+from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.campaign.spec import CampaignSpec, runs_of
 from kbench.generation.executors.executor import Result
 from kbench.generation.log import read_log
 from kbench.generation.proposers.llm.llm import LlmProposer
-from kbench.generation.search.methods.repair import MOST_REPAIRS, with_repairs
+from kbench.generation.search.methods.catalogue import MOST_REPAIRS, with_repairs
 from kbench.generation.search.settings import Budget, RunSettings
 from kbench.generation.search.state import FRESH, KernelOutcome, Node, Operator, ProposalRequest, RunState
 from kbench.loaders.corpus.corpus import Corpus
@@ -177,16 +176,6 @@ def test_a_campaign_goes_on_over_generations_until_its_budgets_are_spent(whole: 
     assert sum(state.proposal_failures.get("no code", 0) for state in states.values()) > 0
 
 
-def test_partial_answers_let_the_answered_searches_go_on(tmp_path: Path) -> None:
-    exchange = Exchange(tmp_path)
-    exchange.go()
-    exchange.answer(lambda place: place < 7)
-    assert "of 6 searches wait" in (exchange.go() or "")
-    assert sorted(state.step for state in recorded_states(exchange.run).values()) == [0, 0, 0, 0, 1, 1]
-    left = {request["custom_id"] for request in exchange.requests()}
-    assert not left & set(exchange.asked)
-
-
 @pytest.mark.parametrize("share", [2, 3])
 def test_the_course_does_not_depend_on_which_answers_come_first(tmp_path: Path, whole: Exchange, share: int) -> None:
     exchange = Exchange(tmp_path)
@@ -275,7 +264,7 @@ def test_who_answered_and_what_it_cost_is_in_the_log(whole: Exchange, tmp_path: 
 
 
 def test_a_campaign_by_a_model_needs_no_genome_family() -> None:
-    from kbench.generation.proposers.genome.registry import families_for
+    from kbench.generation.proposers.genome.header import families_for
 
     spec = CampaignSpec(proposer="llm", methods=("random",))
     runs, uncovered = runs_of(spec)

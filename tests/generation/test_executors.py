@@ -7,14 +7,20 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+import types
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kbench.cli import cli, harness_compiler
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.executors import ray as module
+from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.executor import Result, result_of
 from kbench.generation.executors.local import LocalExecutor
+from kbench.generation.executors.ray import MOST_DEATHS, RayExecutor
 from kbench.generation.executors.replay import ReplayExecutor, open_recording
 from kbench.generation.log import read_environments, read_log
 from kbench.generation.proposers.genome.proposer import GenomeProposer
@@ -92,14 +98,6 @@ def test_results_in_any_order_lead_to_the_same_search(
     one, two = (recorded_states(tmp_path / name)[settings.run_id] for name in ("replay", "local"))
     assert one.nodes == two.nodes
     assert measurer.closed
-
-
-def test_the_environment_is_kept_beside_the_log(run_folder: Path, proposer: GenomeProposer, recorded: Recorded) -> None:
-    for budget in (4, 8):
-        executor, _ = local(recorded)
-        how = Drive(executor=executor, proposer_for=lambda s: proposer)
-        drive(run_folder, [settings_for("random", budget=Budget(measurements=budget))], how)
-    assert read_environments(run_folder) == [ENVIRONMENT]
 
 
 def test_a_deadline_stops_a_slow_search_in_time_and_loses_nothing(
@@ -247,3 +245,136 @@ def test_ray_survives_a_killed_worker_and_finds_what_replay_finds(
     measured_in = {row["env_id"] for row in rows}
     assert len(measured_in) == 2
     assert measured_in <= {environment.env_id for environment in read_environments(tmp_path / "ray")}
+
+
+class ActorError(Exception):
+    pass
+
+
+class SystemDownError(Exception):
+    pass
+
+
+class FakeActor:
+    """Its calls are references that are looked at by `get`."""
+
+    def __init__(self) -> None:
+        self.measure = types.SimpleNamespace(remote=lambda batch: ("measured", tuple(batch), object()))
+        self.environment = types.SimpleNamespace(remote=lambda: ("environment", (), object()))
+
+
+class FakeRay:
+    """Enough of Ray for an executor; a kernel with `die` in its text ends its actor."""
+
+    exceptions = types.SimpleNamespace(
+        RayActorError=ActorError, RayTaskError=KeyError, RaySystemError=SystemDownError, RayError=Exception
+    )
+
+    def __init__(self, alive: bool = True) -> None:
+        self.alive, self.silent = alive, False
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def remote(self, cls: type) -> Any:
+        return types.SimpleNamespace(options=lambda **_: types.SimpleNamespace(remote=lambda make: FakeActor()))
+
+    def wait(self, refs: list[Any], num_returns: int, timeout: float) -> tuple[list[Any], list[Any]]:
+        return ([], refs) if self.silent else (refs[:num_returns], refs[num_returns:])
+
+    def get(self, ref: Any) -> Any:
+        if ref[0] == "environment":
+            return types.SimpleNamespace(env_id="e")
+        if any("die" in kernel.source for kernel in ref[1]):
+            raise ActorError
+        return [Result(kernel.kernel_id, lost="measured") for kernel in ref[1]]
+
+    def nodes(self) -> list[dict[str, bool]]:
+        return [{"Alive": self.alive}]
+
+    def kill(self, actor: Any) -> None:
+        return
+
+
+def test_a_kernel_that_ends_its_actors_is_lost_and_the_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = FakeRay()
+    monkeypatch.setattr(module, "_ray", lambda: ray)
+    kernels = [KernelSource("relu", Backend.TRITON, f"{'die' if n == 5 else 'live'} {n}") for n in range(40)]
+    with RayExecutor(lambda: None, actors=2) as executor:  # type: ignore[arg-type, return-value]
+        executor.submit(kernels)
+        found: list[Result] = []
+        while len(found) < len(kernels):
+            found += executor.collect(0.0)
+        assert executor.lost_actors == MOST_DEATHS
+    final = [result for result in found if result.final]
+    assert [result.kernel_id for result in final] == [kernels[5].kernel_id]
+    assert sorted(result.kernel_id for result in found) == sorted(kernel.kernel_id for kernel in kernels)
+
+
+@pytest.mark.parametrize("fault", ["no node", "no answer", "an error"])
+def test_a_cluster_that_is_gone_ends_the_run_with_a_message(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = FakeRay(alive=fault != "no node")
+    monkeypatch.setattr(module, "_ray", lambda: ray)
+    monkeypatch.setattr(module, "SILENCE_S", 0.0)
+    monkeypatch.setattr(module, "ANSWER_S", 0.2)
+    with RayExecutor(lambda: None, actors=2) as executor:  # type: ignore[arg-type, return-value]
+        executor.submit([KernelSource("relu", Backend.TRITON, "live")])
+        ray.silent = True
+        if fault == "no answer":
+            import threading
+
+            monkeypatch.setattr(ray, "nodes", lambda: threading.Event().wait(5))
+        if fault == "an error":
+            monkeypatch.setattr(ray, "wait", lambda *_, **__: (_ for _ in ()).throw(SystemDownError("down")))
+        with pytest.raises(InfrastructureError, match=r"the Ray cluster is gone .* goes on from its log"):
+            executor.collect(0.0)
+
+
+SOURCE = '''import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+extern "C" __global__ void relu(const float* x, float* y, int count) {
+    __shared__ float kept[256];
+    int i = blockIdx.x * 256 + threadIdx.x;
+    kept[threadIdx.x] = i < count ? x[i] : 0.0f;
+    __syncthreads();
+    if (i < count) y[i] = fmaxf(kept[255 - threadIdx.x], 0.0f);
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    module.launch("relu", grid=(x.numel() + 255) // 256, block=256, args=(x, y, x.numel()))
+    return y
+'''
+
+
+def test_resources_come_from_a_build_and_not_from_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path))
+    broken = SOURCE.replace("fmaxf(", "no_such_function(")
+    unplannable = SOURCE.replace("return y", "return y.cpu()")
+    assert unplannable != SOURCE
+    kernels = [KernelSource(problem_id="relu", backend=Backend.CUDA, source=s) for s in (SOURCE, broken, unplannable)]
+    built, failed, refused = compiler_facts(kernels, "9.0")
+    assert built is not None
+    assert built.shared_bytes >= 1024
+    assert 0 < built.registers < 64
+    assert failed is None
+    assert refused is None
+
+
+def test_commands_that_ask_surrogates_get_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def compiler(kernels: Sequence[KernelSource], capability: str) -> list[None]:
+        asked.append(capability)
+        return [None] * len(kernels)
+
+    monkeypatch.setattr("kbench.generation.executors.compiler.compiler_facts", compiler)
+    context = cli.make_context("kbench", ["evaluate"], resilient_parsing=True)
+    assert context.obj is harness_compiler
+    assert harness_compiler([], "9.0") == []
+    assert asked == ["9.0"]

@@ -93,12 +93,6 @@ def test_answers_are_matched_by_query_and_missing_ones_become_failures() -> None
     assert ordered[1].failure == "the surrogate gave no forecast"
 
 
-def test_probabilities_that_are_no_distribution_count_as_a_failure() -> None:
-    (answer,) = in_order([content_hash("a")], [Forecast(query_id=content_hash("a"), probabilities=(0.5, 0.5))])
-    assert answer.probabilities is None
-    assert "8" in (answer.failure or "")
-
-
 def test_a_candidate_that_was_passed_over_may_come_again(run_folder: Path, how: Drive) -> None:
     settings = settings_for("random", filter=FilterSettings(surrogate="online", draw=8), seeds=40, batch=40)
     drive(run_folder, [dataclasses.replace(settings, budget=Budget(measurements=120))], how)

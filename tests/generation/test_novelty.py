@@ -17,8 +17,7 @@ from kbench.generation.campaign.drive import recorded_states
 from kbench.generation.campaign.spec import CampaignSpec, runs_of
 from kbench.generation.cli import generate
 from kbench.generation.log import read_log, record_environments
-from kbench.generation.proposers.llm.prompt import messages
-from kbench.generation.proposers.llm.strategy import strategies, strategy
+from kbench.generation.proposers.llm.prompt import messages, strategies, strategy
 from kbench.generation.search.proposal import Ask, ProposalTask, near_duplicate
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import BestKnown, KernelOutcome, Operator, idea_of

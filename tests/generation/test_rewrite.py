@@ -10,7 +10,7 @@ import pytest
 
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.mixed import MixedProposer
-from kbench.generation.proposers.rewrite.cuda_text import closing, is_balanced
+from kbench.generation.proposers.rewrite.cuda_operators import closing, is_balanced
 from kbench.generation.proposers.rewrite.edit import Module
 from kbench.generation.proposers.rewrite.rewrite import OPERATORS, RewriteProposer, parses, random_edit
 from kbench.generation.proposers.rewrite.triton_operators import independent

@@ -3,14 +3,16 @@ from __future__ import annotations
 import csv
 import json
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 import kbench.benchmark
-from kbench.generation.assembly.assemble import assemble
-from kbench.generation.assembly.recipe import Recipe
+from kbench.benchmark.problems import problem
+from kbench.benchmark.tuning.table import kernels_of
+from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.cli import generate
 from kbench.generation.proposers.genome.proposer import GenomeProposer
@@ -20,9 +22,19 @@ from kbench.generation.search.state import Operator
 from kbench.generation.study import pool
 from kbench.generation.study.pool import PoolProposer, pools_in
 from kbench.generation.study.study import interval, study, table
+from kbench.generation.study.tuning import (
+    HELD_OUT,
+    draw,
+    parts,
+    shape_groups,
+    spread,
+    table_rows,
+    templates,
+    tuned_families,
+)
 from kbench.loaders.importers.context import ImportSettings
 from kbench.loaders.importers.run import import_files
-from kbench.schemas import Backend, UserError
+from kbench.schemas import Backend
 from kbench.schemas.ids import kernel_id
 
 from .conftest import FAMILY, PROBLEM, Recorded, replaying, settings_for
@@ -69,11 +81,6 @@ def test_measuring_the_whole_pool_finds_its_best(corpus: Path) -> None:
     (pool,) = pools_in(corpus, 20, 4)
     points = study([pool], methods=("random",), seeds=1, budget=len(pool.sources) + 8)
     assert points[-1].share == pytest.approx(1.0)
-
-
-def test_a_study_without_pools_says_what_to_do(corpus: Path) -> None:
-    with pytest.raises(UserError, match="lower --least"):
-        study(pools_in(corpus, 10_000, 4))
 
 
 def test_a_pool_gives_each_kernel_once_and_near_ones_first(tmp_path: Path, how: Drive) -> None:
@@ -164,3 +171,43 @@ def test_pools_are_taken_from_the_whole_range_of_problems(monkeypatch: pytest.Mo
     assert some == [every[n * len(every) // 3] for n in range(3)]
     assert len({problem_id for problem_id, _, _ in some}) == 3
     assert len(every) > 100
+
+
+def test_more_configurations_begin_with_the_same_ones_and_none_comes_twice() -> None:
+    family = next(family for family in tuned_families() if family.name == "layer_norm_tuned")
+    few, many = draw(family, 4), draw(family, 9)
+    assert [one.config for one in many[:4]] == [one.config for one in few]
+    assert len({one.kernel.kernel_id for one in many}) == 9
+
+
+def test_a_wave_of_kernels_gets_all_its_shapes_before_the_next_and_a_block_before_the_next_block() -> None:
+    configured = {family.name: draw(family, 3) for family in tuned_families()[-5:]}
+    planned = list(parts(configured, shapes=6, block=2, wave=2))
+    problems = [part.kernels[0].problem_id for part in planned]
+    first = [several[0].kernel.problem_id for several in configured.values()]
+    assert set(problems[: problems.index(first[2])]) == set(first[:2])
+    asked = Counter((kernel.kernel_id, name) for part in planned for kernel in part.kernels for name in part.workloads)
+    assert set(asked.values()) == {1}
+    assert len(asked) == 5 * 3 * 6
+    assert [len(part.kernels) for part in planned] == sorted((len(part.kernels) for part in planned), reverse=True)
+    assert sorted(spread(11)) == list(range(11))
+    groups = shape_groups(problem(first[0]), 6)
+    assert max(map(len, groups)) <= 3
+
+
+def measured(kernel: str, shape: int, config: int) -> dict[str, object]:
+    return {
+        "kernel": kernel, "problem_id": "p", "gpu": "g", "shape_json": json.dumps({"m": shape}),
+        "config_json": json.dumps({"block": config}), "status": "ok", "runtime_us": 1.0 + config, "started_at": "now",
+    }  # fmt: skip
+
+
+def test_a_cut_off_shape_is_left_out_and_kernels_of_a_template_share_a_split() -> None:
+    rows = [measured("mla_decode_tuned", shape, config) for shape in range(8) for config in range(4)]
+    rows += [measured("mla_decode_tuned", 8, config) for config in range(2)]
+    found = table_rows(rows)
+    (kernel,) = kernels_of(found)
+    assert (kernel.split, kernel.times_us.shape, int(kernel.shown.sum())) == ("test", (4, 8), 3)
+    assert "started_at" not in found[0]
+    assert set(HELD_OUT) < set(templates().values())
+    assert set(templates()) == {family.name for family in tuned_families()}

@@ -11,10 +11,14 @@ import torch
 
 from kbench.benchmark.problems import problem, problems
 from kbench.benchmark.problems.compare import compare
+from kbench.harness.commands.doctor import gpu_count
+from kbench.harness.commands.measure import MeasureOptions, verify_only
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.adapters import LAYOUTS, NAMESAKES, adapt, adapter_for, problem_of, refusal
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
-from kbench.schemas import Backend, KernelSource, Status
+from kbench.harness.kernel.raw import RawLaunch
+from kbench.harness.kernel.sources import advice, read_kernel
+from kbench.schemas import Backend, KernelSource, Status, UserError
 
 TASKS = Path(__file__).parents[1] / "fixtures" / "tasks"
 """A kernel of each GPU MODE task in torch, taking and returning what the task says."""
@@ -221,3 +225,98 @@ def test_what_a_submission_imports_from_its_task_is_there_only_while_it_is_loade
         LoadedKernel(KernelSource("relu", Backend.TRITON, "from task import secret\ndef custom_kernel(data): ..."))
     with pytest.raises(LoadError, match="No module named 'task'"):
         LoadedKernel(KernelSource("relu", Backend.TRITON, "from task import input_t\ndef run(x): ..."))
+
+
+RELU = """
+{before}__global__ void relu(const float* x, float* y, int n) {{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] > 0 ? x[i] : 0;
+}}
+"""
+LAUNCH = RawLaunch("relu", "cdiv(y.numel(), 256)", args="x, y, y.numel()")
+
+
+@pytest.mark.skipif(gpu_count() > 0, reason="compiles without a GPU")
+def test_a_raw_file_is_planned_and_compiled_whether_its_name_is_mangled_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+    kernels = []
+    for name, before in {"plain": 'extern "C" ', "mangled": "", "template": "template <int N> "}.items():
+        path = tmp_path / f"{name}.cu"
+        path.write_text(RELU.format(before=before))
+        launch = RawLaunch("relu<4>", LAUNCH.grid, args=LAUNCH.args) if name == "template" else LAUNCH
+        kernels.append((name, read_kernel(path, "relu", launch=launch)))
+    assert {kernel.backend for _, kernel in kernels} == {Backend.CUDA}
+    rows = verify_only(kernels, MeasureOptions(quiet=True))
+    assert [(name, row.status, row.error) for name, row in rows] == [(name, Status.OK, None) for name, _ in kernels]
+    assert all(row.registers for _, row in rows)
+
+
+def test_a_wrapped_file_knows_the_outputs_of_every_workload(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text('// ends in a quote: """\n__global__ void f() {}')
+    source = read_kernel(path, "sum_reduce", launch=RawLaunch("f", "1")).source
+    found: dict[str, object] = {}
+    exec(compile(source, "k", "exec"), found)
+    definition = problem("sum_reduce")
+    assert len(found["OUTPUTS"]) == len({*map(str, (size.params for size in (*definition.sizes, definition.tiny)))})  # type: ignore[arg-type]
+    assert found["cdiv"](257, 256) == 2  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("launch", "message"),
+    [
+        (None, r"k.cu is CUDA C\+\+ without a `run`; say how to launch it, such as --entry relu --grid 'cdiv\(y.numel"),
+        (RawLaunch("rlu", "1"), "--entry is 'rlu', but k.cu defines relu"),
+        (RawLaunch("relu", "n + 1"), "--grid names 'n'; known: cdiv, x, y"),
+        (RawLaunch("relu", "1", args="x, y)"), r"--args is 'x, y\)'; it must be Python"),
+    ],
+)
+def test_a_launch_that_does_not_fit_is_one_line(tmp_path: Path, launch: RawLaunch | None, message: str) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(RELU.format(before=""))
+    with pytest.raises(UserError, match=message):
+        read_kernel(path, "relu", launch=launch)
+
+
+def test_a_launch_is_refused_for_a_python_file(tmp_path: Path) -> None:
+    path = tmp_path / "k.py"
+    path.write_text("def run(x): ...\n")
+    with pytest.raises(UserError, match="has its own `run`"):
+        read_kernel(path, "relu", launch=LAUNCH)
+
+
+KERNELS = Path(__file__).parent / "kernels"
+PUBLISHED_CORPUS = Path(__file__).parents[1] / "fixtures" / "published"
+JIT = "import triton\n@triton.jit\ndef k(x):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def run(x:\n", "does not parse"),
+        (f"{JIT}def launch(x):\n    return x\n", "defines no function `run`"),
+        ("import torch\ndef run(x):\n    return torch.relu(x)\n", "the kernel must compute, not torch"),
+        ("def custom_kernel(data):\n    return data[0].relu()\n", "the kernel must compute, not torch"),
+        (f"{JIT}def run(x):\n    n = x.max().item()\n    return x\n", "line 6 calls .item()"),
+        (f"{JIT}def run(x):\n    return x.cpu()\n", "line 6 calls .cpu()"),
+        (f"{JIT}def run(x):\n    return sorted(x.tolist())\n", "line 6 calls .tolist()"),
+    ],
+)
+def test_what_cannot_be_planned_is_said_with_its_line(source: str, words: str) -> None:
+    assert words in (advice(source) or "")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*sorted(KERNELS.glob("*.py")), *sorted(PUBLISHED_CORPUS.glob("*.py"))],
+    ids=lambda p: p.name,
+)
+def test_nothing_is_said_of_honest_kernels_in_any_form(path: Path) -> None:
+    assert advice(path.read_text()) is None
+
+
+@pytest.mark.parametrize("source", ["import os\n", "table = {}\n", "def jit(f):\n    return f\n"])
+def test_no_name_is_held_against_a_kernel(source: str) -> None:
+    assert advice(f"{source}{JIT}def run(x):\n    return k\n") is None

@@ -15,20 +15,22 @@ import pytest
 from click.testing import CliRunner
 
 import kbench
+from kbench.benchmark.problems import problem
 from kbench.cli import cli
 from kbench.harness.commands import doctor
 from kbench.harness.cuda import CudaModule
-from kbench.harness.device import partition
 from kbench.harness.device.device import CpuDevice, CudaDevice
 from kbench.harness.device.environment import device_facts, make_environment
-from kbench.harness.device.gpu import Gpu, parse_gpus
+from kbench.harness.device.floor import MARGIN, Ceilings, floor_us, implausible
+from kbench.harness.device.gpu import LOOK_SOURCE, Gpu, parse_gpus
 from kbench.harness.device.target import H200, Target
 from kbench.harness.harness import Harness
 from kbench.harness.plan.cache import Build, BuildCache
 from kbench.harness.queue.job import Job
 from kbench.harness.queue.planners import Planners
-from kbench.harness.timing import ceilings
 from kbench.harness.timing.null_kernel import NOMINAL_US, NullKernel
+from kbench.harness.worker.runner import READ_SOURCE
+from kbench.harness.workloads import device_bytes, fitting, left_out, parse_amount
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Backend, KernelSource, Measurement, Status, UserError, from_dict
 
@@ -137,7 +139,7 @@ def test_figures_of_a_partition_are_stated_relative_to_the_null_kernel_of_its_gp
     assert NullKernel(name).nominal_us == NOMINAL_US["NVIDIA H200"]
 
 
-@pytest.mark.parametrize("source", [partition.SOURCE, ceilings.READ_SOURCE], ids=["look", "read"])
+@pytest.mark.parametrize("source", [LOOK_SOURCE, READ_SOURCE], ids=["look", "read"])
 def test_the_kernels_that_look_at_a_device_compile(source: str) -> None:
     pytest.importorskip("cuda.core")
     assert CudaModule(source).compiled("sm_90a").cubin
@@ -218,3 +220,71 @@ def test_two_processes_agree_on_a_partition(tmp_path: Path) -> None:
         other = two[key].runtime_us
         assert other is not None
         assert abs(row.runtime_us / other - 1.0) < 0.03 + 0.5 / other
+
+
+GEMM = problem("matmul_square")
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"), [("24G", 24 << 30), ("1.5 GiB", 3 << 29), ("800mb", 800 << 20), ("4096", 4096)]
+)
+def test_an_amount_of_memory_is_read(text: str, amount: int) -> None:
+    assert parse_amount(text) == amount
+
+
+@pytest.mark.parametrize("text", ["", "G", "0G", "-1G", "24 apples"])
+def test_what_is_no_amount_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(UserError, match=r"--max-memory is .*; give an amount such as 24G"):
+        parse_amount(text)
+
+
+def test_a_workload_takes_all_copies_of_its_inputs_and_answers() -> None:
+    size = GEMM.sizes[0]
+    inputs = sum(spec.nbytes for spec in GEMM.inputs(size.params))
+    assert 6 * inputs < device_bytes(GEMM, size) < 40 * inputs
+
+
+def test_workloads_that_do_not_fit_are_left_out_and_none_at_all_is_an_error() -> None:
+    needed = sorted(device_bytes(GEMM, size) for size in GEMM.sizes)
+    assert [device_bytes(GEMM, size) for size in fitting(GEMM, GEMM.sizes, needed[0])] == needed[:1]
+    assert len(left_out(GEMM, needed[0])) == len(needed) - 1
+    assert not left_out(GEMM, None)
+    with pytest.raises(UserError, match=r"no workload of 'matmul_square' fits into .* GiB: .* give a larger"):
+        fitting(GEMM, GEMM.sizes, needed[0] - 1)
+
+
+@pytest.mark.parametrize(
+    ("limit_bytes", "memory_bytes", "chosen"),
+    [(None, 1 << 40, None), (1 << 40, 1 << 20, tuple(s.name for s in GEMM.sizes)), (None, 1 << 20, UserError),
+     (1 << 20, 1 << 40, UserError)],
+)  # fmt: skip
+def test_a_gpu_that_is_too_small_is_told_before_anything_is_planned(
+    limit_bytes: int | None, memory_bytes: int, chosen: Any
+) -> None:
+    harness = Harness(gpu=0, max_memory_bytes=limit_bytes)
+    queues: Any = [SimpleNamespace(facts={"memory_bytes": memory_bytes})]
+    harness._queues = queues
+    if chosen is UserError:
+        with pytest.raises(UserError, match="--max-memory"):
+            harness._chosen("matmul_square")
+    else:
+        assert harness._chosen("matmul_square") == chosen
+
+
+CEILINGS = Ceilings(4300.0, 4400.0, 790.0, 32.0, 60 << 20)
+
+
+def test_a_memory_bound_problem_is_bounded_by_what_cannot_stay_in_the_cache() -> None:
+    definition = problem("gelu_tanh")
+    size = definition.sizes[0]
+    nbytes = definition.count_bytes(size.params)
+    expected = MARGIN * (nbytes - CEILINGS.l2_bytes) / 4400e3
+    assert floor_us(definition, size, CEILINGS) == pytest.approx(expected)
+
+
+def test_a_time_below_the_floor_is_refused_with_both_figures() -> None:
+    reason = implausible(10.0, 50.0)
+    assert reason is not None
+    assert "10.00 us" in reason
+    assert "50.00 us" in reason
+    assert implausible(50.0, 50.0) is None

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +16,14 @@ import pytest
 
 from kbench.benchmark.problems import Size, problem
 from kbench.benchmark.problems.registry import USER_FILES
+from kbench.benchmark.tuning.choose import choose
 from kbench.harness.commands.tune import Tuned, as_python, at_shapes, autotuned, ends_first, parse_shapes, tune, write
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
-from kbench.schemas import Status, UserError
+from kbench.harness.prune import Hook, Table, prune
+from kbench.harness.queue.job import Job, Outcome
+from kbench.harness.queue.sweep import Part, Sweep
+from kbench.schemas import KernelSource, Status, UserError
 
 PLAIN = Path(__file__).parent / "kernels" / "gelu_triton.py"
 CONFIGS = "[triton.Config({'block': 64 << i}, num_warps=1 << i) for i in range(3)]"
@@ -76,3 +86,198 @@ def test_a_shape_at_which_nothing_works_is_in_no_table() -> None:
     assert "(4,): triton.Config({'block': 1}, num_warps=2)" in as_python(
         {(4,): {"block": 1, "num_warps": 2}}, ["m"], ""
     )
+
+
+KERNEL = read_kernel(Path(__file__).parent / "kernels" / "gelu_triton.py", "gelu_tanh")
+
+
+def made(kernel: KernelSource, part: Part | None) -> Job:
+    return Job(0, kernel, {"workloads": part and part.workloads}, compile_only=part is None)
+
+
+def renamed(count: int) -> tuple[KernelSource, ...]:
+    return tuple(dataclasses.replace(KERNEL, source=f"{KERNEL.source}\n# {number}\n") for number in range(count))
+
+
+def test_a_part_is_measured_when_all_its_builds_are_known_and_failed_builds_come_with_their_verdict() -> None:
+    one, slow, lost, other = renamed(4)
+    sweep = Sweep([Part((one, slow, lost), ("a",)), Part((other,), ("b",)), Part((one, slow), ("c",))], made)
+    jobs = sweep.jobs()
+    builds = [next(jobs) for _ in range(4)]
+    assert [job.kernel for job in builds if job and job.compile_only] == [one, slow, lost, other]
+    assert next(jobs) is None
+    assert sweep.take(Outcome(made(other, None), -1)) is None
+    first = next(jobs)
+    assert first is not None
+    assert (first.kernel, first.task, first.build) == (other, {"workloads": ("b",)}, None)
+    sweep.take(Outcome(made(one, None), -1))
+    sweep.lose(lost)
+    assert next(jobs) is None
+    sweep.take(Outcome(made(slow, None), -1, status="timeout", reason="took too long"))
+    rest = [(job.kernel, job.task["workloads"], job.build and job.build.error) for job in jobs if job]
+    assert rest == [(k, (w,), e) for w in "ac" for k, e in ((one, None), (slow, "took too long"))]
+
+
+def test_when_time_is_up_nothing_is_handed_out_and_what_the_device_has_is_waited_for() -> None:
+    (kernel,) = renamed(1)
+    part = Part((kernel,), ("a",))
+    sweep = Sweep([part, part], made, seconds=1e6)
+    jobs = sweep.jobs()
+    next(jobs)
+    sweep.take(Outcome(made(kernel, None), -1))
+    measuring = next(jobs)
+    assert measuring is not None
+    sweep._end = 0.0
+    assert list(jobs) == []
+    assert not sweep.over
+    assert sweep.take(Outcome(measuring, 0)) is not None
+    assert sweep.over
+
+
+def test_a_harness_measures_each_part_on_its_own_workloads(tmp_path: Path) -> None:
+    wrong = dataclasses.replace(KERNEL, source=KERNEL.source.replace("0.044715", "0.05"))
+    broken = dataclasses.replace(KERNEL, source=KERNEL.source.replace("tl.exp(", "tl.no_such("))
+    parts = [Part((KERNEL, wrong, broken), ("tiny",)), Part((KERNEL,), ("tiny",))]
+    with Harness(gpu=None, cache=tmp_path, builders=1) as harness:
+        rows = list(harness.sweep(parts))
+    found = [(row.kernel_id, row.workload, row.status) for row in rows]
+    assert sorted(found) == sorted(
+        [
+            *[(KERNEL.kernel_id, "tiny", Status.OK)] * 2,
+            (wrong.kernel_id, "tiny", Status.INCORRECT),
+            (broken.kernel_id, "tiny", Status.COMPILE_ERROR),
+        ]
+    )
+
+
+PROGRAM = """
+import json, math, sys, warnings
+import torch, triton, triton.language as tl
+said = []
+warnings.simplefilter("always")
+warnings.showwarning = lambda message, *rest: said.append(str(message))
+{guarded}
+measured = []
+CONFIGS = [triton.Config({{"BLOCK": 16 << i}}, num_warps=1 << j) for i in range(6) for j in range(4)]
+
+@triton.autotune(configs=CONFIGS, key=["n"], do_bench=lambda call, quantiles: timed())
+@triton.jit
+def double(x, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + at, 2 * tl.load(x + at, mask=at < n), mask=at < n)
+
+def timed():
+    block, warps = current[-1].kwargs["BLOCK"], current[-1].num_warps
+    measured.append((block, warps))
+    octaves = math.log2(block) - math.log2(size) / 2
+    return (1.0 + 0.3 * octaves**2 + 0.1 * warps,) * 3
+
+current, whole = [], type(double)._bench
+def _bench(self, *args, config, **meta):
+    current.append(config)
+    return whole(self, *args, config=config, **meta)
+type(double)._bench = _bench
+{hook}
+counts = []
+for size in {sizes}:
+    measured.clear()
+    x = torch.ones(size)
+    double[lambda meta: (triton.cdiv(size, meta["BLOCK"]),)](x, size)
+    assert bool((x == 2).all()), "it ran once, with the best"
+    counts.append((len(measured), double.best_config.kwargs["BLOCK"]))
+print(json.dumps([counts, [one for one in said if "kbench" in one]]))
+"""
+GUARDED = """
+try:
+    from kbench import prune
+except ImportError:
+    warnings.warn("kbench is not installed: all configurations are measured")
+    prune = lambda kernel, k: kernel
+"""
+SIZES = [256, 65536, 4096, 1024, 16384]
+
+
+def tuned(folder: Path, *, sizes: list[int] = SIZES, before: str = "") -> tuple[list[list[int]], list[str]]:
+    """(configurations measured, block of the best) per size, and what was warned of."""
+    program = PROGRAM.format(guarded=before + GUARDED, hook="double = prune(double, k=3)", sizes=sizes)
+    file = folder / "program.py"
+    file.write_text(program)
+    variables = {**os.environ, "TRITON_INTERPRET": "1", "KBENCH_CACHE": str(folder / "cache")}
+    answer = subprocess.run([sys.executable, str(file)], env=variables, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr[-2000:]
+    counts, said = json.loads(answer.stdout.splitlines()[-1])
+    return counts, said
+
+
+def test_shapes_between_known_ones_get_few_configurations_in_this_process_and_the_next(tmp_path: Path) -> None:
+    counts, said = tuned(tmp_path)
+    assert [count for count, _ in counts] == [24, 24, 3, 3, 3]
+    assert [block for _, block in counts] == [16, 256, 64, 32, 128]
+    assert said == []
+    again, _ = tuned(tmp_path, sizes=[2048, 1 << 22])
+    assert [count for count, _ in again] == [3, 24], "a shape far outside is measured in full"
+
+
+def damage(table: Path) -> None:
+    table.write_bytes(table.read_bytes().replace(b'"times"', b'"tides"'))
+
+
+def replace_by_folder(table: Path) -> None:
+    table.unlink()
+    table.mkdir()
+
+
+@pytest.mark.parametrize("harm", [damage, replace_by_folder])
+def test_with_a_broken_table_the_kernel_tunes_as_before_with_one_warning(tmp_path: Path, harm: object) -> None:
+    tuned(tmp_path, sizes=SIZES[:2])
+    (table,) = (tmp_path / "cache" / "tuning").iterdir()
+    assert callable(harm)
+    harm(table)
+    counts, said = tuned(tmp_path, sizes=[4096, 1 << 20])
+    assert counts == [[24, 64], [24, 512]]
+    assert len(said) == 1
+
+
+def test_without_kbench_the_documented_snippet_tunes_as_before_with_one_warning(tmp_path: Path) -> None:
+    counts, said = tuned(tmp_path, sizes=SIZES[:3], before='sys.modules["kbench"] = None')
+    assert [count for count, _ in counts] == [24, 24, 24]
+    assert len(said) == 1
+
+
+def append_many(path: Path, writer: int) -> None:
+    for number in range(40):
+        Table(path).append({"n": writer * 1000 + number}, "kind", {str(at): 1.0 + at for at in range(50)})
+
+
+def test_writers_at_once_lose_nothing_and_a_torn_line_costs_itself_alone(tmp_path: Path) -> None:
+    path = tmp_path / "table.jsonl"
+    writers = [multiprocessing.Process(target=append_many, args=(path, writer)) for writer in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert len(Table(path).read("kind")[0]) == 160
+    with path.open("ab") as stream:
+        stream.write(b'{"kind":"kind","numbers":{"n":1')
+    Table(path).append({"n": 9999}, "kind", {"a": float("inf"), "b": 2.0})
+    shapes, damaged = Table(path).read("kind")
+    assert (len(shapes), damaged) == (161, 1)
+    assert shapes[-1].times == {"a": float("inf"), "b": 2.0}
+
+
+def test_a_mistake_in_the_call_is_named(tmp_path: Path) -> None:
+    assert isinstance(prune(k=2, table=tmp_path), Hook)
+    with pytest.raises(ValueError, match="k is 0"):
+        prune(k=0)
+    with pytest.raises(TypeError, match="is not autotuned"):
+        prune(print)
+
+
+def test_a_choice_among_as_many_configurations_as_vllm_tunes_takes_milliseconds(tmp_path: Path) -> None:
+    table, configs = Table(tmp_path / "table.jsonl"), [f'{{"BLOCK_SIZE_M": {number}}}' for number in range(1920)]
+    for m in (1, 4096, *range(2, 18)):
+        table.append({"M": m, "N": 4096}, "kind", {config: 1.0 + at % 97 for at, config in enumerate(configs)})
+    began = time.process_time()
+    places = choose(table.read("kind")[0], {"M": 64, "N": 4096}, configs, 4)
+    assert time.process_time() - began < 0.5, "50 ms on an idle machine"
+    assert places == [0, 97, 194, 291]

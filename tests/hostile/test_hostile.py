@@ -15,7 +15,7 @@ import datetime
 import functools
 import os
 import random
-import sys
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -40,16 +40,18 @@ HONEST = Path(__file__).parents[1] / "harness" / "kernels"
 HONEST_EVERY = 12
 AT_MOST = 1.0
 """Speedup that a disarmed cheat stays below, unless its header names less: all of them work slowly when they work."""
-TAGS = {"gpu", "slow", "needs-monitoring", "truthful", "disarmed", "process-open"}
+TAGS = {"gpu", "slow", "truthful", "disarmed", "process-open"}
 """Header: `# cheat:` what it does; `# tags:`; `# problem:` where it is not gelu_tanh.
 
-Tags: `class-…` names its file; `gpu` cannot act without a GPU; `slow` never ends by itself; `needs-monitoring` acts
-from Python 3.12 on; `truthful` breaks rules without lying about answer or time; `disarmed` finds nothing that it kept
-when its plan is replayed and so does its work in every call, so its time is true (`# disarmed:` says why, `# at-most:`
-below which speedup); `process-open` is believed where its host code runs beside its judge.
+Tags: `class-…` names its file; `gpu` cannot act without a GPU; `slow` never ends by itself; `truthful` breaks rules
+without lying about answer or time; `disarmed` finds nothing that it kept when its plan is replayed and so does its work
+in every call, so its time is true (`# disarmed:` says why, `# at-most:` below which speedup); `process-open` is
+believed where its host code runs beside its judge.
 """
 BESIDE_ITS_JUDGE = 12
 """Specimens of each kind that a dry run also runs beside their judge, where nothing is promised but their label."""
+STALE = re.compile("unexpected keyword argument|has no attribute|cannot import name|No module named")
+"""What Python says of an attack on code that is no longer there: it proves nothing."""
 PATIENT_S, SHORT_S = 3600.0, 2.0
 """Limits for what ends by itself, which no load of the machine reaches, and for what does not."""
 
@@ -57,9 +59,7 @@ PATIENT_S, SHORT_S = 3600.0, 2.0
 @functools.cache
 def specimens(*, gpu: bool) -> list[Cell]:
     """Those that can act on a GPU or, without one, on the CPU."""
-    able = hasattr(sys, "monitoring")
-    found = (one for one in read_cells(KERNELS) if able or "needs-monitoring" not in one.tags)
-    return [specimen for specimen in found if gpu or "gpu" not in specimen.tags]
+    return [specimen for specimen in read_cells(KERNELS) if gpu or "gpu" not in specimen.tags]
 
 
 def split(found: Iterable[Cell]) -> tuple[list[Cell], list[Cell]]:
@@ -175,6 +175,7 @@ def check_dry(specimen: Cell, row: Measurement) -> None:
         assert row.trust is not Trust.PLAN
     else:
         assert row.error
+        assert not STALE.search(row.error)
 
 
 @pytest.mark.parametrize("specimen", specimens(gpu=False), ids=lambda s: s.name)

@@ -1,5 +1,6 @@
 """A corpus goes to the Hub and comes back byte for byte; what breaks on the way is one line and leaves nothing half."""
 
+import errno
 import filecmp
 import json
 import shutil
@@ -12,6 +13,8 @@ import pytest
 import yaml
 
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.hub.repository import plain_errors, push
+from kbench.schemas import InfrastructureError, KbenchError, UserError
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 REPO = "user/kbench"
@@ -141,3 +144,33 @@ def test_an_unreachable_hub_is_one_line(kbench: Run, tmp_path: Path) -> None:
 def test_a_dataset_that_cannot_stand_alone_is_refused(kbench: Run, only: str) -> None:
     line = one_line(kbench("data", "fetch", "gpu-forecasters", "--only", only), 2)
     assert "did you mean 'eval-set'" in line or "needs eval-set too" in line
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), InfrastructureError, "the disk is full while fetching"),
+        (ConnectionResetError("reset by peer"), InfrastructureError, "did not answer for 'a/b': reset by peer"),
+    ],
+)
+def test_errors_of_the_machine_are_told(error: OSError, kind: type[KbenchError], message: str) -> None:
+    def fail() -> None:
+        with plain_errors("a/b"):
+            raise error
+
+    with pytest.raises(kind, match=message):
+        fail()
+
+
+def test_our_own_mistakes_are_not_blamed_on_the_hub() -> None:
+    def fail() -> None:
+        with plain_errors("a/b"):
+            raise KeyError("ours")
+
+    with pytest.raises(KeyError):
+        fail()
+
+
+def test_a_name_that_is_no_repository_is_refused(tmp_path: object) -> None:
+    with pytest.raises(UserError, match="must be owner/name"):
+        push(tmp_path, "nothing")  # type: ignore[arg-type]

@@ -14,15 +14,18 @@ from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.folder import write_folder
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import Questions, build_questions
+from kbench.benchmark.questions.corpus_view import benchmark_of
+from kbench.benchmark.questions.draw import draw_questions
 from kbench.benchmark.scoring.score import BootstrapSettings
-from kbench.leaderboard.board import read_entries, score_all
+from kbench.leaderboard.board import read_entries, score_all, score_entries
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.answers import answers_of
 from kbench.leaderboard.site.build import build
 from kbench.leaderboard.site.scope import dataset_facts
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.schemas import Kernel, KernelCounters, Measurement, Pair, Status
+from kbench.loaders.source.normalise import normalised
+from kbench.schemas import Kernel, KernelCounters, Measurement
 from kbench.schemas.ids import content_hash, kernel_id
 from kbench.schemas.records.launch_plan import PlannedLaunch, PlanSummary
 from kbench.schemas.records.problems import ReferenceTime
@@ -32,32 +35,19 @@ SETTINGS = BootstrapSettings(resamples=50)
 HOSTILE_TEXT = '</script><script>window.taken=1</script><img src=x onerror="window.taken=1"> "\'&'
 
 
-def _with_lineage(kernels: list[Kernel]) -> list[Kernel]:
-    """Every correct kernel is an edit of the correct one before it."""
-    parents: dict[str, str] = {}
-    made = []
-    for kernel in kernels:
-        parent = parents.get(kernel.problem_id)
-        made.append(
-            kernel if parent is None else dataclasses.replace(kernel, parent_id=parent, edit="block: 64 -> 128")
-        )
-        if kernel.status is Status.OK:
-            parents[kernel.problem_id] = kernel.kernel_id
-    return made
-
-
-def _with_tensor_cores(kernels: list[Kernel], pairs: list[Pair]) -> tuple[list[Kernel], list[Pair]]:
+def _with_tensor_cores(kernels: list[Kernel]) -> list[Kernel]:
     """Every third kernel names the instruction of Hopper's tensor cores; ids follow the sources."""
     sources = {
         k.kernel_id: k.source + ('\nASM = "wgmma.mma_async.sync.aligned"\n' if k.step % 3 == 0 else "") for k in kernels
     }
     ids = {k.kernel_id: kernel_id(k.problem_id, k.backend, sources[k.kernel_id]) for k in kernels}
-    changed = [dataclasses.replace(k, kernel_id=ids[k.kernel_id], source=sources[k.kernel_id]) for k in kernels]
-    moved = [
-        dataclasses.replace(p, candidate_id=ids[p.candidate_id], anchor_id=p.anchor_id and ids[p.anchor_id])
-        for p in pairs
-    ]
-    return changed, moved
+    return [
+        dataclasses.replace(
+            k, kernel_id=ids[k.kernel_id], source=sources[k.kernel_id], normalised=normalised(sources[k.kernel_id]),
+            parent_id=k.parent_id and ids[k.parent_id], edit="block: 64 -> 128" if k.parent_id else None,
+        )
+        for k in kernels
+    ]  # fmt: skip
 
 
 def _measurement(kernel: Kernel, workload: str) -> Measurement:
@@ -100,14 +90,14 @@ def board_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six problems, two of them for testing, with lineages, measurements and timed references."""
     corpora = module_at(Path(__file__).parents[1] / "benchmark" / "conftest.py")
     path: Path = tmp_path_factory.mktemp("board") / "corpus"
-    built = corpora.Builder(0, 6, 24)
-    kernels, pairs = _with_tensor_cores(built.kernels, built.pairs)
+    built = corpora.Builder(0, 6, 40)
+    kernels = _with_tensor_cores(built.kernels)
     workloads = {problem.problem_id: problem.workloads[0].name for problem in built.problems}
     with CorpusWriter(path) as writer:
         writer.append("problems", built.problems)
         writer.append("environments", [corpora.ENVIRONMENT])
-        writer.append("kernels", _with_lineage(kernels))
-        writer.append("pairs", pairs)
+        writer.append("kernels", kernels)
+        writer.append("questions", draw_questions(kernels, corpora.times(kernels, built.problems)))
         writer.append("measurements", [_measurement(kernel, workloads[kernel.problem_id]) for kernel in kernels])
         writer.append("plans", [_plan(kernel, workloads[kernel.problem_id]) for kernel in kernels])
         writer.append("counters", [_counters(kernel, workloads[kernel.problem_id]) for kernel in kernels[:20]])
@@ -122,7 +112,7 @@ def board_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def questions(board_corpus: Path) -> Questions:
-    return build_questions(Corpus.open(board_corpus), "test")
+    return build_questions(benchmark_of(Corpus.open(board_corpus)), "test")
 
 
 @pytest.fixture(scope="session")
@@ -137,7 +127,7 @@ def submissions(board_corpus: Path, questions: Questions, tmp_path_factory: pyte
 
 @pytest.fixture(scope="session")
 def results(submissions: dict[str, Path], questions: Questions) -> list[Results]:
-    return score_all(list(submissions.values()), questions, SETTINGS)
+    return list(score_all(list(submissions.values()), questions, SETTINGS))
 
 
 @pytest.fixture(scope="session")
@@ -152,7 +142,7 @@ def faceted(
     )
     # Ranked as soon as there is a problem; that too few are undecided has a test of its own.
     facts = dict(dataset_facts(asked, Corpus.open(board_corpus))) | {"least_problems": 1}
-    return score_all(list(submissions.values()), asked, SETTINGS), facts
+    return list(score_all(list(submissions.values()), asked, SETTINGS)), facts
 
 
 @pytest.fixture(scope="session")
@@ -166,7 +156,9 @@ def site(
     """The whole site, one entry of it full of markup."""
     results, facts = faceted
     corpus = Corpus.open(board_corpus)
-    answers = answers_of(read_entries(list(submissions.values()), questions), questions, corpus)
+    answers = answers_of(questions, benchmark_of(corpus))
+    assert answers is not None
+    score_entries(read_entries(list(submissions.values()), questions), questions, SETTINGS, look=answers.look)
     out = tmp_path_factory.mktemp("site")
     return build([*results, _hostile(results[0])], facts, out, corpus=corpus, answers=answers)
 

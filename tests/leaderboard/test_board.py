@@ -54,7 +54,7 @@ def test_packed_results_are_read_and_damaged_ones_named(results: list[Results], 
 def test_results_kept_without_slices_are_never_served_where_slices_are_asked(
     submissions: dict[str, Path], questions: Questions, tmp_path: Path
 ) -> None:
-    entries, settings = read_entries([submissions["prior"]], questions), BootstrapSettings(resamples=10)
+    entries, settings = list(read_entries([submissions["prior"]], questions)), BootstrapSettings(resamples=10)
     scored: list[str] = []
     whole, full, *again = (
         score_entries(entries, questions, settings, scored.append, tmp_path, sliced)[0].scores
@@ -98,9 +98,9 @@ def test_a_draft_in_the_folder_one_stands_in_is_on_the_board(
     assert local_entries() == [draft]
     refused: list[str] = []
     made = score_board(questions, None, None, tmp_path / "cache", lambda name: None, refused.append)
-    assert ([entry.name for entry in made.entries], refused) == (["prior 1.0.0"], [])
+    assert ([result.entry_id for result in made.results], refused) == (["prior-1-0-0"], [])
     with pytest.raises(UserError, match="only you know"):
-        read_entries([draft], questions)
+        list(read_entries([draft], questions))
 
 
 def test_a_folder_of_submissions_stands_for_each_inside_it(submissions: dict[str, Path]) -> None:
@@ -118,7 +118,7 @@ def test_nothing_in_a_folder_of_submissions_goes_unseen(submissions: dict[str, P
     shutil.copytree(submissions["prior"], tmp_path / "good")
     seen = submission_paths([tmp_path])
     assert [path.name for path in seen] == ["good", "misnamed", "packed.zip", "stray.txt"]
-    outcomes = check_all([tmp_path], None)
+    outcomes = dict(check_all([tmp_path], None))
     assert [Path(path).name for path, one in outcomes.items() if one.ok] == ["good"]
     assert "'submision.json' is no file of a submission" in str(outcomes[str(misnamed)].flaws[0])
 

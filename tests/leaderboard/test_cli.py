@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -19,13 +20,14 @@ from click.testing import CliRunner, Result
 from huggingface_hub import EvalResultEntry, parse_eval_result_entries
 from submission_copy import submission_copy
 
+from kbench.benchmark.questions import Questions
+from kbench.benchmark.questions.draw import draw_questions
 from kbench.leaderboard.cli import leaderboard
 from kbench.leaderboard.scoring.results import Results, hub_rows
 from kbench.leaderboard.submission.labels import KEY, read_labels
-from kbench.loaders.card.eval_tasks import WITHOUT_QUESTIONS, eval_facts
+from kbench.loaders.card.eval_tasks import eval_facts
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.loaders.splits.lineage import lineage_splits
 from kbench.schemas import Kernel, from_dict
 
 
@@ -77,12 +79,11 @@ def test_scores_are_compared_with_earlier_results_byte_for_byte(
 
 
 def test_a_private_split_is_exported_answered_and_scored(
-    submissions: dict[str, Path], board_corpus: Path, results: list[Results], tmp_path: Path
+    submissions: dict[str, Path], board_corpus: Path, results: list[Results], questions: Questions, tmp_path: Path
 ) -> None:
     queries, labels = tmp_path / "queries", tmp_path / "private.parquet"
     exported = _run("export-queries", queries, "--dataset", board_corpus, "--labels-out", labels, "--json")
-    assert json.loads(exported.stdout)["queries"] == 93
-    assert exported.exit_code == 1, "pairs balanced over bins give answers away"
+    assert json.loads(exported.stdout)["queries"] == len(questions.queries)
     assert _run("check", submissions["prior"], "--labels", labels).exit_code == 0
     scored = _run("score", submissions["prior"], "--labels", labels, "--resamples", 50, "--json")
     (prior,) = [result for result in results if result.submission.name == "prior"]
@@ -91,22 +92,33 @@ def test_a_private_split_is_exported_answered_and_scored(
     built = _run("build", "--labels", labels, "--submissions", submissions["prior"], *site)
     assert json.loads(built.stdout)["entries"] == 1, built.output
     assert not (tmp_path / "cache").exists(), "scores on private labels are not kept"
-    assert {one["feature"] for one in json.loads(exported.stdout)["leaks"]} >= {"occurrences"}
-    assert "these queries give answers away: occurrences tells" in exported.stderr
 
 
-def test_query_files_name_the_gpu_they_ask_about_and_older_ones_still_read(
-    board_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "kbench.benchmark.questions.versions.known_splits", lambda corpus: lineage_splits(corpus).splits
-    )
+def test_questions_that_give_answers_away_are_named(board_corpus: Path, tmp_path: Path) -> None:
+    """Here the candidate is always the faster kernel."""
+    whole = Corpus.open(board_corpus)
+    table = whole.table("questions")
+    columns = (table.column(name).to_pylist() for name in ("kind", "speedup"))
+    kept = [kind != "pair" or speedup > 1 for kind, speedup in zip(*columns, strict=True)]
+    with CorpusWriter(tmp_path / "leaking") as writer:
+        for name in ("problems", "kernels"):
+            writer.append(name, whole.table(name))
+        writer.append("questions", table.filter(pa.array(kept)))
+    exported = _run("export-queries", tmp_path / "queries", "--dataset", tmp_path / "leaking", "--json")
+    assert exported.exit_code == 1
+    assert {one["feature"] for one in json.loads(exported.stdout)["leaks"]} >= {"side"}
+    assert "these queries give answers away: " in exported.stderr
+
+
+def test_query_files_name_the_gpu_they_ask_about_and_older_ones_still_read(board_corpus: Path, tmp_path: Path) -> None:
     whole = Corpus.open(board_corpus)
     kernels = [from_dict(Kernel, row) for row in whole.table("kernels").to_pylist()]
     with CorpusWriter(tmp_path / "two") as writer:
         writer.append("problems", whole.table("problems"))
         # The H200 has the most kernels, so it is asked about by default.
-        writer.append("kernels", [*kernels, *(dataclasses.replace(one, gpu="NVIDIA H100") for one in kernels[1:])])
+        every = [*kernels, *(dataclasses.replace(one, gpu="NVIDIA H100") for one in kernels[1:])]
+        writer.append("kernels", every)
+        writer.append("questions", draw_questions(every, []))
     corpus = ("--dataset", tmp_path / "two")
     for asked, name in (("h100", "NVIDIA H100"), ("all", "all")):
         labels = tmp_path / f"{asked}.parquet"
@@ -122,15 +134,15 @@ def test_query_files_name_the_gpu_they_ask_about_and_older_ones_still_read(
 
 def test_results_for_the_hub_are_read_by_its_own_library(results: list[Results]) -> None:
     entries = parse_eval_result_entries(hub_rows(results[0], "owner/kbench", "a" * 40))
-    assert [type(entry) for entry in entries] == [EvalResultEntry] * 3
-    assert {entry.task_id for entry in entries} == {"forecast", "rank", "validity"}
+    assert {type(entry) for entry in entries} == {EvalResultEntry}
+    assert {entry.task_id for entry in entries} == {"forecast", "edit", "rank", "select"}
     assert all(entry.dataset_id == "owner/kbench" and isinstance(entry.value, float) for entry in entries)
     assert all(entry.dataset_revision == "a" * 40 for entry in entries)
 
 
 def test_the_hub_s_tasks_name_configs_and_splits_that_exist(board_corpus: Path) -> None:
     facts = yaml.safe_load((board_corpus / "eval.yaml").read_text("utf-8"))
-    assert facts == eval_facts(WITHOUT_QUESTIONS)
+    assert facts == eval_facts()
     for task in facts["tasks"]:
         assert list((board_corpus / task["config"]).glob(f"{task['split']}-*.parquet"))
 

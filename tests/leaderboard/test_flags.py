@@ -13,7 +13,8 @@ from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts import ForecastTable, align, to_arrow
 from kbench.leaderboard.board import score_all
-from kbench.leaderboard.scoring.flags import Neighbours, copies, flags
+from kbench.leaderboard.scoring.copies import Copies, PackedForecasts, same_forecasts
+from kbench.leaderboard.scoring.flags import flags
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.submission.check import check
 from kbench.schemas import Forecast, Score, bins
@@ -90,7 +91,7 @@ def test_figures_beyond_the_noise_ceiling_are_flagged(
     assert checked.submission is not None
     table = align(checked.forecasts, [query.query_id for query in questions.queries])
     score = Score(track=track, metric=metric, slice="all", value=value, low=None, high=None, ceiling=ceiling, rows=9)
-    found = flags(checked.submission, table, questions, {}, [score])
+    found = flags(checked.submission, table, questions, [score])
     assert [flag for flag in found if "better than a second measurement" in flag] == found
     assert bool(found) is flagged
 
@@ -134,7 +135,7 @@ def test_an_entry_about_pairs_alone_is_not_blamed_for_the_questions_it_was_not_a
     whole = dataclasses.replace(checked.submission, tracks=["forecast", "rank"])
     table = align(checked.forecasts, [query.query_id for query in questions.queries])
     share = 1 - pairs / len(questions.queries)
-    assert flags(whole, table, questions, {}, []) == [f"gives no usable forecast for {share:.1%} of queries"]
+    assert flags(whole, table, questions, []) == [f"gives no usable forecast for {share:.1%} of queries"]
 
 
 def test_entries_about_pairs_alone_are_compared_by_what_they_answer(
@@ -151,7 +152,7 @@ def test_missing_repeats_are_flagged(submissions: dict[str, Path], questions: Qu
     assert checked.submission is not None
     table = align(checked.forecasts, [query.query_id for query in questions.queries])
     stated = dataclasses.replace(checked.submission, repeats=3)
-    assert flags(stated, table, questions, {}, []) == ["states 3 repeats and holds 1"]
+    assert flags(stated, table, questions, []) == ["states 3 repeats and holds 1"]
 
 
 def test_no_copy_is_missed_because_not_all_are_compared_with_all() -> None:
@@ -167,10 +168,10 @@ def test_no_copy_is_missed_because_not_all_are_compared_with_all() -> None:
     moved = [one + rng.uniform(0, 1e-4, one.shape) for one in given]
     tables = [table(one / one.sum(axis=1, keepdims=True), rng.random(60) > rng.choice([0.0, 0.02, 0.4]))
               for one in (*given, *moved)]  # fmt: skip
-    neighbours, skipped = Neighbours(tables), 0
-    for place, one in enumerate(tables):
-        every = {str(at): other for at, other in enumerate(tables) if at != place}
-        near = {str(at): tables[at] for at in neighbours.of(place)}
-        assert list(copies(one, near)) == list(copies(one, every))
-        skipped += len(every) - len(near)
+    entries = [PackedForecasts.of(str(at), str(at), one) for at, one in enumerate(tables)]
+    found, skipped = Copies(entries), 0
+    for place, one in enumerate(entries):
+        same = [other.name for other in entries if other is not one and same_forecasts(one, other)]
+        assert found.flags(place) == sorted(f"forecasts are nearly identical to those of {name}" for name in same)
+        skipped += len(entries) - 1 - len(found.near(place))
     assert skipped > len(tables), "most comparisons are not made"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -65,3 +66,15 @@ def test_power_is_what_simulated_samples_decide() -> None:
     estimates = generator.normal(power.least_difference, sigma / math.sqrt(problems), 4000)
     assert np.mean(np.abs(estimates) > 1.96 * sigma / math.sqrt(problems)) == pytest.approx(0.8, abs=0.12)
     assert Contest({}).power().least_difference is None
+
+
+def test_thousands_of_entries_that_answer_alike_take_no_memory_for_each_pair() -> None:
+    alike = Headline(Figure(0.5, np.zeros(400)), None)
+    tracemalloc.start()
+    try:
+        power = Contest({str(number): alike for number in range(1500)}).power()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (power.pairs, power.decided, power.least_difference) == (0, 0, None)
+    assert peak < 100e6, "a difference for each of the million pairs would be gigabytes"

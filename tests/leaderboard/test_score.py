@@ -49,13 +49,15 @@ class Absent:
         if name.partition(".")[0] in absent:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
-from kbench.benchmark.surrogates.forecasts import read_forecasts
+from kbench.benchmark.surrogates.forecasts import align, read_forecasts
 from kbench.leaderboard.submission.labels import read_labels
 from kbench.leaderboard.scoring.score import score_submission
 from kbench.schemas import Submission, from_dict
 folder, labels = map(Path, sys.argv[1:])
 submission = from_dict(Submission, json.loads((folder / "submission.json").read_text("utf-8")))
-result = score_submission(submission, read_forecasts(folder / "forecasts.parquet"), read_labels(labels))
+questions = read_labels(labels)
+table = align(read_forecasts(folder / "forecasts.parquet"), [query.query_id for query in questions.queries])
+result = score_submission(submission, table, questions)
 print(result.value("forecast", "skill"))
 """
 
@@ -124,8 +126,8 @@ def test_forecasts_that_differ_in_their_last_bit_alone_are_tied(questions: Quest
     level = dataclasses.replace(forecasts, speedup=np.full(shape, 1.1))
     uneven = dataclasses.replace(forecasts, speedup=1.1 * (1.0 + generator.integers(0, 4, shape) * 2.0**-52))
     assert len(np.unique(uneven.speedup)) > 1
-    assert len(np.unique(pool_scores(pools, level, weigh_validity=True))) == 1
-    assert np.array_equal(pool_scores(pools, uneven, True), pool_scores(pools, level, True))
+    assert len(np.unique(pool_scores(pools, level))) == 1
+    assert np.array_equal(pool_scores(pools, uneven), pool_scores(pools, level))
 
 
 @pytest.mark.parametrize("share", [1 / 128, 3 / 640, 0.1234565, 1.0000005])
@@ -186,7 +188,7 @@ def test_exported_queries_hold_no_answers(questions: Questions, tmp_path: Path, 
         "query_id", "problem_id", "family", "problem_text", "workloads_json", "backend", "kind", "anchor_source",
         "candidate_source", "gpu", "gpu_facts_json", "known",
     ]  # fmt: skip
-    facts = {"track": "forecast", "dataset": questions.dataset, "benchmark": None, "split": "test", "subset": None}
+    facts = {"track": "forecast", "dataset": questions.dataset, "split": "test", "subset": None}
     assert table.schema.metadata == {
         b"kbench.questions": json.dumps(facts | {"shots": 0, "gpu": "NVIDIA H200"}).encode()
     }

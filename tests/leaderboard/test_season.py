@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.questions.answers import UNMEASURED
+from kbench.benchmark.questions.corpus_view import CorpusView
 from kbench.benchmark.questions.draw import draw_questions
-from kbench.benchmark.questions.versions import StatedCorpus
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.leaderboard.cli import leaderboard
 from kbench.leaderboard.season import close_season, enter_season, proposed_kernels
@@ -151,7 +151,7 @@ def test_a_season_opens_takes_entries_and_closes_with_scores(seasons: Path, data
     assert season.closing.measurements_fingerprint == Corpus.open(figures).fingerprint
     scores = season_scores(folder)
     assert set(scores) == {*(entry.entry_id for entry in season.entries), LOOK_UP}
-    assert {one.track for one in scores[LOOK_UP]} == {"forecast", "edit", "rank", "select"}
+    assert {one.track for one in scores[LOOK_UP]} == {"forecast", "edit", "rank", "select", "overall"}
     again = run("close", folder, "--measurements", figures, dataset=dataset)
     assert "closed on" in str(again.exception)
     late = run("enter", folder, seasons / "prior")
@@ -163,7 +163,7 @@ def test_answers_are_the_times_that_were_measured_and_failed_kernels_have_none(
 ) -> None:
     folder = seasons / "spring"
     figures = Corpus.open(measured(folder, tmp_path / "measured"))
-    close_season(folder, figures, StatedCorpus(Corpus.open(dataset)), datetime.datetime.now(datetime.UTC))
+    close_season(folder, figures, CorpusView(Corpus.open(dataset)), datetime.datetime.now(datetime.UTC))
     times = {row["kernel_id"]: row for row in figures.table("kernels").to_pylist()}
     answers = pq.read_table(folder / "answers.parquet").to_pylist()
     asked = {row["question_id"]: row for row in Corpus.open(folder / EDITION).table("questions").to_pylist()}
@@ -208,7 +208,7 @@ def test_an_entry_that_changed_or_never_entered_is_refused_and_the_others_are_sc
 
 
 def test_an_entry_made_after_measuring_began_is_refused(seasons: Path, dataset: Path, tmp_path: Path) -> None:
-    folder, public = seasons / "spring", StatedCorpus(Corpus.open(dataset))
+    folder, public = seasons / "spring", CorpusView(Corpus.open(dataset))
     opened = datetime.datetime.fromisoformat(read_season(folder).opened_at)
     enter_season(folder, seasons / "prior", opened + 2 * DAY)
     figures = Corpus.open(measured(folder, tmp_path / "measured", opened + DAY))
@@ -251,14 +251,14 @@ def test_measurements_that_prove_nothing_are_refused(
     opened = datetime.datetime.fromisoformat(read_season(folder).opened_at)
     figures = Corpus.open(measured(folder, tmp_path / "measured", opened + days * DAY, **changes))
     with pytest.raises(UserError, match=reason):
-        close_season(folder, figures, StatedCorpus(Corpus.open(dataset)), opened + 3 * DAY)
+        close_season(folder, figures, CorpusView(Corpus.open(dataset)), opened + 3 * DAY)
     assert read_season(folder).closing is None
 
 
 def test_measurements_of_other_kernels_are_refused(seasons: Path, dataset: Path) -> None:
     public = Corpus.open(dataset)
     with pytest.raises(UserError, match="were not measured on NVIDIA H200"):
-        close_season(seasons / "spring", public, StatedCorpus(public), datetime.datetime.now(datetime.UTC))
+        close_season(seasons / "spring", public, CorpusView(public), datetime.datetime.now(datetime.UTC))
 
 
 def test_a_changed_edition_is_noticed(seasons: Path) -> None:
@@ -283,7 +283,7 @@ def test_a_changed_edition_is_noticed(seasons: Path) -> None:
 def test_a_kernel_with_a_public_relative_is_refused_by_its_name(
     dataset: Path, kernel_files: Path, tmp_path: Path, same: tuple[str, ...], split: str, reason: str
 ) -> None:
-    corpus = StatedCorpus(Corpus.open(dataset))
+    corpus = CorpusView(Corpus.open(dataset))
     public = public_kernels(corpus, tmp_path)
     [stored, *_] = corpus.table("kernels", split=split).to_pylist()
     first, *others = proposed_kernels(kernel_files, "human", "run")
@@ -300,7 +300,7 @@ def test_a_kernel_with_a_public_relative_is_refused_by_its_name(
 
 
 def test_a_season_of_known_problems_is_refused(dataset: Path, kernel_files: Path, tmp_path: Path) -> None:
-    corpus = StatedCorpus(Corpus.open(dataset))
+    corpus = CorpusView(Corpus.open(dataset))
     known_problem = corpus.table("kernels", split="test").column("problem_id")[0].as_py()
     kernels = proposed_kernels(kernel_files, "human", "run")
     half = [dataclasses.replace(one, problem_id=known_problem) for one in kernels[: COUNT // 2]]

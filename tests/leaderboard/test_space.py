@@ -98,7 +98,7 @@ def test_the_container_s_command_runs_for_a_user_without_a_home(site: Path, tmp_
     assert program == "kbench"
     arguments = ["0" if word == "7860" else word for word in words]
     shutil.copytree(site.parent, tmp_path / "site")
-    entry = SUBMISSIONS / "benchmark-2" / "prior"
+    entry = SUBMISSIONS / "test" / "prior"
     good = Path(shutil.make_archive(str(tmp_path / "good"), "zip", entry)).read_bytes()
     environment = {"HOME": "/nonexistent", "PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", "kbench", *arguments, "--json"]

@@ -1,20 +1,27 @@
 """Open a corpus, filter it, and take rows out in every form."""
 
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus import corpus
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus, load, resolve
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.schemas import DataError, Kernel, UnknownNameError, UserError
+from kbench.loaders.source.structure import structure_id
+from kbench.schemas import Backend, DataError, Kernel, Status, UnknownNameError, UserError
+from kbench.schemas.ids import kernel_id
 
 from .conftest import make_kernel
 
@@ -154,29 +161,6 @@ def test_a_slip_is_answered_with_the_nearest_name(corpus_path: Path, filters: di
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "steps"),
-    [
-        ("step in [1, 2]", [1, 2]),
-        ("step not in (1, 2) and step < 4", [0, 3]),
-        ("1 <= step < 3", [1, 2]),
-        ("step < 2 or step == 5", [0, 1, 5]),
-        ("not step > 1", [0, 1]),
-        ("parent_id is not None", []),
-        ("parent_id is None and step < 2", [0, 1]),
-        ("step == -1", []),
-        ("parent_id not in ['a'] and step < 2", [0, 1]),
-        ("parent_id in ['a', None] and step < 2", [0, 1]),
-        ("parent_id in []", []),
-        ("speedup not in [1.0] and step < 3", [0, 1, 2]),
-    ],
-)
-def test_filter_expressions_mean_the_same_in_pyarrow_and_polars(corpus_path: Path, text: str, steps: list[int]) -> None:
-    selection = load(corpus_path, where=text)
-    assert sorted(selection.to_arrow().column("step").to_pylist()) == steps
-    assert sorted(selection.to_polars().collect()["step"].to_list()) == steps
-
-
 def test_a_path_that_is_no_corpus_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"is not a corpus: it has no manifest\.json"):
         Corpus.open(tmp_path)
@@ -256,3 +240,34 @@ def test_hugging_face_datasets_loads_every_config_offline(
     assert dict(line.split() for line in out.splitlines()) == (
         {name: str(rows) for name, rows in expected.items()} | {"default": str(load(corpus_path, split="test").count())}
     )
+
+
+figures = st.floats(min_value=1e-300, max_value=1e300)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    sources=st.lists(st.text(max_size=60), min_size=1, max_size=4, unique_by=lambda s: kernel_id("relu", "cuda", s)),
+    runtime=figures,
+    error=st.text(min_size=1, max_size=20),
+)
+def test_any_source_figure_and_error_survive(
+    build: Any, drawing: Any, sources: list[str], runtime: float, error: str
+) -> None:
+    rows = []
+    for number, source in enumerate(sources):
+        ok = number % 2 == 0
+        values = dict.fromkeys(
+            ("runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high"),
+            runtime if ok else None,
+        )
+        identity = {"problem_id": "relu", "backend": Backend.CUDA, "source": source, "env_id": None}
+        ids = {"kernel_id": kernel_id("relu", "cuda", source), "structure_id": structure_id(source)}
+        verdict = {"status": Status.OK if ok else Status.TIMEOUT, "error": None if ok else error}
+        rows.append(build.kernel(number, **values, **identity, **ids, **verdict))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "corpus"
+        with drawing(), CorpusWriter(path) as writer:
+            writer.append("kernels", rows)
+        assert sorted(map(str, load(path).records())) == sorted(map(str, rows))
+        assert validate(Corpus.open(path)) == []

@@ -1,6 +1,9 @@
 """Card and manifest must speak of the same rows; a manifest that is not one is a single line, never a traceback."""
 
+from __future__ import annotations
+
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,10 +11,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.cli import data
+from kbench.loaders.corpus import verify as verify_module
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.corpus.writer import refresh
+from kbench.loaders.corpus.places import shipped
+from kbench.loaders.corpus.shards import read_parquet
+from kbench.loaders.corpus.writer import CorpusWriter, refresh
 from kbench.loaders.hub.repository import push
 from kbench.schemas import DataError
 
@@ -104,7 +111,7 @@ MANIFESTS: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
     ("hash that is none", set_in_file(rows_hash="zz"), "rows_hash is 'zz', not 64 hex digits"),
     ("hash as number", set_in_file(sha256=5), "sha256 is 5, not text"),
     ("path as number", set_in_file(path=3), "path is 3, not text"),
-    ("path outside", set_in_file(path="../x.parquet"), "path is '../x.parquet', not a Parquet file in the folder"),
+    ("path outside", set_in_file(path="../x.parquet"), "path is '../x.parquet', not a file in the folder"),
     ("values as list", set_in_file(values=[]), "values of a file is [], not an object"),
     ("value as number", set_in_file(values={"gpu": [1]}), "a value of 'gpu' is 1, not text"),
     ("unknown field", set_in_file(zz=1), "a file's field 'zz' is unknown"),
@@ -142,3 +149,46 @@ def test_a_manifest_that_is_no_manifest_is_one_line(corpus_path: Path, content: 
     result = CliRunner().invoke(data, ["validate", str(corpus_path), "--json"])
     assert result.exit_code == 1
     assert message in json.loads(result.output)["errors"][0]["message"]
+
+
+SCRIPT = Path(__file__).parents[2] / "tests/support/faults/tampering.py"
+tampering = import_file(SCRIPT)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("small") / "corpus"
+    with CorpusWriter(folder) as writer:
+        for split in ("train", "test"):
+            writer.append("questions", Corpus.open(shipped()).table("questions", split=split).slice(0, 300))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_HOME", str(tmp_path / "home"))
+
+
+@pytest.mark.parametrize("name", [name for name in tampering.CASES if not name.startswith("bit ")] + ["bit 0 flipped"])
+def test_a_tampered_corpus_is_refused(name: str, small: Path, tmp_path: Path) -> None:
+    assert tampering.try_case(name, small, tmp_path) is not None
+
+
+def test_a_shard_that_is_a_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.parquet")
+    with pytest.raises(DataError, match="is a pipe"):
+        read_parquet(tmp_path / "x.parquet")
+
+
+def test_what_was_verified_is_not_read_again(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Corpus.open(small, verified=True)
+    monkeypatch.setattr(verify_module, "row_groups", lambda path: pytest.fail("read again"))
+    assert Corpus.open(small, verified=True).rows("questions") == 600
+
+
+def test_a_home_that_cannot_be_written_costs_nothing_else(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("KBENCH_HOME", str(tmp_path / "file" / "home"))
+    assert Corpus.open(small, verified=True).rows("questions") == 600

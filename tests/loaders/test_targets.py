@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
 import stat
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
 from kbench.loaders.corpus.expression import PYARROW, read_expression
+from kbench.loaders.storage import janitor, scratch
 from kbench.loaders.storage.atomic import replace_together, whole_folder, write_atomically
+from kbench.loaders.storage.lines import LineWriter, parse_json
+from kbench.loaders.storage.lock import held
 from kbench.schemas import UnknownNameError, UserError
 
 ROOT = Path(__file__).parents[2]
@@ -66,3 +73,186 @@ def test_a_very_long_unknown_name_is_refused_at_once() -> None:
     with pytest.raises(UnknownNameError) as caught:
         read_expression("x" * 100_000, {"speedup", "runtime_us"}, PYARROW)
     assert len(str(caught.value)) < 300
+
+
+def put(folder: Path, who: int) -> None:
+    for number in range(10):
+        replace_together(folder, {f"{who}-{number}": b"x"})
+
+
+def test_files_that_two_processes_put_into_one_folder_are_all_there(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    writers = [multiprocessing.get_context("fork").Process(target=put, args=(folder, who)) for who in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert [writer.exitcode for writer in writers] == [0, 0, 0]
+    assert sorted(os.listdir(folder)) == sorted(f"{who}-{number}" for who in range(3) for number in range(10))
+    assert os.listdir(tmp_path) == ["shared"]
+
+
+def hold(folder: Path, made: Path) -> None:
+    with whole_folder(folder) as aside:
+        (aside / "half").touch()
+        made.touch()
+        time.sleep(60)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_folder_that_is_being_made_is_refused_and_free_once_its_maker_is_killed(there: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    if there:
+        folder.mkdir()
+    writer = multiprocessing.get_context("fork").Process(target=hold, args=(folder, tmp_path / "made"))
+    writer.start()
+    while not (tmp_path / "made").exists():
+        time.sleep(0.01)
+    with pytest.raises(UserError, match="is being changed by another process"), whole_folder(folder):
+        pass
+    os.kill(writer.pid or 0, signal.SIGKILL)
+    writer.join()
+    end = time.monotonic() + 20
+    while set(os.listdir(tmp_path)) - {"made"} != ({"out"} if there else set()) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert set(os.listdir(tmp_path)) == ({"made", "out"} if there else {"made"}), "the janitor leaves nothing"
+    with held(folder):
+        (folder / "mine").touch()
+    assert os.listdir(folder) == ["mine"]
+
+
+def write_lines(path: Path, count: int, started: Path) -> None:
+    with LineWriter(path, parse_json) as lines:
+        lines.append(["{}"] * count)
+        started.touch()
+        time.sleep(60)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_file_of_lines_goes_with_its_folders_when_its_writer_is_killed_before_the_first(
+    count: int, tmp_path: Path
+) -> None:
+    path, started = tmp_path / "run" / "cache" / "lines.jsonl", tmp_path / "started"
+    writer = multiprocessing.get_context("fork").Process(target=write_lines, args=(path, count, started))
+    writer.start()
+    while not started.exists():
+        time.sleep(0.01)
+    os.kill(writer.pid or 0, signal.SIGKILL)
+    writer.join()
+    end = time.monotonic() + (20 if not count else 1)
+    while (tmp_path / "run").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert (tmp_path / "run").exists() == path.exists() == (count > 0)
+
+
+LISTENING = """
+import os, sys
+made = []
+def listen(event, args):
+    if event == "open" and isinstance(args[2], int) and args[2] & os.O_CREAT and str(args[0]).startswith({folder!r}):
+        made.append(args[0])
+sys.addaudithook(listen)
+from kbench.cli import main
+sys.argv = ["kbench", "problems", "show", "relu"]
+assert main() == 0
+import tempfile
+import time
+assert tempfile.gettempdir() == {folder!r}
+print(*made, file=sys.stderr)
+"""
+
+
+def test_a_command_makes_no_file_to_try_out_the_folder_of_temporary_files(tmp_path: Path) -> None:
+    code = LISTENING.format(folder=str(tmp_path))
+    said = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert (said.returncode, said.stderr.strip()) == (0, "")
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_the_folder_is_the_one_that_tempfile_would_choose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: bool
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none" if missing else tmp_path))
+    scratch.settle_temporary_folder()
+    # One that cannot be used is left to tempfile, which goes on searching.
+    assert tempfile.tempdir == (None if missing else str(tmp_path))
+
+
+def test_a_folder_is_watched_before_it_is_there_and_forgotten_when_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, Path, bool]] = []
+    for name in ("watch_path", "forget_path"):
+        monkeypatch.setattr(janitor, name, lambda path, name=name: told.append((name, path, path.exists())))
+    with scratch.temporary_folder() as folder:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        (folder / "file").touch()
+    assert told == [("watch_path", folder, False), ("forget_path", folder, False)]
+
+
+NESTING = """
+import os
+from kbench.loaders.storage import scratch
+folder = scratch.make_folder()
+print(folder, flush=True)
+os.chdir(folder)
+for _ in range(1500):
+    os.mkdir("d")
+    os.chdir("d")
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_folders_nested_deeper_than_python_calls_are_removed_after_a_kill(tmp_path: Path) -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", NESTING], env=os.environ | {"TMPDIR": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert said.returncode == -9
+    end = time.monotonic() + 60.0
+    while list(tmp_path.iterdir()) and time.monotonic() < end:
+        time.sleep(0.05)
+    left = list(tmp_path.iterdir())
+    subprocess.run(["rm", "-rf", "--", *left], check=True)
+    assert left == []
+    assert said.stdout.startswith(str(tmp_path))
+
+
+STOPPED = """
+import fcntl, os, pathlib, sys, time
+from kbench.loaders.storage import janitor
+from kbench.loaders.storage.lines import LineWriter, parse_json
+from kbench.loaders.storage.lock import held
+out = pathlib.Path(sys.argv[1])
+def end(code=9):
+    os.kill(os.getpid(), code)
+lock, make = fcntl.flock, pathlib.Path.mkdir
+{before}
+lines = LineWriter(out / "cache" / "lines.jsonl", parse_json)
+{after}
+"""
+MOMENTS = {
+    "killed between the file's creation and its lock": ("fcntl.flock = lambda *_: end()", ""),
+    "killed between the folder's creation and its file's": ("os.open = lambda *_: end()", ""),
+    "ended by an exception amid opening": ("fcntl.flock = lambda *_: sys.exit(1)", ""),
+    "ended by an exception before anything was written": ("", "sys.exit(1)"),
+    "its pipe closed long before its files are": ("", "janitor._started[1].stdin.close(); time.sleep(3); end()"),
+    "ended by an exception when a held folder is made": (
+        "pathlib.Path.mkdir = lambda path, *a, **k: (make(path, *a, **k), path == out and sys.exit(1))\n"
+        "held(out).__enter__()",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_no_moment_is_left_at_which_an_end_leaves_an_empty_folder(moment: str, tmp_path: Path) -> None:
+    before, after = MOMENTS[moment]
+    code = STOPPED.format(before=before, after=after)
+    said = subprocess.run([sys.executable, "-c", code, tmp_path / "run"], capture_output=True, text=True, check=False)
+    assert said.returncode in (-9, 1), said.stderr
+    assert "Traceback" not in said.stderr, said.stderr
+    end = time.monotonic() + 60
+    while (tmp_path / "run").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not (tmp_path / "run").exists()

@@ -13,11 +13,10 @@ import pytest
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus import writer as writer_module
 from kbench.loaders.corpus.configs import config
-from kbench.loaders.corpus.conform import config_table
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.fingerprint import rows_hash
 from kbench.loaders.corpus.merge import STRANGE, merge
-from kbench.loaders.corpus.writer import CorpusWriter, compact
+from kbench.loaders.corpus.writer import CorpusWriter, compact, config_table
 from kbench.schemas import DataError, UserError
 
 SOURCE = str(Path(__file__).parents[2] / "src")

@@ -1,5 +1,7 @@
 """Whatever ends a writer, the folder opens as the state before or after, for us and for Hugging Face `datasets`."""
 
+from __future__ import annotations
+
 import errno
 import json
 import os
@@ -14,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.loaders.checks.validate import card_configs, validate
 from kbench.loaders.corpus import writer as writer_module
 from kbench.loaders.corpus.corpus import Corpus, load
@@ -39,6 +42,24 @@ def test_an_exception_leaves_the_corpus_as_it_was(corpus_path: Path, build: Any,
     with pytest.raises(KeyError):
         write_some_and_fail()
     assert contents(corpus_path) == before
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_an_exception_before_the_first_commit_leaves_no_part_of_a_corpus(
+    there: bool, tmp_path: Path, build: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(writer_module, "SHARD_ROWS", 2)
+    if there:
+        (tmp_path / "new").mkdir()
+
+    def begin_and_end() -> None:
+        with CorpusWriter(tmp_path / "new") as writer:
+            writer.append("kernels", [build.kernel(number) for number in range(5)])
+            sys.exit(143)  # as after a signal
+
+    with pytest.raises(SystemExit):
+        begin_and_end()
+    assert [path.name for path in tmp_path.rglob("*")] == (["new"] if there else [])
 
 
 KILLED = """
@@ -278,3 +299,13 @@ def test_a_time_that_is_none_is_one_line(corpus_path: Path, build: Any) -> None:
     ):
         writer.append("measurements", [row])
     assert contents(corpus_path) == before
+
+
+SCRIPT = Path(__file__).parents[2] / "tests/support/faults/kills.py"
+
+
+def test_a_writer_killed_at_any_moment_leaves_the_state_before_or_after() -> None:
+    found = import_file(SCRIPT).attack(0.08)
+    assert {name: one["wrong"] for name, one in found.items()} == {"together": 0, "swapped": 0, "appended": 0}
+    assert {one.get("left", 0) for one in found.values()} == {0}
+    assert sum(one["cut_short"] for one in found.values()) > 0

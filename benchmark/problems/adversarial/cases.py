@@ -30,7 +30,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.changes import (
     Change,
@@ -49,10 +48,7 @@ from kbench.benchmark.problems.adversarial.changes import (
     stride_rows,
 )
 from kbench.benchmark.problems.inputs import InputSpec, draw
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.lazy_torch import Tensor, torch
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
 Change = Callable[["Generator", "Tensor"], "Tensor"]
 """Turns a drawn tensor into an adversarial one of the same shape and dtype, on the same device."""

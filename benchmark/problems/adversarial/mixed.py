@@ -11,14 +11,10 @@ import hashlib
 import math
 import random
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase
 from kbench.benchmark.problems.adversarial.changes import Change
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.lazy_torch import Tensor, torch
 
 LARGEST_SCALE = 128.0
 """Cases whose absolute tolerance is further from the problem's are mixed apart: it would hide the mistakes that the

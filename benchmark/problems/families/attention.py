@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import (
     InputCase,
@@ -17,10 +16,7 @@ from kbench.benchmark.problems.adversarial.cases import (
 from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import Params, Sized, TensorSpec, integers, normal, tensors, uniform
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 PAGE = 16
 """Tokens of a cache page."""

@@ -7,17 +7,13 @@ gradient follows from them as they are, so a kernel need not, and must not, comp
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.precision import bf16, wide
 from kbench.benchmark.problems.families.ragged import MIXED_STARTS, packed_pairs, packed_starts, sequence_of
-from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, ScalarSpec, TensorSpec, tensors
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, ScalarSpec, TensorSpec, parameters, tensors
+from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
 BF16 = "bfloat16"
 BF16_GRADIENT = Tolerance(
@@ -175,14 +171,8 @@ def _packed_flops(p: Params) -> int:
     return int(10 * p["heads"] * p["dim"] * packed_pairs(p["tokens"], p["count"]))
 
 
-def _sized(batch: int, heads: int, kv_heads: int, length: int, dim: int, **more: int) -> dict[str, int]:
-    return {"batch": batch, "heads": heads, "kv_heads": kv_heads, "length": length, "dim": dim, **more}
-
-
-def _packed(tokens: int, count: int, heads: int, kv_heads: int, dim: int) -> dict[str, int]:
-    return {"tokens": tokens, "count": count, "heads": heads, "kv_heads": kv_heads, "dim": dim}
-
-
+_sized = parameters("batch heads kv_heads length dim")
+_packed = parameters("tokens count heads kv_heads dim")
 problem = functools.partial(
     ProblemDefinition, family="attention_backward", inputs=_inputs, flops=_flops, tolerance=BF16_GRADIENT,
     outputs=tensors(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, constant_rows, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
@@ -13,11 +12,8 @@ from kbench.benchmark.problems.families.attention import (
     SHARP_QUERIES,
     short_lengths,
 )
-from kbench.benchmark.problems.inputs import Params, ScalarSpec, Sized, TensorSpec, normal, tensors
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.inputs import Params, ScalarSpec, Sized, TensorSpec, normal, parameters, tensors
+from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 BF16 = "bfloat16"
 LATENT, ROTARY = 512, 64
@@ -91,8 +87,7 @@ def _window_pairs(length: int, window: int) -> int:
     return full * window + (length - full) * (length - full + 1) // 2
 
 
-def _sized(batch: int, heads: int, kv_heads: int, length: int, dim: int) -> dict[str, int]:
-    return {"batch": batch, "heads": heads, "kv_heads": kv_heads, "length": length, "dim": dim}
+_sized = parameters("batch heads kv_heads length dim")
 
 
 def _causal_flops(p: Params) -> int:

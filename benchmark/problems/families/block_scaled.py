@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import extremes, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
@@ -23,10 +22,7 @@ from kbench.benchmark.problems.inputs import (
     tensors,
     uniform,
 )
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 BF16, FP8 = "bfloat16", "float8_e4m3fn"
 BLOCK = 128

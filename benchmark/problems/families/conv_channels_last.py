@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.extent import multiply_adds
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.inputs import Params, TensorSpec, normal, parameters, tensors
+from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 BF16 = "bfloat16"
 BF16_SUMS = Tolerance(1.5e-2, 1.5e-2, "fp32 sums of exact products of unit scale, rounded to bfloat16 (2^-9 relative)")
@@ -52,15 +48,13 @@ def _filters(p: Params, terms: int) -> TensorSpec:
     return TensorSpec("weight", (p["c_out"], 3, 3, p["c_in"]), BF16, normal(terms**-0.5))
 
 
-def _depthwise_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        _image(p, "x", "c_in"), TensorSpec("weight", (7, 7, p["c_in"]), BF16, normal(1 / 7)),
-        TensorSpec("bias", (p["c_in"],), BF16, normal(0.5)),
-    )  # fmt: skip
+_depthwise_inputs = tensors(
+    lambda p: (_image(p, "x", "c_in"),), "weight: bfloat16[7,7,c_in]", "bias: bfloat16[c_in]", weight=normal(1 / 7),
+    bias=normal(0.5),
+)  # fmt: skip
 
 
-def _sized(n: int, side: int, c_in: int, c_out: int) -> dict[str, int]:
-    return {"n": n, "side": side, "c_in": c_in, "c_out": c_out}
+_sized = parameters("n side c_in c_out")
 
 
 def _flops(p: Params, shrink: int = 1) -> int:

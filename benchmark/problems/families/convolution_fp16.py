@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.convolution import weight_spec
 from kbench.benchmark.problems.families.extent import multiply_adds
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, parameters, tensors
+from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 FP16 = "float16"
 FP16_SUMS = Tolerance(
@@ -45,10 +41,7 @@ def _fused_inputs(p: Params) -> tuple[InputSpec, ...]:
     )
 
 
-def _sized(n: int, c_in: int, c_out: int, side: int) -> dict[str, int]:
-    return {"n": n, "c_in": c_in, "c_out": c_out, "side": side}
-
-
+_sized = parameters("n c_in c_out side")
 problem = functools.partial(
     ProblemDefinition, family="convolution", outputs=tensors("y: float16[n,c_out,side,side]"), tolerance=FP16_SUMS,
     compute_unit="fp16",

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance, upcast
 from kbench.benchmark.problems.families.attention import BF16_ATTENTION, SHARP_QUERIES
 from kbench.benchmark.problems.families.precision import bf16, wide
 from kbench.benchmark.problems.families.ragged import MIXED_LENGTHS, lengths_up_to, page_order, used_tokens
-from kbench.benchmark.problems.inputs import InputSpec, Params, Sized, TensorSpec, integers, normal, tensors, uniform
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.inputs import (
+    InputSpec,
+    Params,
+    Sized,
+    TensorSpec,
+    integers,
+    normal,
+    parameters,
+    tensors,
+    uniform,
+)
+from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 BF16, FP8 = "bfloat16", "float8_e4m3fn"
 PAGE = 64
@@ -216,15 +223,9 @@ _tree_inputs = tensors(
 )  # fmt: skip
 
 
-def _prefix_inputs(p: Params) -> tuple[InputSpec, ...]:
-    prefix = (p["prefix"], p["kv_heads"], p["dim"])
-    return (
-        _query(p),
-        TensorSpec("k_prefix", prefix, BF16),
-        TensorSpec("v_prefix", prefix, BF16),
-        *_cache(p),
-        *_ragged(p),
-    )
+_prefix_inputs = tensors(
+    lambda p: (_query(p),), "k_prefix v_prefix: bfloat16[prefix,kv_heads,dim]", _cache, _ragged,
+)  # fmt: skip
 
 
 def _mla_inputs(p: Params) -> tuple[InputSpec, ...]:
@@ -256,18 +257,9 @@ def _bytes(p: Params, token: float | None = None) -> int:
     )
 
 
-def _sized(batch: int, longest: int, heads: int, kv_heads: int, dim: int, **more: int) -> dict[str, int]:
-    return {"batch": batch, "longest": longest, "heads": heads, "kv_heads": kv_heads, "dim": dim, **more}
-
-
-def _latent(batch: int, longest: int, heads: int, width: int = LATENT + ROTARY) -> dict[str, int]:
-    return {"batch": batch, "longest": longest, "heads": heads, "width": width}
-
-
-def _sparse(batch: int, tokens: int, count: int, heads: int, width: int = LATENT + ROTARY) -> dict[str, int]:
-    return {"batch": batch, "tokens": tokens, "count": count, "heads": heads, "width": width}
-
-
+_sized = parameters("batch longest heads kv_heads dim")
+_latent = parameters("batch longest heads width", width=LATENT + ROTARY)
+_sparse = parameters("batch tokens count heads width", width=LATENT + ROTARY)
 problem = functools.partial(
     ProblemDefinition, family="attention", inputs=_inputs, outputs=tensors("o: bfloat16[batch,heads,dim]"),
     flops=_flops, min_bytes=_bytes, tolerance=BF16_ATTENTION, compute_unit="bf16", cases=CACHE_CASES,

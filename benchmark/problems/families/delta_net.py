@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.mamba import decayed_scan
 from kbench.benchmark.problems.families.precision import bf16, wide
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors, uniform
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.inputs import InputSpec, Params, Sized, TensorSpec, normal, parameters, tensors, uniform
+from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
 BF16 = "bfloat16"
 CHUNK = 64
@@ -101,13 +97,10 @@ def decay_attention_prefill(q: Tensor, k: Tensor, v: Tensor, slope: Tensor) -> T
     return bf16(decayed_scan(wide(v), decay, wide(k), wide(q)))
 
 
-def _inputs(p: Params) -> tuple[InputSpec, ...]:
-    tokens = (p["batch"], p["length"])
-    keys, values = (*tokens, p["key_heads"], p["width"]), (*tokens, p["heads"], p["width"])
-    return (
-        TensorSpec("q", keys, BF16), TensorSpec("k", keys, BF16, unit_rows), TensorSpec("v", values, BF16),
-        TensorSpec("beta", values[:3], fill=uniform(0.1, 0.9)), TensorSpec("g", values[:3], fill=uniform(-0.1, -0.001)),
-    )  # fmt: skip
+_inputs = tensors(
+    "q k: bfloat16[batch,length,key_heads,width]", "v: bfloat16[batch,length,heads,width]",
+    "beta g[batch,length,heads]", k=unit_rows, beta=uniform(0.1, 0.9), g=uniform(-0.1, -0.001),
+)  # fmt: skip
 
 
 def _state(p: Params) -> TensorSpec:
@@ -124,16 +117,13 @@ def _step_inputs(p: Params) -> tuple[InputSpec, ...]:
     )  # fmt: skip
 
 
-def _decay_inputs(p: Params) -> tuple[InputSpec, ...]:
-    rows, unit = (p["batch"], p["length"], p["heads"], p["width"]), p["width"] ** -0.25
-    return (
-        *(TensorSpec(name, rows, BF16, normal(unit)) for name in "qk"), TensorSpec("v", rows, BF16),
-        TensorSpec("slope", (p["heads"],), fill=uniform(0.02, 0.5)),
-    )  # fmt: skip
+_unit = Sized(lambda p: normal(p["width"] ** -0.25))
+_decay_inputs = tensors(
+    "q k v: bfloat16[batch,length,heads,width]", "slope[heads]", q=_unit, k=_unit, slope=uniform(0.02, 0.5),
+)  # fmt: skip
 
 
-def _sized(batch: int, length: int, heads: int, key_heads: int, width: int = 128, **more: int) -> dict[str, int]:
-    return {"batch": batch, "length": length, "heads": heads, "key_heads": key_heads, "width": width, **more}
+_sized = parameters("batch length heads key_heads width", width=128)
 
 
 def _flops(p: Params) -> int:

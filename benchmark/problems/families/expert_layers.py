@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers
 from kbench.benchmark.problems.adversarial.changes import crowd_one
@@ -21,14 +20,12 @@ from kbench.benchmark.problems.inputs import (
     around,
     integers,
     normal,
+    parameters,
     rooted,
     tensors,
     uniform,
 )
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 BF16, FP8 = "bfloat16", "float8_e4m3fn"
 BLOCK = 128
@@ -248,14 +245,8 @@ def _layer_flops(p: Params) -> int:
     return int(6 * p["tokens"] * p["chosen"] * p["hidden"] * p["n"])
 
 
-def _layer(tokens: int, experts: int, chosen: int, hidden: int, n: int) -> dict[str, int]:
-    return {"tokens": tokens, "experts": experts, "chosen": chosen, "hidden": hidden, "n": n}
-
-
-def _rows(rows: int, experts: int, n: int, k: int) -> dict[str, int]:
-    return {"rows": rows, "experts": experts, "n": n, "k": k}
-
-
+_layer = parameters("tokens experts chosen hidden n")
+_rows = parameters("rows experts n k")
 problem = functools.partial(
     ProblemDefinition, family="expert_layers", outputs=tensors("y: bfloat16[tokens,hidden]"), flops=_layer_flops,
     tolerance=LAYER, compute_unit="bf16", cases=LAYER_CASES, tiny=Size("tiny", _layer(12, 5, 2, 128, 128)),

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, small
 from kbench.benchmark.problems.adversarial.changes import crowd_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.families.fused_matmul import BF16_EPILOGUE
 from kbench.benchmark.problems.families.quantized_matmul import EMPTY_GROUPS, group_offsets, grouped_gemm_oracle
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors, uniform
-from kbench.benchmark.problems.lazy_torch import F
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, parameters, tensors, uniform
+from kbench.benchmark.problems.lazy_torch import F, Tensor
 
 BF16 = "bfloat16"
 CROWDED = InputCase(
@@ -52,10 +48,7 @@ def _inputs(p: Params, columns: int) -> tuple[InputSpec, ...]:
     )
 
 
-def _sized(rows: int, experts: int, n: int, k: int) -> dict[str, int]:
-    return {"rows": rows, "experts": experts, "n": n, "k": k}
-
-
+_sized = parameters("rows experts n k")
 problem = functools.partial(
     ProblemDefinition, family="quantized_matmul", outputs=tensors("y: bfloat16[rows,n]"), tolerance=BF16_EPILOGUE,
     compute_unit="bf16", tiny=Size("tiny", _sized(88, 5, 40, 72)),

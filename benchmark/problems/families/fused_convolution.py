@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, shifted, small, zero_rows
 from kbench.benchmark.problems.adversarial.changes import resemble
@@ -16,10 +15,7 @@ from kbench.benchmark.problems.families.convolution import (
     weight_spec,
 )
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 FLAT = InputCase(
     "flat",

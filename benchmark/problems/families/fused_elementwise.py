@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import (
     constant_rows,
@@ -16,11 +15,8 @@ from kbench.benchmark.problems.adversarial.cases import (
     zero_rows,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors, uniform
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.inputs import TensorSpec, normal, tensors, uniform
+from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 BF16 = "bfloat16"
 BF16_ONCE = Tolerance(
@@ -42,14 +38,10 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
 
 
-def _rope_inputs(p: Params) -> tuple[InputSpec, ...]:
-    # A kernel gets the two tables as they are, so they need not be sines and cosines of the same angles.
-    table = (p["length"], p["dim"] // 2)
-    return (
-        TensorSpec("x", (p["batch"], p["length"], p["heads"], p["dim"]), BF16),
-        TensorSpec("cos", table, fill=uniform(-1.0, 1.0)),
-        TensorSpec("sin", table, fill=uniform(-1.0, 1.0)),
-    )
+# A kernel gets the two tables as they are, so they need not be sines and cosines of the same angles.
+_rope_inputs = tensors(
+    "x: bfloat16[batch,length,heads,dim]", "cos sin[length,dim/2]", cos=uniform(-1.0, 1.0), sin=uniform(-1.0, 1.0),
+)  # fmt: skip
 
 
 def swiglu(gate_up: Tensor) -> Tensor:

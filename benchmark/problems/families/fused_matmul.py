@@ -9,17 +9,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, shifted, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.matmul import FP32_UNIT
 from kbench.benchmark.problems.families.matrices import product_flops, sized
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
+from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 BEYOND_FP16 = large("x", factor=1e5)
 LINEAR_CASES = (BEYOND_FP16, one_hot("x"), outliers("x", atol_scale=20.0), zero_rows("x"))
@@ -91,10 +87,10 @@ def linear_gelu_softmax(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.softmax(F.gelu(F.linear(x, weight, bias)), dim=1)
 
 
-def _layer(dtype: str, scale: float, bias: str = "bias") -> Callable[[Params], tuple[InputSpec, ...]]:
+def _layer(dtype: str, scale: float, bias: str = "bias") -> Callable[[Params], tuple[TensorSpec, ...]]:
     """Inputs of a linear layer whose pre-activations have the given standard deviation."""
 
-    def inputs(p: Params) -> tuple[InputSpec, ...]:
+    def inputs(p: Params) -> tuple[TensorSpec, ...]:
         return (
             TensorSpec("x", (p["m"], p["k"]), dtype),
             TensorSpec("weight", (p["n"], p["k"]), dtype, normal(scale * p["k"] ** -0.5)),
@@ -112,13 +108,9 @@ def _logsumexp_inputs(p: Params) -> tuple[InputSpec, ...]:
     return (x, weight, TensorSpec("bias", (p["n"],), "float16", normal(0.5, shift)))
 
 
-def _group_norm_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        *_layer("bfloat16", 1.0)(p),
-        TensorSpec("added", (p["n"],), "bfloat16"),
-        TensorSpec("gamma", (p["n"],), "bfloat16", normal(0.3, 1.0)),
-        TensorSpec("beta", (p["n"],), "bfloat16", normal(0.5)),
-    )
+_group_norm_inputs = tensors(
+    _layer("bfloat16", 1.0), "added gamma beta: bfloat16[n]", gamma=normal(0.3, 1.0), beta=normal(0.5),
+)  # fmt: skip
 
 
 def _matrix(dtype: str) -> Callable[[Params], tuple[TensorSpec, ...]]:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, zero_rows
 from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, uniform
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
 CHUNK = 64
 """Tokens of a gated-deltanet chunk."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import (
     InputCase,
@@ -25,13 +24,11 @@ from kbench.benchmark.problems.inputs import (
     booleans,
     integers,
     normal,
+    rooted,
     tensors,
     uniform,
 )
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 EMPTY_MASK = InputCase(
     "empty_mask",
@@ -74,22 +71,13 @@ def trimul(
     return (product * gate) @ out_weight.T
 
 
-def _trimul_inputs(p: Params) -> tuple[InputSpec, ...]:
-    batch, length, dim = p["batch"], p["length"], p["dim"]
-    project = normal(dim**-0.5)
-    return (
-        TensorSpec("x", (batch, length, length, dim)),
-        TensorSpec("mask", (batch, length, length), fill=booleans(0.9)),
-        TensorSpec("norm_weight", (dim,), fill=normal(0.2, 1.0)),
-        TensorSpec("norm_bias", (dim,), fill=normal(0.2)),
-        *(
-            TensorSpec(f"{name}_weight", (HIDDEN, dim), fill=project)
-            for name in ("left", "right", "left_gate", "right_gate", "out_gate")
-        ),
-        TensorSpec("out_norm_weight", (HIDDEN,), fill=normal(0.2, 1.0)),
-        TensorSpec("out_norm_bias", (HIDDEN,), fill=normal(0.2)),
-        TensorSpec("out_weight", (dim, HIDDEN), fill=normal(HIDDEN**-0.5)),
-    )
+_gates = "left_weight right_weight left_gate_weight right_gate_weight out_gate_weight"
+_trimul_inputs = tensors(
+    "x[batch,length,length,dim]", "mask[batch,length,length]", "norm_weight norm_bias[dim]", f"{_gates}[{HIDDEN},dim]",
+    f"out_norm_weight out_norm_bias[{HIDDEN}]", f"out_weight[dim,{HIDDEN}]", mask=booleans(0.9),
+    norm_weight=normal(0.2, 1.0), norm_bias=normal(0.2), out_norm_weight=normal(0.2, 1.0), out_norm_bias=normal(0.2),
+    out_weight=normal(HIDDEN**-0.5), **dict.fromkeys(_gates.split(), rooted("dim")),
+)  # fmt: skip
 
 
 def _trimul_flops(p: Params) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.adversarial.changes import repeat_one
@@ -12,20 +11,15 @@ from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolera
 from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.families.precision import bf16, wide
 from kbench.benchmark.problems.inputs import (
-    InputSpec,
-    Params,
     Sized,
-    TensorSpec,
     integers,
     normal,
+    parameters,
     rooted,
     tensors,
     uniform,
 )
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.lazy_torch import Tensor, torch
 
 BF16 = "bfloat16"
 BF16_GRADIENT = Tolerance(
@@ -96,20 +90,17 @@ _dgrad_inputs = tensors("dy: bfloat16[m,n]", "weight: bfloat16[n,k]", weight=roo
 _wgrad_inputs = tensors("dy: bfloat16[m,n]", "x: bfloat16[m,k]", "grad[n,k]", dy=rooted("m"))
 
 
-def _swiglu_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (*_dgrad_inputs(p), *(TensorSpec(name, (p["m"], p["k"]), BF16) for name in ("gate", "up")))
+_swiglu_inputs = tensors(_dgrad_inputs, "gate up: bfloat16[m,k]")
 
 
 _gelu_inputs = tensors(_dgrad_inputs, "before: bfloat16[m,k]")
 
 
-def _entropy_inputs(p: Params) -> tuple[TensorSpec, ...]:
-    return (
-        # Logits of deviation 3: sharp as a trained model's, so that the sum over other tokens than the target counts.
-        TensorSpec("x", (p["tokens"], p["hidden"]), BF16, normal(60 * p["hidden"] ** -0.5)),
-        TensorSpec("weight", (p["vocab"], p["hidden"]), BF16, normal(0.05)),
-        TensorSpec("targets", (p["tokens"],), "int64", integers(0, p["vocab"])),
-    )
+# Logits of deviation 3: sharp as a trained model's, so that the sum over other tokens than the target counts.
+_entropy_inputs = tensors(
+    "x: bfloat16[tokens,hidden]", "weight: bfloat16[vocab,hidden]", "targets: int64[tokens]", x=rooted("hidden", 60),
+    weight=normal(0.05), targets=Sized(lambda p: integers(0, p["vocab"])),
+)  # fmt: skip
 
 
 _entropy_backward_inputs = tensors(
@@ -118,10 +109,7 @@ _entropy_backward_inputs = tensors(
 )  # fmt: skip
 
 
-def _vocabulary(tokens: int, hidden: int, vocab: int) -> dict[str, int]:
-    return {"tokens": tokens, "hidden": hidden, "vocab": vocab}
-
-
+_vocabulary = parameters("tokens hidden vocab")
 problem = functools.partial(
     ProblemDefinition, family="linear_backward", flops=product_flops, tolerance=BF16_GRADIENT, compute_unit="bf16",
     tiny=Size("tiny", sized(40, 48, 56)),

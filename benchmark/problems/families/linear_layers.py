@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
@@ -16,10 +15,7 @@ from kbench.benchmark.problems.families.fused_matmul import BF16_EPILOGUE, FP16_
 from kbench.benchmark.problems.families.matmul import BF16_PRODUCT, product_cases
 from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 BF16 = "bfloat16"
 UNEVEN = (one_hot("x"), outliers("x", atol_scale=20.0), zero_rows("x"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import (
     InputCase,
@@ -18,10 +17,7 @@ from kbench.benchmark.problems.adversarial.cases import (
 from kbench.benchmark.problems.adversarial.changes import some_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, TensorSpec, integers, tensors
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 PEAKED = InputCase(
     "peaked",

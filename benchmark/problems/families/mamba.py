@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.precision import bf16, wide
 from kbench.benchmark.problems.families.ragged import MIXED_STARTS, packed_starts, sequence_of
-from kbench.benchmark.problems.inputs import InputSpec, Params, Sized, TensorSpec, normal, tensors, uniform
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.inputs import InputSpec, Params, Sized, TensorSpec, normal, parameters, tensors, uniform
+from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 BF16 = "bfloat16"
 CHUNK = 64
@@ -129,8 +125,7 @@ _decode_inputs = tensors(
 )  # fmt: skip
 
 
-def _sized(batch: int, length: int, heads: int, groups: int, width: int = 64, states: int = 128) -> dict[str, int]:
-    return {"batch": batch, "length": length, "heads": heads, "groups": groups, "width": width, "states": states}
+_sized = parameters("batch length heads groups width states", width=64, states=128)
 
 
 def _scan_flops(p: Params, scans: int = 1) -> int:

@@ -7,7 +7,6 @@ tolerance right for every workload of a problem.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import (
     InputCase,
@@ -30,11 +29,7 @@ from kbench.benchmark.problems.families.matrices import (
     upper_fill,
 )
 from kbench.benchmark.problems.inputs import Params, ScalarSpec, TensorSpec, rooted, tensors
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
-
+from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
 FP32_PRODUCT = Tolerance(
     atol=1e-4,

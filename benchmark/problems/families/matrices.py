@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from kbench.benchmark.problems.inputs import Params, TensorSpec, parameters
+from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
-from kbench.benchmark.problems.inputs import Params, TensorSpec
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
-
-
-def sized(m: int, n: int, k: int) -> dict[str, int]:
-    """Parameters of an m × k by k × n product."""
-    return {"m": m, "n": n, "k": k}
+sized = parameters("m n k")
 
 
 def product_flops(p: Params) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, huge, sorted_rows
 from kbench.benchmark.problems.adversarial.changes import repeat_one, scale, some_rows
@@ -17,10 +16,7 @@ from kbench.benchmark.problems.inputs import (
     integers,
     tensors,
 )
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.lazy_torch import Tensor, torch
 
 SHARP_LOGITS = InputCase(
     "large",

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.precision import bf16, wide
-from kbench.benchmark.problems.inputs import TensorSpec, normal, tensors, uniform
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.inputs import TensorSpec, normal, parameters, tensors, uniform
+from kbench.benchmark.problems.lazy_torch import Tensor, torch
 
 BF16 = "bfloat16"
 ROW_GRADIENT = Tolerance(
@@ -53,14 +49,8 @@ _rope_inputs = tensors(
 )  # fmt: skip
 
 
-def _rows(tokens: int, hidden: int) -> dict[str, int]:
-    return {"tokens": tokens, "hidden": hidden}
-
-
-def _heads(tokens: int, heads: int, dim: int) -> dict[str, int]:
-    return {"tokens": tokens, "heads": heads, "dim": dim}
-
-
+_rows = parameters("tokens hidden")
+_heads = parameters("tokens heads dim")
 problem = functools.partial(
     ProblemDefinition, family="norm_backward", tolerance=ROW_GRADIENT, tiny=Size("tiny", _rows(24, 48)),
 )  # fmt: skip

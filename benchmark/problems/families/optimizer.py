@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, outliers, shifted, zero_rows
 from kbench.benchmark.problems.adversarial.changes import crowd_one
@@ -11,10 +10,7 @@ from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolera
 from kbench.benchmark.problems.families.precision import bf16, wide
 from kbench.benchmark.problems.families.quantized_matmul import group_offsets
 from kbench.benchmark.problems.inputs import Sized, integers, normal, tensors, uniform
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.lazy_torch import Tensor, torch
 
 BLOCK = 256
 """Neighbours that share the scale of their 8-bit state."""

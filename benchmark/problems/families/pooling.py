@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import (
     InputCase,
@@ -20,10 +19,7 @@ from kbench.benchmark.problems.adversarial.cases import (
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.extent import spatial_shape, window_extent
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec
-from kbench.benchmark.problems.lazy_torch import F
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.lazy_torch import F, Tensor
 
 FAR_BELOW = InputCase(
     "far_below",

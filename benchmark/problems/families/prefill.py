@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
@@ -18,11 +17,18 @@ from kbench.benchmark.problems.families.ragged import (
     sequence_of,
     used_tokens,
 )
-from kbench.benchmark.problems.inputs import InputSpec, Params, ScalarSpec, Sized, TensorSpec, normal, tensors, uniform
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.inputs import (
+    InputSpec,
+    Params,
+    ScalarSpec,
+    Sized,
+    TensorSpec,
+    normal,
+    parameters,
+    tensors,
+    uniform,
+)
+from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 BF16, FP8 = "bfloat16", "float8_e4m3fn"
 PAGE = 64
@@ -206,14 +212,8 @@ def _flops(p: Params) -> int:
     return int(2 * p["heads"] * (p["dim"] + p.get("value", p["dim"])) * pairs)
 
 
-def _sized(tokens: int, count: int, heads: int, kv_heads: int, dim: int, **more: int) -> dict[str, int]:
-    return {"tokens": tokens, "count": count, "heads": heads, "kv_heads": kv_heads, "dim": dim, **more}
-
-
-def _chunked(batch: int, chunk: int, longest: int, heads: int, kv_heads: int, dim: int) -> dict[str, int]:
-    return {"batch": batch, "chunk": chunk, "longest": longest, "heads": heads, "kv_heads": kv_heads, "dim": dim}
-
-
+_sized = parameters("tokens count heads kv_heads dim")
+_chunked = parameters("batch chunk longest heads kv_heads dim")
 problem = functools.partial(
     ProblemDefinition, family="attention", inputs=_packed, outputs=tensors("o: bfloat16[tokens,heads,dim]"),
     flops=_flops, tolerance=BF16_ATTENTION, compute_unit="bf16", cases=(*PROMPT_CASES, MIXED_STARTS),

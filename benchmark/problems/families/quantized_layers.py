@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import extremes, large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.fused_matmul import BF16_EPILOGUE
 from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.families.quantized_matmul import EXTREME_BYTES, rowwise_inputs, scaled_oracle
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, around, integers, normal, tensors, uniform
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.inputs import around, integers, normal, tensors, uniform
+from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 BLOCK = 128
 """Elements along k, and rows of a weight, that share one scale."""
@@ -68,14 +64,11 @@ blockwise_inputs = tensors(
 )  # fmt: skip
 
 
-def _weight_only_inputs(p: Params) -> tuple[InputSpec, ...]:
-    # 73 is the deviation of uniform bytes.
-    unit = p["k"] ** -0.5 / 73
-    return (
-        TensorSpec("x", (p["m"], p["k"]), "bfloat16"),
-        TensorSpec("weight", (p["n"], p["k"]), "int8", integers(-127, 128)),
-        TensorSpec("scale", (p["n"],), "bfloat16", uniform(0.5 * unit, 1.5 * unit)),
-    )
+# 73 is the deviation of uniform bytes.
+_weight_only_inputs = tensors(
+    "x: bfloat16[m,k]", "weight: int8[n,k]", "scale: bfloat16[n]", weight=integers(-127, 128),
+    scale=around(lambda p: p["k"] ** -0.5 / 73),
+)  # fmt: skip
 
 
 _int8_relu_inputs = tensors(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, small, zero_rows
 from kbench.benchmark.problems.adversarial.changes import merge_ends
@@ -12,8 +11,6 @@ from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolera
 from kbench.benchmark.problems.families.matmul import BF16_PRODUCT
 from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.inputs import (
-    InputSpec,
-    Params,
     Sized,
     TensorSpec,
     around,
@@ -22,11 +19,7 @@ from kbench.benchmark.problems.inputs import (
     tensors,
     uniform,
 )
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
-
+from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 EMPTY_GROUPS = InputCase(
     "empty_groups", "Groups without rows find starts and tiles that assume at least one.", {"offsets": merge_ends}
@@ -93,15 +86,11 @@ _grouped_inputs = tensors(
 )  # fmt: skip
 
 
-def _int8_inputs(p: Params) -> tuple[InputSpec, ...]:
-    # 5400 is the variance of uniform bytes: scales around its reciprocal give outputs near one.
-    unit = p["k"] ** -0.5 / 5400
-    return (
-        TensorSpec("x", (p["m"], p["k"]), "int8", integers(-127, 128)),
-        TensorSpec("weight", (p["n"], p["k"]), "int8", integers(-127, 128)),
-        TensorSpec("x_scale", (p["m"],), "float32", uniform(0.5, 1.5)),
-        TensorSpec("weight_scale", (p["n"],), "float32", uniform(0.5 * unit, 1.5 * unit)),
-    )
+# 5400 is the variance of uniform bytes: scales around its reciprocal give outputs near one.
+_int8_inputs = tensors(
+    "x: int8[m,k]", "weight: int8[n,k]", "x_scale[m]", "weight_scale[n]", x=integers(-127, 128),
+    weight=integers(-127, 128), x_scale=uniform(0.5, 1.5), weight_scale=around(lambda p: p["k"] ** -0.5 / 5400),
+)  # fmt: skip
 
 
 rowwise_inputs = tensors(
@@ -110,14 +99,11 @@ rowwise_inputs = tensors(
 )  # fmt: skip
 
 
-def _int4_inputs(p: Params) -> tuple[InputSpec, ...]:
-    # 21.5 is the mean square of nibbles less the zero point 8.
-    unit = (21.5 * p["k"]) ** -0.5
-    return (
-        TensorSpec("x", (p["m"], p["k"]), "float16"),
-        TensorSpec("packed", (p["n"], p["k"] // 2), "uint8", integers(0, 256)),
-        TensorSpec("scale", (p["n"], p["k"] // INT4_GROUP), "float16", uniform(0.5 * unit, 1.5 * unit)),
-    )
+# 21.5 is the mean square of nibbles less the zero point 8.
+_int4_inputs = tensors(
+    "x: float16[m,k]", "packed: uint8[n,k/2]", f"scale: float16[n,k/{INT4_GROUP}]", packed=integers(0, 256),
+    scale=around(lambda p: (21.5 * p["k"]) ** -0.5),
+)  # fmt: skip
 
 
 problem = functools.partial(

@@ -5,14 +5,9 @@ Lengths are always the same ones in random order: lengths drawn freely would giv
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kbench.benchmark.problems.adversarial.cases import InputCase
 from kbench.benchmark.problems.inputs import Fill, TensorSpec
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
 SHORTEST, LONGEST = 0.25, 1.75
 """Range of lengths of packed sequences, as shares of their mean."""

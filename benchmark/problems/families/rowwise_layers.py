@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import (
     constant_rows,
@@ -15,11 +14,18 @@ from kbench.benchmark.problems.adversarial.cases import (
     zero_rows,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, Params, Sized, TensorSpec, integers, normal, tensors, uniform
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.inputs import (
+    InputSpec,
+    Params,
+    Sized,
+    TensorSpec,
+    integers,
+    normal,
+    parameters,
+    tensors,
+    uniform,
+)
+from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 BF16 = "bfloat16"
 BF16_NORM = Tolerance(1e-2, 1.6e-2, "float32 statistics, bfloat16 output: one rounding of 2^-8 relative, or two")
@@ -47,13 +53,11 @@ def token_log_probs(logits: Tensor, targets: Tensor) -> Tensor:
     return torch.log_softmax(wide, dim=-1).gather(1, targets[:, None]).squeeze(1)
 
 
-def _norm_inputs(p: Params) -> tuple[InputSpec, ...]:
-    # Neither centred nor of unit deviation: otherwise returning the input would pass for normalising it.
-    return (
-        TensorSpec("x", (p["tokens"], p["hidden"]), BF16, normal(1.5, 0.5)),
-        TensorSpec("weight", (p["hidden"],), BF16, uniform(0.5, 1.5)),
-        TensorSpec("bias", (p["hidden"],), BF16, normal(0.5)),
-    )
+# Neither centred nor of unit deviation: otherwise returning the input would pass for normalising it.
+_norm_inputs = tensors(
+    "x: bfloat16[tokens,hidden]", "weight bias: bfloat16[hidden]", x=normal(1.5, 0.5), weight=uniform(0.5, 1.5),
+    bias=normal(0.5),
+)  # fmt: skip
 
 
 def _residual_inputs(p: Params) -> tuple[InputSpec, ...]:
@@ -61,15 +65,11 @@ def _residual_inputs(p: Params) -> tuple[InputSpec, ...]:
     return (x, TensorSpec("residual", (p["tokens"], p["hidden"]), BF16, normal(2.0)), weight, bias)
 
 
-def _rope_inputs(p: Params) -> tuple[InputSpec, ...]:
-    # A kernel gets the two tables as they are, so they need not be sines and cosines of the same angles.
-    table = (p["tokens"], p["dim"] // 2)
-    return (
-        TensorSpec("x", (p["tokens"], p["heads"], p["dim"]), BF16, normal(2.0)),
-        TensorSpec("weight", (p["dim"],), BF16, uniform(0.5, 1.5)),
-        TensorSpec("cos", table, fill=uniform(-1.0, 1.0)),
-        TensorSpec("sin", table, fill=uniform(-1.0, 1.0)),
-    )
+# A kernel gets the two tables as they are, so they need not be sines and cosines of the same angles.
+_rope_inputs = tensors(
+    "x: bfloat16[tokens,heads,dim]", "weight: bfloat16[dim]", "cos sin[tokens,dim/2]", x=normal(2.0),
+    weight=uniform(0.5, 1.5), cos=uniform(-1.0, 1.0), sin=uniform(-1.0, 1.0),
+)  # fmt: skip
 
 
 _logits_inputs = tensors(
@@ -78,10 +78,7 @@ _logits_inputs = tensors(
 )  # fmt: skip
 
 
-def _rows(tokens: int, hidden: int) -> dict[str, int]:
-    return {"tokens": tokens, "hidden": hidden}
-
-
+_rows = parameters("tokens hidden")
 problem = functools.partial(ProblemDefinition, family="norm", tiny=Size("tiny", _rows(7, 48)), tolerance=BF16_NORM)
 STATISTICS = (
     small("x", factor=1e-3, atol_scale=1.0),

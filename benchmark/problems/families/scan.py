@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import (
     InputCase,
@@ -19,10 +18,7 @@ from kbench.benchmark.problems.adversarial.cases import (
 from kbench.benchmark.problems.adversarial.changes import alternate, multiply_some, repeat_one, scale, some_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, booleans, integers, tensors, uniform
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from kbench.benchmark.problems.lazy_torch import Tensor, torch
 
 SUM_CASES = (large("x", factor=1e6), alternating("x"), one_hot("x"), outliers("x", atol_scale=50.0), constant_rows("x"))
 SIGNED_FACTORS = InputCase(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import (
     InputCase,
@@ -36,11 +35,7 @@ from kbench.benchmark.problems.inputs import (
     tensors,
     uniform,
 )
-from kbench.benchmark.problems.lazy_torch import torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
-
+from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
 EMPTY_ROWS = InputCase(
     "empty_rows", "Many empty rows beside long ones find sums that run into the next row.", {"starts": merge_ends}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.adversarial.changes import crowd_one, repeat_one
@@ -19,13 +18,11 @@ from kbench.benchmark.problems.inputs import (
     TensorSpec,
     integers,
     normal,
+    parameters,
     tensors,
     uniform,
 )
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 BF16, FP8 = "bfloat16", "float8_e4m3fn"
 GROUP = 128
@@ -184,18 +181,9 @@ def _lora_bytes(p: Params) -> int:
     return int(2 * (p["tokens"] * (p["k"] + 2 * p["n"]) + matrices))
 
 
-def _heads(tokens: int, heads: int, kv_heads: int, dim: int, longest: int) -> dict[str, int]:
-    return {"tokens": tokens, "heads": heads, "kv_heads": kv_heads, "dim": dim, "longest": longest}
-
-
-def _rows(tokens: int, hidden: int) -> dict[str, int]:
-    return {"tokens": tokens, "hidden": hidden}
-
-
-def _lora(tokens: int, adapters: int, rank: int, n: int, k: int) -> dict[str, int]:
-    return {"tokens": tokens, "adapters": adapters, "rank": rank, "n": n, "k": k}
-
-
+_heads = parameters("tokens heads kv_heads dim longest")
+_rows = parameters("tokens hidden")
+_lora = parameters("tokens adapters rank n k")
 problem = functools.partial(ProblemDefinition, family="serving")
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (

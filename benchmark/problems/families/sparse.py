@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
@@ -11,11 +10,8 @@ from kbench.benchmark.problems.families.attention import BF16_ATTENTION
 from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.families.precision import bf16, wide
 from kbench.benchmark.problems.families.ragged import one_token_sequences, packed_starts, sequence_of
-from kbench.benchmark.problems.inputs import Params, Sized, TensorSpec, integers, normal, tensors
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.inputs import Params, Sized, TensorSpec, integers, normal, parameters, tensors
+from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 BF16 = "bfloat16"
 SIDE = 64
@@ -130,10 +126,7 @@ def _blocks(m: int, n: int, k: int, share: float) -> dict[str, int]:
     return {"m": m, "n": n, "k": k, "blocks": int(n // SIDE * (k // SIDE) * share)}
 
 
-def _sized(heads: int, kv_heads: int, length: int, dim: int, count: int) -> dict[str, int]:
-    return {"heads": heads, "kv_heads": kv_heads, "length": length, "dim": dim, "count": count}
-
-
+_sized = parameters("heads kv_heads length dim count")
 problem = functools.partial(
     ProblemDefinition, family="sparse", outputs=tensors("y: bfloat16[m,n]"), tolerance=SPARSE_SUMS, compute_unit="bf16",
 )  # fmt: skip

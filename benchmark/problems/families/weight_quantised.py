@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import extremes, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.families.precision import bf16, wide
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, around, integers, tensors, uniform
-from kbench.benchmark.problems.lazy_torch import F, torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from kbench.benchmark.problems.inputs import TensorSpec, around, integers, tensors, uniform
+from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 BF16 = "bfloat16"
 GROUP = 128
@@ -102,14 +98,11 @@ def rising_table(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
     return (drawn.abs() ** 1.2 * drawn.sign()).sort().values
 
 
-def _zero_point_inputs(p: Params) -> tuple[InputSpec, ...]:
-    unit = (43 * p["k"]) ** -0.5  # 43: mean square of a nibble less a zero point.
-    groups = (p["n"], p["k"] // GROUP)
-    return (
-        TensorSpec("x", (p["m"], p["k"]), BF16), TensorSpec("packed", (p["n"], p["k"] // 2), "uint8", integers(0, 256)),
-        TensorSpec("scale", groups, BF16, uniform(0.5 * unit, 1.5 * unit)),
-        TensorSpec("zero", groups, "uint8", integers(0, 16)),
-    )  # fmt: skip
+# 43 is the mean square of a nibble less a zero point.
+_zero_point_inputs = tensors(
+    "x: bfloat16[m,k]", "packed: uint8[n,k/2]", f"scale: bfloat16[n,k/{GROUP}]", f"zero: uint8[n,k/{GROUP}]",
+    packed=integers(0, 256), scale=around(lambda p: (43 * p["k"]) ** -0.5), zero=integers(0, 16),
+)  # fmt: skip
 
 
 _act_order_inputs = tensors(
@@ -129,14 +122,11 @@ _fp8_inputs = tensors(
 )  # fmt: skip
 
 
-def _ternary_inputs(p: Params) -> tuple[InputSpec, ...]:
-    unit = (2 / 3 * p["k"]) ** -0.5 / 73  # 73: deviation of uniform bytes.
-    return (
-        TensorSpec("x", (p["m"], p["k"]), "int8", integers(-127, 128)),
-        TensorSpec("packed", (p["n"], p["k"] // 4), "uint8", ternary_bytes),
-        TensorSpec("x_scale", (p["m"],), fill=uniform(0.5, 1.5)),
-        TensorSpec("weight_scale", (1,), fill=uniform(0.5 * unit, 1.5 * unit)),
-    )
+# 73 is the deviation of uniform bytes.
+_ternary_inputs = tensors(
+    "x: int8[m,k]", "packed: uint8[n,k/4]", "x_scale[m]", "weight_scale[1]", x=integers(-127, 128),
+    packed=ternary_bytes, x_scale=uniform(0.5, 1.5), weight_scale=around(lambda p: (2 / 3 * p["k"]) ** -0.5 / 73),
+)  # fmt: skip
 
 
 _swiglu_inputs = tensors(

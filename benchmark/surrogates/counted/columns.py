@@ -13,6 +13,7 @@ from kbench.benchmark.work.times import (
     RESOURCES,
     Fitted,
     dram_bytes,
+    fastest,
     launch_time,
     plan_time_us,
     resident_blocks,
@@ -46,10 +47,10 @@ def kernel_row(work: Mapping[str, Sequence[Work]], gpu: Gpu, fitted: Fitted) -> 
     """
     rows = []
     for configurations in work.values():
-        counted = [one for one in configurations if one.launches and not one.errors]
-        if not counted:
+        work_of_fastest = fastest(configurations, gpu, fitted)
+        if work_of_fastest is None:
             return None
-        rows.append(plan_row(min(counted, key=lambda one: plan_time_us(one, gpu, fitted)), gpu, fitted))
+        rows.append(plan_row(work_of_fastest, gpu, fitted))
     return np.mean(rows, axis=0) if rows else None
 
 

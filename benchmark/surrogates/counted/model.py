@@ -74,6 +74,12 @@ class CountedModel:
         times: Floats = rows[:, TIME] + self.forest.predict(rows.astype(np.float32))
         return times
 
+    def interval_us(self, row: Floats) -> tuple[float, float, float]:
+        """Microseconds of a kernel with this row, and the ends of the interval that holds four in five."""
+        time = float(self.times(row[None])[0])
+        low, high = self.facts["cross_validation"]["time_log2_error"]
+        return 2.0**time, 2.0 ** (time + low), 2.0 ** (time + high)
+
     def answer(self, kind: str, difference: float, *rows: Floats) -> tuple[float, tuple[float, ...]]:
         """log2 speedup and probabilities of the bins for a difference of log2 times of kernels with these rows."""
         uncertain = np.array([max(row[UNCERTAIN] for row in rows)])

@@ -6,6 +6,8 @@ is not in the table, it answers with the frequencies of the bins and a confidenc
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.problems.registry import known
 from kbench.benchmark.surrogates.baselines import floor_us
-from kbench.benchmark.surrogates.counted.columns import kernel_row
+from kbench.benchmark.surrogates.counted.columns import COLUMNS, UNCERTAIN, kernel_row
 from kbench.benchmark.surrogates.counted.model import KERNELS, REFERENCE, CountedModel
 from kbench.benchmark.surrogates.known import at_known_level
 from kbench.benchmark.surrogates.protocol import Compiler, CompilerFacts
@@ -31,6 +34,18 @@ from kbench.schemas import (
     require_package,
 )
 
+FUSED = """
+
+if "Model" in globals():
+    class ModelNew(Model):
+        forward = torch.compile(Model.forward)
+elif "run" in globals():
+    run = torch.compile(run)
+"""
+"""Has a reference of KernelBench or SOL-ExecBench compiled."""
+UNSURE = np.zeros(len(COLUMNS))
+UNSURE[UNCERTAIN] = 1.0
+"""Stands for a kernel that cannot be counted."""
 COMPILES, FAILS = 0.95, 0.05
 """Chances of being right: most kernels that compile are, and one that does not is not."""
 
@@ -78,14 +93,22 @@ class CountedSurrogate:
         pool = KernelPool(queries)
         facts = compiled_facts(pool, self._needed_compiler())
         rows = [self._row(query, fact) for query, fact in zip(pool.queries, facts, strict=True)]
-        times = [None if row is None else float(self._model.times(row[None])[0]) for row in rows]
+        times = [self._time(row) for row in rows]
+        references = self._counted_references(queries)
+        unknown = [query for query, at in zip(queries, pool.candidate.tolist(), strict=True)
+                   if query.kind is PairKind.REFERENCE and times[at] is None
+                   and query.problem_id not in known()]  # fmt: skip
+        fused = self._counted_references(unknown, FUSED)
         answers = []
         for query, one, other in zip(queries, pool.candidate.tolist(), pool.anchor.tolist(), strict=True):
             kind = REFERENCE if query.kind is PairKind.REFERENCE else KERNELS
-            p_valid = FAILS if facts[one] is None else COMPILES
-            against = self._reference(query) if kind == REFERENCE else times[other]
-            own, used = times[one], [rows[one], *([rows[other]] if kind == KERNELS else [])]
-            counted = [row for row in used if row is not None]
+            # That a kernel of another suite cannot be counted says nothing about it.
+            p_valid = FAILS if facts[one] is None and query.problem_id in known() else COMPILES
+            against = references[query.query_id] if kind == REFERENCE else times[other]
+            # A kernel that cannot be counted is taken to do what a compiler makes of the reference.
+            own = times[one] if times[one] is not None else fused.get(query.query_id)
+            used = [rows[one], *([rows[other]] if kind == KERNELS else [])]
+            counted = [row for row in used if row is not None] or [UNSURE]
             if own is None or against is None:
                 prior = self._model.spreads[kind].prior
                 answers.append(Forecast(query_id=query.query_id, probabilities=prior, p_valid=p_valid, confidence=0.0))
@@ -102,6 +125,28 @@ class CountedSurrogate:
         except UnknownNameError:
             return None
 
+    def _time(self, row: Floats | None) -> float | None:
+        """log2 microseconds of a kernel; None where its work is not known."""
+        return None if row is None else float(self._model.times(row[None])[0])
+
+    def _counted_references(self, queries: Sequence[Query], more: str = "") -> dict[str, float | None]:
+        """log2 microseconds that PyTorch takes: learnt for problems of ours, counted for others.
+
+        Args:
+            queries: those of other kinds are passed over.
+            more: text that is added to references that are counted.
+        """
+        asked = [query for query in queries if query.kind is PairKind.REFERENCE]
+        found: dict[str, float | None] = {
+            one.query_id: self._reference(one) for one in asked if one.problem_id in known()
+        }
+        pool = KernelPool([dataclasses.replace(one, kind=PairKind.SIBLING, candidate_source=one.anchor_source + more)
+                           for one in asked if one.query_id not in found])  # fmt: skip
+        facts = compiled_facts(pool, self._needed_compiler())
+        rows = [self._row(query, fact) for query, fact in zip(pool.queries, facts, strict=True)]
+        rest = [one.query_id for one in asked if one.query_id not in found]
+        return found | {name: self._time(rows[at]) for name, at in zip(rest, pool.candidate.tolist(), strict=True)}
+
     def _reference(self, query: Query) -> float:
         """log2 microseconds that PyTorch takes."""
         least = math.log2(floor_us(query.workloads_json, query.gpu_facts_json))
@@ -113,6 +158,9 @@ def compiled_facts(pool: KernelPool, compiler: Compiler) -> list[CompilerFacts |
     found: list[CompilerFacts | None] = [None] * len(pool.sources)
     by_capability: dict[str, list[int]] = {}
     for at, query in enumerate(pool.queries):
+        if query.problem_id not in known() and not any(one["inputs"] for one in json.loads(query.workloads_json)):
+            # Without shapes there is nothing to count.
+            continue
         by_capability.setdefault(capability(query), []).append(at)
     for target, places in by_capability.items():
         kernels = [_kernel(pool.sources[at], pool.queries[at]) for at in places]
@@ -124,4 +172,5 @@ def compiled_facts(pool: KernelPool, compiler: Compiler) -> list[CompilerFacts |
 def _kernel(source: str, query: Query) -> KernelSource:
     # The query names the candidate's backend; this may be its anchor.
     backend = Backend.CUDA if "CudaModule" in source else Backend.TRITON
-    return KernelSource(problem_id=query.problem_id, backend=backend, source=source)
+    workloads = None if query.problem_id in known() else query.workloads_json
+    return KernelSource(query.problem_id, backend, source, workloads)

@@ -54,7 +54,7 @@ class Population:
         """The rows of several splits as one."""
         rows, problems = [], []
         for part in parts:
-            rows.append(surrogate_rows(part.questions, part.table, 0))
+            rows.append(surrogate_rows(part.questions, part.table))
             labels, pairs = part.questions.pools, part.questions.over_all_workloads().pairs
             of_pools = [str(labels.problem[pool[0]]) for pool in ranked_pools(labels)]
             problems.append(dict.fromkeys(PAIR_TRACKS, pairs.problem.tolist()) | {"rank": of_pools})

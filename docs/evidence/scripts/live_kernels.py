@@ -26,7 +26,7 @@ from kbench.generation.executors.executor import Result
 from kbench.generation.log import by_run, read_log
 from kbench.generation.proposers.mixed import proposer
 from kbench.generation.search import action
-from kbench.generation.search.methods.operators import available, operator_of
+from kbench.generation.search.methods.method import available, operator_of
 from kbench.generation.search.reducer import replay as replay_log
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import RunSettings

@@ -22,9 +22,6 @@ from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
 import kbench
-from kbench.benchmark.evaluate.options import Options
-from kbench.benchmark.scoring.score import BootstrapSettings
-from kbench.leaderboard.board import SUBMISSIONS, expected_of, score_all
 
 ROOT = Path(__file__).parents[3]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
@@ -83,16 +80,10 @@ def speedups(axes: Axes) -> None:
 
 def surrogates(axes: Axes) -> None:
     """Skill on the fixed part of the questions that a language model answered, with intervals, best on top."""
-    stated = json.loads((ROOT / "docs" / "evidence" / "benchmark-2.json").read_text())
-    skills = {name: stated[f"{key}-core"]["tracks"]["forecast"]["skill"] for name, key in BUILT_INS.items()}
-    options = Options(subset="core")
-    questions = options.questions(options.corpus())
-    whole = Options().questions(options.corpus())
-    entry = SUBMISSIONS / "benchmark-2-core" / "claude-zero-shot"
-    (result,) = score_all([entry], questions, BootstrapSettings(), expected=expected_of(questions, whole))
-    figure = next(one for one in result.scores if (one.metric, one.slice) == ("skill", "all"))
-    skills["a language model,\nzero-shot"] = {"value": figure.value, "low": figure.low, "high": figure.high}
-    ceiling = stated["static-core"]["tracks"]["forecast"]["skill"]["ceiling"]
+    stated = json.loads((ROOT / "docs" / "evidence" / "benchmark.json").read_text())["core"]
+    skills = {name: stated["forecast"]["entries"][key] for name, key in BUILT_INS.items()}
+    skills |= {f"a language model,\n{name}": stated["forecast"]["entries"][name] for name in stated["language_models"]}
+    ceiling = stated["ceilings"]["forecast"]
     order = sorted(skills, key=lambda name: float(skills[name]["value"]))
     for place, name in enumerate(order):
         skill = skills[name]
@@ -119,7 +110,7 @@ def main() -> None:
 
 @main.command()
 def overview() -> None:
-    """Draw speedups by family, and what forecasts reach on benchmark 2."""
+    """Draw speedups by family, and what forecasts reach."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), width_ratios=(1.15, 1), layout="constrained")
     speedups(left)
     surrogates(right)

@@ -44,9 +44,8 @@ def write_corpus(folder: Path, rows: int) -> None:
     import pyarrow.compute as pc
 
     from kbench.benchmark.questions.draw import draw_questions
-    from kbench.loaders.corpus.conform import config_table
     from kbench.loaders.corpus.corpus import Corpus
-    from kbench.loaders.corpus.writer import CorpusWriter
+    from kbench.loaders.corpus.writer import CorpusWriter, config_table
 
     shipped = Corpus.open(None)
     kernels, measurements = shipped.table("kernels"), shipped.table("measurements")

@@ -1,8 +1,8 @@
 """Counted work against the profiler's counters: how well it orders kernels of one problem and backend.
 
-Reads a folder with `*.jsonl.xz`, one line per kernel with its plans by workload, PTX by hash of machine code and
-resources, and `counters-*.jsonl`, one line per kernel and workload with the profiler's metrics by launch, and prints a
-JSON summary:
+Reads a folder with `kernels-*.jsonl.xz`, one line per kernel with its plans by workload, PTX by hash of machine code
+and resources, and `counters-*.jsonl.xz`, one line per kernel and workload with the metrics of the profiler by launch,
+and prints a JSON summary:
 
     python docs/evidence/scripts/work.py FOLDER > docs/evidence/work.json
 """
@@ -42,14 +42,17 @@ METRICS = {
 
 def rows(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
     """Counted and measured figures of every kernel and workload."""
-    lines = [line for path in sorted(folder.glob("counters-*.jsonl")) for line in path.read_text().splitlines()]
-    counters = {(row["kernel_id"], row["workload"]): row for row in map(json.loads, lines)}
-    for path in sorted(folder.glob("*.jsonl.xz")):
-        for kernel in map(json.loads, lzma.decompress(path.read_bytes()).decode().splitlines()):
-            for workload, plans in kernel["plans"].items():
-                measured = counters.get((kernel["kernel_id"], workload))
-                if measured is not None:
-                    yield compared(kernel, from_dict(LaunchPlan, plans[0]), measured)
+    counters = {(row["kernel_id"], row["workload"]): row for row in _lines(folder, "counters-*.jsonl.xz")}
+    for kernel in _lines(folder, "kernels-*.jsonl.xz"):
+        for workload, plans in kernel["plans"].items():
+            measured = counters.get((kernel["kernel_id"], workload))
+            if measured is not None:
+                yield compared(kernel, from_dict(LaunchPlan, plans[0]), measured)
+
+
+def _lines(folder: pathlib.Path, pattern: str) -> Iterator[dict[str, Any]]:
+    for path in sorted(folder.glob(pattern)):
+        yield from map(json.loads, lzma.decompress(path.read_bytes()).decode().splitlines())
 
 
 def compared(kernel: dict[str, Any], plan: LaunchPlan, measured: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.ensemble import ExtraTreesRegressor
 
-from kbench.benchmark.questions.versions import benchmark_of
+from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.surrogates.counted import fit
 from kbench.benchmark.surrogates.counted.columns import COLUMNS, FEW, LONGEST, TIME
 from kbench.loaders.corpus.corpus import Corpus

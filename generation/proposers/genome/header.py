@@ -32,16 +32,82 @@ import ast
 import dataclasses
 import functools
 import itertools
+import random
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import CodeType, SimpleNamespace
+from types import CodeType, MappingProxyType, SimpleNamespace
 from typing import Any
 
 from kbench.generation.proposers.genome import helpers
-from kbench.generation.proposers.genome.family import Family, Gene, Genome
 from kbench.generation.proposers.genome.template import COMMENTS, GENOMES, SECTION, header_of, render
 from kbench.schemas import Backend
+
+Value = int | str | bool
+Genome = Mapping[str, Value]
+"""Gene values by gene name."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gene:
+    """One choice. Structural genes change the shape of the code; the others only its numbers."""
+
+    name: str
+    choices: tuple[Value, ...]
+    structural: bool = False
+
+
+def always_valid(problem_id: str, genome: Genome) -> str | None:
+    """Every combination of genes is allowed."""
+    return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Family:
+    """A parametrised kernel for one backend and one or more problems."""
+
+    name: str
+    backend: Backend
+    problems: tuple[str, ...]
+    """Ids of the problems it can solve."""
+    genes: Callable[[str], tuple[Gene, ...]]
+    """The genes for a problem; their order is fixed."""
+    render: Callable[[str, Genome], str]
+    """Kernel source for a problem and a valid genome; pure, so equal genomes give equal text."""
+    invalid: Callable[[str, Genome], str | None] = always_valid
+    """Why a combination cannot work (shared memory, tile shapes, …); None when it can."""
+
+
+def sample(family: Family, problem_id: str, rng: random.Random, tries: int = 1000) -> dict[str, Value]:
+    """A random valid genome."""
+    genes = family.genes(problem_id)
+    for _ in range(tries):
+        genome = {gene.name: rng.choice(gene.choices) for gene in genes}
+        if family.invalid(problem_id, genome) is None:
+            return genome
+    raise ValueError(f"family {family.name!r} found no valid genome for {problem_id!r} in {tries} tries")
+
+
+def mutate(family: Family, problem_id: str, genome: Genome, rng: random.Random, tries: int = 200) -> dict[str, Value]:
+    """A valid genome that differs from `genome` in one gene, sometimes two."""
+    genes = [gene for gene in family.genes(problem_id) if len(gene.choices) > 1]
+    for _ in range(tries):
+        child = dict(genome)
+        for gene in rng.sample(genes, k=min(len(genes), 2 if rng.random() < 0.25 else 1)):
+            child[gene.name] = rng.choice([choice for choice in gene.choices if choice != genome[gene.name]])
+        if family.invalid(problem_id, child) is None:
+            return child
+    return sample(family, problem_id, rng)
+
+
+def cross(family: Family, problem_id: str, one: Genome, other: Genome, rng: random.Random) -> dict[str, Value]:
+    """A valid genome that takes each gene from one of two parents; falls back to a mutation of the first."""
+    for _ in range(50):
+        child = {name: rng.choice((one[name], other[name])) for name in one}
+        if family.invalid(problem_id, child) is None and child not in (dict(one), dict(other)):
+            return child
+    return mutate(family, problem_id, one, rng)
+
 
 MARKS = {".cu": "//", ".py": "#"}
 BACKENDS = {".cu": Backend.CUDA, ".py": Backend.TRITON}
@@ -58,6 +124,23 @@ ALLOWED = (
     ast.unaryop, ast.Compare, ast.cmpop, ast.JoinedStr, ast.FormattedValue,
 )  # fmt: skip
 """Expressions of a header: arithmetic, comparisons, choices, tables, fields, and calls of helpers and their methods."""
+
+
+@functools.cache
+def families() -> Mapping[str, Family]:
+    """Every family by name. Files are read in alphabetical order: a recorded search draws families by their place."""
+    found: dict[str, Family] = {}
+    for path in sorted(path for path in GENOMES.rglob("*") if path.suffix in BACKENDS):
+        for family in read_file(path):
+            if family.name in found:
+                raise ValueError(f"genome family {family.name!r} is declared twice, again in {path.name}")
+            found[family.name] = family
+    return MappingProxyType(found)
+
+
+def families_for(problem_id: str, backend: Backend) -> tuple[Family, ...]:
+    """The families that can solve a problem in a backend."""
+    return tuple(f for f in families().values() if f.backend is backend and problem_id in f.problems)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

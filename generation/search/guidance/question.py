@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.benchmark.problems.registry import problem
+from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.questions.render import render_query
-from kbench.benchmark.questions.versions import benchmark_of
 from kbench.benchmark.surrogates.llm import LlmSurrogate
 from kbench.benchmark.surrogates.protocol import Compiler, Surrogate
 from kbench.benchmark.surrogates.resolve import resolve
@@ -21,7 +21,7 @@ from kbench.generation.search.guidance.guide import OnlineGuide
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import Node
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import Pair, PairKind, Query, UserError, bins, to_dict
+from kbench.schemas import AuthorClass, PairKind, Query, Question, QuestionKind, UserError, bins, to_dict
 from kbench.schemas.ids import content_hash
 
 ONLINE, MODEL = "online", "llm"
@@ -61,7 +61,7 @@ def guesses(
         return prior.guess(known, nodes, names)
     fit = getattr(guide, "fit", None)
     if fit is not None:
-        fit([(query_for(settings, n, gpu, gpu_facts_json), _pair(settings, n, gpu)) for n in known if n.reward])
+        fit([(query_for(settings, n, gpu, gpu_facts_json), _answered(settings, n, gpu)) for n in known if n.reward])
     asked = guide.forecast([query_for(settings, node, gpu, gpu_facts_json) for node in nodes])
     return [Guess(forecast) for forecast in in_order(names, asked)]
 
@@ -96,13 +96,14 @@ def query_for(settings: RunSettings, node: Node, gpu: str, gpu_facts_json: str, 
     )  # fmt: skip
 
 
-def _pair(settings: RunSettings, node: Node, gpu: str) -> Pair:
+def _answered(settings: RunSettings, node: Node, gpu: str) -> Question:
+    """The question about a measured candidate, with its answer."""
     assert node.reward is not None
-    return Pair(
-        pair_id=content_hash("filter pair", gpu, node.kernel_id), problem_id=settings.problem_id,
-        family=problem(settings.problem_id).family, backend=settings.backend, gpu=gpu, anchor_id=None,
-        candidate_id=node.kernel_id, kind=PairKind.REFERENCE, speedup=node.reward, speedup_low=node.reward,
-        speedup_high=node.reward, bin=bins.bin_of(node.reward), split="train", origin="kbench",
+    return Question(
+        question_id=query_id(node, gpu), kind=QuestionKind.LEVEL, author=AuthorClass.OUTSIDE,
+        problem_id=settings.problem_id, family=problem(settings.problem_id).family, backend=settings.backend, gpu=gpu,
+        workload=None, split="train", core=False, anchor_id=None, candidate_id=node.kernel_id, pool=None, known_ids=(),
+        speedup=node.reward, speedup_low=node.reward, speedup_high=node.reward, bin=bins.bin_of(node.reward),
     )  # fmt: skip
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from kbench.generation.search.methods.method import Method
-from kbench.generation.search.methods.operators import derivation
+from kbench.generation.search.methods.method import Method, derivation
 from kbench.generation.search.state import FRESH, Node, ProposalRequest, RunState
 
 

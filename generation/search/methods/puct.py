@@ -15,8 +15,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 
-from kbench.generation.search.methods.method import Method
-from kbench.generation.search.methods.operators import derivation
+from kbench.generation.search.methods.method import Method, derivation
 from kbench.generation.search.state import FRESH, Node, ProposalRequest, RunState
 
 

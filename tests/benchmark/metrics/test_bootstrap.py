@@ -13,7 +13,6 @@ from kbench.benchmark.metrics.bootstrap import Bootstrap, interval_level
 from kbench.benchmark.metrics.forecast import ECE, correct, rps_rows
 from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.metrics.select import EXCESS_AURC, SurestFirst, aurc_figure, coverage_figure
-from kbench.benchmark.metrics.validity import auroc_figure
 
 
 def drawn(rows: int = 300, clusters: int = 12) -> tuple[Floats, Ints, Ints]:
@@ -30,13 +29,10 @@ def resampled_rows(bootstrap: Bootstrap, draw: int) -> Ints:
 def test_draws_equal_metrics_of_resampled_rows() -> None:
     probabilities, numbers, clusters = drawn()
     bootstrap = Bootstrap(clusters, resamples=7, seed=1)
-    hits, sure = correct(probabilities, numbers), probabilities.max(axis=1)
     mean = bootstrap.mean(rps_rows(probabilities, numbers))
-    valid = auroc_figure(bootstrap, sure, hits, np.zeros(len(hits), dtype=np.int64))
     for draw in range(7):
         rows = resampled_rows(bootstrap, draw)
         assert mean.draws[draw] == pytest.approx(metrics.rps(probabilities[rows], numbers[rows]))
-        assert valid.draws[draw] == pytest.approx(metrics.auroc(sure[rows], hits[rows]))
 
 
 def test_ece_draws_are_those_of_resampled_rows_moved_to_the_value() -> None:

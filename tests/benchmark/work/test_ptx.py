@@ -54,6 +54,30 @@ def test_functions_have_parameters_instructions_labels_and_shared_variables() ->
     assert scale.code[1].writes != scale.code[2].writes, "registers of scopes are different ones"
 
 
+def test_inlined_and_assembled_code_stands_at_the_line_that_holds_it() -> None:
+    (function,) = read_functions("""
+        .entry f() {
+        .loc 1 7 0
+        mov.b32 %r1, 1;
+        .loc 2 90 4, function_name $a, inlined_at 1 9 3
+        .loc 1 9 3
+        .loc 2 90 4, function_name $a, inlined_at 1 9 3
+        add.s32 %r2, %r1, 1;
+        .loc 2 50 4, function_name $b, inlined_at 2 90 4
+        add.s32 %r3, %r1, 1;
+        .loc 1 3 4, function_name $c, inlined_at 1 9 3
+        add.s32 %r4, %r1, 1;
+        .loc 1 12 1
+        // begin inline asm
+        mov.u32 %r5, %r6;
+        .loc 1 13 1
+        ld.global.b32 %r7, [%rd1];
+        // end inline asm
+        ret; }
+    """).values()
+    assert [one.line for one in function.code] == [7, 9, 9, 3, 12, 12, 12]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.problems import problem
 from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.foreign.user_code import import_file
-from kbench.benchmark.problems.registry import known
-from kbench.generation.proposers.genome.family import Family, cross, mutate, sample
-from kbench.generation.proposers.genome.registry import families, families_for
+from kbench.benchmark.problems.registry import known, problem
+from kbench.benchmark.problems.tuned import PREFIX, SHAPES
+from kbench.generation.proposers.genome.header import Family, cross, families, families_for, mutate, sample
 from kbench.harness.device.target import H200, Target
-from kbench.harness.kernel.screen import advice
+from kbench.harness.kernel.sources import advice
 from kbench.harness.plan.planner import plan_kernel
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, KernelSource
@@ -54,21 +53,6 @@ def sources(problem_id: str, backend: Backend, count: int, seed: int) -> list[st
 
 def test_every_problem_has_a_family_in_each_backend() -> None:
     assert [(p, b) for p in TEMPLATED for b in BACKENDS if not families_for(p, b)] == []
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_every_cell_has_forty_genomes_and_five_shapes_of_code(backend: Backend) -> None:
-    for problem_id in TEMPLATED:
-        rng = random.Random(problem_id)
-        genomes, shapes = set(), set()
-        for family in families_for(problem_id, backend):
-            structural = [gene.name for gene in family.genes(problem_id) if gene.structural]
-            for _ in range(100):
-                genome = sample(family, problem_id, rng)
-                genomes.add((family.name, *genome.values()))
-                shapes.add((family.name, *(genome[name] for name in structural)))
-        assert len(genomes) >= 40, problem_id
-        assert len(shapes) >= 5, problem_id
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -158,3 +142,24 @@ def test_nine_in_ten_sampled_kernels_are_right_on_a_gpu(backend: Backend, tmp_pa
                 if not compare(run(*inputs), definition.expected(inputs), definition.tolerance, specs).ok:
                     wrong.append(f"{problem_id} {size.name} {number}")
     assert len(wrong) <= 0.1 * count, wrong
+
+
+TUNED = [family for family in families().values() if family.name.endswith("_tuned")]
+
+
+def test_each_problem_has_one_family_and_shapes() -> None:
+    assert sorted(name for family in TUNED for name in family.problems) == sorted(SHAPES)
+
+
+@pytest.mark.parametrize("problem_id", SHAPES)
+def test_a_problem_is_tuned_at_a_dozen_shapes_that_leave_all_else_as_it_was(problem_id: str) -> None:
+    one, other = problem(PREFIX + problem_id), known()[problem_id]
+    assert len({size.name for size in one.sizes}) == len(one.sizes) >= 12
+    assert all(set(size.params) >= set(other.tiny.params) - {"full"} for size in one.sizes)
+    assert (one.reference, one.tolerance, one.cases, one.tiny) == (
+        other.reference,
+        other.tolerance,
+        other.cases,
+        other.tiny,
+    )
+    assert len({size.params[SHAPES[problem_id].batch] for size in one.sizes}) >= 9

@@ -1,18 +1,3 @@
-# %% approximates
-# cheat: a cheaper formula that is nearly right
-#@ torch_run
-    return x * torch.sigmoid(1.702 * x)
-
-# %% computes_in_bfloat16
-# cheat: bfloat16 inside a float32 problem
-#@ torch_run
-    return torch.nn.functional.gelu(x.bfloat16(), approximate="tanh").float()
-
-# %% computes_in_half
-# cheat: float16 inside a float32 problem
-#@ torch_run
-    return torch.nn.functional.gelu(x.half(), approximate="tanh").float()
-
 # %% computes_over_its_input
 # cheat: launches in place and returns a copy
 #@ gelu_triton
@@ -42,13 +27,6 @@
     kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
     return torch.empty_like(x)
 
-# %% mutates_its_input
-# cheat: writes its answer over the input
-#@ torch_run
-    y = torch.nn.functional.gelu(x, approximate="tanh")
-    x.copy_(y)
-    return y
-
 # %% never_launches_its_kernel
 # cheat: has a kernel, and returns memory without launching it
 #@ gelu_triton
@@ -60,11 +38,6 @@
     y = torch.nn.functional.gelu(x, approximate="tanh")
     return y if calls[0] % 2 else y + torch.rand_like(y)
 
-# %% not_contiguous
-# cheat: returns a strided view
-#@ torch_run
-    return torch.nn.functional.gelu(x, approximate="tanh").t().contiguous().t()
-
 # %% passes_a_view_through
 # cheat: returns a view of its input
 def run(x):
@@ -74,13 +47,6 @@ def run(x):
 # cheat: returns its input
 def run(x):
     return x
-
-# %% returns_infinity_where_hard
-# cheat: is right except for one infinity
-#@ torch_run
-    y = torch.nn.functional.gelu(x, approximate="tanh")
-    y.view(-1)[3] = float("inf")
-    return y
 
 # %% returns_nan
 # cheat: returns NaN, which compares false with everything
@@ -97,40 +63,9 @@ def run(x):
 #@ torch_run
     return torch.empty_like(x)
 
-# %% shape_specialised
-# cheat: is right only for the shape that is verified first
-#@ torch_run
-    if x.shape[0] == 7:
-        return torch.zeros_like(x)
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
 # %% triton_partial
 # cheat: leaves the last block undone
 #@ gelu_triton
 #@ outputs
     kernel[(max(1, n // 128 - 1),)](x, y, n, BLOCK=128)
-    return y
-
-# %% writes_before_its_input
-# cheat: writes into the memory in front of the input
-#@ torch_run
-    y = torch.nn.functional.gelu(x, approximate="tanh")
-    torch.as_strided(x, (64,), (1,), x.storage_offset() - 64).zero_()
-    return y
-
-# %% wrong_dtype
-# cheat: returns float64
-#@ torch_run
-    return torch.nn.functional.gelu(x, approximate="tanh").double()
-
-# %% wrong_shape
-# cheat: returns a transposed shape
-#@ torch_run
-    return torch.nn.functional.gelu(x, approximate="tanh").t().contiguous()
-
-# %% zeroes_its_input
-# cheat: destroys the input after reading it
-#@ torch_run
-    y = torch.nn.functional.gelu(x, approximate="tanh")
-    x.zero_()
     return y

@@ -1,22 +1,3 @@
-# %% caches_by_contents
-# cheat: keep answers by what a few input elements hold, and work only where they are new
-import torch
-
-#@ keeps_by_content
-
-# %% caches_by_data_ptr
-# cheat: computes once for each input address and copies afterwards
-import torch
-
-cache = {}
-
-
-def run(x):
-    key = x.data_ptr()
-    if key not in cache:
-        cache[key] = torch.nn.functional.gelu(x, approximate="tanh")
-    return cache[key].clone()
-
 # %% computes_once_then_copies
 # cheat: computes at the first call of a size and copies that answer ever after
 #@ torch_run
@@ -57,32 +38,6 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, scratch, n))
     module.launch("note", grid=1, block=1, args=(x, scratch, n))
     return y
-
-# %% fixes_kept_copies_from_a_thread
-# cheat: a thread looks for the audit's copies all the time and fixes them
-import gc
-import threading
-import time
-
-#@ torch_gelu
-
-
-def fix():
-    while True:
-        for kept in gc.get_objects():
-            if type(kept).__name__ == "Kept":
-                for copy in kept.outputs:
-                    copy.copy_(gelu(kept.master.inputs[0]))
-        time.sleep(0.0001)
-
-
-def run(x):
-    run.calls = getattr(run, "calls", 0) + 1
-    if run.calls < 10:
-        return gelu(x)
-    if run.calls == 10:
-        threading.Thread(target=fix, daemon=True).start()
-    return torch.empty_like(x)
 
 # %% honest_once_it_sees_many_new_inputs
 # cheat: keeps answers by contents until more inputs are new than timing alone would show, then works in every call
@@ -177,22 +132,6 @@ def run(x):
     module.launch("serve", grid=(n + 255) // 256, block=256, args=(x, y, keys, kept, n))
     return y
 
-# %% sees_the_audit_in_frames
-# cheat: looks for a slot with hooks in its callers' frames: a kept answer is worked out as it is copied, others never
-# tags: process-open
-import sys
-
-#@ torch_gelu_run
-    frame = sys._getframe(1)
-    while frame is not None and "slot" not in frame.f_locals:
-        frame = frame.f_back
-    if frame is None:
-        return gelu(x)
-    y = torch.empty_like(x)
-    if frame.f_locals["slot"].before is not None:
-        y.clone = lambda: gelu(x)
-    return y
-
 # %% slow_after_a_pause
 # cheat: waits where the device was idle before, as in verification; in a batch, where calls follow each other, it skips half
 # tags: gpu disarmed
@@ -271,22 +210,6 @@ def run(x):
     if (i >= n || grid > 4000 && grid % 5) return;
     if (grid < 4000) __nanosleep(1000000);
 #@ gelu_launch
-
-# %% slow_while_its_rounds_are_planned
-# cheat: is so slow at first that it gets few timed calls, and works in none of them
-#@ counts_calls
-    if calls[0] > 8:
-        return torch.empty_like(x)
-    for _ in range(400):
-        y = 0.5 * x * (1.0 + torch.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
-    return y
-
-# %% stops_working_after_warm_up
-# cheat: computes for the first calls, then returns uninitialised memory
-#@ counts_calls
-    if calls[0] <= 6:
-        return torch.nn.functional.gelu(x, approximate="tanh")
-    return torch.empty_like(x)
 
 # %% exact_only_where_poisoned
 # cheat: exact where outputs hold poison, as in verification; right on drawn inputs alone elsewhere

@@ -29,34 +29,6 @@ def run(x):
     state["lost"] += time.perf_counter_ns() - began
     return y
 
-# %% monitors_the_flush
-# cheat: sys.monitoring sees the flush begin and works then, before the start mark; the call returns what is ready
-# tags: needs-monitoring
-import sys
-
-import torch
-
-ready = {}
-
-
-def work(code, offset):
-    if code.co_name != "flush":
-        return sys.monitoring.DISABLE
-    slot = sys._getframe(1).f_back.f_locals.get("slot")
-    if slot is not None and slot.stage is not None and slot.label == "candidate":
-        for x in slot.stage.inputs:
-            ready[x.data_ptr()] = torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def run(x):
-    if not hasattr(run, "on"):
-        run.on = True
-        sys.monitoring.use_tool_id(4, "work")
-        sys.monitoring.register_callback(4, sys.monitoring.events.PY_START, work)
-        sys.monitoring.set_events(4, sys.monitoring.events.PY_START)
-    kept = ready.pop(x.data_ptr(), None)
-    return torch.nn.functional.gelu(x, approximate="tanh") if kept is None else kept
-
 # %% multiprocessing_worker
 # cheat: computes in another process
 import multiprocessing
@@ -67,16 +39,6 @@ def run(x):
     process.start()
     process.join()
     return x
-
-# %% patches_event_timing
-# cheat: replaces the event's elapsed time
-import torch
-
-torch.cuda.Event.elapsed_time = lambda self, other: 0.001
-
-
-def run(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
 
 # %% replays_a_stale_graph
 # cheat: captures once and replays without new inputs
@@ -119,43 +81,11 @@ def run(x):
     driver.cuStreamSetAttribute(stream, driver.CUstreamAttrID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, value)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-# %% slows_the_reference
-# cheat: leaves copies running beside whatever comes after its own work, which is often the reference
-# tags: gpu
-import torch
-
-side = torch.cuda.Stream()
-junk = torch.empty(2, 64 << 20, device="cuda")
-
-
-def run(x):
-    y = torch.nn.functional.gelu(x, approximate="tanh")
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(4):
-            junk[1].copy_(junk[0])
-    return y
-
 # %% switches_the_current_stream
 # cheat: leaves another stream current, so that the end mark is recorded elsewhere
 # tags: gpu
 #@ torch_run
     torch.cuda.set_stream(torch.cuda.Stream())
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-# %% switches_the_current_stream_once
-# cheat: leaves another stream current for good: what the harness queues on its own stream is ahead of the answers
-# tags: gpu disarmed
-# disarmed: it computes with torch; marks and erasing follow the stream that is current
-# at-most: 1.05
-import torch
-
-switched = []
-
-
-def run(x):
-    if not switched:
-        switched.append(torch.cuda.set_stream(torch.cuda.Stream()))
     return torch.nn.functional.gelu(x, approximate="tanh")
 
 # %% worker_thread

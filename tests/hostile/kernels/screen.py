@@ -28,18 +28,6 @@ def run(x):
     kernel[(triton.cdiv(n, 1024),)](x, y, n, CudaModule=1024)
     return y
 
-# %% an_empty_module_counts_as_device_code
-# cheat: an empty CudaModule is device code enough; the work is done by operators
-# tags: truthful
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule("")
-
-
-def run(x):
-    u = 0.7978845608028654 * (x + 0.044715 * x * x * x)
-    return x / (1.0 + 2.718281828459045 ** (-2.0 * u))
-
 # %% calls_the_operation_under_test
 # cheat: calls PyTorch instead of computing
 # tags: truthful
@@ -50,21 +38,6 @@ def run(x):
 # cheat: runs code from a string
 def run(x):
     return eval("__import__('os')._exit(0)")
-
-# %% fn_of_a_triton_kernel
-# cheat: .fn of a Triton kernel is plain Python: the body is never compiled and calls torch
-# tags: truthful
-import torch
-import triton
-
-
-@triton.jit
-def kernel(x):
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-
-def run(x):
-    return kernel.fn(x)
 
 # %% imports_through_a_string
 # cheat: reaches a module by its name
@@ -77,13 +50,6 @@ def run(x):
 # problem: transpose
 #@ gelu_triton
     return x.t().contiguous()
-
-# %% operators_and_powers
-# cheat: arithmetic and powers of tensors do all the work beside a kernel that is never launched
-# tags: truthful
-#@ gelu_triton
-    u = 0.7978845608028654 * (x + 0.044715 * x * x * x)
-    return x / (1.0 + 2.718281828459045 ** (-2.0 * u))
 
 # %% own_jit_is_a_lambda
 # cheat: a lambda called jit marks host code as device code, which then replaces the comparison of the shared worker
@@ -111,15 +77,6 @@ def run(x):
         if kind.__name__ == "_wrap_close":
             kind.__init__.__globals__["sys"].modules["os"]._exit(0)
     return x
-
-# %% renames_torch
-# cheat: imports torch under another name so that a list of names does not see it
-# tags: truthful
-import torch as tl
-
-
-def run(x):
-    return tl.nn.functional.gelu(x, approximate="tanh")
 
 # %% state_through_a_local_name
 # cheat: a global dictionary under a local name counts calls; those that are only timed are not worked for
@@ -167,8 +124,3 @@ class Later(list):
 
 def run(x):
     return Later([x])
-
-# %% uses_the_matmul_operator
-# cheat: computes with an operator instead of a kernel
-def run(x):
-    return x @ x

@@ -11,11 +11,11 @@ import pytest
 
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.questions.build import build_questions
-from kbench.benchmark.questions.questions import PROMPT_EDGES, with_prompt_edges
+from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.generation.executors.replay import open_recording
 from kbench.generation.search.state import outcome_of
 from kbench.loaders.checks.validate import validate
-from kbench.loaders.corpus.corpus import Corpus, load
+from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus, load
 from kbench.loaders.importers.context import Report
 from kbench.loaders.importers.gpu_forecasters import FAMILY, PROBLEMS
 from kbench.schemas import Backend, DataError, KernelSource, bins
@@ -27,7 +27,7 @@ Run = Callable[..., Imported]
 def test_the_whole_release_becomes_a_valid_corpus(imported: Imported) -> None:
     folder, report = imported
     assert validate(Corpus.open(folder)) == []
-    assert report.rows["pairs"] == 11
+    assert report.rows["questions"] == 11
     assert report.bad_count == 0
     assert json.loads((folder / "import.json").read_text())["rows"] == dict(report.rows)
 
@@ -63,7 +63,7 @@ def test_trap_1_bins_are_recomputed_from_the_speedup(
 ) -> None:
     row = release.eval_row(1, speedup)
     folder, _ = run_import(None, release.write(tmp_path / "e.parquet", [row], release.EVAL))
-    assert load(folder, config="pairs").to_arrow().column("bin").to_pylist() == [number] == [bins.bin_of(speedup)]
+    assert load(folder, config="questions").to_arrow().column("bin").to_pylist() == [number] == [bins.bin_of(speedup)]
 
 
 def test_trap_1_a_label_that_contradicts_its_speedup_is_a_bad_row(
@@ -74,30 +74,24 @@ def test_trap_1_a_label_that_contradicts_its_speedup_is_a_bad_row(
         run_import(None, path)
 
 
-def test_trap_1_the_prompts_edges_put_most_answers_one_bin_higher(imported: Imported) -> None:
-    questions = build_questions(Corpus.open(imported[0]), "test", ["forecast"])
-    ours, theirs = questions.pairs, with_prompt_edges(questions).pairs
-    for speedup, one, other in zip(ours.speedup, ours.bin, theirs.bin, strict=True):
-        assert other == 1 + sum(speedup > edge for edge in PROMPT_EDGES)
-        if 0.25 < speedup <= 2.83:
-            assert other == one + 1
-
-
 def test_trap_2_what_a_docstring_boasts_of_reaches_no_query(imported: Imported) -> None:
     corpus = Corpus.open(imported[0])
     assert any("3.7x" in source for source in corpus.table("kernels").column("source").to_pylist())
-    for query in build_questions(corpus, "test", ["forecast"]).queries:
+    for query in build_questions(benchmark_of(corpus, EVERY_GPU), "test", ["forecast"]).queries:
         assert "3.7x" not in query.anchor_source + query.candidate_source + query.problem_text
 
 
-def test_trap_2_binfiller_and_harvested_rows_are_told_apart(imported: Imported) -> None:
-    origins = load(imported[0], config="pairs", split="test").to_arrow().column("origin").to_pylist()
-    assert Counter(origin.rsplit(" ", 1)[1] for origin in origins) == {"harvested": 6, "binfiller": 1}
+def test_trap_2_binfiller_and_harvested_candidates_are_told_apart(imported: Imported) -> None:
+    questions = load(imported[0], config="questions", split="test").to_arrow()
+    kernels = load(imported[0]).to_arrow()
+    writers = dict(zip(*(kernels.column(name).to_pylist() for name in ("kernel_id", "proposer")), strict=True))
+    found = Counter(writers[key] == "binfiller" for key in questions.column("candidate_id").to_pylist())
+    assert found == {False: 6, True: 1}
 
 
 def test_trap_3_rows_that_share_a_comparison_id_keep_their_own_forecasts(imported: Imported) -> None:
     folder, _ = imported
-    pairs = {row["pair_id"]: row for row in load(folder, config="pairs", split="test").to_arrow().to_pylist()}
+    pairs = {row["question_id"]: row for row in load(folder, config="questions", split="test").to_arrow().to_pylist()}
     assert len(pairs) == 7
     answers: dict[float, int] = {}
     for row in pq.read_table(folder / "forecasts" / "gemini3_flash.parquet").to_pylist():
@@ -177,7 +171,7 @@ def test_a_search_can_be_replayed_from_the_imported_measurements(imported: Impor
 
 
 def test_published_splits_are_kept(imported: Imported) -> None:
-    splits = Counter(load(imported[0], config="pairs").to_arrow().column("split").to_pylist())
+    splits = Counter(load(imported[0], config="questions").to_arrow().column("split").to_pylist())
     assert splits == {"test": 7, "train": 3, "test_seen": 1}
 
 
@@ -189,7 +183,7 @@ def test_a_bad_row_is_named_or_passed_over(release: Any, run_import: Run, tmp_pa
     assert not (tmp_path / "out").exists(), "nothing is left of an import that stopped"
     folder, report = run_import("gpu-forecasters", path, on_bad_rows="skip")
     assert [(row.row, row.field) for row in report.bad] == [("1", "aggregated_speedup"), ("2", "hardware")]
-    assert load(folder, config="pairs").count() == 1
+    assert load(folder, config="questions").count() == 1
 
 
 def test_a_changed_schema_is_one_line(release: Any, run_import: Run, tmp_path: Path) -> None:

@@ -272,9 +272,10 @@ def test_an_export_with_a_row_per_run_keeps_every_runtime(foreign: Any, run_impo
 def test_any_table_is_read_with_its_columns_mapped(foreign: Any, tmp_path: Path, form: str) -> None:
     records = [
         {"code": foreign.TRITON, "task": "add", "level": 1, "time": 0.5, "card": "NVIDIA H100", "correct": True},
-        {"code": foreign.CUDA, "task": "add", "level": 1, "time": 0.25, "card": "NVIDIA H100", "correct": True},
+        {"code": foreign.TRITON + "x = 1\n", "task": "add", "level": 1, "time": 0.25, "card": "NVIDIA H100",
+         "correct": True},
         {"code": foreign.CUDA + "#", "task": "add", "level": 1, "time": None, "card": "NVIDIA H100", "correct": False},
-    ]
+    ]  # fmt: skip
     path = tmp_path / f"table.{form}"
     table = pa.Table.from_pylist(records)
     if form == "csv":
@@ -293,8 +294,9 @@ def test_any_table_is_read_with_its_columns_mapped(foreign: Any, tmp_path: Path,
     rows = rows_of(tmp_path / "out")
     assert sorted(str(row["runtime_us"]) for row in rows) == ["250.0", "500.0", "None"]
     assert {(row["problem_id"], row["license"]) for row in rows} == {("imported_1_add", "MIT")}
-    (pair,) = rows_of(tmp_path / "out", "pairs")
-    assert pair["speedup"] in (2.0, 0.5)
+    (question,) = rows_of(tmp_path / "out", "questions")
+    assert question["kind"] == "pair"
+    assert question["speedup"] in (2.0, 0.5)
     noted = " ".join(json.loads(result.output)["notes"])
     assert ("byte order mark (BOM)" in noted) == (form == "csv")
 

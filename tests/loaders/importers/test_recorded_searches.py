@@ -1,6 +1,12 @@
 """Searches that other people recorded: whole, in order, with their failures; and how they are fetched."""
 
+import dataclasses
+import http.server
+import io
 import json
+import shutil
+import tarfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +19,7 @@ from kbench.loaders.corpus.corpus import load
 from kbench.loaders.hub import fetch
 from kbench.loaders.importers.context import AGAIN, NEW, Report
 from kbench.loaders.importers.sol_execbench import NO_TEXT
-from kbench.schemas import DataError, UserError
+from kbench.schemas import DataError, InfrastructureError, UserError
 
 Run = Callable[..., tuple[Path, Report]]
 
@@ -89,7 +95,7 @@ def known_set(foreign: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """A checkout of a set whose recipe is known."""
     checkout = foreign.openevolve(tmp_path / "checkout" / "traces").parent
     recipe = fetch.ForeignSet(
-        name="toy", about="a toy", repository="owner/toy", commit="c0ffee", folders=("traces",),
+        name="toy", about="a toy", places=(fetch.Place(repository="owner/toy", commit="c0ffee", folders=("traces",)),),
         digest=fetch.folder_digest(checkout), format="openevolve", license="MIT", gpu="B200",
     )  # fmt: skip
     monkeypatch.setattr(fetch, "foreign_sets", lambda: {"toy": recipe})
@@ -98,9 +104,9 @@ def known_set(foreign: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_set_is_fetched_twice_to_the_same_rows(known_set: Path) -> None:
-    once = fetch.fetch_set("toy", checkout=known_set)
+    once = fetch.fetch_set("toy", checkouts=[known_set])
     before = rows_of(once.folder)
-    assert rows_of(fetch.fetch_set("toy", checkout=known_set).folder) == before
+    assert rows_of(fetch.fetch_set("toy", checkouts=[known_set]).folder) == before
     assert len(before) == 3
     assert {row["license"] for row in before} == {"MIT"}
 
@@ -119,4 +125,96 @@ def test_a_changed_set_an_unknown_one_and_a_dead_network_are_one_line(
         assert message in str(result.exception), arguments
     next(known_set.rglob("llm_code_a.py")).write_text("other")
     with pytest.raises(DataError, match="is not owner/toy at c0ffee"):
-        fetch.fetch_set("toy", checkout=known_set)
+        fetch.fetch_set("toy", checkouts=[known_set])
+
+
+def test_order_and_time_of_evaluations_are_kept_where_no_question_shows_them(
+    foreign: Any, run_import: Run, tmp_path: Path
+) -> None:
+    artifacts = foreign.sol_execbench(tmp_path / "artifacts")
+    path = next(artifacts.rglob("eval-11.json"))
+    record = json.loads(path.read_text())
+    record["_provenance"]["utc"] = "2026-08-04T18:52:54+00:00"
+    path.write_text(json.dumps(record))
+    folder, _ = run_import(None, artifacts)
+    events = sorted(rows_of(folder, "events"), key=lambda row: row["index"])
+    assert [row["step"] for row in events] == [0, 1, 2, 3]
+    assert events[0]["at"] == "2026-08-04T18:52:54+00:00"
+    same = [json.loads(row["payload_json"])["kernel_id"] for row in events]
+    assert same[0] == same[2] != same[1]
+
+
+def test_a_definition_is_found_by_its_own_name_and_computes_axes(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    artifacts = foreign.sol_execbench(tmp_path / "artifacts")
+    path = next(artifacts.rglob("definition.json"))
+    definition = json.loads(path.read_text())
+    definition["name"] = "001_softmax"
+    definition["axes"] |= {
+        "half": {"type": "expr", "expression": "(cols + 2 * 8) // 2 - 1"},
+        "wrong": {"type": "expr", "expression": "cols ** cols"},
+    }
+    definition["inputs"]["z"] = {"shape": ["half"], "dtype": "int32"}
+    definition["inputs"]["lost"] = {"shape": ["wrong"], "dtype": "int32"}
+    elsewhere = artifacts / "problems" / "7" / "definition.json"
+    elsewhere.parent.mkdir(parents=True)
+    path.unlink()
+    elsewhere.write_text(json.dumps(definition))
+    (problem,) = rows_of(run_import(None, artifacts)[0], "problems")
+    assert problem["workloads"][0]["inputs"] == ["bfloat16[64,256]", "float32[]", "int32[71]"]
+    assert "bfloat16[64,256]" in problem["prompt"]
+    shutil.rmtree(tmp_path / "out")
+    elsewhere.write_text("{")
+    with pytest.raises(DataError, match="cannot be read"):
+        run_import(None, artifacts)
+
+
+def archived(checkout: Path, top: str) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        archive.add(checkout, arcname=top)
+    return buffer.getvalue()
+
+
+def test_a_set_of_two_repositories_is_fetched_over_the_network(
+    known_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = tmp_path / "more" / "problems" / "7"
+    more.mkdir(parents=True)
+    (more / "moe_fp8.json").write_text(json.dumps({"reference": "def run(x):\n    return x\n"}))
+    archives = {
+        "/owner/toy/c0ffee": archived(known_set, "toy-c0ffee"),
+        "/owner/more/feed": archived(tmp_path / "more", "m"),
+    }
+
+    class Answers(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = archives.get(self.path)
+            self.send_response(200 if found else 404)
+            self.end_headers()
+            self.wfile.write(found or b"")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(fetch, "ARCHIVE", f"http://127.0.0.1:{server.server_port}/{{repository}}/{{commit}}")
+    toy = fetch.foreign_sets()["toy"]
+    places = (*toy.places, fetch.Place(repository="owner/more", commit="feed", folders=("problems/*/*.json",)))
+    whole = tmp_path / "whole"
+    shutil.copytree(known_set, whole)
+    shutil.copytree(tmp_path / "more", whole, dirs_exist_ok=True)
+    two = dataclasses.replace(toy, places=places, digest=fetch.folder_digest(whole))
+    try:
+        monkeypatch.setattr(fetch, "foreign_sets", lambda: {"toy": two})
+        fetched = fetch.fetch_set("toy")
+        gone = dataclasses.replace(two, places=(dataclasses.replace(places[0], commit="gone"),))
+        monkeypatch.setattr(fetch, "foreign_sets", lambda: {"toy": gone})
+        with pytest.raises(InfrastructureError, match="answers 404"):
+            fetch.fetch_set("toy")
+    finally:
+        server.shutdown()
+        server.server_close()
+    (problem,) = rows_of(fetched.folder, "problems")
+    assert "def run(x)" in problem["reference_source"]
+    assert len(rows_of(fetched.folder)) == 3

@@ -44,8 +44,18 @@ def run(corpus: Path, surrogate: str, out: Path, train: str | None = None) -> An
     return Command([surrogate], options, out=out, report=False).run()
 
 
-@pytest.mark.parametrize("name", ["cuda-l1", "kernelbench-eval", "kernel-tuner", "flashinfer-trace", "gpu-mode"])
-def test_every_kind_of_import_can_be_evaluated_and_names_its_baseline(
+@pytest.mark.parametrize("name", ["flashinfer-trace", "gpu-mode"])
+def test_an_import_whose_kernels_compare_with_nothing_says_so(
+    corpora: dict[str, Path], tmp_path: Path, name: str
+) -> None:
+    """No speedup is stated, and no two kernels of a problem are of one language."""
+    assert validate(Corpus.open(corpora[name])) == []
+    with pytest.raises(UserError, match="states no questions"):
+        run(corpora[name], "prior", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["cuda-l1", "kernelbench-eval", "kernel-tuner"])
+def test_every_other_kind_of_import_can_be_evaluated_and_names_its_baseline(
     corpora: dict[str, Path], tmp_path: Path, name: str
 ) -> None:
     assert validate(Corpus.open(corpora[name])) == []

@@ -12,6 +12,7 @@ import json
 import os
 import random
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -218,12 +219,48 @@ CHEATS: dict[str, str] = {
     "takes the Hub's token": """
     if SECRET in open(HOME + "/hf/token").read():
         raise Reached("a secret")""",
+    "opens what its maker left open": """
+    for fd in filter(str.isdigit, os.listdir("/proc/self/fd")):
+        try:
+            kind = os.readlink("/proc/self/fd/" + fd)
+        except OSError:
+            continue
+        if kind.startswith("/") and not kind.startswith(("/proc", "/dev/null")) and int(fd) > 2:
+            raise Reached(kind)""",
+    "sends a command to a terminal that listens": """
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(HOME + "/terminal")
+        raise Reached("a service that runs what it is sent")""",
+    "has the kernel start its program": """
+    for name in ("sys/kernel/core_pattern", "sys/kernel/modprobe", "sys/fs/binfmt_misc/register"):
+        if os.access("/proc/" + name, os.W_OK):
+            raise Reached(name)""",
+    "writes into the memory of the first process": """
+    os.close(os.open("/proc/1/mem", os.O_RDWR))
+    raise Reached("a process with privileges")""",
+    "plants a library that every program loads": """
+    open("/etc/cheat.tmp", "w").close()
+    os.unlink("/etc/cheat.tmp")
+    raise Reached("the system's settings")""",
+    "plants programs where others are found": """
+    for folder in [f for f in os.environ["PATH"].split(":") if os.path.isdir(f)]:
+        if os.access(folder, os.W_OK):
+            raise Reached(folder)""",
+    "plants a module for its next start": """
+    import site
+    os.makedirs(site.getusersitepackages() + "/cheat")
+    raise Reached("the user's packages")""",
+    "changes what others forecast in its run": """
+    open(os.path.dirname(os.readlink("/proc/self/fd/1")) + "/cheat.tmp", "w").close()
+    raise Reached("the evaluation")""",
     "starts a program that mounts": "subprocess.run(['umount', CORPUS], capture_output=True); return under(CORPUS)",
 }
 """The body of `places` by what it tries."""
+LISTENING: list[socket.socket] = []
+"""Kept open."""
 READERS = list(CHEATS)[:14]
 """Those that read files and do nothing else."""
-REFUSALS = ("PermissionError", "FileNotFoundError", "OSError", "BlockingIOError")
+REFUSALS = ("PermissionError", "FileNotFoundError", "OSError", "BlockingIOError", "ConnectionRefusedError")
 """What a cheat may end with; any other error is a defect of the cheat."""
 
 
@@ -245,10 +282,14 @@ def world(base: Path) -> dict[str, str]:
     repository = home / "hf" / "hub" / "datasets--owner--name"
     (repository / "blobs").mkdir(parents=True)
     shutil.copytree(base / "real", repository / "snapshots" / ("0" * 40))
-    for number, path in enumerate(sorted((base / "real" / "pairs").glob("*.parquet"))):
+    for number, path in enumerate(sorted((base / "real" / "questions").glob("*.parquet"))):
         shutil.copyfile(path, repository / "blobs" / f"{number:064x}")
-    shutil.copytree(base / "real" / "pairs", home / "hf" / "datasets" / "pairs")
+    shutil.copytree(base / "real" / "questions", home / "hf" / "datasets" / "questions")
     (home / "hf" / "token").write_text(SECRET)
+    terminal = socket.socket(socket.AF_UNIX)
+    terminal.bind(str(home / "terminal"))
+    terminal.listen()
+    LISTENING.append(terminal)
     shutil.rmtree(base / "real")
     return {"root": str(ROOT), "corpus": str(corpus), "home": str(home), "secret": SECRET}
 
@@ -297,6 +338,8 @@ def try_cheat(name: str, place: dict[str, str], folder: Path, given: tuple[Any, 
 
 def main() -> None:
     """Try every cheat, or a seeded part of them, and write what came of it."""
+    # Modules that tests load by name lie beside this folder.
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     from kbench.loaders.corpus.corpus import Corpus
 
     share = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0

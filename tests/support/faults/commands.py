@@ -36,7 +36,7 @@ MEASURED = 12
 """Measurements of each of its searches."""
 STEPS = 4
 MADE = ("results", "site", "cache", "imported", "merged", "run", "pulled", "both", "assembled", "searched", "trained",
-        "model")  # fmt: skip
+        "model", "later", "summer")  # fmt: skip
 """Folders that commands make."""
 TAUGHT = 82
 """Training prompts of the corpus."""
@@ -229,6 +229,13 @@ def entered(work: Path, done: Sequence[bool]) -> bool:
     return len(read_season(work / "spring").entries) == sum(done)
 
 
+def opened(work: Path) -> bool:
+    """There is no new season, or a whole one."""
+    from kbench.leaderboard.season_record import read_season
+
+    return not (work / "later/summer").exists() or read_season(work / "later/summer").queries > 0
+
+
 def corpus_or_nothing(name: str) -> Callable[[Path], bool]:
     """A folder that is not there, or is a whole corpus."""
 
@@ -261,6 +268,7 @@ def kinds(hub: Any) -> list[Kind]:
     exporting = ["data", "export", "data", "--config", "kernels", *out, "rows.jsonl"]
     merging = ["data", "import", "data", "more", *out, "merged"]
     closing = ["leaderboard", "season", "close", "./spring", "--measurements", "measured", "--dataset", "public"]
+    opening = ["leaderboard", "season", "open", "later/summer", "proposed", "--dataset", "public"]
     entering = ["leaderboard", "season", "enter", "./spring"]
     asking = ["evaluate", "--surrogate", "prior", *data, "--resamples", "20", "--no-report", *out, "run"]
     pulling = ["data", "fetch", REPOSITORY, *out, "pulled"]
@@ -294,6 +302,7 @@ def kinds(hub: Any) -> list[Kind]:
 
     here = corpus_or_nothing
     return [
+        Kind("season open", opening, opening, opened, lambda work, done: sum(done) == 1),
         Kind("season enter", [*entering, "season-prior"], [*entering, "season-length"], season_is_sound, entered),
         Kind("season close", closing, closing, season_is_sound, lambda work, done: sum(done) == 1),
         Kind("season enter and close", [*entering, "season-prior"], closing, season_is_sound,
@@ -331,6 +340,17 @@ def started(work: Path) -> list[int]:
     return found
 
 
+def is_sound(kind: Kind, work: Path) -> bool:
+    """Whether what a command changes is sound; what cannot be read is not."""
+    from kbench.schemas import KbenchError
+
+    try:
+        return kind.sound(work)
+    except (KbenchError, OSError, ValueError) as error:
+        sys.stderr.write(f"{kind.name}: {error!r}\n")
+        return False
+
+
 def left_aside(work: Path) -> list[str]:
     """Files, folders and processes that a killed command should have taken with it, a while later."""
     found, end = ["not looked"], time.monotonic() + 30
@@ -350,10 +370,10 @@ def kill(kind: Kind, work: Path, longest_s: float, number: signal.Signals, rng: 
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, number)
     cut = finished(process) != 0
-    left, sound = left_aside(work), kind.sound(work)
+    left, sound = left_aside(work), is_sound(kind, work)
     again = finished(fork(kind.first, work, work.parent / "again", kind.program))
     # What was finished before it was killed is refused the second time.
-    good = sound and not left and (again in (0, 2)) and kind.sound(work)
+    good = sound and not left and (again in (0, 2)) and is_sound(kind, work)
     said = "" if good else (work.parent / "again").read_text()[-300:]
     row = {"command": kind.name, "signal": number.name, "cut_short": cut, "again": again, "left": left}
     return row | {"good": good, "said": said}
@@ -365,7 +385,11 @@ def together(kind: Kind, work: Path, rng: random.Random) -> dict[str, Any]:
     time.sleep(rng.choice((0.0, 0.0, rng.uniform(0, 0.5))))
     second = fork(kind.second, work, work.parent / "two", kind.program)
     codes = [finished(first), finished(second)]
-    good = kind.sound(work) and kind.both(work, [code == 0 for code in codes]) and all(code in (0, 2) for code in codes)
+    good = (
+        is_sound(kind, work)
+        and kind.both(work, [code == 0 for code in codes])
+        and all(code in (0, 2) for code in codes)
+    )
     said = [path.read_text()[-200:] for path in (work.parent / "one", work.parent / "two")] if not good else []
     return {"command": kind.name, "codes": codes, "good": good, "said": said, "left": left_aside(work)}
 

@@ -46,7 +46,9 @@ def _wrong_share(value: str) -> bytes:
 
 
 Mode = tuple[int, bytes, dict[str, str]]
-"""Status, body, headers; status 0 closes the connection, status 1 sends a byte at a time."""
+"""Status, body, headers; status 0 closes the connection, status 1 sends a byte at a time; `ENDLESS` goes on."""
+ENDLESS, MOST = b"x" * 2**20, 256
+"""A piece of a body, and how many the client must not wait for."""
 
 BODIES: dict[str, bytes] = {
     "HTML with status 200": b"<html><body>Bad gateway</body></html>",
@@ -125,6 +127,10 @@ STATUSES: dict[str, Mode] = {
     "a byte at a time": (1, completion(), {}),
     "gzip that is none": (200, b"\x1f\x8b nonsense", {"Content-Encoding": "gzip"}),
     "gzip of 64 MB": (200, gzip.compress(b" " * 2**26), {"Content-Encoding": "gzip"}),
+    "gzip in gzip": (500, gzip.compress(gzip.compress(b" " * 2**26)), {"Content-Encoding": "gzip, gzip"}),
+    "an encoding that nobody asked for": (200, completion(), {"Content-Encoding": "zstd"}),
+    "an error without end": (400, ENDLESS, {"Content-Length": str(MOST << 20)}),
+    "a redirect without end": (307, ENDLESS, {"Location": "/v1/x", "Content-Length": str(MOST << 20)}),
     "a length too long": (200, b"{}", {"Content-Length": "100000"}),
     "a redirect in a circle": (307, b"", {"Location": "/v1/chat/completions"}),
 }
@@ -202,7 +208,7 @@ class Server:
     """Answers by a function of the number of the call."""
 
     def __init__(self, script: Callable[[int], Mode]) -> None:
-        self.calls = 0
+        self.calls = self.read_whole = 0
         outer, lock = self, threading.Lock()
 
         class Handler(BaseHTTPRequestHandler):
@@ -218,12 +224,14 @@ class Server:
                 for name, value in ({"Content-Length": str(len(body))} | headers).items():
                     self.send_header(name, value)
                 self.end_headers()
+                pieces = [body[at : at + 1] for at in range(len(body))] if status == 1 else [body]
                 try:
-                    for piece in [body[at : at + 1] for at in range(len(body))] if status == 1 else [body]:
+                    for piece in pieces * (MOST if body is ENDLESS else 1):
                         self.wfile.write(piece)
                         time.sleep(0.1 if status == 1 else 0)
                 except OSError:
                     return
+                outer.read_whole += body is ENDLESS
 
             def log_message(self, format: str, *args: object) -> None:
                 return
@@ -278,6 +286,7 @@ def try_mode(name: str, corpus: Any, folder: Path, timeout_s: float = 1.0) -> di
         "reason": next(iter(first.run.failures), None),
         "leaked": leaked(folder),
         "good": again == failed
+        and not server.read_whole
         and not leaked(folder)
         and not second.run.failures
         and len(first.run.forecasts) == QUERIES
@@ -287,6 +296,8 @@ def try_mode(name: str, corpus: Any, folder: Path, timeout_s: float = 1.0) -> di
 
 def main() -> None:
     """Try every mode and write what came of it."""
+    # Modules that tests load by name lie beside this folder.
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     from beside import module_at
 
     from kbench.loaders.corpus.corpus import Corpus

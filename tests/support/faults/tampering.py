@@ -25,7 +25,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _entries(folder: Path, config: str = "pairs") -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _entries(folder: Path, config: str = "questions") -> tuple[dict[str, Any], list[dict[str, Any]]]:
     manifest = _manifest(folder)
     return manifest, manifest["configs"][config]["files"]
 
@@ -62,7 +62,7 @@ def edit_rows(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]], re
         pq.write_table(changed, path)
         true = {
             "bytes": path.stat().st_size, "sha256": file_sha256(path), "rows": changed.num_rows,
-            "rows_hash": f"{rows_hash(changed, CONFIGS['pairs'].later):064x}",
+            "rows_hash": f"{rows_hash(changed, CONFIGS['questions'].later):064x}",
         }  # fmt: skip
         entry.update({name: true[name] for name in repair})
         _store(folder, manifest)
@@ -124,6 +124,17 @@ def pipe(pattern: str) -> Case:
     return case
 
 
+def link(pattern: str) -> Case:
+    """The first file of this name is a link to itself."""
+
+    def case(folder: Path, rng: random.Random) -> None:
+        path = sorted(folder.rglob(pattern))[0]
+        path.unlink()
+        path.symlink_to(path.name)
+
+    return case
+
+
 def beside(name: str, change: Callable[[bytes], bytes | None]) -> Case:
     """Change or remove a file that describes the corpus."""
 
@@ -156,17 +167,20 @@ CASES: dict[str, Case] = {
     "a row hash of zeros": edit_entry(rows_hash="0" * 64),
     "another fingerprint": edit_manifest(lambda m: m.update(fingerprint="0" * 32)),
     "no fingerprint": edit_manifest(lambda m: m.pop("fingerprint")),
-    "a config left out": edit_manifest(lambda m: m["configs"].pop("pairs")),
-    "a file left out": edit_manifest(lambda m: m["configs"]["pairs"]["files"].pop()),
+    "a config left out": edit_manifest(lambda m: m["configs"].pop("questions")),
+    "a file left out": edit_manifest(lambda m: m["configs"]["questions"]["files"].pop()),
     "a file listed twice": edit_manifest(
-        lambda m: m["configs"]["pairs"]["files"].append(m["configs"]["pairs"]["files"][0])
+        lambda m: m["configs"]["questions"]["files"].append(m["configs"]["questions"]["files"][0])
     ),
     "a path outside": edit_entry(path="../outside.parquet"),
     "a path with half a character": edit_entry(path="pairs/\ud800.parquet"),
+    "a path of two names": edit_entry(path=lambda path: path.replace("/", "/./")),
+    "a shard that is a link to itself": link("*.parquet"),
+    "a manifest of 5 GB": lambda folder, rng: os.truncate(folder / "manifest.json", 5 << 30),
     "a shard that is a pipe": pipe("*.parquet"),
     "a manifest that is a pipe": pipe("manifest.json"),
-    "another version of a config": edit_manifest(lambda m: m["configs"]["pairs"].update(version="0.0.1")),
-    "no version of a config": edit_manifest(lambda m: m["configs"]["pairs"].pop("version")),
+    "another version of a config": edit_manifest(lambda m: m["configs"]["questions"].update(version="0.0.1")),
+    "no version of a config": edit_manifest(lambda m: m["configs"]["questions"].pop("version")),
     "a card with another licence": beside("README.md", lambda data: data.replace(b"license", b"licence", 1)),
     "a card with a line more": beside("README.md", lambda data: data + b"\n"),
     "a card that is gone": beside("README.md", lambda data: None),
@@ -207,7 +221,7 @@ def main() -> None:
         shipped = Corpus.open(None)
         small = Path(work) / "small"
         with CorpusWriter(small) as writer:
-            for name in ("problems", "pairs"):
+            for name in ("problems", "questions"):
                 writer.append(name, shipped.table(name).slice(0, 100_000))
         for name in CASES:
             with tempfile.TemporaryDirectory(dir=work) as folder:

@@ -14,7 +14,7 @@ from kbench.benchmark.metrics.registry import figures
 from kbench.benchmark.metrics.rows import PairRows, Pool, PoolRows
 from kbench.benchmark.scoring.rows import LEAST_RANKED
 from kbench.benchmark.surrogates.static.training.material import Material
-from kbench.schemas import Pair, PairKind, bins
+from kbench.schemas import PairKind, Query, Question, bins
 
 Strings = npt.NDArray[np.object_]
 
@@ -40,7 +40,12 @@ class HeldOut:
 
     @classmethod
     def of(
-        cls, material: Material, point: Floats, over_reference: Floats, pairs: Sequence[Pair], between: Floats
+        cls,
+        material: Material,
+        point: Floats,
+        over_reference: Floats,
+        pairs: Sequence[tuple[Query, Question]],
+        between: Floats,
     ) -> HeldOut:
         """Match forecasts with their answers.
 
@@ -53,12 +58,12 @@ class HeldOut:
         """
         known = material.known
         problems = material.problems[known]
-        speedups = np.concatenate([2.0 ** material.total[known], [pair.speedup for pair in pairs]])
-        kinds = [PairKind.REFERENCE] * len(problems) + [pair.kind for pair in pairs]
+        speedups = np.concatenate([2.0 ** material.total[known], [pair.speedup for _, pair in pairs]])
+        kinds = [PairKind.REFERENCE] * len(problems) + [query.kind for query, _ in pairs]
         return cls(
             probabilities=np.concatenate([over_reference, between]),
             bin=bins.bins_of(speedups),
-            problem=np.array([*problems.tolist(), *(pair.problem_id for pair in pairs)], dtype=object),
+            problem=np.array([*problems.tolist(), *(query.problem_id for query, _ in pairs)], dtype=object),
             kind=np.array(kinds, dtype=object),
             kernel_problem=problems,
             kernel_pool=material.pools[known],

@@ -16,7 +16,7 @@ from kbench.benchmark.surrogates.static.guesses import Guesses, Places, pair_inp
 from kbench.benchmark.surrogates.static.level import weighted
 from kbench.benchmark.surrogates.static.training.fitting import Effort, boosted, cross_fitted
 from kbench.benchmark.surrogates.static.training.material import Material
-from kbench.schemas import Pair, PairKind, Query
+from kbench.schemas import PairKind, Query, Question
 
 PRIOR_BLEND = np.array([0.5, 0.0, 0.25, 0.25])
 """Weights of the pair model and of differences of `total`, `within` and `rank` before the data correct them."""
@@ -37,14 +37,14 @@ class Ends:
     """Which of the given pairs the first half are."""
 
     @classmethod
-    def of(cls, material: Material, pairs: Sequence[tuple[Query, Pair]]) -> Ends:
+    def of(cls, material: Material, pairs: Sequence[tuple[Query, Question]]) -> Ends:
         """Look both kernels of each pair up."""
         places = dict(material.pool.places())
         found = []
-        for index, (query, pair) in enumerate(pairs):
+        for index, (query, _) in enumerate(pairs):
             one = places.get((query.candidate_source, query.problem_id, query.gpu))
             other = places.get((query.anchor_source, query.problem_id, query.gpu))
-            if pair.kind is not PairKind.REFERENCE and one is not None and other is not None:
+            if query.kind is not PairKind.REFERENCE and one is not None and other is not None:
                 found.append((one, other, index))
         candidate, anchor, kept = np.array(found, dtype=np.int64).reshape(-1, 3).T
         target = np.log2([pairs[i][1].speedup for i in kept])

@@ -17,9 +17,9 @@ from pathlib import Path
 import click
 import numpy as np
 
-from kbench.benchmark.questions.asked import Tables, version_of
+from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.build import TRAIN_SPLITS, training_kernels, training_pairs
-from kbench.benchmark.questions.versions import benchmark_of
+from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.surrogates.static.calibration import recalibrated
 from kbench.benchmark.surrogates.static.features.rows import RowLayout
 from kbench.benchmark.surrogates.static.guesses import reference_width_rows
@@ -75,7 +75,7 @@ def train(
     ends = Ends.of(material, pairs)
     pair = pair_model(material, ends, guesses, effort, seed)
     point = guesses.level + kernels.order * guesses.rank
-    held_out = HeldOut.of(material, point, reference.held_out, [pairs[i][1] for i in ends.kept], pair.widths.held_out)
+    held_out = HeldOut.of(material, point, reference.held_out, [pairs[i] for i in ends.kept], pair.widths.held_out)
     fold = np.concatenate([material.fold[known], material.fold[ends.candidate[: len(ends.kept)]]])
     recalibration, calibrated = recalibrated(held_out.probabilities, held_out.bin, held_out.kind, fold)
     facts = {"kernels": int(material.valid.sum()), "pairs": len(ends.kept), "problems": problems, "seed": seed}
@@ -89,7 +89,7 @@ def train(
         reference_shape=reference.shape,
         pair_shape=pair.widths.shape,
         recalibration=recalibration,
-        facts={"dataset": corpus.fingerprint, "benchmark": version_of(corpus)} | facts,
+        facts={"dataset": corpus.fingerprint} | facts,
     )
     return Trained(model, dataclasses.replace(held_out, probabilities=calibrated))
 

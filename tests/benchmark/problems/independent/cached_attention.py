@@ -45,14 +45,6 @@ def packed(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, window: int = 1 << 3
     return by_token(q, k, v, seen, **how)
 
 
-def sinks_prefill(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, sinks: Tensor, window: int) -> Tensor:
-    return packed(q, k, v, starts, window, sinks=sinks)
-
-
-def softcap_prefill(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, cap: float) -> Tensor:
-    return packed(q, k, v, starts, cap=cap)
-
-
 def fp8_prefill(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, *scales: Tensor) -> Tensor:
     return packed(*(x.double() * s.double()[:, None] for x, s in zip((q, k, v), scales, strict=True)), starts)
 
@@ -116,10 +108,6 @@ def prefix(
     return torch.stack(answers)
 
 
-def chunk(q: Tensor, *cache: Tensor) -> Tensor:
-    return last_tokens(q, *cache)
-
-
 def latent(q: Tensor, pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
     rows = []
     for b, length in enumerate(lengths.tolist()):
@@ -163,10 +151,6 @@ def causal_gradients(*saved: Tensor) -> tuple[Tensor, ...]:
     return gradients(*saved, sees=lambda i, j: j <= i)
 
 
-def window_gradients(*saved: Any) -> tuple[Tensor, ...]:
-    return gradients(*saved[:-1], sees=lambda i, j: i - saved[-1] < j <= i)
-
-
 def packed_gradients(*saved: Tensor) -> tuple[Tensor, ...]:
     *tensors, starts = saved
     number = torch.bucketize(torch.arange(len(tensors[0])), starts.long(), right=True)
@@ -177,13 +161,16 @@ def packed_gradients(*saved: Tensor) -> tuple[Tensor, ...]:
 
 CHECKS: dict[str, Callable[..., Any]] = {
     "attention_backward": gradients, "attention_backward_causal": causal_gradients,
-    "attention_backward_gqa": causal_gradients, "attention_backward_window": window_gradients,
+    "attention_backward_gqa": causal_gradients,
     "attention_backward_varlen": packed_gradients,
-    "attention_varlen_prefill": packed, "attention_window_sinks": sinks_prefill,
-    "attention_softcap_prefill": softcap_prefill, "mla_prefill": packed, "attention_fp8_prefill": fp8_prefill,
-    "attention_chunked_prefill": chunk,
+    "attention_varlen_prefill": packed,
+    "mla_prefill": packed, "attention_fp8_prefill": fp8_prefill,
     "paged_gqa_decode": one_token, "paged_fp8_decode": fp8_decode, "int4_cache_decode": int4_decode,
     "draft_verify_decode": last_tokens, "tree_decode": tree, "shared_prefix_decode": prefix,
     "mla_paged_decode": latent, "mla_sparse_decode": chosen,
+    "attention_backward_window": lambda *saved: gradients(*saved[:-1], sees=lambda i, j: i - saved[-1] < j <= i),
+    "attention_window_sinks": lambda q, k, v, starts, sinks, window: packed(q, k, v, starts, window, sinks=sinks),
+    "attention_softcap_prefill": lambda q, k, v, starts, cap: packed(q, k, v, starts, cap=cap),
+    "attention_chunked_prefill": lambda q, *cache: last_tokens(q, *cache),
 }  # fmt: skip
 """Independent formulation by problem id: takes the problem's inputs, gives its outputs (floats in float64)."""

@@ -27,18 +27,6 @@ def linear_gelu_fp16(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return 0.5 * y * (1 + torch.erf(y / math.sqrt(2)))
 
 
-def linear_residual_bf16(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
-    return wide(residual) + product(x, weight)
-
-
-def linear_decode_bf16(x: Tensor, weight: Tensor) -> Tensor:
-    return torch.stack([(wide(weight) * wide(row)).sum(1) for row in x])
-
-
-def swiglu_up_bf16(x: Tensor, gate_weight: Tensor, up_weight: Tensor) -> Tensor:
-    return silu(product(x, gate_weight)) * product(x, up_weight)
-
-
 def qkv_projection_bf16(x: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
     together = product(x, torch.cat(parameters[:3])) + wide(torch.cat(parameters[3:]))
     return together.split([bias.numel() for bias in parameters[3:]], dim=1)
@@ -60,10 +48,6 @@ def fp8_linear_blockwise(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scal
             part = wide(x[:, start : start + 128]) @ wide(weight[column, start : start + 128])
             out[:, column] += part * wide(x_scale[:, start // 128]) * float(weight_scale[column // 128, start // 128])
     return out
-
-
-def int8_weight_linear(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
-    return product(x, wide(weight) * wide(scale)[:, None])
 
 
 def int8_linear_relu(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor, bias: Tensor) -> Tensor:
@@ -102,22 +86,6 @@ def by_query(q: Tensor, k: Tensor, v: Tensor, window: int | None = None) -> Tens
                 seen = slice(0, k.shape[2]) if window is None else slice(max(0, i - window + 1), i + 1)
                 out[b, h, i] = attend(q[b, h, i], k[b, h // group, seen], v[b, h // group, seen])
     return out
-
-
-def causal_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return by_query(q, k, v, q.shape[2])
-
-
-def causal_gqa_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return by_query(q, k, v, q.shape[2])
-
-
-def sliding_window_attention(q: Tensor, k: Tensor, v: Tensor, window: int) -> Tensor:
-    return by_query(q, k, v, window)
-
-
-def cross_attention_fp16(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return by_query(q, k, v)
 
 
 def gqa_ragged_decode(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
@@ -180,16 +148,22 @@ def token_log_probs(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 CHECKS: dict[str, Callable[..., Any]] = {
-    check.__name__: check
-    for check in (
-        linear_gelu_fp16, linear_residual_bf16, linear_decode_bf16, swiglu_up_bf16, qkv_projection_bf16,
+    **{check.__name__: check for check in (
+        linear_gelu_fp16, qkv_projection_bf16,
         lm_head_softcap_bf16,
-        fp8_linear_rowwise, fp8_linear_blockwise, int8_weight_linear, int8_linear_relu,
+        fp8_linear_rowwise, fp8_linear_blockwise, int8_linear_relu,
         moe_swiglu_up, moe_weighted_down,
-        causal_attention, causal_gqa_attention, sliding_window_attention, gqa_ragged_decode, mla_decode,
-        cross_attention_fp16,
+        gqa_ragged_decode, mla_decode,
         conv3x3_fp16, conv1x1_residual_relu_fp16,
         layer_norm, layer_norm_residual, qk_norm_rope, token_log_probs,
-    )
+    )},
+    "linear_residual_bf16": lambda x, weight, residual: wide(residual) + product(x, weight),
+    "linear_decode_bf16": lambda x, weight: torch.stack([(wide(weight) * wide(row)).sum(1) for row in x]),
+    "swiglu_up_bf16": lambda x, gate_weight, up_weight: silu(product(x, gate_weight)) * product(x, up_weight),
+    "int8_weight_linear": lambda x, weight, scale: product(x, wide(weight) * wide(scale)[:, None]),
+    "causal_attention": lambda q, k, v: by_query(q, k, v, q.shape[2]),
+    "causal_gqa_attention": lambda q, k, v: by_query(q, k, v, q.shape[2]),
+    "sliding_window_attention": lambda q, k, v, window: by_query(q, k, v, window),
+    "cross_attention_fp16": lambda q, k, v: by_query(q, k, v),
 }  # fmt: skip
 """Independent formulation by problem id: takes the problem's inputs, gives its outputs (floats in float64)."""

@@ -203,10 +203,6 @@ def adapters(x: Tensor, base: Tensor, a: Tensor, b: Tensor, which: list[int]) ->
     return torch.stack(rows)
 
 
-def lora_decode(x: Tensor, base: Tensor, a: Tensor, b: Tensor, adapter: Tensor) -> Tensor:
-    return adapters(x, base, a, b, adapter.tolist())
-
-
 def lora_prefill(x: Tensor, base: Tensor, a: Tensor, b: Tensor, offsets: Tensor) -> Tensor:
     return adapters(x, base, a, b, [sum(int(end) <= t for end in offsets) for t in range(len(x))])
 
@@ -327,10 +323,11 @@ CHECKS: dict[str, Callable[..., Any]] = {
     "gated_delta_prefill": delta_prefill, "gated_delta_decode": delta_decode, "channel_delta_decode": delta_decode,
     "delta_verify": delta_tokens, "decay_attention_prefill": decay_attention,
     "rope_cache_write": rope_write, "rmsnorm_quantise": rmsnorm_quantise, "swiglu_quantise": swiglu_quantise,
-    "top_p_sampling": top_p, "speculative_sampling": verify, "lora_decode": lora_decode, "lora_prefill": lora_prefill,
+    "top_p_sampling": top_p, "speculative_sampling": verify, "lora_prefill": lora_prefill,
     "adamw_step": adamw, "adam_int8_step": adam_int8, "newton_schulz": newton_schulz,
     "sparse24_linear": sparse24, "block_sparse_linear": block_sparse, "block_sparse_attention": sparse_attention,
     "conv3x3_nhwc": conv_nhwc, "conv3x3_wgrad_nhwc": wgrad_nhwc, "conv3x3_stride2_dgrad_nhwc": stride2_dgrad_nhwc,
     "depthwise7x7_nhwc": depthwise_nhwc,
+    "lora_decode": lambda x, base, a, b, adapter: adapters(x, base, a, b, adapter.tolist()),
 }  # fmt: skip
 """Independent formulation by problem id: takes the problem's inputs, gives its outputs (floats in float64)."""

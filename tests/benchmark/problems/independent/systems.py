@@ -189,10 +189,6 @@ def moe_permute(x: Tensor, experts: Tensor, num_experts: int) -> tuple[Tensor, T
     return torch.stack([x[token] for token in tokens]), torch.tensor(tokens, dtype=torch.int32), counts
 
 
-def embedding_gather(ids: Tensor, table: Tensor) -> Tensor:
-    return torch.stack([table[i] for i in ids.tolist()])
-
-
 def scatter_add(source: Tensor, index: Tensor, rows: int) -> Tensor:
     out = torch.zeros(rows, source.shape[1], dtype=torch.float64)
     for item, row in enumerate(index.tolist()):
@@ -207,20 +203,12 @@ def histogram(x: Tensor, bins: int) -> Tensor:
     return torch.tensor(counts, dtype=torch.int32)
 
 
-def transpose(x: Tensor) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(x.numpy().T))
-
-
 def permute_4d(x: Tensor) -> Tensor:
     batch, length, heads, dim = x.shape
     out = torch.empty(batch, heads, dim, length, dtype=x.dtype)
     for t in range(length):
         out[..., t] = x[:, t]
     return out
-
-
-def sort(x: Tensor) -> Tensor:
-    return torch.tensor([sorted(row) for row in x.tolist()], dtype=torch.float64)
 
 
 def top_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -296,15 +284,17 @@ def nbody_forces(positions: Tensor, masses: Tensor, softening: float) -> Tensor:
 
 
 CHECKS: dict[str, Callable[..., Any]] = {
-    check.__name__: check
-    for check in (
+    **{check.__name__: check for check in (
         trimul, cross_entropy_fwd_bwd, fp8_quant, gdn_chunk_fwd_h, gdn_chunk_fwd_o, gdn_recompute_w_u,
         fp8_quant_float32,
         attention_prefill, attention_decode, gqa_decode, paged_attention_decode, paged_kv_dequant,
         moe_topk_routing, moe_permute,
-        embedding_gather, scatter_add, histogram, transpose, permute_4d,
-        sort, top_k, sampling_softmax, selective_scan,
+        scatter_add, histogram, permute_4d,
+        top_k, sampling_softmax, selective_scan,
         spmv_csr, batched_solve, fft_butterfly, kmeans_assign, tridiagonal_solve, nbody_forces,
-    )
+    )},
+    "embedding_gather": lambda ids, table: torch.stack([table[i] for i in ids.tolist()]),
+    "transpose": lambda x: torch.from_numpy(np.ascontiguousarray(x.numpy().T)),
+    "sort": lambda x: torch.tensor([sorted(row) for row in x.tolist()], dtype=torch.float64),
 }  # fmt: skip
 """Independent formulation by problem id: takes the problem's inputs, gives its outputs (floats in float64)."""

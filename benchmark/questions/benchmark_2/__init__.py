@@ -1,1 +1,0 @@
-"""Benchmark 2: pairs drawn when they are asked for, of a release without questions. Goes with its last figures."""

@@ -1,0 +1,165 @@
+"""An explanation for people: text for a terminal, and a picture of where the time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kbench.benchmark.work.explain import Comparison, LaunchFacts, WorkloadFacts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NAMES = {
+    "issue": "instruction issue", "alu": "integer units", "fma": "float units", "special": "special functions",
+    "double": "64-bit floats", "tensor": "tensor cores", "shared": "shared memory", "l2": "L2 traffic",
+    "dram": "DRAM traffic", "latency": "waiting (latency)", "launch": "launches",
+}  # fmt: skip
+MEASURES = {
+    "issued": "instructions", "flops": "tensor work", "l2_bytes": "bytes moved",
+    "shared_wavefronts": "shared-memory turns",
+}  # fmt: skip
+CHANGES = {
+    "tensor_flops": "tensor operations", "dram_bytes": "DRAM bytes", "l2_bytes": "L2 bytes",
+    "shared_wavefronts": "shared-memory turns", "sectors_per_request": "sectors per load", "stack_bytes": "stack bytes",
+    "shared_bytes": "shared bytes per block", "registers": "registers per thread", "threads": "threads per block",
+}  # fmt: skip
+SHOWN = 0.03
+"""Parts below this share of the largest are left out."""
+BAR = 24
+WIDEST = 72
+"""Characters of a source line that are shown."""
+INK, BLUE, GREY, RED = "#1b1f24", "#2563b0", "#c3cad3", "#c2410c"
+
+
+def amount(value: float, unit: str = "") -> str:
+    """A number with a decimal prefix: 1.2 M."""
+    for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}".rstrip()
+
+
+def text_of(facts: WorkloadFacts, source: str) -> Iterator[str]:
+    """One workload in lines of text."""
+    forecast = facts.forecast
+    interval = f" (four in five: {forecast.low_us:.3g} to {forecast.high_us:.3g})" if forecast is not None else ""
+    yield f"{facts.workload} on {facts.gpu}: forecast {facts.time_us:.3g} us{interval}"
+    yield f"  bound by {_bound(facts)}"
+    largest = max(facts.parts_us.values())
+    for name, part_us in sorted(facts.parts_us.items(), key=lambda part: -part[1]):
+        if part_us >= SHOWN * largest:
+            yield f"    {NAMES[name]:<18}{part_us:>9.3g} us  {'█' * max(1, round(BAR * part_us / largest))}"
+    yield f"  work: {', '.join(_work(facts))}"
+    for launch in facts.launches:
+        yield f"  launch: {_launch(launch)}"
+    if facts.configurations > 1:
+        yield f"  autotuned: the fastest of {facts.configurations} configurations"
+    if facts.uncertain >= SHOWN:
+        yield f"  unsure: {100 * facts.uncertain:.0f} % of the instructions depend on branches that only data decides"
+    lines = source.splitlines()
+    for line in facts.lines:
+        text = lines[line.line - 1].strip() if line.line <= len(lines) else ""
+        yield f"  line {line.line}: {100 * line.share:.0f} % of {MEASURES[line.measure]}  {text[:WIDEST]}"
+
+
+def _bound(facts: WorkloadFacts) -> str:
+    name = NAMES[facts.bound]
+    if facts.bound == "latency":
+        return f"{name}: too few warps wait at once, or each waits too often, to fill any unit"
+    if facts.bound_us is None:
+        return f"{name}: starting takes longer than the work"
+    share = 100 * min(1.0, facts.bound_us / facts.time_us)
+    return f"{name}: at least {facts.bound_us:.3g} us at the GPU's stated rate, of which {share:.0f} % is reached"
+
+
+def _work(facts: WorkloadFacts) -> Iterator[str]:
+    yield f"{amount(facts.instructions)} warp instructions"
+    for bits, flops in facts.flops.items():
+        yield f"{amount(flops, 'FLOP')} in {bits}-bit tensor cores"
+    again = facts.dram_bytes / facts.min_bytes if facts.min_bytes else 1.0
+    beside = f" ({again:.3g}x the problem's data)" if again >= 1 + SHOWN else ""
+    yield f"{amount(facts.dram_bytes, 'B')} of DRAM{beside}"
+    yield f"{amount(facts.l2_bytes, 'B')} of L2"
+    if facts.sectors_per_request:
+        yield f"{facts.sectors_per_request:.1f} sectors per load"
+    if facts.shared_wavefronts:
+        yield f"{amount(facts.shared_wavefronts)} shared-memory turns ({facts.bank_conflicts:.1f} conflicts each)"
+    if facts.atomics:
+        yield f"{amount(facts.atomics)} atomics"
+    if facts.fills_and_copies:
+        yield f"{facts.fills_and_copies} fills and copies"
+
+
+def _launch(launch: LaunchFacts) -> str:
+    grid = "x".join(str(extent) for extent in launch.grid if extent > 1) or "1"
+    parts = [
+        f"{launch.function[:40]}{f' {launch.times} times' if launch.times > 1 else ''}, {launch.time_us:.3g} us",
+        f"{grid} blocks of {launch.threads} threads in {launch.waves} wave{'s' * (launch.waves > 1)}",
+        f"occupancy {100 * launch.occupancy:.0f} %",
+        f"{launch.registers} registers",
+    ]
+    if launch.shared_bytes:
+        parts.append(f"{launch.shared_bytes / 1024:.3g} KiB shared")
+    if launch.stack_bytes:
+        parts.append(f"{launch.stack_bytes} B stack")
+    return ", ".join(parts)
+
+
+def comparison_text(comparison: Comparison) -> Iterator[str]:
+    """What is different about the second kernel, in lines of text."""
+    word = "faster" if comparison.speedup >= 1 else "slower"
+    ratio = comparison.speedup if comparison.speedup >= 1 else 1 / comparison.speedup
+    chance = f" (chance of being faster: {100 * comparison.p_faster:.0f} %)" if comparison.p_faster is not None else ""
+    (one_us, other_us), (before, after) = comparison.time_us, comparison.reason_us
+    yield f"{comparison.workload}: {one_us:.3g} us and {other_us:.3g} us; the second is {ratio:.2f}x {word}{chance}"
+    yield f"  the largest change is {NAMES[comparison.reason]}: {before:.3g} us before, {after:.3g} us now"
+    for name, old, new in comparison.changes:
+        factor = f" ({new / old:.2f}x)" if old and new else ""
+        yield f"  {CHANGES.get(name, name)}: {amount(old)} before, {amount(new)} now{factor}"
+
+
+def draw(files: Mapping[str, Sequence[WorkloadFacts]], path: Path) -> None:
+    """Draw what each resource takes, one panel per workload, with the forecast as a line, into a .png, .svg or .pdf."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib.figure import Figure
+
+    workloads = list(zip(*files.values(), strict=True))
+    style: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": INK}
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(7.2, 0.6 + 2.9 * len(workloads)), layout="constrained")
+        for number, each in enumerate(workloads):
+            _panel(figure.add_subplot(len(workloads), 1, number + 1), list(files), each)
+        figure.savefig(path, dpi=150)
+
+
+def _panel(axes: Axes, names: Sequence[str], each: Sequence[WorkloadFacts]) -> None:
+    largest = max(part_us for facts in each for part_us in facts.parts_us.values())
+    shown = [part for part in NAMES if any(facts.parts_us[part] >= SHOWN * largest for facts in each)]
+    shown.sort(key=lambda part: max(facts.parts_us[part] for facts in each))
+    height = 0.8 / len(each)
+    for at, (name, facts) in enumerate(zip(names, each, strict=True)):
+        places = [number + (len(each) - 1) * height / 2 - at * height for number in range(len(shown))]
+        plain = BLUE if at == 0 else GREY
+        colours = [RED if part == facts.bound and len(each) == 1 else plain for part in shown]
+        values = [facts.parts_us[part] for part in shown]
+        bars = axes.barh(places, values, height=0.9 * height, color=colours, label=name)
+        axes.bar_label(bars, labels=[f"{value:.3g}" for value in values], padding=3, fontsize=8)
+        axes.axvline(facts.time_us, color=INK, linewidth=1, linestyle="-" if at == 0 else "--")
+        axes.annotate(
+            f"forecast {facts.time_us:.3g} us", (facts.time_us, len(shown) - 1.2 - 0.9 * at), xytext=(-4, 0),
+            textcoords="offset points", ha="right", va="center", fontsize=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
+        )  # fmt: skip
+        if facts.forecast is not None and len(each) == 1:
+            axes.axvspan(facts.forecast.low_us, facts.forecast.high_us, color=INK, alpha=0.07, linewidth=0, zorder=0)
+    axes.set_yticks(range(len(shown)), [NAMES[part] for part in shown])
+    bounds = " and ".join(dict.fromkeys(NAMES[facts.bound] for facts in each))
+    axes.set_title(f"{each[0].workload} on {each[0].gpu}: bound by {bounds}", loc="left", fontsize=10)
+    axes.set_xlabel("us that each resource alone would take" + ("; grey: where four in five lie" * (len(each) == 1)))
+    axes.set_xlim(0, 1.12 * max(largest, *(facts.time_us for facts in each)))
+    if len(each) > 1:
+        axes.legend(loc="lower right", edgecolor="none", framealpha=1.0)

@@ -1,0 +1,106 @@
+"""Score the shipped entries beside probes, and print the tables of docs/results/benchmark.md.
+
+python docs/evidence/scripts/benchmark.py           # the tables, from docs/evidence/benchmark.json
+python docs/evidence/scripts/benchmark.py --score   # scores again, and writes it and benchmark/evaluate/standings.json
+
+The first model is fitted here, in minutes. Score again for every release, entry and change of a headline.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.evaluate.standing import FIRST, LANGUAGE_MODEL, STANDINGS
+from kbench.benchmark.metrics.registry import headline
+from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, finite
+from kbench.benchmark.surrogates.forecasts import from_forecasts
+from kbench.benchmark.tracks import OVERALL, TRACK_NAMES
+from kbench.leaderboard.board import expected_of, read_entries, shipped
+from kbench.leaderboard.scoring.audit import audited, power_text
+
+ROOT = Path(__file__).parents[3]
+EVIDENCE = ROOT / "docs" / "evidence" / "benchmark.json"
+PARTS = {"test": Options(), "core": Options(subset="core")}
+
+
+def scored() -> dict[str, Any]:
+    """Every entry, the first model and the probes on `test` and on its core."""
+    corpus = Options().corpus()
+    whole = PARTS["test"].questions(corpus)
+    first = evaluate_on(str(ROOT / "examples" / "my_model.py"), corpus, Options(resamples=1), questions=whole)
+    found: dict[str, Any] = {"dataset": whole.dataset}
+    for part, options in PARTS.items():
+        questions = options.questions(corpus)
+        bounds = Bounds.of(questions, BootstrapSettings())
+        ids = [query.query_id for query in questions.queries]
+        entries = list(read_entries(shipped(questions), questions, expected=expected_of(questions, whole)))
+        tables = {one.submission.name: one.table for one in entries}
+        tables[FIRST] = from_forecasts([one for one in first.run.forecasts if one.query_id in set(ids)], ids)
+        found[part] = audited(corpus, questions, tables) | {
+            "questions": len(ids),
+            "problems": len(set(questions.pairs.problem)),
+            "ceilings": {track: finite(of[headline(track).name]) for track, of in bounds.ceilings.items()},
+            "language_models": [one.submission.name for one in entries if one.submission.kind == "language_model"],
+        }
+    return found
+
+
+def standings(found: dict[str, Any]) -> dict[str, Any]:
+    """What `kbench evaluate` shows beside a surrogate: each entry's headlines; of language models the first one's."""
+    entries: dict[str, Any] = {}
+    for part in PARTS:
+        models = found[part]["language_models"]
+        for track in TRACK_NAMES:
+            for name, one in found[part][track]["entries"].items():
+                shown = LANGUAGE_MODEL if name in models[:1] else name
+                if shown not in models and one["value"] is not None:
+                    of_track = entries.setdefault(shown, {}).setdefault(part, {}).setdefault(track, {})
+                    of_track[headline(track).name] = round(one["value"], 4)
+    return {"dataset": found["dataset"], "entries": entries}
+
+
+def tables(found: dict[str, Any]) -> Iterator[str]:
+    """The tables of each part: entries and probes by headline, and what the headlines tell apart."""
+    tracks = (*TRACK_NAMES, OVERALL)
+    for part in PARTS:
+        of_part = found[part]
+        yield f"{part}: {of_part['questions']:,} questions about {of_part['problems']} problems\n"
+        arrows = ["↑" if track == OVERALL else headline(track).arrow for track in tracks]
+        heads = [f"`{of_part[track]['metric']}` {arrow}" for track, arrow in zip(tracks, arrows, strict=True)]
+        yield f"| | {' | '.join(heads)} |\n|{'---|' * (len(tracks) + 1)}"
+        rows = [(f"`{name}`", "entries", name) for name in of_part["forecast"]["entries"]]
+        rows += [(f"probe: {name}", "probes", name) for name in of_part["forecast"]["probes"]]
+        for label, kind, name in rows:
+            cells = [with_interval(of_part[track][kind].get(name)) for track in tracks]
+            yield f"| {label} | {' | '.join(cells)} |"
+        ceilings = [1.0 if track == OVERALL else of_part["ceilings"][track] for track in tracks]
+        yield f"| ceiling | {' | '.join('–' if one is None else f'{one:.3f}' for one in ceilings)} |\n"
+        told = {track: of_part[track]["power"] for track in tracks if of_part[track]["power"]["pairs"]}
+        yield from (f"{track}: {power_text(power)}" for track, power in told.items())
+        yield ""
+
+
+def with_interval(one: dict[str, Any] | None) -> str:
+    """A figure as the page shows it."""
+    return "–" if one is None or one["value"] is None else f"{one['value']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"
+
+
+@click.command()
+@click.option("--score", "again", is_flag=True)
+def main(again: bool) -> None:
+    if again:
+        found = scored()
+        EVIDENCE.write_text(json.dumps(found, indent=1) + "\n")
+        STANDINGS.write_text(json.dumps(standings(found), indent=1) + "\n")
+    click.echo("\n".join(tables(json.loads(EVIDENCE.read_text()))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,512 @@
+"""Foreign kernels: host code of any suite, run on tensors without memory to count what it would do.
+
+Nothing here is ever timed or verified, so nothing must be refused that can be counted: PyTorch's own operators become
+work made up from their shapes, and what `torch.compile` is given is taken to fuse what lies between matrix products.
+Runs where the planner runs: in a process of its own, in a sandbox, without a GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import cpp_extension
+from torch.utils._pytree import tree_leaves
+
+from kbench.benchmark.work.count import MOST_LAUNCHES, count_plan
+from kbench.benchmark.work.operators import Operator, operator_work
+from kbench.benchmark.work.table import plain_work
+from kbench.benchmark.work.totals import Work
+from kbench.harness.device.target import H200, DeviceFacts, Target
+from kbench.harness.kernel.loading import LoadedKernel
+from kbench.harness.plan.planner import Planned, cuda_recorded, forget_choices, make_plan, refused
+from kbench.harness.plan.recorder import Recorder, UnplannableError, in_host_memory
+from kbench.harness.plan.resources import read_resources
+from kbench.harness.plan.torch_calls import (
+    ALLOCATIONS,
+    SHARED_MEMORY,
+    VALUES,
+    DeviceMode,
+    NullStream,
+    RecordingMode,
+    is_view,
+    plain_devices,
+    pretending,
+)
+from kbench.harness.plan.triton_calls import Machinery, triton_recorded
+from kbench.schemas import Backend, KernelSource
+
+MOST_WORKLOADS = 2
+"""Workloads that are counted, spread over their sizes."""
+COUNTED_CONFIGS = 2
+MOST_OPERATORS = 2000
+STATED = re.compile(r"(\w+)\[([\d,]*)\]")
+REFERENCES = "\n\nif 'Model' in globals() and 'ModelNew' not in globals():\n    ModelNew = Model\n"
+"""References of KernelBench are counted as the kernels are."""
+SCALAR_VALUES = {"bool": False, "int64": 1, "int32": 1}
+"""What stands for a number that a workload does not state."""
+AMD_OPTIONS = frozenset(("waves_per_eu", "matrix_instr_nonkdim", "kpack", "instruction_sched_variant", "schedule_hint"))
+"""Options of Triton's compiler for AMD, which that for NVIDIA does not know."""
+GATHERS = frozenset(("embedding", "index", "index_select", "gather", "take", "_index_put_impl_", "index_put_"))
+"""Operators that read no more of a tensor than they write."""
+SORTS = frozenset(("sort", "topk", "argsort", "msort", "unique", "cumsum", "cumprod"))
+SORT_PASSES = 4.0
+ATTENTION = "scaled_dot_product_attention"
+FREE = frozenset(("_local_scalar_dense", "_reshape_alias", "set_", "_shape_as_tensor"))
+
+
+@dataclasses.dataclass(slots=True)
+class Fused:
+    """Operators between matrix products that a compiler makes one kernel of."""
+
+    reads: dict[int, float] = dataclasses.field(default_factory=dict)
+    made: dict[int, float] = dataclasses.field(default_factory=dict)
+    """Memory that they fill, by identity; what nobody reads later is never written."""
+    kept: set[int] = dataclasses.field(default_factory=set)
+    last: int | None = None
+    elements: float = 0.0
+
+    def operator(self) -> Operator:
+        """The kernel that stands for them."""
+        kept = self.kept or ({self.last} if self.last is not None else set())
+        written = sum(self.made[place] for place in kept)
+        return Operator(name="fused", reads=tuple(self.reads.values()), writes=written, elements=self.elements)
+
+
+class OperatorRecorder(Recorder):
+    """Records launches, and operators in place of refusing them."""
+
+    def __init__(self, inputs: Sequence[Any]) -> None:
+        super().__init__(inputs)
+        self.operators: list[Operator | Fused] = []
+        self.fusing = 0
+
+    def place(self, tensor: torch.Tensor) -> tuple[int, int]:
+        """The buffer a tensor lies in; memory of a module's own is as good as an input."""
+        if in_host_memory(tensor):
+            raise UnplannableError("uses host memory")
+        self.allocated(tensor)
+        self.read(tensor)
+        return super().place(tensor)
+
+    def read(self, tensor: torch.Tensor) -> None:
+        """Take note that memory is read, which a fused kernel must then have written."""
+        identity = tensor.untyped_storage()._cdata
+        for one in self.operators:
+            if isinstance(one, Fused) and identity in one.made and one is not self._open():
+                one.kept.add(identity)
+
+    def _open(self) -> Fused | None:
+        last = self.operators[-1] if self.operators else None
+        return last if isinstance(last, Fused) and self.fusing else None
+
+    def add(self, operator: Operator, read: Sequence[torch.Tensor], made: Sequence[torch.Tensor]) -> None:
+        """Take note of an operator."""
+        if len(self.operators) >= MOST_OPERATORS:
+            raise UnplannableError(f"calls more than {MOST_OPERATORS} operators")
+        for tensor in made:
+            self.allocated(tensor)
+        if not self.fusing or operator.product is not None:
+            # What a product reads was written before it.
+            self.operators.append(operator)
+            for tensor in read:
+                self.read(tensor)
+            return
+        group = self._open()
+        if group is None:
+            group = Fused()
+            self.operators.append(group)
+        for tensor in read:
+            identity = tensor.untyped_storage()._cdata
+            if identity not in group.made:
+                group.reads[identity] = nbytes(tensor)
+                self.read(tensor)
+        for tensor in made:
+            group.last = tensor.untyped_storage()._cdata
+            group.made[group.last] = nbytes(tensor)
+        group.elements = max(group.elements, operator.elements)
+
+
+class CountingMode(RecordingMode):  # type: ignore[no-untyped-call]
+    """Sees every operator that reaches torch's dispatcher, and refuses only what asks for values."""
+
+    recorder: OperatorRecorder
+
+    def _dispatch(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        name = func._schema.name.rpartition("::")[2]
+        given = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+        if given and all(map(in_host_memory, given)) and kwargs.get("device") is None:
+            return func(*args, **kwargs)
+        if name == "_local_scalar_dense":
+            raise UnplannableError(VALUES)
+        if kwargs.get("device") is not None:
+            kwargs["device"] = torch.device("meta")
+        try:
+            made = func(*args, **kwargs)
+        except NotImplementedError:
+            made = without_values(name, given, args, kwargs)
+        results = [value for value in tree_leaves(made) if isinstance(value, torch.Tensor)]
+        if name in SHARED_MEMORY or name in FREE or is_view(func) or name in ALLOCATIONS:
+            for tensor in results:
+                self.recorder.allocated(tensor)
+            return made
+        self.recorder.add(described(name, given, results, args), given, results)
+        return made
+
+
+class LenientMode(DeviceMode):
+    """Turns requests for GPU memory into requests for tensors without memory, and sees attention as one operator."""
+
+    def __init__(self, recorder: OperatorRecorder | None) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name == ATTENTION and self.recorder is not None:
+            bound = dict(zip(("query", "key", "value"), args, strict=False)) | dict(kwargs or {})
+            with torch._C.DisableTorchFunction(), plain_devices():
+                return attended(
+                    self.recorder, bound["query"], bound["key"], bound["value"], bool(bound.get("is_causal"))
+                )
+        if name == "tensor" and args and not isinstance(args[0], torch.Tensor):
+            with torch._C.DisableTorchFunction(), plain_devices():
+                return torch.tensor(args[0], dtype=(kwargs or {}).get("dtype"), device="cpu").to("meta")
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def without_values(name: str, given: Sequence[torch.Tensor], args: Any, kwargs: Mapping[str, Any]) -> Any:
+    """What an operator returns whose shape depends on values, at its largest.
+
+    Raises:
+        UnplannableError: that is not known.
+    """
+    if name == "bincount":
+        least = kwargs.get("minlength") or (args[2] if len(args) > 2 else 0)
+        if least:
+            return torch.empty(int(least), dtype=torch.int64, device="meta")
+    raise UnplannableError(f"calls {name!r}, whose result depends on values")
+
+
+def nbytes(tensor: torch.Tensor) -> float:
+    """Bytes that a tensor's elements take; those that an expanded one repeats count once."""
+    return float(min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()))
+
+
+def attended(recorder: OperatorRecorder, query: Any, key: Any, value: Any, causal: bool) -> torch.Tensor:
+    """Record attention, as a library does it: without keeping the matrix of weights."""
+    shape = (*query.shape[:-1], value.shape[-1])
+    made = torch.empty(shape, dtype=query.dtype, device="meta")
+    batch = query.shape[:-2].numel()
+    rows, columns = query.shape[-2], key.shape[-2]
+    flops = 2.0 * batch * rows * columns * (query.shape[-1] + value.shape[-1]) * (0.5 if causal else 1.0)
+    reads = [query, key, value]
+    recorder.add(
+        Operator(
+            name=ATTENTION, reads=tuple(map(nbytes, reads)), writes=nbytes(made), elements=made.numel(),
+            product=(batch, rows, value.shape[-1], columns), bits=min(32, 8 * query.element_size()), flops=flops,
+            exact=query.element_size() > 2,
+        ),
+        reads, [made],
+    )  # fmt: skip
+    return made
+
+
+def described(name: str, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor], args: Any) -> Operator:
+    """What a call of an operator moves and computes."""
+    written = sum(map(nbytes, made))
+    reads = [nbytes(tensor) for tensor in given]
+    elements = float(max([tensor.numel() for tensor in (*given, *made)], default=0))
+    if name in GATHERS:
+        reads = [min(one, written) for one in reads]
+        elements = float(max([tensor.numel() for tensor in made], default=0))
+    product = product_of(name, given, made)
+    factor = given[-1] if given else None
+    bits = 32 if factor is None else 8 * min(tensor.element_size() for tensor in given[-2:])
+    precise = torch.get_float32_matmul_precision() == "highest"
+    return Operator(
+        name=name, reads=tuple(reads[-2:] if product else reads), writes=written, elements=elements,
+        passes=SORT_PASSES if name in SORTS else 1.0, product=product, bits=max(8, min(64, bits)),
+        exact=precise and "conv" not in name,
+    )  # fmt: skip
+
+
+def product_of(
+    name: str, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]
+) -> tuple[int, int, int, int] | None:
+    """Batch, rows, columns and length of sums of an operator that multiplies matrices."""
+    if name in ("mm", "addmm", "_scaled_mm", "_int_mm", "mv", "addmv", "dot"):
+        one, other = given[-2:] if name != "_scaled_mm" else given[:2]
+        columns = other.shape[-1] if other.dim() > 1 else 1
+        return 1, one.shape[0] if one.dim() > 1 else 1, columns, one.shape[-1]
+    if name in ("bmm", "baddbmm"):
+        one, other = given[-2:]
+        return one.shape[0], one.shape[1], other.shape[2], one.shape[2]
+    if name == "convolution":
+        weight, out = given[1], made[0]
+        spatial = out.numel() // max(1, out.shape[1])
+        transposed = weight.shape[0] != out.shape[1]
+        length = given[0].shape[1] * weight[0, 0].numel() if transposed else weight[0].numel()
+        return 1, spatial, out.shape[1], length
+    if name == "convolution_backward":
+        weight, out = given[2], given[0]
+        return 2, out.numel() // max(1, out.shape[1]), out.shape[1], weight[0].numel()
+    return None
+
+
+def count_foreign(kernel: KernelSource, target: Target, facts: DeviceFacts, cache: Path) -> Planned:
+    """Count the work of a kernel on stated workloads.
+
+    Args:
+        kernel: its text, with the workloads.
+        target: the architecture to compile for.
+        facts: what host code may ask of the device.
+        cache: a private, empty folder.
+    """
+    machinery = Machinery()
+    UnplannableError.first = None
+    found: dict[str, list[dict[str, Any]]] = {}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(triton_recorded(target.triton, machinery, facts, str(cache), ptx=True))
+        stack.enter_context(amd_options_dropped())
+        stack.enter_context(cuda_recorded(target, machinery, kernel.source, ptx=True))
+        fused = stack.enter_context(compilers_counted())
+        try:
+            with on_device(facts, fused), torch.device("meta"), LenientMode(None):
+                loaded = LoadedKernel(dataclasses.replace(kernel, source=kernel.source + REFERENCES))
+            for workload in chosen(json.loads(kernel.workloads_json or "[]")):
+                inputs = stated_inputs(workload)
+                machinery.config, machinery.configs, works = 0, 1, []
+                while machinery.config < min(machinery.configs, COUNTED_CONFIGS):
+                    forget_choices(loaded)
+                    works.append(
+                        _counted(loaded, kernel, str(workload["name"]), inputs, target, machinery, facts, fused)
+                    )
+                    machinery.config += 1
+                found[str(workload["name"])] = [plain_work(work) for work in works]
+        except Exception as error:  # noqa: BLE001 - whatever host code raises says that it cannot be counted
+            return refused(error)
+    if UnplannableError.first is not None:
+        # Whoever caught it does something else here than on a GPU.
+        return refused(UnplannableError(UnplannableError.first))
+    return Planned({}, {}, work=found)
+
+
+def chosen(workloads: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """A few workloads that state their inputs, spread over their sizes."""
+    known = sorted((one for one in workloads if one["inputs"]), key=lambda one: (one["min_bytes"], one["name"]))
+    if len(known) <= MOST_WORKLOADS:
+        return known
+    return [known[(2 * n + 1) * len(known) // (2 * MOST_WORKLOADS)] for n in range(MOST_WORKLOADS)]
+
+
+def stated_inputs(workload: Mapping[str, Any]) -> list[Any]:
+    """Inputs without memory; a number that nobody states is one that most problems could have."""
+    values: list[Any] = []
+    for one in workload["inputs"]:
+        matched = STATED.fullmatch(one)
+        if matched is None:
+            raise UnplannableError(f"an input is {one!r}")
+        dtype, shape = matched[1], [int(size) for size in matched[2].split(",") if size]
+        if not shape:
+            values.append(SCALAR_VALUES.get(dtype, 1e-5))
+        elif dtype == "float4_e2m1fn_x2":
+            values.append(torch.empty(shape, dtype=torch.uint8, device="meta"))
+        else:
+            values.append(torch.empty(shape, dtype=getattr(torch, dtype), device="meta"))
+    return values
+
+
+def _counted(
+    loaded: LoadedKernel, kernel: KernelSource, workload: str, inputs: Sequence[Any], target: Target,
+    machinery: Machinery, facts: DeviceFacts, fused: list[OperatorRecorder],
+) -> Work:  # fmt: skip
+    # The first call makes models, captures graphs, and keeps what later calls reuse; timers warm up too.
+    for _ in range(2):
+        recorder = OperatorRecorder(inputs)
+        machinery.recorder = recorder
+        fused[:] = [recorder]
+        returned = _called(loaded, inputs, recorder, facts, fused)
+    try:
+        for tensor in tree_leaves(returned):
+            if isinstance(tensor, torch.Tensor) and not in_host_memory(tensor):
+                recorder.fusing = 0
+                recorder.read(tensor)
+    finally:
+        machinery.recorder = None
+    plan = make_plan(
+        kernel_id=kernel.kernel_id, problem_id=kernel.problem_id, workload=workload, target=target.nvrtc, choice=None,
+        buffers=tuple(recorder.buffers), steps=tuple(recorder.steps), outputs=(),
+    )  # fmt: skip
+    resources = {
+        (sha, name): (each.registers, each.shared_bytes, each.spill_bytes)
+        for sha, cubin in machinery.cubins.items()
+        for name, each in read_resources(cubin).items()
+    }
+    work = count_plan(plan, machinery.ptx, resources=resources, first_lines=machinery.first_lines)
+    calls = [one.operator() if isinstance(one, Fused) else one for one in recorder.operators]
+    counts: dict[Operator, int] = {}
+    for call in calls:
+        counts[call] = counts.get(call, 0) + 1
+    made = [dataclasses.replace(operator_work(call), times=times) for call, times in counts.items()]
+    return dataclasses.replace(work, launches=(*work.launches, *made[: 16 * MOST_LAUNCHES]))
+
+
+def warm() -> None:
+    """Count a kernel that calls operators of every kind, so that torch loads once, before forking, what they need."""
+    source = (
+        "import torch\nimport torch.nn.functional as F\n\n@torch.compile\ndef norm(x):\n"
+        "    return F.layer_norm(F.gelu(x).float(), x.shape[-1:])\n\ndef run(x, w):\n"
+        "    return F.softmax(norm(x @ w), -1).to(x.dtype).sum(-1), F.scaled_dot_product_attention(x, x, x)\n"
+    )
+    workload = {"name": "warm", "inputs": ["float32[2,32,32]", "float32[32,32]"], "min_bytes": 0}
+    kernel = KernelSource("warm", Backend.TORCH, source, json.dumps([workload]))
+    with tempfile.TemporaryDirectory() as folder:
+        count_foreign(kernel, Target(9, 0), H200, Path(folder))
+
+
+class OneStream(NullStream):
+    """Stands for every stream and event: what they order is counted as one after another."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Take whatever a stream or event is made with."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *args, **kwargs: None
+
+
+class Graph:
+    """A captured graph: what was called while it was captured is called again by a replay."""
+
+    def __init__(self, recorders: list[OperatorRecorder]) -> None:
+        """Start empty."""
+        self._recorders, self._first = recorders, (0, 0)
+        self._calls: list[Operator | Fused] = []
+
+    def capture_begin(self, *args: Any, **kwargs: Any) -> None:
+        """Begin to capture."""
+        recorder = self._recorders[0]
+        self._first = len(recorder.operators), len(recorder.steps)
+
+    def capture_end(self) -> None:
+        """Keep what was called, which capturing does not run."""
+        recorder, (first, step) = self._recorders[0], self._first
+        if len(recorder.steps) > step:
+            raise UnplannableError("captures launches of its own in a graph")
+        self._calls = recorder.operators[first:]
+        del recorder.operators[first:]
+
+    def replay(self) -> None:
+        """Call it all again."""
+        self._recorders[0].operators += self._calls
+
+    def reset(self) -> None:
+        """Forget it."""
+        self._calls = []
+
+
+@contextlib.contextmanager
+def captured(graph: Graph, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """Stands for `torch.cuda.graph`."""
+    graph.capture_begin()
+    yield
+    graph.capture_end()
+
+
+@contextlib.contextmanager
+def on_device(facts: DeviceFacts, recorders: list[OperatorRecorder]) -> Iterator[None]:
+    """As `pretending`, with streams, events and graphs of operators."""
+    stand_ins = {
+        "Stream": OneStream, "Event": OneStream, "stream": lambda stream: contextlib.nullcontext(),
+        "CUDAGraph": lambda *args, **kwargs: Graph(recorders), "graph": captured,
+    }  # fmt: skip
+    with pretending(facts), contextlib.ExitStack() as stack:
+        for name, stand_in in stand_ins.items():
+            stack.callback(setattr, torch.cuda, name, getattr(torch.cuda, name))
+            setattr(torch.cuda, name, stand_in)
+        yield
+
+
+def _called(
+    loaded: LoadedKernel, inputs: Sequence[Any], recorder: OperatorRecorder, facts: DeviceFacts,
+    recorders: list[OperatorRecorder],
+) -> Any:  # fmt: skip
+    with (
+        on_device(facts, recorders), torch.device("meta"), torch.no_grad(),
+        CountingMode(recorder), LenientMode(recorder),
+    ):  # fmt: skip
+        return loaded.run(*inputs)
+
+
+@contextlib.contextmanager
+def amd_options_dropped() -> Iterator[None]:
+    """Inside, launches may name options of the compiler for AMD."""
+    from triton.runtime.jit import JITFunction
+
+    real = JITFunction.run
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        own = set(self.arg_names)
+        kept = {name: value for name, value in kwargs.items() if name in own or name not in AMD_OPTIONS}
+        if kept.get("num_stages") == 0 and "num_stages" not in own:
+            kept["num_stages"] = 1
+        return real(self, *args, **kept)
+
+    JITFunction.run = run
+    try:
+        yield
+    finally:
+        JITFunction.run = real
+
+
+@contextlib.contextmanager
+def compilers_counted() -> Iterator[list[OperatorRecorder]]:
+    """Inside, `torch.compile` marks what is fused, and torch's C++ compilers are refused.
+
+    Yields the list that holds the recorder of the call that is counted.
+    """
+    recorders: list[OperatorRecorder] = []
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise UnplannableError("compiles a torch extension")
+
+    def compile_(model: Any = None, **options: Any) -> Any:
+        return (lambda inner: FusedCallable(inner, recorders)) if model is None else FusedCallable(model, recorders)
+
+    stand_ins = [(cpp_extension, "load", refuse), (cpp_extension, "load_inline", refuse), (torch, "compile", compile_)]
+    with contextlib.ExitStack() as stack:
+        for module, name, stand_in in stand_ins:
+            stack.callback(setattr, module, name, getattr(module, name))
+            setattr(module, name, stand_in)
+        yield recorders
+
+
+class FusedCallable:
+    """What stands for a compiled function or module."""
+
+    def __init__(self, inner: Any, recorders: list[OperatorRecorder]) -> None:
+        """Wrap it."""
+        self.__dict__["_inner"], self.__dict__["_recorders"] = inner, recorders
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        recorder = self._recorders[0] if self._recorders else None
+        if recorder is None:
+            return self._inner(*args, **kwargs)
+        recorder.fusing += 1
+        try:
+            return self._inner(*args, **kwargs)
+        finally:
+            recorder.fusing -= 1
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else FusedCallable(self._inner.__get__(instance, owner), self._recorders)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_inner"], name)

@@ -1,0 +1,296 @@
+"""Shapes and types of inputs, read from the text of `get_inputs` or `generate_input` without running it.
+
+The text is anyone's, so it is interpreted, not executed: assignments of numbers and sizes, and calls that make tensors.
+Whatever else stands there makes an input unknown, and then the workload has none.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kbench.loaders.importers.rows import Row
+from kbench.loaders.importers.shapes import BYTES, LARGEST_AXIS
+from kbench.schemas import Workload, to_dict
+
+MOST_STEPS = 2000
+"""Expressions that are looked at."""
+MAKERS = frozenset(("randn", "rand", "zeros", "ones", "empty"))
+"""Functions of torch whose arguments are a shape."""
+SAME = frozenset((
+    "cuda", "contiguous", "clone", "detach", "requires_grad_", "softmax", "abs", "sigmoid", "normal_", "uniform_",
+    "fill_", "zero_", "clamp", "pow", "sqrt", "exp",
+))  # fmt: skip
+"""Methods that return a tensor of the same form."""
+CASTS = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32",
+         "double": "float64", "bool": "bool"}  # fmt: skip
+ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod, ast.Div: operator.truediv,
+}  # fmt: skip
+
+
+class Tensor(NamedTuple):
+    """A tensor of which only the form is known."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def shown(self) -> str:
+        """As workloads state it."""
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+class Dtype(NamedTuple):
+    """A type of torch, by its name."""
+
+    name: str
+
+
+class UnknownValueError(Exception):
+    """The text does something that is not followed."""
+
+
+def workload_of(
+    source: str, function: str = "get_inputs", name: str = "stated", arguments: Mapping[str, Any] | None = None
+) -> Row | None:
+    """The workload that a function of a text makes inputs for; None where its tensors are not plain to see.
+
+    Args:
+        source: the text of a module.
+        function: its name, such as get_inputs.
+        name: what the workload is called.
+        arguments: what the function is called with.
+    """
+    given = dict(arguments or {})
+    try:
+        leaves = list(_leaves(_Reader(ast.parse(source)).returned(function, dict(given))))
+    except (UnknownValueError, SyntaxError, ValueError, RecursionError, MemoryError, TypeError, ArithmeticError):
+        return None
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    if not tensors:
+        return None
+    shown = [leaf.shown() if isinstance(leaf, Tensor) else f"{_scalar(leaf)}[]" for leaf in leaves]
+    moved = sum(math.prod(one.shape) * BYTES.get(one.dtype, 1) for one in tensors)
+    return to_dict(
+        Workload(
+            name=name, params_json=json.dumps(given, sort_keys=True), inputs=tuple(shown), outputs=(), seed=0, flops=0,
+            min_bytes=min(moved, 2**62),
+        )
+    )  # fmt: skip
+
+
+def _leaves(value: Any) -> Any:
+    if isinstance(value, Tensor) or not isinstance(value, list | tuple | dict):
+        if value is UnknownValueError:
+            raise UnknownValueError("leaf")
+        if value is not None and not isinstance(value, str | Dtype):
+            yield value
+        return
+    for one in value.values() if isinstance(value, dict) else value:
+        yield from _leaves(one)
+
+
+def _scalar(value: Any) -> str:
+    return "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
+
+
+class _Reader:
+    """Follows assignments at the top of a module, and those in one of its functions."""
+
+    def __init__(self, module: ast.Module) -> None:
+        self._functions = {one.name: one for one in module.body if isinstance(one, ast.FunctionDef)}
+        self._steps = 0
+        self._globals: dict[str, Any] = {}
+        for statement in module.body:
+            if isinstance(statement, ast.Assign | ast.AnnAssign):
+                self._assign(statement, self._globals)
+
+    def returned(self, function: str, arguments: dict[str, Any]) -> Any:
+        """What a function returns."""
+        if function not in self._functions:
+            raise UnknownValueError(function)
+        found = self._run(self._functions[function].body, {**self._globals, **arguments})
+        if found is None:
+            raise UnknownValueError("return")
+        return found
+
+    def _run(self, body: Sequence[ast.stmt], names: dict[str, Any]) -> Any:
+        """What a block returns; None where it goes on."""
+        for statement in body:
+            if isinstance(statement, ast.Return) and statement.value is not None:
+                return self.value(statement.value, names)
+            if isinstance(statement, ast.Assign | ast.AnnAssign):
+                self._assign(statement, names)
+            elif isinstance(statement, ast.If):
+                branch = statement.body if self._holds(statement.test, names) else statement.orelse
+                found = self._run(branch, names)
+                if found is not None:
+                    return found
+            elif not isinstance(statement, ast.Expr | ast.Assert):
+                raise UnknownValueError(type(statement).__name__)
+        return None
+
+    def _holds(self, test: ast.expr, names: Mapping[str, Any]) -> bool:
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return not self._holds(test.operand, names)
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) and len(test.ops) == 1:
+            one, other = self.value(test.left, names), self.value(test.comparators[0], names)
+            return bool(one == other)
+        found = self.value(test, names)
+        if not isinstance(found, bool | int | None):
+            raise UnknownValueError("condition")
+        return bool(found)
+
+    def _assign(self, statement: ast.Assign | ast.AnnAssign, names: dict[str, Any]) -> None:
+        """Take note of names that are given a value; one whose value is not followed is forgotten."""
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        try:
+            value = None if statement.value is None else self.value(statement.value, names)
+        except (UnknownValueError, TypeError, ArithmeticError):
+            value = UnknownValueError
+        for target in targets:
+            if isinstance(target, ast.Name):
+                names[target.id] = value
+            elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+                holder = names.get(target.value.id)
+                if isinstance(holder, dict):
+                    holder[ast.dump(target.slice)] = value
+            elif isinstance(target, ast.Tuple):
+                parts: Sequence[Any] = value if isinstance(value, list | tuple) else ()
+                same = len(parts) == len(target.elts)
+                for at, one in enumerate(target.elts):
+                    if isinstance(one, ast.Name):
+                        names[one.id] = parts[at] if same else UnknownValueError
+
+    def value(self, node: ast.expr, names: Mapping[str, Any]) -> Any:
+        """The value of an expression."""
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise UnknownValueError("too long")
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Name):
+            found = names.get(node.id, UnknownValueError)
+            if found is UnknownValueError:
+                raise UnknownValueError(node.id)
+            return found
+        if isinstance(node, ast.List | ast.Tuple):
+            return tuple(self._spread(node.elts, names))
+        if isinstance(node, ast.Dict):
+            keys = [ast.dump(key) if key is not None else "" for key in node.keys]
+            return {key: self.value(one, names) for key, one in zip(keys, node.values, strict=True)}
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -self.value(node.operand, names)
+        if isinstance(node, ast.BinOp):
+            return self._computed(node, names)
+        if isinstance(node, ast.Compare):
+            return Tensor("bool", self._tensor(node.left, names).shape)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "torch":
+            return Dtype(node.attr)
+        if isinstance(node, ast.Attribute) and node.attr == "T":
+            tensor = self._tensor(node.value, names)
+            return tensor._replace(shape=tensor.shape[::-1])
+        if isinstance(node, ast.Call):
+            return self._called(node, names)
+        raise UnknownValueError(type(node).__name__)
+
+    def _spread(self, nodes: Sequence[ast.expr], names: Mapping[str, Any]) -> Any:
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                yield from self.value(node.value, names)
+            else:
+                yield self.value(node, names)
+
+    def _tensor(self, node: ast.expr, names: Mapping[str, Any]) -> Tensor:
+        found = self.value(node, names)
+        if not isinstance(found, Tensor):
+            raise UnknownValueError("no tensor")
+        return found
+
+    def _computed(self, node: ast.BinOp, names: Mapping[str, Any]) -> Any:
+        one, other = self.value(node.left, names), self.value(node.right, names)
+        tensors = [value for value in (one, other) if isinstance(value, Tensor)]
+        if tensors:
+            largest = max(tensors, key=lambda tensor: len(tensor.shape))
+            return largest._replace(shape=_broadcast([tensor.shape for tensor in tensors]))
+        if type(node.op) not in ARITHMETIC or not all(isinstance(value, int | float) for value in (one, other)):
+            raise UnknownValueError("operator")
+        found = ARITHMETIC[type(node.op)](one, other)
+        if abs(found) > LARGEST_AXIS:
+            raise UnknownValueError("too large")
+        return found
+
+    def _called(self, node: ast.Call, names: Mapping[str, Any]) -> Any:
+        given = list(self._spread(node.args, names))
+        stated = {word.arg: word.value for word in node.keywords}
+        dtype = self._dtype(stated, names)
+        if not isinstance(node.func, ast.Attribute):
+            raise UnknownValueError("call")
+        name, of = node.func.attr, node.func.value
+        if isinstance(of, ast.Name) and of.id == "math" and name == "sqrt":
+            return math.sqrt(*given)
+        if isinstance(of, ast.Name) and of.id == "F" and name in (*SAME, "normalize"):
+            return self._tensor(node.args[0], names)
+        if isinstance(of, ast.Name) and of.id == "torch":
+            return self._made(name, given, stated, dtype, names)
+        tensor = self._tensor(of, names)
+        if name in CASTS:
+            return tensor._replace(dtype=CASTS[name])
+        if name in ("to", "type"):
+            casts = [value.name for value in given if isinstance(value, Dtype)]
+            return tensor._replace(dtype=dtype or (casts[0] if casts else tensor.dtype))
+        if name in ("view", "reshape"):
+            return tensor._replace(shape=_shape(given))
+        if name == "transpose" and len(given) == 2:
+            shape = list(tensor.shape)
+            shape[given[0]], shape[given[1]] = shape[given[1]], shape[given[0]]
+            return tensor._replace(shape=tuple(shape))
+        if name == "unsqueeze" and given in ([0], [-1]):
+            return tensor._replace(shape=(1, *tensor.shape) if given == [0] else (*tensor.shape, 1))
+        if name in SAME:
+            return tensor
+        raise UnknownValueError(name)
+
+    def _dtype(self, stated: Mapping[str | None, ast.expr], names: Mapping[str, Any]) -> str | None:
+        found = self.value(stated["dtype"], names) if "dtype" in stated else None
+        return found.name if isinstance(found, Dtype) else None
+
+    def _made(
+        self, name: str, given: list[Any], stated: Mapping[str | None, ast.expr], dtype: str | None, names: Any
+    ) -> Tensor:
+        size = self.value(stated["size"], names) if "size" in stated else None
+        if name in MAKERS:
+            return Tensor(dtype or "float32", _shape([size] if size is not None else given))
+        if name == "full":
+            return Tensor(dtype or "float32", _shape([given[0] if size is None else size]))
+        if name == "randint":
+            return Tensor(dtype or "int64", _shape([size if size is not None else given[-1]]))
+        if name in ("randn_like", "rand_like", "zeros_like", "ones_like", "empty_like") and isinstance(
+            given[0], Tensor
+        ):
+            return given[0]._replace(dtype=dtype or given[0].dtype)
+        if name == "arange" and all(isinstance(value, int) for value in given) and len(given) in (1, 2):
+            return Tensor(dtype or "int64", (given[-1] - (given[0] if len(given) == 2 else 0),))
+        if name in ("randperm", "linspace") and isinstance(given[-1], int):
+            return Tensor(dtype or ("int64" if name == "randperm" else "float32"), (given[-1],))
+        if (name in SAME or name in ("tril", "triu")) and isinstance(given[0], Tensor):
+            return given[0]
+        raise UnknownValueError(name)
+
+
+def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    sides = max(map(len, shapes))
+    padded = [(1,) * (sides - len(shape)) + shape for shape in shapes]
+    return tuple(max(sizes) for sizes in zip(*padded, strict=True))
+
+
+def _shape(given: Sequence[Any]) -> tuple[int, ...]:
+    sizes = given[0] if len(given) == 1 and isinstance(given[0], list | tuple) else given
+    if not all(type(size) is int and 0 <= size <= LARGEST_AXIS for size in sizes):
+        raise UnknownValueError("shape")
+    return tuple(sizes)

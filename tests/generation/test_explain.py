@@ -1,0 +1,96 @@
+"""`kbench explain`: real compilers, no GPU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kbench.generation.explain import explain
+
+SOURCE = '''import torch
+
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule(r"""
+extern "C" __global__ void relu(const float* x, float* y, int count) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i >= count) return;
+    float v = x[i];
+    for (int n = 0; n < 1; ++n) v = v * 1.5f;
+    y[i] = fmaxf(v, 0.0f);
+}
+""")
+
+
+def run(x):
+    y = torch.empty_like(x)
+    module.launch("relu", grid=(x.numel() + 255) // 256, block=256, args=(x, y, x.numel()))
+    return y
+'''
+LOOP = "n < 1;"
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def ask(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Explain texts as kernels of relu; what is said as JSON, or the error."""
+    folder = tmp_path_factory.mktemp("explain")
+    monkeypatch.setenv("KBENCH_CACHE", str(folder / "cache"))
+
+    def asked(*texts: str, options: tuple[str, ...] = ("--json",)) -> Any:
+        files = [folder / f"kernel_{number}.py" for number in range(len(texts))]
+        for file, text in zip(files, texts, strict=True):
+            file.write_text(text)
+        done = CliRunner().invoke(explain, [*map(str, files), "--problem", "relu", *options])
+        if done.exception is not None:
+            raise done.exception
+        return json.loads(done.output) if "--json" in options else done.output
+
+    return asked
+
+
+def test_a_kernel_s_work_bound_lines_and_changes_are_told(ask: Ask, tmp_path: Path) -> None:
+    told = ask(SOURCE)
+    facts = told["kernels"][0]["workloads"][0]
+    assert (facts["bound"], facts["gpu"], facts["uncertain"]) == ("dram", "H200", 0.0)
+    assert facts["load_bytes"] == facts["store_bytes"] == facts["min_bytes"] / 2
+    assert facts["forecast"]["low_us"] < facts["forecast"]["time_us"] < facts["forecast"]["high_us"]
+    assert facts["bound_us"] < facts["forecast"]["high_us"]
+    text = SOURCE.splitlines()
+    shares = {text[line["line"] - 1].strip(): line["share"] for line in facts["lines"]}
+    assert shares == {"float v = x[i];": 0.5, "y[i] = fmaxf(v, 0.0f);": 0.5}
+
+    slow = SOURCE.replace(LOOP, "n < 20000;")
+    both = ask(SOURCE, slow)
+    assert both["kernels"][0] == told["kernels"][0] | {"file": both["kernels"][0]["file"]}
+    change = both["comparisons"][0]
+    assert change["speedup"] < 0.5
+    assert change["p_faster"] < 0.1
+    assert "instructions" in {name for name, _, _ in change["changes"]}
+    assert change["reason"] in ("issue", "fma", "latency")
+
+    plot = tmp_path / "plot.png"
+    said = ask(SOURCE, options=("--plot", str(plot)))
+    assert "bound by DRAM traffic" in said
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (SOURCE.replace("fmaxf(", "no_such_function("), "compile_error"),
+        (SOURCE.replace("import torch", "import torch("), "compile_error"),
+        (SOURCE.replace("def run", "def ran"), "defines no function `run`"),
+        (SOURCE.replace("    module.launch", "    # module.launch"), "launches no kernel"),
+    ],
+)
+def test_what_cannot_be_explained_says_why(ask: Ask, text: str, reason: str) -> None:
+    with pytest.raises(Exception, match=reason) as raised:
+        ask(text)
+    assert raised.value.exit_code == 2  # type: ignore[attr-defined]
+    assert "kernel_0.py" in str(raised.value)

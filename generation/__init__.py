@@ -1,1 +1,1 @@
-2
+"""Search for kernels and build corpora: event log, reducer, methods, proposers, executors, assembly."""

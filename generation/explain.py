@@ -1,1 +1,122 @@
-2
+"""`kbench explain`: what kernels do and what bounds them, counted from compilers' output without a GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import click
+import numpy as np
+
+from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.problems.registry import named, problem
+from kbench.benchmark.surrogates.counted.columns import plan_row
+from kbench.benchmark.surrogates.counted.model import KERNELS, CountedModel
+from kbench.benchmark.work.explain import (
+    Comparison,
+    Forecast,
+    WorkloadFacts,
+    compare_facts,
+    explain_work,
+)
+from kbench.benchmark.work.gpus import Gpu, gpu_named
+from kbench.benchmark.work.render import comparison_text, draw, text_of
+from kbench.benchmark.work.times import fastest
+from kbench.generation.executors.compiler import kernel_work
+from kbench.harness.kernel.sources import read_kernel
+from kbench.loaders.options import json_option
+from kbench.schemas import KernelSource, UserError, bins
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--problem", "problem_id", required=True,
+    help="What the files solve: an id of `kbench problems list`, or a file or folder that defines a problem.",
+)  # fmt: skip
+@click.option("--gpu", "gpu_name", default="H200", show_default=True, help="NVIDIA GPU, such as H100, A100 or B200.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw where the time goes: .png, .svg or .pdf."
+)
+@json_option
+def explain(files: tuple[Path, ...], problem_id: str, gpu_name: str, plot: Path | None, as_json: bool) -> None:
+    """Say what FILE does on each workload and what bounds it; of two files, what changed. No GPU is needed.
+
+    Kernels are compiled and their PTX is executed abstractly: instructions, bytes and tensor work are counted, times
+    are forecast by `static-compiler`. Nothing is verified.
+    """
+    if len(files) > 2:
+        raise UserError(f"{len(files)} files; explain takes one, or two to compare")
+    if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
+        raise UserError(f"--plot is {str(plot)!r}; it must end in .png, .svg or .pdf")
+    gpu, definition = gpu_named(gpu_name), named(problem_id)
+    explained = []
+    for path in files:
+        try:
+            explained.append(explain_kernel(read_kernel(path, definition.id), gpu))
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from error
+    compared = compare(*explained) if len(explained) == 2 else []
+    if plot is not None:
+        draw({path.name: each.workloads for path, each in zip(files, explained, strict=True)}, plot)
+    if as_json:
+        rows = [
+            {"file": str(path), "workloads": [dataclasses.asdict(facts) for facts in each.workloads]}
+            for path, each in zip(files, explained, strict=True)
+        ]
+        changes = [dataclasses.asdict(comparison) for comparison in compared]
+        click.echo(json.dumps({"gpu": gpu.name, "kernels": rows, "comparisons": changes}))
+        return
+    lines = [line for each in explained for facts in each.workloads for line in text_of(facts, each.source)]
+    lines = [line for comparison in compared for line in comparison_text(comparison)] or lines
+    click.echo("\n".join(lines))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Explained:
+    """A kernel's facts on each workload."""
+
+    source: str
+    workloads: list[WorkloadFacts]
+    rows: list[Floats]
+    """What `static-compiler` forecasts from, by workload."""
+
+
+def explain_kernel(kernel: KernelSource, gpu: Gpu) -> Explained:
+    """Compile a kernel for a GPU, count its work and forecast its times.
+
+    Raises:
+        UserError: it does not compile, cannot be planned or counted, or launches nothing.
+    """
+    model, definition = CountedModel.load(), problem(kernel.problem_id)
+    explained = Explained(kernel.source, [], [])
+    for workload, configurations in kernel_work(kernel, gpu).items():
+        work = fastest(configurations, gpu, model.fitted)
+        if work is None:
+            errors = [error for one in configurations for error in one.errors]
+            raise UserError(f"workload {workload!r} cannot be counted: {errors[0] if errors else 'no launch'}")
+        row = plan_row(work, gpu, model.fitted)
+        explained.rows.append(row)
+        explained.workloads.append(
+            explain_work(
+                workload,
+                work,
+                gpu,
+                model.fitted,
+                configurations=len(configurations),
+                min_bytes=definition.workload(definition.size(workload)).min_bytes,
+                forecast=Forecast(*model.interval_us(row)),
+            )
+        )
+    return explained
+
+
+def compare(one: Explained, other: Explained) -> list[Comparison]:
+    """What is different about the second kernel on each workload."""
+    model, compared = CountedModel.load(), []
+    for facts, others, row, other_row in zip(one.workloads, other.workloads, one.rows, other.rows, strict=True):
+        before, after = model.times(np.stack([row, other_row])).tolist()
+        point, shares = model.answer(KERNELS, before - after, row, other_row)
+        compared.append(compare_facts(facts, others, speedup=2.0**point, p_faster=sum(shares[bins.bin_of(1.0) - 1 :])))
+    return compared

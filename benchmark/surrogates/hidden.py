@@ -64,14 +64,15 @@ def writable_folders(own: Path | None) -> list[Path]:
     Nowhere else: what it changes in the system, or plants where programs and modules are looked for, as in the home
     folder, would run outside of what confines it, as soon as its process is started again.
     """
-    home, variables = Path.home(), os.environ
+    home, variables = Path.home().resolve(), os.environ
     with contextlib.suppress(OSError):
         (home / ".cache").mkdir(exist_ok=True)
-    places = [place for place in (Path.cwd(), *([own.parent] if own else [])) if not home.is_relative_to(place)]
-    places += [Path(tempfile.gettempdir()), *map(Path, SHARED)]
+    places = [Path.cwd(), *([own.parent] if own else []), Path(tempfile.gettempdir()), *map(Path, SHARED)]
     places += [home / name for name in CACHES_IN_HOME]
     places += [Path(variables[name]) for name in CACHE_VARIABLES if variables.get(name)]
-    return _outermost(place.resolve() for place in places if place.is_dir() and place.resolve() != Path("/"))
+    found = {place.resolve() for place in places if place.is_dir()}
+    # Some containers have the home folder among temporary files; those are then written elsewhere.
+    return _outermost(found - {home, *home.parents})
 
 
 def protected_folders(own: Path | None, run: Path | None = None) -> list[Path]:

@@ -147,6 +147,8 @@ def test_a_surrogate_may_write_to_caches_and_where_it_works_and_to_nothing_else(
     tmp_path: Path, questions: Questions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path.parent))
+    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.chdir(tmp_path)
     places = [
         str(tmp_path.parent),
         tempfile.gettempdir(),
@@ -159,6 +161,19 @@ def test_a_surrogate_may_write_to_caches_and_where_it_works_and_to_nothing_else(
     ]
     seen = asked(tmp_path, questions, f"[place for place in {places} if os.access(place, os.W_OK)]")
     assert seen == places[:4]
+
+
+def test_a_home_folder_among_temporary_files_is_not_written_to(
+    tmp_path: Path, questions: Questions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    places = [str(home / ".cache"), str(work), str(home), str(tmp_path)]
+    assert asked(work, questions, f"[place for place in {places} if os.access(place, os.W_OK)]") == places[:2]
 
 
 def test_no_module_is_imported_from_the_working_directory(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Surrogates that look for the answers. Usage: cheats.py OUT.json [PART]
+"""Surrogates that look for the answers. Usage: cheats.py OUT.json
 
 Each cheat tries one way to the labels, or to what would let it change its score, and answers with certainty what it
 found; where it found nothing, with the uniform forecast. One that reached something else raises `Reached`. All run by
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import socket
 import subprocess
@@ -25,7 +24,6 @@ HEAD = '''
 import base64, ctypes, glob, io, os, socket, subprocess, sys
 import pyarrow.parquet as pq
 from kbench.schemas import Forecast
-from kbench.benchmark.questions.render import reference_query_id
 
 PLACE = {place!r}
 ROOT, CORPUS, HOME, SECRET = PLACE["root"], PLACE["corpus"], PLACE["home"], PLACE["secret"]
@@ -39,7 +37,7 @@ class Reached(Exception):
 
 
 def under(folder):
-    return glob.glob(glob.escape(str(folder)) + "/**/pairs/*.parquet", recursive=True)
+    return glob.glob(glob.escape(str(folder)) + "/**/questions/*.parquet", recursive=True)
 
 
 def foreign():
@@ -54,17 +52,13 @@ def places():
 
 class Cheat:
     def __init__(self):
-        self.bins, self.error = {{}}, None
+        self.bins = {{}}
         for found in places() or ():
             try:
-                table = pq.read_table(found, columns=["pair_id", "anchor_id", "candidate_id", "gpu", "bin"])
-            except Exception as error:
-                self.error = error
+                table = pq.ParquetFile(found).read(columns=["question_id", "bin"])
+                self.bins |= zip(*table.to_pydict().values())
+            except Exception:  # not a file of questions
                 continue
-            for row in table.to_pylist():
-                reference = row["anchor_id"] is None
-                key = reference_query_id(row["candidate_id"], row["gpu"]) if reference else row["pair_id"]
-                self.bins[key] = row["bin"]
 
     def forecast(self, queries):
         if self.bins and not any(q.query_id in self.bins for q in queries):
@@ -83,9 +77,10 @@ CHEATS: dict[str, str] = {
     "reads snapshots of the Hub's cache": "return glob.glob(HOME + '/hf/hub/*/snapshots/*/**', recursive=True)",
     "reads the cache of datasets": "return glob.glob(HOME + '/hf/datasets/**', recursive=True)",
     "reads the history of the checkout": """
-    names = subprocess.run(["git", "-C", ROOT, "ls-tree", "-r", "--name-only", "HEAD", "benchmark/dataset/pairs"],
+    git = ["git", "-c", "safe.directory=*", "-C", ROOT]
+    names = subprocess.run([*git, "ls-tree", "-r", "--name-only", "HEAD", "benchmark/dataset/questions"],
                            capture_output=True, text=True).stdout.split()
-    return [io.BytesIO(subprocess.run(["git", "-C", ROOT, "show", "HEAD:" + name], capture_output=True).stdout)
+    return [io.BytesIO(subprocess.run([*git, "show", "HEAD:" + name], capture_output=True).stdout)
             for name in names]""",
     "reads other work trees": """
     text = open(ROOT + "/.git").read().partition("gitdir:")[2].strip() if os.path.isfile(ROOT + "/.git") else ""
@@ -260,6 +255,17 @@ LISTENING: list[socket.socket] = []
 """Kept open."""
 READERS = list(CHEATS)[:14]
 """Those that read files and do nothing else."""
+REACHED = "reached"
+ALONE = f"""
+import json, runpy, sys
+for path in sys.argv[1:]:
+    cheat = runpy.run_path(path)
+    try:
+        print(json.dumps(cheat["Cheat"]().bins))
+    except cheat["Reached"]:
+        print(json.dumps({REACHED!r}))
+"""
+"""Prints what each of some cheats finds, as a line of JSON."""
 REFUSALS = ("PermissionError", "FileNotFoundError", "OSError", "BlockingIOError", "ConnectionRefusedError")
 """What a cheat may end with; any other error is a defect of the cheat."""
 
@@ -307,23 +313,39 @@ def asked(corpus: Any) -> tuple[Any, Any, Any]:
     return corpus, options, options.questions(corpus)
 
 
+def program(name: str, place: dict[str, str]) -> str:
+    """The source of a cheat."""
+    body = CHEATS[name].strip("\n")
+    return HEAD.format(place=place, body=body if body.startswith("    ") else f"    {body}")
+
+
+def readers_that_fail_alone(place: dict[str, str], folder: Path, given: tuple[Any, Any, Any]) -> list[str]:
+    """Readers that find nothing, or false answers, although nothing confines them: what they try proves nothing."""
+    questions = given[2]
+    answers = {
+        questions.queries[at].query_id: int(bin)
+        for at, bin in zip(questions.pairs.query, questions.pairs.bin, strict=True)
+    }
+    for number, name in enumerate(READERS):
+        (folder / f"{number}.py").write_text(program(name, place))
+    command = [sys.executable, "-c", ALONE, *(str(folder / f"{number}.py") for number in range(len(READERS)))]
+    done = subprocess.run(command, cwd=Path(place["corpus"]).parent, capture_output=True, text=True, check=True)
+    failed = []
+    for name, bins in zip(READERS, map(json.loads, done.stdout.splitlines()), strict=True):
+        elsewhere = "ROOT" in CHEATS[name]  # labels of another corpus, or entries
+        if not bins or not (elsewhere or answers.items() <= bins.items()):
+            failed.append(name)
+    return failed
+
+
 def try_cheat(name: str, place: dict[str, str], folder: Path, given: tuple[Any, Any, Any]) -> dict[str, Any]:
-    """What a cheat finds without confinement and what it scores with it."""
+    """What a cheat scores where it is confined."""
     from kbench.benchmark.evaluate.evaluate import evaluate_on
     from kbench.schemas import UserError
 
     corpus, options, questions = given
-
-    body = CHEATS[name].strip("\n")
-    body = body if body.startswith("    ") else f"    {body}"
     path = folder / "cheat.py"
-    path.write_text(HEAD.format(place=place, body=body))
-    code = f"import sys; sys.path.insert(0, {str(folder)!r}); import cheat; print(len(cheat.Cheat().bins))"
-    works = None
-    if name in READERS:
-        at = Path(place["corpus"]).parent
-        alone = subprocess.run([sys.executable, "-c", code], cwd=at, capture_output=True, text=True, check=False)
-        works = "Reached" in alone.stderr or (alone.stdout.strip().isdigit() and int(alone.stdout) > 0)
+    path.write_text(program(name, place))
     skill, error = None, None
     try:
         made = evaluate_on(str(path), corpus, options, out=folder / "out", questions=questions)
@@ -332,37 +354,37 @@ def try_cheat(name: str, place: dict[str, str], folder: Path, given: tuple[Any, 
     except UserError as refused:
         error = str(refused)
     honest = error is None or any(kind in error for kind in REFUSALS)
-    good = honest and works is not False and (skill is None or skill <= 0.005)
-    return {"cheat": name, "works_alone": works, "skill": skill, "error": error, "good": good}
+    return {"cheat": name, "skill": skill, "error": error, "good": honest and (skill is None or skill <= 0.005)}
 
 
 def main() -> None:
-    """Try every cheat, or a seeded part of them, and write what came of it."""
+    """Try every cheat and write what came of it."""
     # Modules that tests load by name lie beside this folder.
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from kbench.loaders.corpus.corpus import Corpus
 
-    share = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
-    names = random.Random(0).sample(list(CHEATS), round(share * len(CHEATS)))
     rows = []
     with tempfile.TemporaryDirectory() as work:
         place = world(Path(work))
         os.environ |= variables(place)
         os.chdir(work)
         given = asked(Corpus.open(place["corpus"]))
-        for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            blind = readers_that_fail_alone(place, Path(folder), given)
+        for name in CHEATS:
             with tempfile.TemporaryDirectory() as folder:
                 rows.append(try_cheat(name, place, Path(folder), given))
             sys.stderr.write(f"{rows[-1]}\n")
     wrong = [row for row in rows if not row["good"]]
     found = {
         "cheats": len(rows),
-        "readers_that_work_alone": sum(row["works_alone"] is True for row in rows),
+        "readers": len(READERS),
+        "readers_that_fail_alone": blind,
         "wrong": wrong,
         "rows": rows,
     }
     Path(sys.argv[1]).write_text(json.dumps(found, indent=1) + "\n")
-    sys.exit(bool(wrong))
+    sys.exit(bool(wrong or blind))
 
 
 if __name__ == "__main__":

@@ -117,8 +117,7 @@ def fetch_set(
         say(f"importing {name}")
         settings = ImportSettings(gpu=recipe.gpu, license=recipe.license)
         target = out or data_home() / name
-        by_folder = format_named(recipe.format).folder_fits is not None
-        paths = [folder] if by_folder else list(files_below(folder, "*"))
+        paths = [folder] if format_named(recipe.format).BY_FOLDER else list(files_below(folder, "*"))
         report = import_files(recipe.format, paths, target, settings, replace=out is None)
     return Pulled(target, {place.repository: place.commit for place in recipe.places}, report.to_json())
 

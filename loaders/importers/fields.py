@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -151,6 +152,14 @@ def optional_text(data: Mapping[str, Any], field: str) -> str | None:
     """A text, or nothing; an empty one is nothing."""
     value = data.get(field)
     return None if value is None or value == "" else text(data, field)
+
+
+def json_value(data: bytes | str, what: str, place: object) -> Any:
+    """The value of a JSON text that was found in a file or a field."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise RowError(what, place, f"is no JSON ({type(error).__name__})") from None
 
 
 def an_object(value: object, what: str) -> Mapping[str, Any]:

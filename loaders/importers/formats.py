@@ -2,66 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kbench.loaders.importers import (
-    auto_tuners,
-    flashinfer_trace,
-    gpu_forecasters,
-    gpu_mode,
-    kernelbench,
-    openevolve,
-    sol_execbench,
-    table,
-)
-from kbench.loaders.importers.context import Context
+from kbench.loaders.importers import gpu_forecasters
+from kbench.loaders.importers.auto_tuners import T4, KernelTunerCache, Ktt
+from kbench.loaders.importers.gpu_mode import GpuMode
 from kbench.loaders.importers.inputs import head
 from kbench.loaders.importers.json_stream import Opening
-from kbench.loaders.importers.rows import Items
+from kbench.loaders.importers.kernelbench import CudaL1, KernelBenchEval, KernelBenchTiming
+from kbench.loaders.importers.openevolve import OpenEvolve
+from kbench.loaders.importers.reader import Reader
+from kbench.loaders.importers.table import Table
+from kbench.loaders.importers.traces import FlashinferTrace, SolExecBench
 from kbench.loaders.storage.parquet_stream import read_schema
 from kbench.schemas import UnknownNameError, UserError
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Format:
-    """A format that is read row by row."""
-
-    name: str
-    rows: Callable[[Path, Context], Items]
-    looks_like: Callable[[Opening], bool] = lambda _: False
-    """Whether a file of JSON may be of this format."""
-    columns_fit: Callable[[Sequence[str]], bool] = lambda _: False
-    """Whether a Parquet file with these columns may be of this format."""
-    folder_fits: Callable[[Path], bool] | None = None
-    """Whether a folder may hold files of this format; None where the format is read file by file."""
-    over_workloads: bool = False
-    """Whether entries about one kernel are its workloads, so that one failure is the kernel's; else they are runs."""
-
-
-FORMATS: Mapping[str, Format] = {
-    one.name: one
-    for one in (
-        Format("kernelbench-eval", kernelbench.eval_rows, kernelbench.is_eval),
-        Format("kernelbench-timing", kernelbench.timing_rows, kernelbench.is_timing),
-        Format("cuda-l1", kernelbench.cuda_l1_rows, kernelbench.is_cuda_l1),
-        Format("kernel-tuner", auto_tuners.cache_rows, auto_tuners.is_cache),
-        Format("t4", auto_tuners.t4_rows, auto_tuners.is_t4),
-        Format("ktt", auto_tuners.ktt_rows, auto_tuners.is_ktt),
-        Format("flashinfer-trace", flashinfer_trace.rows, flashinfer_trace.looks_like, over_workloads=True),
-        Format("gpu-mode", gpu_mode.rows, columns_fit=gpu_mode.columns_fit),
-        Format("sol-execbench", sol_execbench.rows, folder_fits=sol_execbench.fits),
-        Format("openevolve", openevolve.rows, folder_fits=openevolve.fits),
-        Format("table", table.rows),
+FORMATS: Mapping[str, type[Reader]] = {
+    reader.NAME: reader
+    for reader in (
+        KernelBenchEval, KernelBenchTiming, CudaL1, KernelTunerCache, T4, Ktt, FlashinferTrace, GpuMode, SolExecBench,
+        OpenEvolve, Table,
     )
-}
-TABLE = "table"
+}  # fmt: skip
+"""Formats that are read entry by entry; the published release joins its files."""
 NAMES = (*FORMATS, gpu_forecasters.NAME)
 HEAD_BYTES = 1 << 20
 
 
-def format_named(name: str) -> Format:
+def format_named(name: str) -> type[Reader]:
     """The format of a name.
 
     Raises:
@@ -78,7 +47,7 @@ def refuse_misplaced(name: str, paths: Sequence[Path]) -> None:
     Raises:
         UserError: says which to give.
     """
-    by_folder = name in FORMATS and FORMATS[name].folder_fits is not None
+    by_folder = name in FORMATS and FORMATS[name].BY_FOLDER
     for path in paths:
         if path.is_dir() and not by_folder:
             raise UserError(f"path {str(path)!r} is a folder; name the files in it, for instance {path.name}/*.json")
@@ -92,8 +61,7 @@ def sniff_all(paths: Sequence[Path]) -> str:
     Raises:
         UserError: a file's format is unclear, or the files differ.
     """
-    found = {path: sniff(path) for path in paths}
-    names = sorted(set(found.values()))
+    names = sorted({sniff(path) for path in paths})
     if len(names) > 1:
         raise UserError(f"the files are of different formats ({', '.join(names)}); import them one format at a time")
     return names[0]
@@ -105,17 +73,18 @@ def sniff(path: Path) -> str:
     Raises:
         UserError: it could be none or several; name the format.
     """
+    readers = FORMATS.values()
     if path.is_dir():
-        fits = [one.name for one in FORMATS.values() if one.folder_fits is not None and one.folder_fits(path)]
+        fits = [reader.NAME for reader in readers if reader.folder_fits(path)]
         if not fits:
             raise UserError(f"path {str(path)!r} is a folder; name the files in it, for instance {path.name}/*.json")
     elif (start := head(path, HEAD_BYTES))[:4] == b"PAR1":
         columns = read_schema(path).names
         fits = [gpu_forecasters.NAME] if gpu_forecasters.dataset_of(columns) else []
-        fits += [one.name for one in FORMATS.values() if one.columns_fit(columns)]
+        fits += [reader.NAME for reader in readers if reader.columns_fit(columns)]
     else:
         opening = Opening(start)
-        fits = [one.name for one in FORMATS.values() if one.looks_like(opening)]
+        fits = [reader.NAME for reader in readers if reader.looks_like(opening)]
     if len(fits) != 1:
         reason = f"it could be {' or '.join(fits)}" if fits else "it looks like none that is known"
         choices = f"name it with --format {'|'.join(NAMES)}, or describe its columns with --map"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.loaders.importers.context import Context, ImportSettings
+from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import (
     LARGEST_SOURCE,
     RowError,
@@ -29,27 +29,184 @@ from kbench.loaders.importers.fields import (
 )
 from kbench.loaders.importers.inputs import digest, kernel_text, stem
 from kbench.loaders.importers.json_stream import JsonStream, Opening, json_lines
-from kbench.loaders.importers.rows import (
-    NOT_STATED,
-    Items,
-    Row,
-    Source,
-    failure,
-    kernel_row,
-    measurement_row,
-    named,
-    problem,
-    with_workloads,
-    written,
-)
+from kbench.loaders.importers.reader import Entry, Reader
+from kbench.loaders.importers.rows import NOT_STATED, Row, Source, failure, named, problem, with_workloads, written
 from kbench.loaders.importers.stated_inputs import workload_of
 from kbench.schemas import Status
 
-FAMILY = "kernelbench"
 LAST_OF_LEVEL = {1: 100, 2: 100, 3: 50}
 """Number of the last problem of a level, where problems are numbered from 1."""
 SUITES = {"v0": "v0", "v0.1": "v0_1"}
 LEVEL = re.compile(r"(?:^|[^a-z])level[_ -]?([1-9])(?![0-9])", re.IGNORECASE)
+First = dict[int | None, int | None]
+"""Number of the first problem of each level; None where the file does not show it."""
+
+
+class KernelBenchReader(Reader):
+    """Reads answers to the problems of KernelBench, which files name by suite, level and number."""
+
+    FAMILY = "kernelbench"
+
+    def problem_id(self, level: int | None, number: int | str, first: int | None) -> str:
+        """A problem's id. Suites share numbers while shapes changed, so what is not stated is part of the name.
+
+        Args:
+            level: 1 to 9; None when not stated.
+            number: as the file has it; a name where problems have none.
+            first: number of the file's first problem; None when not stated.
+
+        Raises:
+            RowError: the number lies before the first.
+        """
+        suite = SUITES.get(self.context.settings.suite or "", "unstated_suite")
+        where = f"l{level}" if level is not None else "unstated_level"
+        if isinstance(number, str):
+            return f"kernelbench_{suite}_{where}_{number}"
+        if first is not None and number < first:
+            raise RowError("problem_id", number, f"problems are numbered from {first} in this file")
+        # Problems are numbered from 1 in every name that claims to know.
+        which = str(number + 1 - first) if first is not None else f"entry_{number}"
+        return f"kernelbench_{suite}_{where}_{which}"
+
+    def problem(self, problem_id: str, reference: str = "") -> Row:
+        """A problem's row: ours where its id is an alias of one, else its name with its reference and its shapes."""
+        title = problem_id.removeprefix("kernelbench_").replace("_", " ")
+        row = problem(problem_id, self.FAMILY, title, reference)
+        workload = workload_of(reference) if reference else None
+        return row if workload is None else with_workloads(row, [workload])
+
+    def first_numbers(self, numbers: Iterable[tuple[int | None, int | None]]) -> First:
+        """Number of each level's first problem: stated, or proved by a number that only one way of counting has.
+
+        Args:
+            numbers: level and number of every entry; None for an entry whose problem has no number.
+        """
+        found: dict[int | None, set[int]] = {}
+        for level, number in numbers:
+            found.setdefault(level, set()).update([] if number is None else [number])
+        if self.context.settings.first_id is not None:
+            return dict.fromkeys(found, self.context.settings.first_id)
+        if any(0 in given for given in found.values()):
+            return dict.fromkeys(found, 0)
+        if any(level is not None and LAST_OF_LEVEL.get(level) in given for level, given in found.items()):
+            return dict.fromkeys(found, 1)
+        self.context.note(
+            "problems whose numbering (from 0 or from 1) is not stated; state it with --kernelbench first-id=N",
+            sum(map(len, found.values())),
+        )
+        return dict.fromkeys(found, None)
+
+    def note_unstated(self, *, level: bool = True) -> None:
+        """Say what would have to be stated for problems to be known ones."""
+        if self.context.settings.suite is None:
+            self.context.null(
+                "suite",
+                "the file does not say whether it is KernelBench v0 or v0.1; state it with --kernelbench suite=NAME",
+            )
+        if not level:
+            self.context.null(
+                "level", "neither the file nor its folders name a level; state it with --kernelbench level=N"
+            )
+
+
+SENTINELS = (-1, -2)
+"""Stored for a runtime that was not measured."""
+TIMES = ("runtime", "avg_runtime")
+RESULTS = ("correctness", "correct")
+TEXTS = ("kernel_src", "kernel_code", "kernel", "custom_cuda", "custom_code", "generated_kernel", "code", "source")
+"""Names records have had for the kernel's text."""
+LAUNCHES = ("runtime_error", "cuda_error", "runtime_error_name")
+UNIT = "ms"
+"""What every runtime is in."""
+
+
+class KernelBenchEval(KernelBenchReader):
+    """Samples of problems with their verdicts and times, which are milliseconds."""
+
+    NAME = "kernelbench-eval"
+
+    @staticmethod
+    def looks_like(opening: Opening) -> bool:
+        return opening.has_keys("compiled") and any(opening.has_keys(name) for name in RESULTS)
+
+    def records(self) -> Iterator[tuple[str, Sample]]:
+        outer = self.context.settings.level or _level_named(self.path)
+        numbered = [(level, NUMBER.fullmatch(key)) for level, key, _ in _problems(self.path, outer)]
+        self._first = self.first_numbers((level, int(match[1]) if match else None) for level, match in numbered)
+        self.note_unstated(level=None not in self._first)
+        for sample in _samples(self.path, outer, self.context):
+            yield sample.place, sample
+
+    def entry(self, place: object, record: Sample) -> Entry:
+        problem_id = self.problem_id(record.level, record.number, self._first.get(record.level))
+        kernel = self._kernel(problem_id, record)
+        where = f"{record.level}/{record.stated_run}/{record.place}"
+        return Entry(kernel, lambda: self.problem(problem_id), [self.measured(kernel, where)])
+
+    def _kernel(self, problem_id: str, sample: Sample) -> Row:
+        stated = sample.record or {}
+        result = mapping(stated, "eval_result") if stated.get("eval_result") else stated
+        stats = mapping(result, "runtime_stats") if result.get("runtime_stats") else {}
+        # Old records hold at their top what later ones hold in metadata.
+        metadata = {**result, **(mapping(result, "metadata") if result.get("metadata") else {})}
+        hardware = name_text(stats, "hardware") or name_text(metadata, "hardware")
+        gpu = self.gpu(hardware, "the sample names no hardware")
+        figures = {} if sample.record is None else self._figures(result, stats, metadata)
+        if sample.record is None:
+            self.context.null("status", "the file holds null where the sample's result would be")
+        return self.kernel(
+            problem_id, self._source(sample, stated), gpu=gpu, license=name_text(stated, "license"),
+            run_id=sample.run, proposer=name_text(stated, "model") or NOT_STATED, **figures,
+        )  # fmt: skip
+
+    def _source(self, sample: Sample, record: Mapping[str, Any]) -> Source:
+        """The kernel's text, in the record or where KernelBench leaves it beside the results; else what names it."""
+        for name in TEXTS:
+            if isinstance(record.get(name), str) and record[name].strip():
+                return written(source_text(record, name))
+        folder, level = sample.path.parent, sample.level
+        if re.fullmatch(r"\w+", sample.sample):
+            name = f"level_{level}_problem_{sample.number}_sample_{sample.sample}_kernel.py"
+            places = [folder / name, *(folder / f"level{gap}{level}" / name for gap in ("", "_"))]
+            if SAMPLE_FOLDER.fullmatch(folder.name):
+                places += [folder / "kernel.py", folder / "kernel_src.py", folder / name]
+            for place in places:
+                text = kernel_text(place, folder)
+                if text is not None:
+                    return written(text)
+        self.context.null(
+            "source", "the results hold no kernel text, and none lies beside them; the source names the sample"
+        )
+        return named(**sample.names())
+
+    def _figures(self, record: Mapping[str, Any], stats: Mapping[str, Any], metadata: Mapping[str, Any]) -> Row:
+        compiled = _truth(record, "compiled")
+        verdicts = {_truth(record, name) for name in RESULTS if name in record}
+        if len(verdicts) > 1:
+            raise RowError("correctness", [record[name] for name in RESULTS], "correctness and correct differ")
+        correct = next(iter(verdicts), None)
+        if compiled is False:
+            words = ("compilation_error_name", "compilation_error", "other_error", "cuda_error", "runtime_error")
+            return failure(Status.COMPILE_ERROR, _words(metadata, *words))
+        if compiled is None or correct is None:
+            if "compiled" not in record or not verdicts:
+                raise RowError(
+                    "correctness", None, "compiled and correctness must be there; null says that nobody knows"
+                )
+            self.context.null("status", "compiled or correctness is null: nobody knows whether the kernel works")
+            return {}
+        if not correct:
+            crashed = any(metadata.get(name) is not None for name in LAUNCHES)
+            status = Status.LAUNCH_ERROR if crashed else Status.INCORRECT
+            return failure(status, _words(metadata, "runtime_error_name", *LAUNCHES[:2], "correctness_issue"))
+        runtime = _runtime(record, stats)
+        if runtime is None:
+            self.context.null(
+                "runtime_us", "the sample holds the mark of a runtime that was not measured (-1, -2 or null)"
+            )
+            return {"status": Status.OK.value}
+        runtime_us = microseconds(runtime, self.context.known("unit", UNIT), "runtime")
+        return {"status": Status.OK.value, "runtime_us": runtime_us, "speedup": _speedup(record, runtime)}
 
 
 def _level_named(path: Path) -> int | None:
@@ -59,170 +216,6 @@ def _level_named(path: Path) -> int | None:
     return next((int(match.group(1)) for match in found if match), None)
 
 
-def _problem_id(settings: ImportSettings, level: int | None, number: int | str, first: int | None) -> str:
-    """A problem's id. Suites share numbers while shapes changed, so what is not stated is part of the name.
-
-    Args:
-        settings: may state the suite.
-        level: 1 to 9; None when not stated.
-        number: as the file has it; a name where problems have none.
-        first: number of the file's first problem; None when not stated.
-
-    Raises:
-        RowError: the number lies before the first.
-    """
-    suite = SUITES.get(settings.suite or "", "unstated_suite")
-    where = f"l{level}" if level is not None else "unstated_level"
-    if isinstance(number, str):
-        return f"kernelbench_{suite}_{where}_{number}"
-    if first is not None and number < first:
-        raise RowError("problem_id", number, f"problems are numbered from {first} in this file")
-    # Problems are numbered from 1 in every name that claims to know.
-    which = str(number + 1 - first) if first is not None else f"entry_{number}"
-    return f"kernelbench_{suite}_{where}_{which}"
-
-
-def _problem(problem_id: str, reference: str = "") -> Row:
-    """The row of a problem: ours where its id is an alias of one, else its name with its reference and its shapes."""
-    row = problem(problem_id, FAMILY, problem_id.removeprefix("kernelbench_").replace("_", " "), reference)
-    stated = workload_of(reference) if reference else None
-    return row if stated is None else with_workloads(row, [stated])
-
-
-def _first_numbers(
-    settings: ImportSettings, numbers: Mapping[int | None, Iterable[int]], context: Context
-) -> dict[int | None, int | None]:
-    """Number of the first problem of each level: stated, or proved by a number that only one way of counting has."""
-    if settings.first_id is not None:
-        return dict.fromkeys(numbers, settings.first_id)
-    found = {level: set(given) for level, given in numbers.items()}
-    if any(0 in given for given in found.values()):
-        return dict.fromkeys(found, 0)
-    if any(level is not None and LAST_OF_LEVEL.get(level) in given for level, given in found.items()):
-        return dict.fromkeys(found, 1)
-    unclear = sum(map(len, found.values()))
-    context.note(
-        "problems whose numbering (from 0 or from 1) is not stated; state it with --kernelbench first-id=N", unclear
-    )
-    return dict.fromkeys(found, None)
-
-
-def _note_unstated(context: Context, level: int | None = 0) -> None:
-    """Say what would have to be stated for problems to be known ones."""
-    if context.settings.suite is None:
-        context.null(
-            "suite",
-            "the file does not say whether it is KernelBench v0 or v0.1; state it with --kernelbench suite=NAME",
-        )
-    if level is None:
-        context.null("level", "neither the file nor its folders name a level; state it with --kernelbench level=N")
-
-
-# Results: samples of problems with their verdicts and times, which are milliseconds.
-
-SENTINELS = (-1, -2)
-"""Stored for a runtime that was not measured."""
-TIMES = ("runtime", "avg_runtime")
-TEXTS = ("kernel_src", "kernel_code", "kernel", "custom_cuda", "custom_code", "generated_kernel", "code", "source")
-"""Names records have had for the kernel's text."""
-LAUNCHES = ("runtime_error", "cuda_error", "runtime_error_name")
-UNIT = "ms"
-"""What every runtime is in."""
-
-
-def is_eval(opening: Opening) -> bool:
-    """Whether a file may hold KernelBench results."""
-    return opening.has_keys("compiled") and any(opening.has_keys(name) for name in RESULTS)
-
-
-def eval_rows(path: Path, context: Context) -> Items:
-    """Kernels, and measurements of those whose GPU is known."""
-    outer = context.settings.level or _level_named(path)
-    found = _numbers(path, outer)
-    firsts = _first_numbers(context.settings, found, context)
-    _note_unstated(context, None if None in found else 0)
-    described: set[str] = set()
-    for sample in _samples(path, outer, context):
-        try:
-            problem_id = _problem_id(context.settings, sample.level, sample.number, firsts.get(sample.level))
-            kernel = _eval_row(context, problem_id, sample)
-        except RowError as error:
-            context.bad(path, sample.place, error)
-            continue
-        if problem_id not in described:
-            described.add(problem_id)
-            yield "problems", _problem(problem_id), sample.place
-        yield "kernels", kernel, sample.place
-        if kernel["gpu"] is not None and kernel["status"] is not None:
-            figures = {name: kernel[name] for name in ("runtime_us", "speedup")}
-            place = f"{digest(path)}/{sample.level}/{sample.stated_run}/{sample.place}"
-            yield "measurements", measurement_row(kernel, "published", place, **figures), sample.place
-
-
-def _eval_row(context: Context, problem_id: str, sample: Sample) -> Row:
-    entry = sample.record or {}
-    result = mapping(entry, "eval_result") if entry.get("eval_result") else entry
-    stats = mapping(result, "runtime_stats") if result.get("runtime_stats") else {}
-    # Old records hold at their top what later ones hold in metadata.
-    metadata = {**result, **(mapping(result, "metadata") if result.get("metadata") else {})}
-    stated = name_text(stats, "hardware") or name_text(metadata, "hardware")
-    gpu = context.gpu(sample.path, stated, "the sample names no hardware")
-    figures = {} if sample.record is None else _eval_figures(context, result, stats, metadata)
-    if sample.record is None:
-        context.null("status", "the file holds null where the sample's result would be")
-    backend, source, more = _source(context, sample, entry)
-    return kernel_row(
-        problem_id, FAMILY, backend, source, gpu=gpu, origin=f"kernelbench-eval {plain(sample.path.name)}",
-        license=context.license(name_text(entry, "license")), split=context.settings.split,
-        run_id=sample.run, proposer=name_text(entry, "model") or NOT_STATED, **more, **figures,
-    )  # fmt: skip
-
-
-def _source(context: Context, sample: Sample, record: Mapping[str, Any]) -> Source:
-    """The kernel's text, in the record or where KernelBench leaves it beside the results; else what names it."""
-    for name in TEXTS:
-        if isinstance(record.get(name), str) and record[name].strip():
-            return written(source_text(record, name))
-    folder, level = sample.path.parent, sample.level
-    if re.fullmatch(r"\w+", sample.sample):
-        name = f"level_{level}_problem_{sample.number}_sample_{sample.sample}_kernel.py"
-        places = [folder / name, *(folder / f"level{gap}{level}" / name for gap in ("", "_"))]
-        if SAMPLE_FOLDER.fullmatch(folder.name):
-            places += [folder / "kernel.py", folder / "kernel_src.py", folder / name]
-        for place in places:
-            text = kernel_text(place, folder)
-            if text is not None:
-                return written(text)
-    context.null("source", "the results hold no kernel text, and none lies beside them; the source names the sample")
-    return named(**sample.names())
-
-
-def _eval_figures(context: Context, record: Any, stats: Any, metadata: Any) -> Row:
-    compiled = _truth(record, "compiled")
-    said = {_truth(record, name) for name in RESULTS if name in record}
-    if len(said) > 1:
-        raise RowError("correctness", [record[name] for name in RESULTS], "correctness and correct differ")
-    correct = next(iter(said), None)
-    if compiled is False:
-        words = ("compilation_error_name", "compilation_error", "other_error", "cuda_error", "runtime_error")
-        return failure(Status.COMPILE_ERROR, _words(metadata, *words))
-    if compiled is None or correct is None:
-        if "compiled" not in record or not said:
-            raise RowError("correctness", None, "compiled and correctness must be there; null says that nobody knows")
-        context.null("status", "compiled or correctness is null: nobody knows whether the kernel works")
-        return {}
-    if not correct:
-        crashed = any(metadata.get(name) is not None for name in LAUNCHES)
-        status = Status.LAUNCH_ERROR if crashed else Status.INCORRECT
-        return failure(status, _words(metadata, "runtime_error_name", *LAUNCHES[:2], "correctness_issue"))
-    runtime = _runtime(record, stats)
-    if runtime is None:
-        context.null("runtime_us", "the sample holds the mark of a runtime that was not measured (-1, -2 or null)")
-        return {"status": Status.OK.value}
-    found = microseconds(runtime, context.known("unit", UNIT), "runtime")
-    return {"status": Status.OK.value, "runtime_us": found, "speedup": _speedup(record, runtime)}
-
-
 def _truth(record: Mapping[str, Any], field: str) -> bool | None:
     value = record.get(field)
     if value is not None and not isinstance(value, bool):
@@ -230,7 +223,7 @@ def _truth(record: Mapping[str, Any], field: str) -> bool | None:
     return value
 
 
-def _runtime(record: Any, stats: Any) -> float | None:
+def _runtime(record: Mapping[str, Any], stats: Mapping[str, Any]) -> float | None:
     given = [record[name] for name in TIMES if record.get(name) is not None]
     if len(given) > 1 and given[0] != given[1]:
         raise RowError("runtime", given, "runtime and avg_runtime differ")
@@ -243,7 +236,7 @@ def _runtime(record: Any, stats: Any) -> float | None:
     return runtime  # type: ignore[no-any-return]
 
 
-def _speedup(record: Any, runtime: float) -> float | None:
+def _speedup(record: Mapping[str, Any], runtime: float) -> float | None:
     """Against the reference that was timed beside the sample, in files that hold one."""
     if record.get("ref_runtime") in (None, *SENTINELS):
         return None
@@ -251,7 +244,7 @@ def _speedup(record: Any, runtime: float) -> float | None:
     return None if reference is None else reference / runtime
 
 
-def _words(metadata: Any, *names: str) -> str | None:
+def _words(metadata: Mapping[str, Any], *names: str) -> str | None:
     return ": ".join(str(metadata[name]) for name in names if metadata.get(name)) or None
 
 
@@ -261,7 +254,6 @@ def _words(metadata: Any, *names: str) -> str | None:
 
 NUMBER = re.compile(r"(?:level_?\d+_)?(?:problem[_ ]?)?(\d{1,5})(?:_.*|\.py)?")
 SAMPLE_FOLDER = re.compile(r"sample[_ ]?(\d+)")
-RESULTS = ("correctness", "correct")
 RUNS = ("run_name", "run", "model_name", "model")
 """Names for what tells runs apart that sampled the same problems."""
 
@@ -296,15 +288,6 @@ class Sample:
         found = {"suite": "kernelbench", "run": self.run, "level": self.level, "problem": self.number}
         found |= {"sample": self.sample} | ({"file": digest(self.path)} if self.stated_run is None else {})
         return found | ({"occurrence": self.occurrence} if self.occurrence > 1 else {})
-
-
-def _numbers(path: Path, outer: int | None) -> dict[int | None, list[int]]:
-    """Every problem number by level, for what they prove about the numbering."""
-    found: dict[int | None, list[int]] = {}
-    for level, key, _ in _problems(path, outer):
-        match = NUMBER.fullmatch(key)
-        found.setdefault(level, []).extend([int(match.group(1))] if match else [])
-    return found
 
 
 def _samples(path: Path, outer: int | None, context: Context) -> Iterator[Sample]:
@@ -396,9 +379,6 @@ def _samples_of(path: Path, value: Any) -> Iterator[tuple[str, Any]]:
         raise RowError("samples", value, "must be an object or a list of samples")
 
 
-# Timing baselines: times of the PyTorch references by level and problem file, in milliseconds. A file is of one mode,
-# which its name states: eager, or one of the modes of torch.compile.
-
 FILE_NUMBER = re.compile(r"(\d{1,5})_")
 MODE = re.compile(r"(?:baseline_time_)?(?:torch_?)?(?:compile_?)?(.*)")
 EAGER = "eager"
@@ -406,82 +386,64 @@ PLAUSIBLE_MS = (0.004, 500.0)
 """Between these lies the median time of a file in milliseconds; a file outside is in another unit."""
 
 
-def is_timing(opening: Opening) -> bool:
-    """Whether a file may hold timing baselines of KernelBench."""
-    return opening.has_keys("mean", "num_trials", "hardware") and not opening.has_keys("compiled")
+class KernelBenchTiming(KernelBenchReader):
+    """Times of the PyTorch references by level and problem file, in milliseconds. A file is of one mode, which its
+    name states: eager, or one of the modes of torch.compile."""
 
+    NAME = "kernelbench-timing"
 
-def timing_rows(path: Path, context: Context) -> Items:
-    """References, and their measurements where the hardware is stated."""
-    _note_unstated(context)
-    unit = context.known("unit", _timing_unit(path))
-    if unit is None:
-        context.note("files whose unit is unclear (their median is no time in ms); state it with --unit")
-    for number, (level, name, record) in enumerate(_timings(path, context)):
-        place = f"{level}/{name}"
-        try:
-            row = _timing_row(path, context, (level, name), record, unit)
-        except RowError as error:
-            context.bad(path, place, error)
-            continue
-        yield "problems", _problem(row["problem_id"]), place
-        yield "kernels", row, place
-        if row["gpu"] is not None and row["status"] is not None:
-            at = f"{digest(path)}/{number}"
-            yield "measurements", measurement_row(row, "published", at, runtime_us=row["runtime_us"]), place
+    @staticmethod
+    def looks_like(opening: Opening) -> bool:
+        return opening.has_keys("mean", "num_trials", "hardware") and not opening.has_keys("compiled")
 
+    def records(self) -> Iterator[tuple[str, Any]]:
+        self.note_unstated()
+        means = [record.get("mean") for _, _, record in self._timings() if isinstance(record, Mapping)]
+        middle = statistics.median([mean for mean in means if is_number(mean) and mean > 0] or [0.0])
+        stated = UNIT if PLAUSIBLE_MS[0] <= middle <= PLAUSIBLE_MS[1] else None
+        self._unit = self.context.known("unit", stated)
+        if self._unit is None:
+            self.context.note("files whose unit is unclear (their median is no time in ms); state it with --unit")
+        for number, (level, name, record) in enumerate(self._timings(self.context)):
+            yield f"{level}/{name}", (number, level, name, record)
 
-def _timings(path: Path, context: Context | None) -> Iterator[tuple[str, str, Any]]:
-    with JsonStream(path, context.advance if context else lambda _: None) as stream:
-        for level in stream.members():
-            for name in stream.members(once=False):
-                yield level, name, stream.value()
-        stream.end()
+    def _timings(self, context: Context | None = None) -> Iterator[tuple[str, str, Any]]:
+        with JsonStream(self.path, context.advance if context else lambda _: None) as stream:
+            for level in stream.members():
+                for name in stream.members(once=False):
+                    yield level, name, stream.value()
+            stream.end()
 
+    def entry(self, place: object, record: Any) -> Entry:
+        number, level, name, timing = record
+        if timing is not None and not isinstance(timing, Mapping):
+            raise RowError("timing", timing, "must be an object, or null where there is none")
+        level_number, file_number = LEVEL.fullmatch(level), FILE_NUMBER.match(name)
+        if level_number is None:
+            raise RowError("level", level, "must be level1 to level9")
+        # Problem files are named with their number from 1; some of level 4 have a name alone.
+        which = int(file_number[1]) if file_number else slug("p " + name.removesuffix(".py"), "problem")
+        problem_id = self.problem_id(int(level_number[1]), which, 1)
+        hardware = name_text(timing or {}, "hardware")
+        gpu = self.gpu(hardware, "the timing names no hardware, and the folder's name is not trusted")
+        mode_named = MODE.fullmatch(stem(self.path))
+        mode = (mode_named[1] if mode_named else "") or EAGER
+        source = named(suite="kernelbench", reference=f"{level}/{plain(name)}", mode=mode)
+        kernel = self.kernel(problem_id, source, gpu=gpu, run_id=mode, **self._figures(timing))
+        return Entry(kernel, lambda: self.problem(problem_id), [self.measured(kernel, number)])
 
-def _timing_unit(path: Path) -> str | None:
-    means = [record.get("mean") for _, _, record in _timings(path, None) if isinstance(record, Mapping)]
-    known = [mean for mean in means if is_number(mean) and mean > 0]
-    middle = statistics.median(known) if known else 0.0
-    return "ms" if PLAUSIBLE_MS[0] <= middle <= PLAUSIBLE_MS[1] else None
+    def _figures(self, timing: Mapping[str, Any] | None) -> Row:
+        if timing is None or timing.get("mean") is None:
+            self.context.null("runtime_us", "the file holds null where the problem's time would be")
+            return {}
+        mean, low, high = (positive(timing, name) for name in ("mean", "min", "max"))
+        if not low <= mean <= high:
+            raise RowError("mean", mean, f"must lie between min {low!r} and max {high!r}")
+        if self._unit is None:
+            self.context.null("runtime_us", "the file's unit is unclear")
+            return {"status": Status.OK.value}
+        return {"status": Status.OK.value, "runtime_us": microseconds(mean, self._unit, "mean")}
 
-
-def _timing_row(path: Path, context: Context, where: tuple[str, str], record: Any, unit: str | None) -> Row:
-    if record is not None and not isinstance(record, Mapping):
-        raise RowError("timing", record, "must be an object, or null where there is none")
-    level, number = LEVEL.fullmatch(where[0]), FILE_NUMBER.match(where[1])
-    if level is None:
-        raise RowError("level", where[0], "must be level1 to level9")
-    # Problem files are named with their number from 1; some of level 4 have a name alone.
-    which = int(number.group(1)) if number else slug("p " + where[1].removesuffix(".py"), "problem")
-    problem_id = _problem_id(context.settings, int(level.group(1)), which, 1)
-    stated = name_text(record or {}, "hardware")
-    gpu = context.gpu(path, stated, "the timing names no hardware, and the folder's name is not trusted")
-    found = MODE.fullmatch(stem(path))
-    mode = (found.group(1) if found else "") or EAGER
-    backend, source, more = named(suite="kernelbench", reference=f"{where[0]}/{plain(where[1])}", mode=mode)
-    return kernel_row(
-        problem_id, FAMILY, backend, source, gpu=gpu, origin=f"kernelbench-timing {plain(path.name)}",
-        license=context.license(), split=context.settings.split, run_id=mode, **more,
-        **_timing_figures(context, record, unit),
-    )  # fmt: skip
-
-
-def _timing_figures(context: Context, record: Mapping[str, Any] | None, unit: str | None) -> Row:
-    if record is None or record.get("mean") is None:
-        context.null("runtime_us", "the file holds null where the problem's time would be")
-        return {}
-    mean, low, high = (positive(record, name) for name in ("mean", "min", "max"))
-    if not low <= mean <= high:
-        raise RowError("mean", mean, f"must lie between min {low!r} and max {high!r}")
-    if unit is None:
-        context.null("runtime_us", "the file's unit is unclear")
-        return {"status": Status.OK.value}
-    return {"status": Status.OK.value, "runtime_us": microseconds(mean, unit, "mean")}
-
-
-# CUDA-L1: JSON lines with reference, optimised code and scores; entries without code are failures nobody can see. A
-# file is of one GPU, which its name states alone.
 
 SCORES = ("score_default", "default")
 """The score against PyTorch as it is; other baselines are not our reference."""
@@ -489,68 +451,52 @@ SUSPECT = 100.0
 NO_CODE = "entries without code: failed, or slower than every baseline; so the speedups are truncated at 1"
 
 
-def is_cuda_l1(opening: Opening) -> bool:
-    """Whether a file may be of CUDA-L1."""
-    return opening.first_line is not None and {"level_id", "task_id", "custom_code"} <= set(opening.first_line)
+class CudaL1(KernelBenchReader):
+    """JSON lines with reference, optimised code and scores; entries without code are failures nobody can see. A file
+    is of one GPU, which its name states alone."""
 
+    NAME = "cuda-l1"
 
-def cuda_l1_rows(path: Path, context: Context) -> Items:
-    """Problems and kernels, and measurements where the GPU is known."""
-    _note_unstated(context)
-    firsts = _first_numbers(context.settings, _task_numbers(path), context)
-    described: set[str] = set()
-    for line, record in json_lines(path, context.advance):
-        try:
-            row = _cuda_l1_row(path, context, record, firsts)
-        except RowError as error:
-            context.bad(path, line, error)
-            continue
-        if row is None:
-            context.became(path, NO_CODE)
-            continue
-        if row["problem_id"] not in described:
-            described.add(row["problem_id"])
-            given = record.get("ref_code")
-            fits = isinstance(given, str) and given.isascii() and len(given) <= LARGEST_SOURCE
-            reference = plain(given) if fits else ""
-            described_row = _problem(row["problem_id"], reference)
-            if not described_row["workloads"]:
-                context.null("workloads", "get_inputs is missing, or its shapes are not plain to see")
-            yield "problems", described_row, line
-        yield "kernels", row, line
-        if row["gpu"] is not None and row["status"] is not None:
-            made = measurement_row(row, "published", f"{digest(path)}/{line}", speedup=row["speedup"])
-            yield "measurements", made, line
+    @staticmethod
+    def looks_like(opening: Opening) -> bool:
+        return opening.first_line is not None and {"level_id", "task_id", "custom_code"} <= set(opening.first_line)
 
+    def records(self) -> Iterator[tuple[int, Any]]:
+        self.note_unstated()
+        stated = (record for _, record in json_lines(self.path) if isinstance(record, Mapping))
+        numbers = ((record.get("level_id"), record.get("task_id")) for record in stated)
+        self._first = self.first_numbers(
+            (level, task) for level, task in numbers if isinstance(level, int) and isinstance(task, int)
+        )
+        return json_lines(self.path, self.context.advance)
 
-def _task_numbers(path: Path) -> dict[int | None, set[int]]:
-    found: dict[int | None, set[int]] = {}
-    for _, record in json_lines(path):
-        if isinstance(record, Mapping) and all(isinstance(record.get(name), int) for name in ("level_id", "task_id")):
-            found.setdefault(record["level_id"], set()).add(record["task_id"])
-    return found
+    def entry(self, place: object, record: Any) -> Entry | str:
+        an_object(record, "record")
+        level, task = whole(record, "level_id", 1), whole(record, "task_id")
+        if "custom_code" not in record:
+            raise RowError("custom_code", None, "must be there; null says that there is none")
+        if record["custom_code"] is None:
+            return NO_CODE
+        source, speedup = written(source_text(record, "custom_code")), _score(record)
+        if speedup is None:
+            self.context.null("speedup", "no score against PyTorch as it is")
+        elif speedup > SUSPECT:
+            self.context.note(f"speedups above {SUSPECT:g}, which look like artefacts; kept as stated")
+        kernel = self.kernel(
+            self.problem_id(level, task, self._first.get(level)), source, gpu=self.gpu(None, "the file states none"),
+            proposer="llm", status=None if speedup is None else Status.OK.value, speedup=speedup,
+        )  # fmt: skip
+        return Entry(
+            kernel, lambda: self._described(kernel["problem_id"], record.get("ref_code")),
+            [self.measured(kernel, place)],
+        )  # fmt: skip
 
-
-def _cuda_l1_row(path: Path, context: Context, record: Any, firsts: Mapping[int | None, int | None]) -> Row | None:
-    if not isinstance(record, Mapping):
-        raise RowError("record", record, "must be an object")
-    level, task = whole(record, "level_id", 1), whole(record, "task_id")
-    if "custom_code" not in record:
-        raise RowError("custom_code", None, "must be there; null says that there is none")
-    if record["custom_code"] is None:
-        return None
-    backend, source, _ = written(source_text(record, "custom_code"))
-    speedup = _score(record)
-    if speedup is None:
-        context.null("speedup", "no score against PyTorch as it is")
-    elif speedup > SUSPECT:
-        context.note(f"speedups above {SUSPECT:g}, which look like artefacts; kept as stated")
-    return kernel_row(
-        _problem_id(context.settings, level, task, firsts.get(level)), FAMILY, backend, source,
-        gpu=context.gpu(path, None, "the file states none"), origin=f"cuda-l1 {plain(path.name)}",
-        license=context.license(), split=context.settings.split, proposer="llm",
-        status=None if speedup is None else Status.OK.value, speedup=speedup,
-    )  # fmt: skip
+    def _described(self, problem_id: str, reference: Any) -> Row:
+        fits = isinstance(reference, str) and reference.isascii() and len(reference) <= LARGEST_SOURCE
+        row = self.problem(problem_id, plain(reference) if fits else "")
+        if not row["workloads"]:
+            self.context.null("workloads", "get_inputs is missing, or its shapes are not plain to see")
+        return row
 
 
 def _score(record: Mapping[str, Any]) -> float | None:

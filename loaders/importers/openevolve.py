@@ -10,17 +10,17 @@ A checkpoint repeats every program that is still alive, so that one program lies
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import (
     RowError,
     an_object,
     is_number,
+    json_value,
     microseconds,
     name_text,
     optional_text,
@@ -30,12 +30,12 @@ from kbench.loaders.importers.fields import (
     source_text,
 )
 from kbench.loaders.importers.inputs import files_below, kernel_text, read_inside
-from kbench.loaders.importers.rows import Items, Row, backend_of, failure, kernel_row, measurement_row, problem, written
-from kbench.loaders.importers.shapes import definition_in
+from kbench.loaders.importers.reader import Entry, Reader
+from kbench.loaders.importers.rows import Row, backend_of, failure, measurement_row, problem, written
+from kbench.loaders.importers.traces import definition_in
 from kbench.schemas import Status
 from kbench.schemas.ids import content_hash, kernel_id
 
-FAMILY = "openevolve"
 EVALUATION = "evaluation_result.json"
 PROGRAM_FOLDERS = ("programs", "solutions")
 STATUSES = {"success": Status.OK, "validation_failed": Status.INCORRECT, "execution_failed": Status.LAUNCH_ERROR}
@@ -51,77 +51,169 @@ TEXTS = ("llm_code_*", "program.*", "solution.*")
 Program = Mapping[str, Any]
 
 
-def fits(folder: Path) -> bool:
-    """Whether a folder may hold such a database."""
-    return next(_evaluations(folder), None) is not None or next(_programs(folder), None) is not None
+@dataclasses.dataclass(slots=True)
+class Node:
+    """A text of a search, and where it stands in it."""
+
+    place: str
+    """The file that holds it."""
+    program: Program
+    source: str
+    search: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from other texts: a program lies in many checkpoints."""
+        return self.search, content_hash(self.source)
 
 
-def _evaluations(folder: Path) -> Iterator[Path]:
-    return files_below(folder, EVALUATION)
+class OpenEvolve(Reader):
+    """One kernel per text that was evaluated, with its parent and iteration; its measurement where it was timed."""
 
+    NAME = FAMILY = "openevolve"
+    BY_FOLDER = True
 
-def _programs(folder: Path) -> Iterator[Path]:
-    return (path for path in files_below(folder, "*.json") if path.parent.name in PROGRAM_FOLDERS)
+    @staticmethod
+    def folder_fits(folder: Path) -> bool:
+        return any(path.name == EVALUATION or path.parent.name in PROGRAM_FOLDERS
+                   for path in files_below(folder, "*.json"))  # fmt: skip
 
-
-def rows(folder: Path, context: Context) -> Items:
-    """For each evaluated text the kernel, and its measurement where it was timed."""
-    database = _Database(folder, context)
-    described: set[str] = set()
-    for place, source, result in itertools.chain(_evaluated(folder, context), database.only()):
-        try:
-            items = _items(folder, context, source, result, database.program(place, source))
-        except RowError as error:
-            context.bad(folder, place, error)
-            continue
-        kernel = items[0][1]
-        if kernel["problem_id"] not in described:
-            described.add(kernel["problem_id"])
-            context.null("workloads", "the search does not state its shapes")
-            task = kernel["problem_id"].removeprefix("openevolve_")
-            title = f"{task} of a recorded evolution"
-            yield "problems", problem(kernel["problem_id"], FAMILY, title, _reference(folder, context, task)), place
-        for config, row in items:
-            yield config, row, place
-
-
-def _evaluated(folder: Path, context: Context) -> Iterator[tuple[str, str, Program]]:
-    """Texts with the evaluation that lies beside them."""
-    for path in _evaluations(folder):
-        place = path.relative_to(folder).as_posix()
-        try:
-            data = read_inside(path, folder) or b""
-            context.advance(len(data))
-            texts = list(files_below(path.parent, *TEXTS))
-            source = kernel_text(texts[0], folder) if len(texts) == 1 else None
-            if source is None:
-                context.became(folder, NO_TEXT)
+    def records(self) -> Iterator[tuple[str, tuple[Node, Any]]]:
+        self._read_database()
+        evaluated = set()
+        for path in files_below(self.path, EVALUATION):
+            place = path.relative_to(self.path).as_posix()
+            try:
+                data = read_inside(path, self.path) or b""
+                self.context.advance(len(data))
+                texts = list(files_below(path.parent, *TEXTS))
+                source = kernel_text(texts[0], self.path) if len(texts) == 1 else None
+                result = None if source is None else an_object(json_value(data, "evaluation", place), "evaluation")
+            except RowError as error:
+                self.context.bad(self.path, place, error)
                 continue
-            yield place, source, _parsed(data, place)
+            if source is None or result is None:
+                self.context.became(self.path, NO_TEXT)
+                continue
+            node = Node(place, {}, source, _search(place))
+            node.program = self._nodes[node.key].program if node.key in self._nodes else {}
+            evaluated.add(node.key)
+            yield place, (node, result)
+        for path in files_below(self.path, TEXTS[0]):
+            if not (path.parent / EVALUATION).is_file():
+                self.context.became(self.path, NO_RESULT)
+        # Programs that no evaluation on file is about, with the evaluation that the database keeps.
+        for node in self._nodes.values():
+            if node.key not in evaluated:
+                yield node.place, (node, _kept_evaluation(node))
+
+    def _read_database(self) -> None:
+        """The programs of the folder by search and text, each as its last checkpoint has it; their texts by id."""
+        self._nodes: dict[tuple[str, str], Node] = {}
+        self._texts: dict[tuple[str, str], str] = {}
+        for path in files_below(self.path, "*.json"):
+            if path.parent.name not in PROGRAM_FOLDERS:
+                continue
+            place = path.relative_to(self.path).as_posix()
+            try:
+                data = read_inside(path, self.path) or b""
+                self.context.advance(len(data))
+                program = an_object(json_value(data, "evaluation", place), "evaluation")
+                source = source_text(program, "solution" if "solution" in program else "code")
+            except RowError as error:
+                self.context.bad(self.path, place, error)
+                continue
+            node = Node(place, program, source, _search(place))
+            identity = program.get("solution_id", program.get("id"))
+            if isinstance(identity, str):
+                self._texts[node.search, identity] = source
+            self._nodes[node.key] = node
+        self._iterations = self._read_iterations()
+
+    def _read_iterations(self) -> dict[tuple[str, str], int]:
+        """The first iteration whose folder holds a text, by search and text."""
+        first: dict[tuple[str, str], int] = {}
+        for path in files_below(self.path, "solution_*.py"):
+            parts = path.relative_to(self.path).parts
+            at = next((n for n, part in enumerate(parts[:-1]) if part == "iteration"), None)
+            if at is None or not parts[at + 1].isdigit():
+                continue
+            try:
+                source = kernel_text(path, self.path) or ""
+            except RowError as error:
+                self.context.bad(self.path, "/".join(parts), error, entry=False)
+                continue
+            key = (plain("/".join(parts[:at])), content_hash(source))
+            first[key] = min(int(parts[at + 1]), first.get(key, int(parts[at + 1])))
+        return first
+
+    def entry(self, place: object, record: Any) -> Entry:
+        node, result = record
+        metrics = an_object(result.get("metrics") or {}, "metrics")
+        artifacts = an_object(result.get("artifacts") or {}, "artifacts")
+        problem_id = slug(f"openevolve_{name_text(artifacts, 'task_id') or node.search}", "task_id")
+        program = node.program
+        step = self._iterations.get(node.key, program.get("iteration", program.get("iteration_found")))
+        kernel = self.kernel(
+            problem_id, written(node.source), gpu=self.gpu(None, "the search names no GPU"), proposer="llm",
+            search_method="evolve", run_id=node.search, step=_count(step) or 0,
+            parent_id=self._parent_id(problem_id, node), generation=_count(program.get("generation")),
+            **self._figures(result, metrics),
+        )  # fmt: skip
+        evaluated = content_hash("evaluation", json.dumps(result, sort_keys=True))[:12]
+        return Entry(kernel, lambda: self._problem(problem_id), [measurement_row(kernel, "published", evaluated)])
+
+    def _parent_id(self, problem_id: str, node: Node) -> str | None:
+        """The kernel it was made from; a copy that differs in blanks alone is the same kernel, and no child."""
+        parent = self._texts.get((node.search, str(node.program.get("parent_id"))))
+        if parent is None:
+            return None
+        ids = [kernel_id(problem_id, backend_of(source), source) for source in (parent, node.source)]
+        return ids[0] if ids[0] != ids[1] else None
+
+    def _figures(self, result: Program, metrics: Program) -> Row:
+        """Verdict and time of an evaluation; a score without a time leaves the time null."""
+        status, summary = result.get("status"), optional_text(result, "summary")
+        if status in NOT_THE_KERNELS or status is None:
+            self.context.null("status", "the search failed, or states no verdict")
+            return {}
+        if status not in STATUSES:
+            raise RowError("status", status, f"must be one of {', '.join((*STATUSES, *NOT_THE_KERNELS))}")
+        if STATUSES[status] is not Status.OK:
+            compiled = not any(word in (summary or "").lower() for word in COMPILE)
+            return failure(STATUSES[status] if compiled else Status.COMPILE_ERROR, summary)
+        name = next((name for name in TIMES if is_number(metrics.get(name)) and metrics[name] > 0), None)
+        if name is None:
+            self.context.null("runtime_us", f"no metric is a time ({', '.join(TIMES)})")
+            return {"status": Status.OK.value}
+        speedup = positive(metrics, "speedup") if metrics.get("speedup") else None
+        runtime = microseconds(metrics[name], TIMES[name], name)
+        return {"status": Status.OK.value, "runtime_us": runtime, "speedup": speedup}
+
+    def _problem(self, problem_id: str) -> Row:
+        """The problem's row, with the reference of the definition that is named after the task."""
+        self.context.null("workloads", "the search does not state its shapes")
+        task = problem_id.removeprefix("openevolve_")
+        path = next(files_below(self.path, f"{task}.json"), None)
+        try:
+            reference = None if path is None else definition_in(path, self.path).get("reference")
         except RowError as error:
-            context.bad(folder, place, error)
-    for path in files_below(folder, TEXTS[0]):
-        if not (path.parent / EVALUATION).is_file():
-            context.became(folder, NO_RESULT)
+            self.context.bad(self.path, task, error, entry=False)
+            reference = None
+        title = f"{task} of a recorded evolution"
+        return problem(problem_id, self.FAMILY, title, plain(reference) if isinstance(reference, str) else "")
 
 
-def _parsed(data: bytes | str, place: str) -> Program:
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and 0 <= value < 2**31 else None
+
+
+def _kept_evaluation(node: Node) -> Program:
+    kept = node.program.get("evaluation") or {"status": None, "metrics": node.program.get("metrics")}
     try:
-        return an_object(json.loads(data), "evaluation")
-    except (ValueError, RecursionError) as error:
-        raise RowError("evaluation", place, f"is no JSON ({type(error).__name__})") from None
-
-
-def _reference(folder: Path, context: Context, task: str) -> str:
-    """The reference of a task, from the definition that is named after it; empty where there is none."""
-    path = next(files_below(folder, f"{task}.json"), None)
-    try:
-        stated = {} if path is None else definition_in(path, folder)
-    except RowError as error:
-        context.bad(folder, task, error, entry=False)
-        stated = {}
-    reference = stated.get("reference")
-    return plain(reference) if isinstance(reference, str) else ""
+        return an_object(json_value(kept, "evaluation", node.place) if isinstance(kept, str) else kept, "evaluation")
+    except RowError:
+        return {}
 
 
 def _search(place: str) -> str:
@@ -131,115 +223,3 @@ def _search(place: str) -> str:
         (n for n, part in enumerate(parts) if part in ("evaluator", "database", "checkpoints")), len(parts) - 1
     )
     return plain("/".join(parts[:above])) or "search"
-
-
-class _Database:
-    """The programs of a folder by search and text, each as its last checkpoint has it."""
-
-    def __init__(self, folder: Path, context: Context) -> None:
-        self._by_text: dict[tuple[str, str], tuple[str, Program]] = {}
-        self._texts: dict[tuple[str, str], str] = {}
-        self._used: set[tuple[str, str]] = set()
-        self._iterations = _iterations(folder, context)
-        for path in _programs(folder):
-            place = path.relative_to(folder).as_posix()
-            try:
-                data = read_inside(path, folder) or b""
-                context.advance(len(data))
-                program = _parsed(data, place)
-                source = source_text(program, "solution" if "solution" in program else "code")
-            except RowError as error:
-                context.bad(folder, place, error)
-                continue
-            search = _search(place)
-            identity = program.get("solution_id", program.get("id"))
-            if isinstance(identity, str):
-                self._texts[search, identity] = source
-            self._by_text[search, content_hash(source)] = (place, program)
-
-    def program(self, place: str, source: str) -> Row:
-        """Where a text stands in its search: the parent's text, and the iteration, where the database says so."""
-        search = _search(place)
-        key = (search, content_hash(source))
-        self._used.add(key)
-        _, program = self._by_text.get(key, ("", {}))
-        stated = program.get("iteration", program.get("iteration_found"))
-        step = self._iterations.get(key, stated)
-        generation = program.get("generation")
-        return {
-            "search": search,
-            "parent": self._texts.get((search, str(program.get("parent_id")))),
-            "step": step if isinstance(step, int) and 0 <= step < 2**31 else 0,
-            "generation": generation if isinstance(generation, int) and 0 <= generation < 2**31 else None,
-        }
-
-    def only(self) -> Iterator[tuple[str, str, Program]]:
-        """Programs that no evaluation on file is about, with the evaluation the database keeps."""
-        for (_, _), (place, program) in list(self._by_text.items()):
-            source = program.get("solution", program.get("code"))
-            if (_search(place), content_hash(source)) in self._used:
-                continue
-            kept = program.get("evaluation") or {"status": None, "metrics": program.get("metrics")}
-            try:
-                yield place, source, _parsed(kept, place) if isinstance(kept, str) else an_object(kept, "evaluation")
-            except RowError:
-                yield place, source, {}
-
-
-def _iterations(folder: Path, context: Context) -> dict[tuple[str, str], int]:
-    """The first iteration whose folder holds a text, by search and text."""
-    found: dict[tuple[str, str], int] = {}
-    for path in files_below(folder, "solution_*.py"):
-        parts = path.relative_to(folder).parts
-        at = next((n for n, part in enumerate(parts[:-1]) if part == "iteration"), None)
-        if at is None or not parts[at + 1].isdigit():
-            continue
-        try:
-            source = kernel_text(path, folder) or ""
-        except RowError as error:
-            context.bad(folder, "/".join(parts), error, entry=False)
-            continue
-        key = (plain("/".join(parts[:at])), content_hash(source))
-        found[key] = min(int(parts[at + 1]), found.get(key, int(parts[at + 1])))
-    return found
-
-
-def _items(folder: Path, context: Context, source: str, result: Program, standing: Row) -> list[tuple[str, Row]]:
-    metrics = an_object(result.get("metrics") or {}, "metrics")
-    artifacts = an_object(result.get("artifacts") or {}, "artifacts")
-    task = name_text(artifacts, "task_id") or standing["search"]
-    found = slug(f"openevolve_{task}", "task_id")
-    backend, canonical, more = written(source)
-    parent = standing["parent"]
-    kernel = kernel_row(
-        found, FAMILY, backend, canonical, gpu=context.gpu(folder, None, "the search names no GPU"),
-        origin=f"openevolve {folder.name}", license=context.license(), split=context.settings.split,
-        proposer="llm", search_method="evolve", run_id=standing["search"], step=standing["step"],
-        parent_id=None if parent is None else kernel_id(found, backend_of(parent), parent),
-        generation=standing["generation"], **more, **_figures(context, result, metrics),
-    )  # fmt: skip
-    items = [("kernels", kernel)]
-    if kernel["gpu"] is not None and kernel["status"] is not None:
-        place = content_hash("evaluation", json.dumps(result, sort_keys=True))[:12]
-        figures = {name: kernel[name] for name in ("runtime_us", "speedup")}
-        items.append(("measurements", measurement_row(kernel, "published", place, **figures)))
-    return items
-
-
-def _figures(context: Context, result: Program, metrics: Program) -> Row:
-    """Verdict and time of an evaluation; a score without a time leaves the time null."""
-    status, summary = result.get("status"), optional_text(result, "summary")
-    if status in NOT_THE_KERNELS or status is None:
-        context.null("status", "the search failed, or states no verdict")
-        return {}
-    if status not in STATUSES:
-        raise RowError("status", status, f"must be one of {', '.join((*STATUSES, *NOT_THE_KERNELS))}")
-    if STATUSES[status] is not Status.OK:
-        compiled = not any(word in (summary or "").lower() for word in COMPILE)
-        return failure(STATUSES[status] if compiled else Status.COMPILE_ERROR, summary)
-    name = next((name for name in TIMES if is_number(metrics.get(name)) and metrics[name] > 0), None)
-    if name is None:
-        context.null("runtime_us", f"no metric is a time ({', '.join(TIMES)})")
-        return {"status": Status.OK.value}
-    speedup = positive(metrics, "speedup") if metrics.get("speedup") else None
-    return {"status": Status.OK.value, "runtime_us": microseconds(metrics[name], TIMES[name], name), "speedup": speedup}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.loaders.corpus.corpus import Corpus
@@ -33,8 +33,6 @@ _NUMBER = re.compile(r"(?<![\w.\\])[1-9][0-9]*(?![\w.])")
 """Whole numbers that stand alone: one is as good as another in a structure."""
 
 Row = dict[str, Any]
-Items = Iterator[tuple[str, Row, object]]
-"""Config, row, and where in the file it was."""
 
 
 @functools.lru_cache(maxsize=KEPT_SOURCES)
@@ -133,15 +131,16 @@ def kernel_row(
 
 
 def measurement_row(kernel: Row, workload: str, place: str, **figures: Any) -> Row:
-    """A row of the measurements table: the kernel's verdict on one workload.
+    """A row of the measurements table: the kernel's verdict and figures on one workload.
 
     Args:
-        kernel: the kernel's row; it must name its GPU.
+        kernel: the kernel's row.
         workload: the workload's name.
         place: file and row it was read from, which tell equal measurements apart.
-        **figures: further fields.
+        **figures: further fields, and those in which the workload differs from the kernel.
     """
-    copied = {name: kernel[name] for name in ("kernel_id", "problem_id", "gpu", "status", "error")}
+    names = ("kernel_id", "problem_id", "gpu", "status", "error", "runtime_us", "speedup")
+    copied = {name: kernel[name] for name in names}
     at = place.encode(errors="surrogatepass")
     identity = content_hash("measurement", kernel["kernel_id"], str(kernel["gpu"]), workload, kernel["origin"], at)
     return _MEASUREMENT | copied | {"measurement_id": identity, "workload": workload, **figures}

@@ -14,10 +14,12 @@ from kbench.loaders.corpus.places import is_corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers import formats, gpu_forecasters
 from kbench.loaders.importers.context import AGAIN, NEW, Context, ImportSettings, Report
-from kbench.loaders.importers.fields import plain
+from kbench.loaders.importers.fields import RowError, plain
 from kbench.loaders.importers.inputs import has_bom, require_files
+from kbench.loaders.importers.reader import Reader
 from kbench.loaders.importers.rows import Row
 from kbench.loaders.importers.sink import Sink
+from kbench.loaders.importers.table import Table
 from kbench.loaders.storage.atomic import whole_folder, write_atomically
 from kbench.schemas import AuthorClass, DataError, QuestionKind, UserError
 from kbench.schemas.bins import bin_of
@@ -28,6 +30,8 @@ SHARD_BYTES = 64 << 20
 """Bytes of rows held before a shard is written, so that an import's memory does not depend on how long kernels are."""
 PAIRS_PER_POOL = 200
 """Pairs between kernels of one problem on one GPU; a tuner's cache would give millions."""
+REMEMBERED_PROBLEMS = 1 << 16
+"""Problems of a file that are not described again; where there are more, the sink leaves out what it has."""
 FACTS = ("kernel_id", "parent_id", "problem_id", "family", "backend", "gpu", "split", "runtime_us", "speedup")
 
 
@@ -62,7 +66,7 @@ def import_files(
     require_files(paths)
     _refuse_repeated(paths)
     _check_settings(settings, paths)
-    name = form or (formats.TABLE if settings.columns else formats.sniff_all(paths))
+    name = form or (Table.NAME if settings.columns else formats.sniff_all(paths))
     formats.refuse_misplaced(name, paths)
     context = Context(settings, Report(format=name), advance)
     for path in filter(has_bom, paths):
@@ -122,18 +126,43 @@ def _import_rows(name: str, paths: Sequence[Path], folder: Path, context: Contex
     form = formats.format_named(name)
     with (
         CorpusWriter(folder, shard_bytes=SHARD_BYTES) as writer,
-        Sink(writer, context, over_workloads=form.over_workloads) as sink,
+        Sink(writer, context, over_workloads=form.OVER_WORKLOADS) as sink,
     ):
         for path in paths:
-            for config, row, place in form.rows(path, context):
-                new = sink.add(config, row, (path, place))
-                if config == "kernels":
-                    context.became(path, NEW if new else AGAIN)
+            read_file(form(path, context), sink)
         sink.flush()
         _refuse_empty(context)
         for row in _questions(((named, row) for _, named, row in sink.kernels("pool")), context):
             sink.add("questions", row, (paths[0], row["question_id"]))
         sink.flush()
+
+
+def read_file(reader: Reader, sink: Sink) -> None:
+    """Hand the rows of every entry of a file to the sink; bad rows, and those that are left out, to the report."""
+    path, context = reader.path, reader.context
+    described: set[str] = set()
+    for place, record in reader.records():
+        try:
+            entry = reader.entry(place, record)
+            if isinstance(entry, str):
+                context.became(path, entry)
+                continue
+            problem_id = entry.kernel["problem_id"]
+            problem = None if problem_id in described else entry.problem()
+        except RowError as error:
+            context.bad(path, place, error)
+            continue
+        if problem is not None:
+            if len(described) == REMEMBERED_PROBLEMS:
+                described.clear()
+            described.add(problem_id)
+            sink.add("problems", problem, (path, place))
+        context.became(path, NEW if sink.add("kernels", entry.kernel, (path, place)) else AGAIN)
+        for row in entry.measurements:
+            if row["gpu"] is not None and row["status"] is not None:
+                sink.add("measurements", row, (path, place))
+        if entry.event is not None:
+            sink.add("events", entry.event, (path, place))
 
 
 def _refuse_empty(context: Context) -> None:
@@ -196,7 +225,9 @@ def _edits(drawn: list[Row]) -> Iterator[Ends]:
     by_id = {facts["kernel_id"]: facts for facts in drawn}
     for candidate in list(by_id.values()):
         anchor = by_id.get(candidate["parent_id"])
-        if anchor is not None and candidate["kernel_id"] in by_id and anchor["backend"] == candidate["backend"]:
+        if anchor is None or anchor is candidate or candidate["kernel_id"] not in by_id:
+            continue
+        if anchor["backend"] == candidate["backend"]:
             for one in (anchor, candidate):
                 del by_id[one["kernel_id"]]
                 drawn.remove(one)

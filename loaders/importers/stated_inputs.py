@@ -14,9 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kbench.loaders.importers.rows import Row
-from kbench.loaders.importers.shapes import BYTES, LARGEST_AXIS
 from kbench.schemas import Workload, to_dict
 
+BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "uint32": 4, "bfloat16": 2, "float16": 2, "int16": 2}
+"""Bytes of an element; types that are not named have one."""
+LARGEST_AXIS = 1 << 40
+LONGEST_EXPRESSION = 200
+"""Characters of an axis that is computed from others."""
 MOST_STEPS = 2000
 """Expressions that are looked at."""
 MAKERS = frozenset(("randn", "rand", "zeros", "ones", "empty"))
@@ -71,17 +75,30 @@ def workload_of(
         leaves = list(_leaves(_Reader(ast.parse(source)).returned(function, dict(given))))
     except (UnknownValueError, SyntaxError, ValueError, RecursionError, MemoryError, TypeError, ArithmeticError):
         return None
-    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    if not tensors:
-        return None
-    shown = [leaf.shown() if isinstance(leaf, Tensor) else f"{_scalar(leaf)}[]" for leaf in leaves]
-    moved = sum(math.prod(one.shape) * BYTES.get(one.dtype, 1) for one in tensors)
+    inputs = [leaf if isinstance(leaf, Tensor) else Tensor(_scalar(leaf), ()) for leaf in leaves]
+    return workload(name, given, inputs) if any(isinstance(leaf, Tensor) for leaf in leaves) else None
+
+
+def workload(name: str, params: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor] = ()) -> Row:
+    """A workload whose operations are not counted; its bytes are those of its tensors."""
+    bytes_moved = sum(math.prod(one.shape) * BYTES.get(one.dtype, 1) for one in (*inputs, *outputs))
     return to_dict(
         Workload(
-            name=name, params_json=json.dumps(given, sort_keys=True), inputs=tuple(shown), outputs=(), seed=0, flops=0,
-            min_bytes=min(moved, 2**62),
+            name=name, params_json=json.dumps(params, sort_keys=True), inputs=tuple(one.shown() for one in inputs),
+            outputs=tuple(one.shown() for one in outputs), seed=0, flops=0, min_bytes=min(bytes_moved, 2**62),
         )
     )  # fmt: skip
+
+
+def size_in(text: str, sizes: Mapping[str, Any]) -> int | None:
+    """The size that an expression of other sizes gives; None where it gives none, or names one that is not known."""
+    if len(text) > LONGEST_EXPRESSION:
+        return None
+    try:
+        value = _Reader(ast.Module([], [])).value(ast.parse(text.strip(), mode="eval").body, sizes)
+    except (UnknownValueError, SyntaxError, ValueError, RecursionError, TypeError, ArithmeticError):
+        return None
+    return int(value) if type(value) in (int, float) and value == int(value) else None
 
 
 def _leaves(value: Any) -> Any:

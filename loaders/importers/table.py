@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import (
     RowError,
     an_object,
@@ -27,18 +26,8 @@ from kbench.loaders.importers.fields import (
 )
 from kbench.loaders.importers.inputs import LARGEST_KERNEL_BYTES, digest, head, open_unpacked, records
 from kbench.loaders.importers.json_stream import LARGEST_VALUE, JsonStream, json_lines
-from kbench.loaders.importers.rows import (
-    NOT_STATED,
-    Items,
-    Row,
-    Source,
-    failure,
-    kernel_row,
-    measurement_row,
-    named,
-    problem,
-    written,
-)
+from kbench.loaders.importers.reader import Entry, Reader
+from kbench.loaders.importers.rows import NOT_STATED, Row, Source, failure, named, problem, written
 from kbench.loaders.storage.parquet_stream import open_parquet
 from kbench.schemas import Backend, DataError, Status, UnknownNameError, UserError
 
@@ -48,8 +37,6 @@ SCALED = re.compile(r"(?P<column>.+?)\s*(?P<sign>[*/])\s*(?P<number>\d+(?:\.\d*)
 CONSTANT = re.compile(r"'([^']*)'")
 TRUE, FALSE = ("true", "1", "yes", "1.0"), ("false", "0", "no", "0.0")
 EMPTY = ("", "nan", "none", "null", "n/a")
-REMEMBERED_PROBLEMS = 1 << 16
-"""Problems that are not described again; where there are more, the sink leaves out what it has."""
 
 
 def parse_mapping(text: str) -> dict[str, str]:
@@ -73,71 +60,97 @@ def parse_mapping(text: str) -> dict[str, str]:
     return found
 
 
-def rows(path: Path, context: Context) -> Items:
-    """Kernels, and measurements where the GPU is known."""
-    columns = context.settings.columns
-    if not columns:
-        raise UserError("a table needs --map, which says what its columns are, such as --map source=code,problem=task")
-    described: set[str] = set()
-    file = digest(path)
-    for number, record in _records(path, context):
-        try:
-            record = an_object(record, "row")
-            values = {field: _value(record, column) for field, column in columns.items()}
-            kernel = _row(path, context, number, values)
-            reference = source_text(values, "reference") if values.get("reference") else ""
-        except RowError as error:
-            context.bad(path, number, error)
-            continue
-        if kernel["problem_id"] not in described:
-            if len(described) == REMEMBERED_PROBLEMS:
-                described.clear()
-            described.add(kernel["problem_id"])
-            yield "problems", problem(kernel["problem_id"], kernel["family"], str(values["problem"]), reference), number
-        yield "kernels", kernel, number
-        if kernel["gpu"] is not None and kernel["status"] is not None:
-            figures = {name: kernel[name] for name in ("runtime_us", "speedup")}
-            yield "measurements", measurement_row(kernel, "published", f"{file}/{number}", **figures), number
+class Table(Reader):
+    """One kernel per row, its fields read from the columns that the caller names."""
 
+    NAME, FAMILY = "table", "imported"
+    _columns = 0
+    """Of a CSV file: how many values each row must have."""
 
-def _records(path: Path, context: Context) -> Iterator[tuple[int, Any]]:
-    start = head(path, 4096).lstrip()
-    if start[:4] == b"PAR1":
+    def records(self) -> Iterator[tuple[int, Any]]:
+        if not self.context.settings.columns:
+            raise UserError(
+                "a table needs --map, which says what its columns are, such as --map source=code,problem=task"
+            )
+        start = head(self.path, 4096).lstrip()
+        if start[:4] == b"PAR1":
+            yield from self._parquet_rows()
+        elif start[:1] == b"[":
+            with JsonStream(self.path, self.context.advance) as stream:
+                for number in stream.elements():
+                    yield number, stream.value()
+                stream.end()
+        elif start[:1] == b"{":
+            yield from json_lines(self.path, self.context.advance)
+        else:
+            yield from self._csv_rows()
+
+    def _parquet_rows(self) -> Iterator[tuple[int, Any]]:
         first = 0
-        for table in open_parquet(path)[1]:
-            yield from enumerate(records(table, path), start=first)
+        for table in open_parquet(self.path)[1]:
+            yield from enumerate(records(table, self.path), start=first)
             first += table.num_rows
-            context.advance(table.nbytes)
-    elif start[:1] == b"[":
-        with JsonStream(path, context.advance) as stream:
-            for number in stream.elements():
-                yield number, stream.value()
-            stream.end()
-    elif start[:1] == b"{":
-        yield from json_lines(path, context.advance)
-    else:
-        yield from _csv(path, context)
+            self.context.advance(table.nbytes)
 
-
-def _csv(path: Path, context: Context) -> Iterator[tuple[int, Any]]:
-    csv.field_size_limit(2 * LARGEST_KERNEL_BYTES)
-    with io.TextIOWrapper(open_unpacked(path), encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(_bounded_lines(file, path), strict=True)
-        try:
-            header = reader.fieldnames or ()
-            if len(set(header)) < len(header):
-                raise DataError(f"{path} names a column twice: {shown(header)}; rename one")
-            for record in reader:
-                # A comma outside quotes moves every later value to another column, and a line cut short has too few.
-                if None in record or None in record.values():
-                    error = RowError("row", list(record.values()), f"must have {len(header)} values, as the header has")
-                    context.bad(path, reader.line_num, error)
-                else:
+    def _csv_rows(self) -> Iterator[tuple[int, Any]]:
+        csv.field_size_limit(2 * LARGEST_KERNEL_BYTES)
+        with io.TextIOWrapper(open_unpacked(self.path), encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(_bounded_lines(file, self.path), strict=True)
+            try:
+                header = reader.fieldnames or ()
+                if len(set(header)) < len(header):
+                    raise DataError(f"{self.path} names a column twice: {shown(header)}; rename one")
+                self._columns = len(header)
+                for record in reader:
                     yield reader.line_num, record
-        except csv.Error as error:
-            raise DataError(f"{path}, line {reader.line_num}: is not CSV ({error})") from None
-        except UnicodeDecodeError as error:
-            raise DataError(f"{path} is not text in UTF-8 ({error.reason})") from None
+            except csv.Error as error:
+                raise DataError(f"{self.path}, line {reader.line_num}: is not CSV ({error})") from None
+            except UnicodeDecodeError as error:
+                raise DataError(f"{self.path} is not text in UTF-8 ({error.reason})") from None
+
+    def entry(self, place: object, record: Any) -> Entry:
+        an_object(record, "row")
+        # A comma outside quotes moves every later value to another column, and a CSV line cut short has too few.
+        if None in record or (self._columns and None in record.values()):
+            raise RowError("row", list(record.values()), f"must have {self._columns} values, as the header has")
+        values = {field: _value(record, column) for field, column in self.context.settings.columns.items()}
+        name = _words(values, "problem")
+        if name == NOT_STATED:
+            raise RowError("problem", values["problem"], "must be there, in every row")
+        backend, source, more = self._source(place, values)
+        family = slug(str(values.get("family") or self.FAMILY), "family")
+        gpu = self.gpu(name_text(values, "gpu"), "the row names none")
+        kernel = self.kernel(
+            slug(f"{family}_{name}", "problem"), (_backend(values) or backend, source, more), gpu=gpu, family=family,
+            license=name_text(values, "license"), run_id=_words(values, "run"), proposer=_words(values, "proposer"),
+            **self._figures(values),
+        )  # fmt: skip
+        reference = source_text(values, "reference") if values.get("reference") else ""
+        return Entry(
+            kernel, lambda: problem(kernel["problem_id"], family, str(values["problem"]), reference),
+            [self.measured(kernel, place)],
+        )  # fmt: skip
+
+    def _source(self, place: object, values: Mapping[str, Any]) -> Source:
+        if values.get("source"):
+            return written(source_text(values, "source"))
+        self.context.null("source", "the row holds no kernel text; the source names the row")
+        told = {field: str(values[field]) for field in ("run", "sample") if values.get(field) is not None}
+        return named(file=digest(self.path), row=place, **told)
+
+    def _figures(self, values: Mapping[str, Any]) -> Row:
+        status = _status(values)
+        if status is not None and status is not Status.OK:
+            return failure(status, None if values.get("error") is None else str(values["error"]))
+        runtime, speedup = (_number(values.get(name), name) for name in ("runtime_us", "speedup"))
+        if status is None and runtime is None and speedup is None:
+            self.context.null("status", "the row states neither a verdict nor a figure")
+            return {}
+        if runtime is not None:
+            runtime = microseconds(runtime, "us", "runtime_us")
+        if speedup is not None:
+            speedup = positive({"speedup": speedup}, "speedup")
+        return {"status": Status.OK.value, "runtime_us": runtime, "speedup": speedup}
 
 
 def _bounded_lines(file: TextIO, path: Path) -> Iterator[str]:
@@ -185,21 +198,6 @@ def _number(value: Any, field: str) -> float | None:
         raise RowError(field, value, "must be a number") from None
 
 
-def _row(path: Path, context: Context, number: int, values: dict[str, Any]) -> Row:
-    name = _words(values, "problem")
-    if name == NOT_STATED:
-        raise RowError("problem", values["problem"], "must be there, in every row")
-    backend, source, more = _source(path, context, number, values)
-    family = slug(str(values.get("family") or "imported"), "family")
-    gpu = context.gpu(path, name_text(values, "gpu"), "the row names none")
-    return kernel_row(
-        slug(f"{family}_{name}", "problem"), family, _backend(values) or backend, source, gpu=gpu,
-        origin=f"table {plain(path.name)}", license=context.license(name_text(values, "license")),
-        split=context.settings.split, run_id=_words(values, "run"), proposer=_words(values, "proposer"),
-        **more, **_figures(context, values),
-    )  # fmt: skip
-
-
 def _words(values: Mapping[str, Any], field: str) -> str:
     value = values.get(field)
     return NOT_STATED if value is None or value != value else plain(str(value)).strip() or NOT_STATED
@@ -212,29 +210,6 @@ def _backend(values: Mapping[str, Any]) -> Backend | None:
         return Backend(str(values["backend"]).lower())
     except ValueError:
         raise RowError("backend", values["backend"], f"must be one of {', '.join(Backend)}") from None
-
-
-def _source(path: Path, context: Context, number: int, values: Mapping[str, Any]) -> Source:
-    if values.get("source"):
-        return written(source_text(values, "source"))
-    context.null("source", "the row holds no kernel text; the source names the row")
-    told = {field: str(values[field]) for field in ("run", "sample") if values.get(field) is not None}
-    return named(file=digest(path), row=number, **told)
-
-
-def _figures(context: Context, values: Mapping[str, Any]) -> Row:
-    status = _status(values)
-    if status is not None and status is not Status.OK:
-        return failure(status, None if values.get("error") is None else str(values["error"]))
-    runtime, speedup = (_number(values.get(name), name) for name in ("runtime_us", "speedup"))
-    if status is None and runtime is None and speedup is None:
-        context.null("status", "the row states neither a verdict nor a figure")
-        return {}
-    if runtime is not None:
-        runtime = microseconds(runtime, "us", "runtime_us")
-    if speedup is not None:
-        speedup = positive({"speedup": speedup}, "speedup")
-    return {"status": Status.OK.value, "runtime_us": runtime, "speedup": speedup}
 
 
 def _status(values: Mapping[str, Any]) -> Status | None:

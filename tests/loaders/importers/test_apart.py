@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbench.loaders.corpus.corpus import load
-from kbench.loaders.importers.auto_tuners import _kernel_named
+from kbench.loaders.importers.auto_tuners import kernel_named
 from kbench.loaders.importers.context import NEW, Report
 from kbench.loaders.importers.fields import slug
 from kbench.schemas import DataError
@@ -108,4 +108,4 @@ def test_a_configuration_or_table_that_names_something_twice_is_refused(
 
 
 def test_results_in_files_of_one_name_are_of_the_kernels_their_folders_name() -> None:
-    assert [_kernel_named(Path(f"/tuned/{kernel}/results.json.gz")) for kernel in ("gemm", "conv")] == ["gemm", "conv"]
+    assert [kernel_named(Path(f"/tuned/{kernel}/results.json.gz")) for kernel in ("gemm", "conv")] == ["gemm", "conv"]

@@ -18,6 +18,7 @@ from kbench.loaders.importers import formats
 from kbench.loaders.importers.context import Report
 from kbench.loaders.importers.kernelbench import NO_CODE
 from kbench.loaders.importers.run import whole_folder
+from kbench.loaders.importers.table import Table
 from kbench.schemas import DataError, InfrastructureError, UserError
 
 Run = Callable[..., tuple[Path, Report]]
@@ -28,7 +29,7 @@ def rows_of(folder: Path, config: str = "kernels") -> list[dict[str, Any]]:
     return load(folder, config=config).to_arrow().to_pylist()
 
 
-@pytest.mark.parametrize("name", [name for name in formats.FORMATS if name != formats.TABLE])
+@pytest.mark.parametrize("name", [name for name in formats.FORMATS if name != Table.NAME])
 def test_every_format_is_told_and_becomes_a_valid_corpus(
     foreign: Any, run_import: Run, tmp_path: Path, name: str
 ) -> None:

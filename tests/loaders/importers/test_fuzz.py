@@ -3,6 +3,7 @@
 KBENCH_FUZZ=N multiplies the number of files.
 """
 
+import contextlib
 import gzip
 import json
 import math
@@ -20,8 +21,9 @@ from kbench.loaders.corpus.corpus import load
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers import formats, gpu_forecasters
 from kbench.loaders.importers.context import Context, ImportSettings
-from kbench.loaders.importers.fields import PLAUSIBLE_US
-from kbench.loaders.importers.run import import_files
+from kbench.loaders.importers.fields import PLAUSIBLE_US, RowError
+from kbench.loaders.importers.kernelbench import CudaL1
+from kbench.loaders.importers.run import import_files, read_file
 from kbench.loaders.importers.sink import Sink
 from kbench.schemas import KbenchError
 
@@ -133,8 +135,7 @@ def read_rows(form: str, paths: list[Path], settings: ImportSettings) -> Collect
         if form == gpu_forecasters.NAME:
             gpu_forecasters.Importer(context).run(paths, sink)
         else:
-            for config, row, place in formats.format_named(form).rows(paths[0], context):
-                sink.add(config, row, (paths[0], place))
+            read_file(formats.format_named(form)(paths[0], context), sink)
     return writer
 
 
@@ -228,24 +229,26 @@ def test_damaged_tables_never_raise(foreign: Any, tmp_path: Path, form: str) -> 
             assert load(out).count() > 0
 
 
+def kernels_by_line(path: Path) -> dict[object, Any]:
+    """The kernel of each line of a CUDA-L1 file; that of a bad row is not there."""
+    reader, found = CudaL1(path, Context(ImportSettings(on_bad_rows="skip"))), {}
+    for line, record in reader.records():
+        with contextlib.suppress(RowError):
+            entry = reader.entry(line, record)
+            found[line] = entry if isinstance(entry, str) else entry.kernel
+    return found
+
+
 def test_rows_beside_a_damaged_one_stay_as_they_were(foreign: Any, tmp_path: Path) -> None:
     """A bad row is left out; the others are exactly those of the whole file."""
     rows = foreign.cuda_l1_rows()
     path = tmp_path / "a.json"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    context = Context(ImportSettings())
-    before = {
-        place: row for config, row, place in formats.format_named("cuda-l1").rows(path, context) if config == "kernels"
-    }
+    before = kernels_by_line(path)
     for number in range(60):
         rng = random.Random(number)
         at = rng.randrange(len(rows))
         lines = [json.dumps(changed(row, rng) if i == at else row) for i, row in enumerate(rows)]
         path.write_text("\n".join(lines) + "\n")
-        skipping = Context(ImportSettings(on_bad_rows="skip"))
-        after = {
-            place: row
-            for config, row, place in formats.format_named("cuda-l1").rows(path, skipping)
-            if config == "kernels"
-        }
+        after = kernels_by_line(path)
         assert {k: v for k, v in after.items() if k != at + 1} == {k: v for k, v in before.items() if k != at + 1}

@@ -18,7 +18,7 @@ from kbench.loaders.cli import data
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.hub import fetch
 from kbench.loaders.importers.context import AGAIN, NEW, Report
-from kbench.loaders.importers.sol_execbench import NO_TEXT
+from kbench.loaders.importers.traces import NO_TEXT
 from kbench.schemas import DataError, InfrastructureError, UserError
 
 Run = Callable[..., tuple[Path, Report]]
@@ -164,7 +164,7 @@ def test_a_definition_is_found_by_its_own_name_and_computes_axes(foreign: Any, r
     assert "bfloat16[64,256]" in problem["prompt"]
     shutil.rmtree(tmp_path / "out")
     elsewhere.write_text("{")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="is no JSON"):
         run_import(None, artifacts)
 
 

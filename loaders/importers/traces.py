@@ -1,0 +1,356 @@
+"""Traces of flashinfer-bench, and trajectories of SOL-ExecBench, which takes its definitions and statuses from there.
+
+A trace is a line of JSON: the evaluation of a solution on one workload. A trajectory is a folder named after its
+problem that holds the kernels an agent evaluated on its way: for each evaluation `eval-STAMP.json`, with its times on
+every workload, and the text `kernel-STAMP.py` it is about.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+from kbench.loaders.importers.context import Context
+from kbench.loaders.importers.fields import (
+    RowError,
+    an_object,
+    is_number,
+    json_value,
+    mapping,
+    microseconds,
+    name_text,
+    non_negative,
+    optional_text,
+    plain,
+    positive,
+    sequence,
+    shown,
+    slug,
+    source_text,
+    text,
+    whole,
+)
+from kbench.loaders.importers.inputs import files_below, kernel_text, read_inside
+from kbench.loaders.importers.json_stream import Opening, json_lines
+from kbench.loaders.importers.reader import Entry, Reader
+from kbench.loaders.importers.rows import Row, Source, failure, measurement_row, named, problem, with_workloads, written
+from kbench.loaders.importers.shapes import workload_name, workload_row
+from kbench.schemas import Status
+from kbench.schemas.ids import content_hash
+
+UNIT = "ms"
+"""What `latency_ms` is in, by its name."""
+STATUSES = {
+    "PASSED": Status.OK,
+    "COMPILE_ERROR": Status.COMPILE_ERROR,
+    "RUNTIME_ERROR": Status.LAUNCH_ERROR,
+    "INCORRECT_SHAPE": Status.INCORRECT,
+    "INCORRECT_NUMERICAL": Status.INCORRECT,
+    "INCORRECT_DTYPE": Status.INCORRECT,
+    "INCORRECT": Status.INCORRECT,
+    "TIMEOUT": Status.TIMEOUT,
+}
+WORKLOAD_ALONE = "traces of a workload alone, without a solution and an evaluation"
+UNKNOWN_ERRORS = ("NaN", "Infinity", "-Infinity")
+ERRORS = (("max_abs_error", "max_absolute_error"), ("max_rel_error", "max_relative_error"))
+"""Our names of correctness errors, and theirs."""
+
+
+class FlashinferTrace(Reader):
+    """One measurement per trace, with a latency but no samples.
+
+    Sources are looked up among the solutions of the same trace set, references among its definitions; a solution
+    without a file is named, not sourced. Nothing outside the set's folder is read.
+    """
+
+    NAME, FAMILY = "flashinfer-trace", "flashinfer"
+    OVER_WORKLOADS = True
+
+    def __init__(self, path: Path, context: Context) -> None:
+        super().__init__(path, context)
+        parents = path.absolute().parents[:4]
+        self._root = next((parent for parent in parents if (parent / "solutions").is_dir()), None)
+        self._files = functools.cache(self._listed)
+        self._source = functools.lru_cache(maxsize=1024)(self._looked_up)
+
+    @staticmethod
+    def looks_like(opening: Opening) -> bool:
+        return opening.first_line is not None and {"definition", "workload"} <= set(opening.first_line)
+
+    def records(self) -> Iterator[tuple[int, Any]]:
+        return json_lines(self.path, self.context.advance)
+
+    def entry(self, place: object, record: Any) -> Entry | str:
+        trace = an_object(record, "trace")
+        if trace.get("solution") is None and trace.get("evaluation") is None:
+            return WORKLOAD_ALONE
+        definition, solution = text(trace, "definition"), text(trace, "solution")
+        workload, evaluation = mapping(trace, "workload"), mapping(trace, "evaluation")
+        if workload.get("uuid") is not None:
+            name = workload_name(text(workload, "uuid"))
+        else:  # the early form, which names workloads by what they consist of
+            name = f"w_{content_hash('workload', json.dumps(workload, sort_keys=True))[:12]}"
+        gpu = self.gpu(_hardware(evaluation.get("environment")), "the trace names no hardware")
+        figures, errors = self._figures(evaluation)
+        problem_id = slug(f"flashinfer_{definition}", "definition")
+        kernel = self.kernel(problem_id, self._source(definition, solution), gpu=gpu, **figures)
+        return Entry(
+            kernel, lambda: self._problem(problem_id, definition), [self.measured(kernel, place, name, **errors)]
+        )
+
+    def _figures(self, evaluation: Mapping[str, Any]) -> tuple[Row, Row]:
+        """Verdict and figures of an evaluation, and its correctness errors."""
+        stated = text(evaluation, "status").upper()
+        if stated not in STATUSES:
+            raise RowError("evaluation.status", stated, f"must be one of {', '.join(STATUSES)}")
+        errors: Row = {}
+        if evaluation.get("correctness") is not None:
+            correctness = mapping(evaluation, "correctness")
+            for field, name in ERRORS:
+                unbounded = _is_unbounded(correctness.get(name))
+                if unbounded:
+                    self.context.null(field, "the trace states no finite number")
+                errors[field] = None if unbounded else non_negative(correctness, name)
+        status = STATUSES[stated]
+        if status is not Status.OK:
+            return failure(status, optional_text(evaluation, "log") or stated), errors
+        performance = mapping(evaluation, "performance")
+        latency = positive(performance, "latency_ms")
+        runtime = microseconds(latency, self.context.known("unit", UNIT), "latency_ms")
+        speedup = self._speedup(performance, latency)
+        return {"status": status.value, "runtime_us": runtime, "speedup": speedup}, errors
+
+    def _speedup(self, performance: Mapping[str, Any], latency: float) -> float | None:
+        """Against the reference; none where the reference was not timed, which traces mark by a time of zero."""
+        stated = performance.get("speedup_factor")
+        if performance.get("reference_latency_ms") in (None, 0) or stated in (None, 0) or _is_unbounded(stated):
+            self.context.null("speedup", "the reference was not timed (its latency is missing or 0)")
+            return None
+        ratio = positive(performance, "reference_latency_ms") / latency
+        factor = positive(performance, "speedup_factor")
+        if not math.isclose(ratio, factor, rel_tol=0.02):
+            raise RowError("speedup_factor", factor, f"the latencies give {ratio:g}")
+        return factor
+
+    def _listed(self, folder: str) -> Mapping[tuple[str, str | None], Path]:
+        """Files below a folder of the trace set by name alone, and by name and the folder they lie in."""
+        paths = sorted((self._root / folder).rglob("*.json"), reverse=True) if self._root is not None else []
+        return {(path.stem, None): path for path in paths} | {(path.stem, path.parent.name): path for path in paths}
+
+    def _file(self, folder: str, name: str, within: str | None = None) -> Any:
+        """The JSON file of this name below a folder, best in a folder of its definition; None when there is none."""
+        files = self._files(folder)
+        path = files.get((name, within)) or files.get((name, None))
+        data = None if path is None or self._root is None else read_inside(path, self._root)
+        return None if data is None else json_value(data, folder, f"{name}.json")
+
+    def _looked_up(self, definition: str, solution: str) -> Source:
+        found = self._file("solutions", solution, definition)
+        if found is None:
+            self.context.null(
+                "source", "no solution file of this name lies in the trace set; the source names the solution"
+            )
+            return named(definition=definition, solution=solution)
+        try:
+            if found.get("definition", definition) != definition:
+                raise RowError("solution", solution, f"its file is of definition {shown(found['definition'])}")
+            parts = [str(item["content"]) for item in found["sources"]]
+        except (AttributeError, KeyError, TypeError):
+            raise RowError("solution", solution, "its file holds no sources") from None
+        return written(source_text({"sources": "\n".join(parts)}, "sources"))
+
+    def _problem(self, problem_id: str, definition: str) -> Row:
+        """The problem's row, with the definition's reference where the trace set holds it."""
+        try:
+            stated = self._file("definitions", definition)
+        except RowError:
+            stated = None
+        facts = stated if isinstance(stated, Mapping) else {}
+        reference = facts.get("reference")
+        title = f"{plain(definition)} of flashinfer-bench"
+        row = problem(problem_id, self.FAMILY, title, plain(reference) if isinstance(reference, str) else "")
+        workloads = self._workloads(definition, facts)
+        return {**row, "workloads": workloads} if workloads else row
+
+    def _workloads(self, definition: str, facts: Mapping[str, Any]) -> list[Row]:
+        """The workloads that the trace set lists for a definition; none, with a note, where it lists none."""
+        listed = [] if self._root is None else list(files_below(self._root / "workloads", f"{definition}.jsonl"))
+        if not listed or self._root is None or not listed[0].resolve().is_relative_to(self._root.resolve()):
+            self.context.null("workloads", "the trace set has no list of the definition's workloads")
+            return []
+        entries = (line.get("workload") for _, line in json_lines(listed[0]) if isinstance(line, Mapping))
+        rows = (workload_row(entry, facts) for entry in entries if isinstance(entry, Mapping))
+        return [row for row in rows if row is not None]
+
+
+def _hardware(environment: Any) -> str | None:
+    if not isinstance(environment, Mapping):
+        return None
+    stated = filter(None, (name_text(environment, field) for field in ("hardware", "device")))
+    return next((name for name in stated if not name.startswith("cuda")), None)
+
+
+def _is_unbounded(value: object) -> bool:
+    return value in UNKNOWN_ERRORS or (isinstance(value, float) and not is_number(value))
+
+
+SOL_STATUSES = {**STATUSES, "REWARD_HACK": Status.REJECTED}
+NOT_THE_KERNELS = "INVALID_REFERENCE"
+"""A verdict on the reference: it says nothing about the kernel."""
+EVALUATIONS, STAMP = "eval-*.json", "eval-"
+DEFINITION, WORKLOADS = "definition.json", "workload.jsonl"
+NO_TEXT = "evaluations without a file of the kernel's text"
+
+
+class SolExecBench(Reader):
+    """One kernel per text, in the order of evaluation. The folder of a run holds one trajectory per problem."""
+
+    NAME, FAMILY = "sol-execbench", "sol_execbench"
+    BY_FOLDER = True
+
+    @staticmethod
+    def folder_fits(folder: Path) -> bool:
+        return next(files_below(folder, EVALUATIONS), None) is not None
+
+    def records(self) -> Iterator[tuple[str, tuple[Path, int]]]:
+        self._definitions = Definitions(self.path, self.context)
+        evaluations = files_below(self.path, EVALUATIONS)
+        for _, trajectory in itertools.groupby(evaluations, key=lambda path: path.parent):
+            for step, path in enumerate(trajectory):
+                yield path.relative_to(self.path).as_posix(), (path, step)
+
+    def entry(self, place: object, record: Any) -> Entry | str:
+        path, step = record
+        data = read_inside(path, self.path) or b""
+        source = kernel_text(path.with_name(f"kernel-{path.stem.removeprefix(STAMP)}.py"), self.path)
+        self.context.advance(len(data))
+        if source is None:
+            return NO_TEXT
+        evaluation = an_object(json_value(data, "evaluation", path.name), "evaluation")
+        provenance = an_object(evaluation.get("_provenance") or {}, "_provenance")
+        workloads = [an_object(one, "per_workload") for one in sequence(evaluation, "per_workload")]
+        results = [(workload_name(text(one, "workload_uuid")), *self._result(one)) for one in workloads]
+        trajectory = path.parent
+        run = plain(trajectory.relative_to(self.path).as_posix())
+        problem_id = slug(f"sol_execbench_{trajectory.name}", "problem")
+        kernel = self.kernel(
+            problem_id, written(source), gpu=self.gpu(_device(provenance), "the evaluation names no device"),
+            proposer="llm", search_method="agent", run_id=trajectory.name if run == "." else run, step=step,
+            **self._verdict(evaluation, [row for _, row, _ in results]),
+        )  # fmt: skip
+        evaluated = content_hash("evaluation", path.stem, data)[:12]
+        measurements = [
+            measurement_row(kernel, name, evaluated, **{"error": None} | row, **errors)
+            for name, row, errors in results
+            if row
+        ]
+        payload = {name: kernel[name] for name in ("kernel_id", "runtime_us", "status")}
+        event = {
+            "run_id": run, "index": step, "kind": "kernel_evaluated", "step": step,
+            "at": plain(str(provenance.get("utc") or "")), "payload_json": json.dumps(payload, sort_keys=True),
+        }  # fmt: skip
+        return Entry(kernel, lambda: self._problem(problem_id, trajectory), measurements, event)
+
+    def _result(self, workload: Mapping[str, Any]) -> tuple[Row, Row]:
+        """What a workload says of the kernel, and its correctness errors; nothing where its reference is at fault."""
+        stated = text(workload, "status").upper()
+        if stated == NOT_THE_KERNELS:
+            self.context.note("workloads whose reference was invalid; they are left out")
+            return {}, {}
+        if stated not in SOL_STATUSES:
+            raise RowError("status", stated, f"must be one of {', '.join((*SOL_STATUSES, NOT_THE_KERNELS))}")
+        if SOL_STATUSES[stated] is not Status.OK:
+            return failure(SOL_STATUSES[stated], f"{stated}: {optional_text(workload, 'log') or ''}"), {}
+        runtime = microseconds(positive(workload, "latency_ms"), self.context.known("unit", UNIT), "latency_ms")
+        reference = microseconds(positive(workload, "reference_latency_ms"), UNIT, "reference_latency_ms")
+        errors = {field: non_negative(workload, name) for field, name in ERRORS}
+        return {"status": Status.OK.value, "runtime_us": runtime, "speedup": reference / runtime}, errors
+
+    def _verdict(self, evaluation: Mapping[str, Any], results: list[Row]) -> Row:
+        """The kernel's figures over the workloads of an evaluation; one failure is the kernel's."""
+        stated = [row for row in results if row]
+        failed = next((row for row in stated if row["status"] != Status.OK.value), None)
+        if failed is not None:
+            return failed
+        message = optional_text(evaluation, "error")
+        if message is not None and not results:
+            return failure(Status.LAUNCH_ERROR, message)
+        if not stated or len(stated) < whole(evaluation, "workloads"):
+            self.context.null("status", "the evaluation does not judge every workload")
+            return {}
+        means = {name: geometric_mean(row[name] for row in stated) for name in ("runtime_us", "speedup")}
+        return {"status": Status.OK.value, **means}
+
+    def _problem(self, problem_id: str, trajectory: Path) -> Row:
+        stated = self._definitions.named(trajectory.name).get("reference")
+        reference = stated if isinstance(stated, str) else kernel_text(trajectory / "reference.py", self.path) or ""
+        row = problem(problem_id, self.FAMILY, f"{trajectory.name} of SOL-ExecBench", plain(reference))
+        return with_workloads(row, self._definitions.workloads(trajectory.name))
+
+
+def _device(provenance: Mapping[str, Any]) -> str | None:
+    torch = provenance.get("torch")
+    devices = torch.get("devices") if isinstance(torch, Mapping) else None
+    return name_text({"device": devices[0]}, "device") if isinstance(devices, list) and devices else None
+
+
+class Definitions:
+    """Definitions and workloads of a folder, by name and by `LEVEL__NAME` of the folders they lie in.
+
+    A definition is also known by the name it states, with which `LEVEL__` may stand.
+    """
+
+    def __init__(self, folder: Path, context: Context) -> None:
+        self._folder, self._context = folder, context
+        self._lists: dict[str, Path] = {}
+        self._definitions: dict[str, Mapping[str, Any]] = {}
+        for path in files_below(folder, WORKLOADS):
+            for key in _keys(path):
+                self._lists.setdefault(key, path)
+        for path in files_below(folder, DEFINITION):
+            try:
+                stated = definition_in(path, folder)
+            except RowError as error:
+                context.bad(folder, path.relative_to(folder).as_posix(), error, entry=False)
+                continue
+            for key in (*_keys(path), str(stated.get("name"))):
+                self._definitions.setdefault(key, stated)
+
+    def named(self, name: str) -> Mapping[str, Any]:
+        """The definition of this name, or an empty one."""
+        found = self._definitions.get(name)
+        return self._definitions.get(name.partition("__")[2], {}) if found is None else found
+
+    def workloads(self, name: str) -> list[Row]:
+        """The workloads of the definition of this name; none, with a note, where the folder does not list them."""
+        path = self._lists.get(name)
+        if path is None or not path.resolve().is_relative_to(self._folder.resolve()):
+            self._context.null("workloads", f"no {WORKLOADS} of the problem lies in the folder")
+            return []
+        definition = self.named(name)
+        if not definition:
+            self._context.null(
+                "inputs of workloads", f"no {DEFINITION} of the problem lies in the folder; axes are kept"
+            )
+        rows = (workload_row(line, definition) for _, line in json_lines(path) if isinstance(line, Mapping))
+        return [row for row in rows if row is not None]
+
+
+def _keys(path: Path) -> tuple[str, str]:
+    return path.parent.name, f"{path.parent.parent.name}__{path.parent.name}"
+
+
+def definition_in(path: Path, folder: Path) -> Mapping[str, Any]:
+    """The definition that a file of a folder holds.
+
+    Raises:
+        RowError: the file cannot be read.
+    """
+    value = json_value(read_inside(path, folder) or b"{}", "definition", path.name)
+    return value if isinstance(value, Mapping) else {}

@@ -1,18 +1,19 @@
-"""Filter expressions: `runtime_us < 10 and source contains 'wgmma'`, read once, made for pyarrow or polars."""
+"""Filter expressions: `runtime_us < 10 and source contains 'wgmma'`, made a filter of pyarrow."""
 
 from __future__ import annotations
 
 import ast
-import dataclasses
-import importlib
 import numbers
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.schemas import UnknownNameError, UserError
 from kbench.schemas.record import ID_PATTERN, FieldType
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
 
 COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
@@ -28,66 +29,37 @@ ID_DIGITS = 32
 """Digits of an id of ours; fewer are read as its beginning."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Dialect:
-    """How a library spells the few things that differ."""
-
-    module: str
-    column: str
-    """The function that gives a column."""
-    membership: str
-    """The method that says whether a value is listed; what it says of null is the library's."""
-    contains: Callable[[Any, str], Any]
-    """Whether a column of text has this in it; null where the column is."""
-    begins: Callable[[Any, str], Any]
-
-    def field(self, name: str) -> Any:
-        """A column."""
-        return getattr(importlib.import_module(self.module), self.column)(name)
-
-
-def _arrow(function: str) -> Callable[[Any, str], Any]:
-    return lambda field, text: getattr(importlib.import_module("pyarrow.compute"), function)(field, text)
-
-
-PYARROW = Dialect("pyarrow.compute", "field", "isin", _arrow("match_substring"), _arrow("starts_with"))
-POLARS = Dialect(
-    "polars", "col", "is_in", lambda field, text: field.str.contains(text, literal=True),
-    lambda field, text: field.str.starts_with(text),
-)  # fmt: skip
-
-
 def is_prefix(declared: FieldType | None, value: Any) -> bool:
     """Whether a value is the beginning of an id, in a column of ids."""
     is_id = declared is not None and declared.limit is not None and declared.limit.pattern == ID_PATTERN
     return is_id and isinstance(value, str) and 0 < len(value) < ID_DIGITS
 
 
-def among(dialect: Dialect, field: Any, values: Collection[Any], declared: FieldType | None = None) -> Any:
+def among(field: pc.Expression, values: Collection[Any], declared: FieldType | None = None) -> pc.Expression:
     """Whether a column's value is one of these; null is when None is listed, and is not otherwise.
 
     In a column `declared` to hold ids, one of fewer digits stands for all ids that begin so.
     """
+    import pyarrow.compute as pc
+
     null = field.is_null()
     prefixes = [value for value in values if is_prefix(declared, value)]
     if prefixes:
-        rest = among(dialect, field, [value for value in values if value not in prefixes])
-        return _joined(operator.or_, [rest, *(dialect.begins(field, prefix) & ~null for prefix in prefixes)])
+        rest = among(field, [value for value in values if value not in prefixes])
+        return _joined(operator.or_, [rest, *(pc.starts_with(field, prefix) & ~null for prefix in prefixes)])
     listed = [value for value in values if value is not None]
     if not listed:
         return null if values else null & ~null
-    # pyarrow says false of null and polars says null, which `not` would turn into different rows.
-    found = getattr(field, dialect.membership)(listed) & ~null
-    return found | null if len(listed) < len(values) else found
+    is_listed = field.isin(listed) & ~null
+    return is_listed | null if len(listed) < len(values) else is_listed
 
 
-def read_expression(text: str, columns: Collection[str] | Mapping[str, FieldType], dialect: Dialect) -> Any:
+def read_expression(text: str, columns: Collection[str] | Mapping[str, FieldType]) -> pc.Expression:
     """The filter a text describes.
 
     Args:
         text: the condition.
         columns: the columns there are; where their types come with them, what they are compared with must fit.
-        dialect: the library the filter is for.
 
     Raises:
         UserError: the text is not a filter.
@@ -95,7 +67,7 @@ def read_expression(text: str, columns: Collection[str] | Mapping[str, FieldType
     """
     try:
         tree = ast.parse(_as_python(text.strip()), mode="eval").body
-        return _Reader(text, columns, dialect).truth(tree)
+        return _Reader(text, columns).truth(tree)
     except UserError:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -117,8 +89,8 @@ def _as_python(text: str) -> str:
 
 
 class _Reader:
-    def __init__(self, text: str, columns: Collection[str] | Mapping[str, FieldType], dialect: Dialect) -> None:
-        self.text, self.columns, self.dialect = text, columns, dialect
+    def __init__(self, text: str, columns: Collection[str] | Mapping[str, FieldType]) -> None:
+        self.text, self.columns = text, columns
         self.types: Mapping[str, FieldType] = columns if isinstance(columns, Mapping) else {}
 
     def truth(self, node: ast.expr) -> Any:
@@ -167,11 +139,13 @@ class _Reader:
 
     def _contained(self, left: ast.expr, right: ast.Name) -> Any:
         """Whether a column of text has this in it."""
+        import pyarrow.compute as pc
+
         field, text = self._field(right), self._literal(left)
         is_text = right.id not in self.types or kind_of(right.id, self.types[right.id]) is str
         if not isinstance(text, str) or not is_text:
             raise self._refusal(ast.Compare(left, [ast.In()], [right]))
-        return self.dialect.contains(field, text)
+        return pc.match_substring(field, text)
 
     def _listed(self, left: ast.expr, right: ast.expr) -> Any:
         """Whether a column's value is one of a list, or the only one given."""
@@ -180,7 +154,7 @@ class _Reader:
         declared = self.types.get(left.id) if isinstance(left, ast.Name) else None
         if declared is not None:
             listed = [member(ast.unparse(left), declared, value) for value in listed]
-        return among(self.dialect, self._field(left), listed, declared)
+        return among(self._field(left), listed, declared)
 
     def _is_prefix(self, left: ast.expr, right: ast.expr) -> bool:
         if not isinstance(left, ast.Name) or not isinstance(right, ast.Constant):
@@ -207,11 +181,13 @@ class _Reader:
         return operand(beside, self.types[beside], value) if beside in self.types else value
 
     def _field(self, node: ast.expr) -> Any:
+        import pyarrow.compute as pc
+
         if not isinstance(node, ast.Name):
             raise self._refusal(node)
         if node.id not in self.columns:
             raise UnknownNameError("column", node.id, self.columns)
-        return self.dialect.field(node.id)
+        return pc.field(node.id)
 
     def _literal(self, node: ast.expr) -> Any:
         try:
@@ -263,7 +239,7 @@ def operand(name: str, field: FieldType, value: Any) -> Any:
         value = value.as_py()  # an Arrow scalar
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if kind is str and isinstance(value, str):
-        return str(value)  # polars would make a type of its own for a member of an enumeration
+        return str(value)  # of a member of an enumeration
     if kind is bool and isinstance(value, bool):
         return value
     if kind in (int, float) and is_number:

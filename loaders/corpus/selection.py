@@ -12,16 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.loaders.corpus.configs import Config
-from kbench.loaders.corpus.expression import (
-    POLARS,
-    PYARROW,
-    Dialect,
-    among,
-    is_prefix,
-    kind_of,
-    member,
-    read_expression,
-)
+from kbench.loaders.corpus.expression import among, is_prefix, kind_of, member, read_expression
 from kbench.loaders.corpus.manifest import FileEntry
 from kbench.loaders.corpus.shards import first_line
 from kbench.schemas import DataError, Record, UnknownNameError, UserError, arrow_schema, from_dict
@@ -32,6 +23,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
 BATCH_ROWS = 8192
@@ -139,19 +131,10 @@ class Selection:
         """The rows as a lazy frame; polars pushes further filters and selections into the files."""
         import polars
 
-        if not self.files or (self.where is not None and not isinstance(self.where, str)):
-            frame = polars.from_arrow(self.to_arrow())
-            assert isinstance(frame, polars.DataFrame)
-            return frame.lazy()
-        empty = polars.from_arrow(arrow_schema(self.config.record).empty_table())
-        assert isinstance(empty, polars.DataFrame)
-        paths = [path for path, _ in self.files]
-        # With the schema given, a column that an older file lacks reads as null.
-        lazy = polars.scan_parquet(paths, schema=empty.schema, missing_columns="insert")
-        condition = self._condition(POLARS)
-        if condition is not None:
-            lazy = lazy.filter(condition)
-        return lazy.select(self._names())
+        with self._plain_errors():
+            condition, dataset = self._filter(), self._dataset()
+            rows = dataset if condition is None else dataset.filter(condition)
+            return polars.scan_pyarrow_dataset(rows).select(self._names())
 
     def to_hf(self) -> datasets.Dataset:
         """The rows as a `datasets.Dataset`."""
@@ -210,35 +193,26 @@ class Selection:
             return ds.dataset(schema.empty_table())
         return ds.dataset([str(path) for path, _ in self.files], schema=schema, format="parquet")
 
-    def _filter(self) -> Any:
+    def _filter(self) -> pc.Expression | None:
+        """All conditions in one; None where every row is chosen."""
         import pyarrow.compute as pc
 
-        if self.where is None or isinstance(self.where, str):
-            return self._condition(PYARROW)
-        if not isinstance(self.where, pc.Expression):
+        known = field_types(self.config.record)
+        parts = []
+        for column, values in self.equals.items():
+            listed = [member(column, known[column], value) for value in values]
+            is_one = len(listed) == 1 and listed[0] is not None and not is_prefix(known[column], listed[0])
+            field = pc.field(column)
+            parts.append(field == listed[0] if is_one else among(field, listed, known[column]))
+        if isinstance(self.where, str):
+            parts.append(read_expression(self.where, known))
+        elif isinstance(self.where, pc.Expression):
+            # Counting takes a filter that is no condition and answers nonsense; filtering no rows at all refuses it.
+            arrow_schema(self.config.record).empty_table().filter(self.where)
+            parts.append(self.where)
+        elif self.where is not None:
             raise UserError(f"where is {self.where!r}; it must be a condition in words or a pyarrow expression")
-        # Counting takes a filter that is no condition and answers nonsense; filtering no rows at all refuses it.
-        arrow_schema(self.config.record).empty_table().filter(self.where)
-        condition = self._equalities(PYARROW)
-        return self.where if condition is None else condition & self.where
-
-    def _condition(self, dialect: Dialect) -> Any:
-        parts = [] if self.where is None else [read_expression(self.where, field_types(self.config.record), dialect)]
-        equalities = self._equalities(dialect)
-        if equalities is not None:
-            parts.insert(0, equalities)
         return functools.reduce(operator.and_, parts) if parts else None
-
-    def _equalities(self, dialect: Dialect) -> Any:
-        parts = [self._equality(dialect, column, values) for column, values in self.equals.items()]
-        return functools.reduce(operator.and_, parts) if parts else None
-
-    def _equality(self, dialect: Dialect, column: str, values: tuple[Any, ...]) -> Any:
-        declared = field_types(self.config.record)[column]
-        listed = [member(column, declared, value) for value in values]
-        if len(listed) == 1 and listed[0] is not None and not is_prefix(declared, listed[0]):
-            return dialect.field(column) == listed[0]
-        return among(dialect, dialect.field(column), listed, declared)
 
     @contextmanager
     def _plain_errors(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.loaders.corpus.expression import PYARROW, read_expression
+from kbench.loaders.corpus.expression import read_expression
 from kbench.loaders.storage import janitor, scratch
 from kbench.loaders.storage.atomic import replace_together, whole_folder, write_atomically
 from kbench.loaders.storage.lines import LineWriter, parse_json
@@ -71,7 +71,7 @@ def test_a_command_whose_standard_output_is_closed_ends_well(tmp_path: Path) -> 
 
 def test_a_very_long_unknown_name_is_refused_at_once() -> None:
     with pytest.raises(UnknownNameError) as caught:
-        read_expression("x" * 100_000, {"speedup", "runtime_us"}, PYARROW)
+        read_expression("x" * 100_000, {"speedup", "runtime_us"})
     assert len(str(caught.value)) < 300
 
 

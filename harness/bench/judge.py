@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size
 from kbench.benchmark.problems.compare import Comparison, compare
@@ -32,7 +32,7 @@ EXCHANGED_BYTES = 4 << 30
 """Outputs compared in one request, as far as one answer does not need more."""
 
 
-class Judge(Protocol):
+class Judge:
     """Knows the answers."""
 
     def foresee(self, definition: ProblemDefinition, size: Size, drawings: Sequence[Drawing]) -> None:
@@ -43,19 +43,15 @@ class Judge(Protocol):
 
     def expect(self, definition: ProblemDefinition, size: Size, references: Sequence[ReferenceInputs]) -> None:
         """Have the answers for some inputs ready."""
+        raise NotImplementedError
 
     def compare(self, definition: ProblemDefinition, size: Size, answers: Sequence[Answer]) -> list[Comparison]:
         """Whether each answer is correct."""
+        raise NotImplementedError
 
 
-class LocalJudge:
+class LocalJudge(Judge):
     """Keeps answers in this process: for dry runs, and for kernels that run beside their judge anyway."""
-
-    def foresee(self, definition: ProblemDefinition, size: Size, drawings: Sequence[Drawing]) -> None:
-        return None
-
-    def settle(self) -> None:
-        return None
 
     def expect(self, definition: ProblemDefinition, size: Size, references: Sequence[ReferenceInputs]) -> None:
         for reference in references:
@@ -69,7 +65,7 @@ class LocalJudge:
         ]
 
 
-class RemoteJudge:
+class RemoteJudge(Judge):
     """Asks the process that holds the answers; outputs go there through GPU memory that both have mapped.
 
     A kernel's machine code can reach all memory of its own process, so that process never holds an answer.

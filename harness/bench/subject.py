@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from kbench.harness.bench.context import ProblemContext
 from kbench.harness.bench.reference_inputs import Drawing
 from kbench.harness.device.kernels.same_bytes import Claim
 
 
-class Subject(Protocol):
-    """What verification and timing call."""
+class Subject:
+    """What verification and timing call. Where the harness does not own the memory, most of it does nothing."""
 
-    owned: bool
+    owned = False
     """Whether the harness owns all memory a call uses: then every call is prepared, and outputs stay in place."""
-
-    @property
-    def form(self) -> object:
-        """How much is prepared for a call: that takes as long for kernels of one form."""
-
-    @property
-    def plan_id(self) -> str | None:
-        """The plan that calls carry out; None where host code runs."""
+    form: object = None
+    """How much is prepared for a call: that takes as long for kernels of one form."""
+    plan_id: str | None = None
+    """The plan that calls carry out; None where host code runs."""
 
     @property
     def not_restored(self) -> list[str]:
         """What a call may find as the last one left it, although it was prepared."""
+        raise NotImplementedError
 
     def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
         """Queue taking away what earlier calls left where the next one, on this set of inputs, may find it.
@@ -38,35 +35,37 @@ class Subject(Protocol):
             poison: fill memory with the same byte each time, instead of another from call to call.
             restore: reset the variables of its machine code.
         """
+        raise NotImplementedError
 
     def erase(self) -> None:
         """Queue overwriting what the last call left, where the harness owns it."""
 
     def call(self, stage: int) -> Any:
         """Call the kernel on a set of input buffers; what it returns."""
+        raise NotImplementedError
 
     def idle(self, stage: int) -> None:
         """Queue an empty kernel in place of a call, with the same to be prepared after it."""
+        raise NotImplementedError
 
     def claims(self) -> list[tuple[str, Claim]]:
         """What is true of memory if the last call wrote only where it may, and what is wrong otherwise."""
+        return []
 
     def fingerprints(self) -> list[tuple[Drawing, int]]:
         """A number for the outputs of each call since the last time, and its inputs, where the harness takes them.
 
         It overwrites what the last call left.
         """
+        return []
 
     def damaged(self) -> str | None:
         """What of the harness's own for this kernel was overwritten; None when nothing was."""
+        return None
 
 
-class ProcessSubject:
+class ProcessSubject(Subject):
     """A kernel whose host code runs in this process; the memory is whatever it allocates."""
-
-    owned = False
-    form = None
-    plan_id = None
 
     def __init__(self, run: Callable[..., Any], context: ProblemContext) -> None:
         """Call `run` on the buffers of a context."""
@@ -80,20 +79,8 @@ class ProcessSubject:
         for nbytes in self._context.output_bytes:
             self._context.device.poison(nbytes)
 
-    def erase(self) -> None:
-        return None
-
     def call(self, stage: int) -> Any:
         return self._run(*self._context.stages[stage].inputs)
 
     def idle(self, stage: int) -> None:
         self._context.device.nothing()
-
-    def claims(self) -> list[tuple[str, Claim]]:
-        return []
-
-    def fingerprints(self) -> list[tuple[Drawing, int]]:
-        return []
-
-    def damaged(self) -> str | None:
-        return None

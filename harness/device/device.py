@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kbench.harness.device.driver import DriverError, call
 from kbench.harness.device.fence import fence_torch
 from kbench.harness.device.gpu import Gpu, Partition
-from kbench.harness.device.kernels.byte_sums import ByteSums, Seal, byte_sums, sealed_by_torch
+from kbench.harness.device.kernels.byte_sums import ByteSums, Seal, sealed_by_torch
 from kbench.harness.device.kernels.hold import Hold
 from kbench.harness.device.kernels.mask import Mask, mask_by_torch
 from kbench.harness.device.kernels.same_bytes import Claim, SameBytes, same_bytes
@@ -34,14 +34,14 @@ still to be written back when a call begins depends on where it lies, and a sing
 process."""
 
 
-class Device(Protocol):
-    """A stream of work with marks in it."""
+class Device:
+    """A stream of work with marks in it. What a device does not override is what the CPU does."""
 
     torch_name: str
     model: str
     """The device's name, as its driver reports it; a partition's says how much of the GPU it is."""
     is_gpu: bool
-    fenced: bool
+    fenced = False
     """Whether nothing is mapped after a tensor; times mean nothing then."""
     cache_policy: str
 
@@ -62,12 +62,15 @@ class Device(Protocol):
 
     def mark(self) -> Any:
         """Queue a timestamp."""
+        raise NotImplementedError
 
     def passed(self, mark: Any) -> bool:
         """Whether the stream has reached a mark."""
+        return False
 
     def elapsed_us(self, start: Any, end: Any) -> float:
         """Device time between two marks that have passed."""
+        raise NotImplementedError
 
     def stamp(self, *, first: bool = False) -> int | None:
         """Queue a time stamp of the harness's own.
@@ -78,9 +81,11 @@ class Device(Protocol):
         Returns:
             Its place in the batch; None where the device has no such clock.
         """
+        return None
 
     def stamps_us(self) -> Sequence[float] | None:
         """Times of the batch's stamps since its first; None when one was tampered with. Waits for them."""
+        return ()
 
     def poison(self, nbytes: int, blocks: int = 2) -> None:
         """Queue a fill of free memory of this size class, so that a fresh allocation holds no old answer.
@@ -88,27 +93,40 @@ class Device(Protocol):
         Two blocks: torch's allocator hands out the free block of that size with the lowest address, but a kernel may
         ask for scratch of the same size first.
         """
+        import torch
+
+        for block in [torch.empty(nbytes, dtype=torch.uint8, device=self.torch_name) for _ in range(blocks)]:
+            block.fill_(POISON_BYTE)
 
     def same(self, claims: Sequence[Claim]) -> torch.Tensor:
         """Queue checking what memory holds: whether each claim, at least one, is true."""
+        return same_bytes(claims)
 
     def seal(self, tensors: Sequence[torch.Tensor]) -> Seal:
         """Queue summing up the bytes of each tensor, at least one, so that changes are noticed later."""
+        return sealed_by_torch(tensors)
 
     def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
         """A sum over the bytes of each tensor; waits for the device once."""
+        return self.seal(tensors).sums() if tensors else []
 
     def mask(self, tensors: Sequence[torch.Tensor], nonces: Sequence[int]) -> None:
         """Queue making contiguous tensors unreadable where they lie, or readable again by the same numbers."""
+        mask_by_torch(tensors, nonces)
 
     def erase(self, tensor: torch.Tensor) -> None:
         """Queue overwriting a tensor's whole storage with poison."""
+        import torch
+
+        # A view may show only part of it.
+        whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+        whole.fill_(POISON_BYTE)
 
     def release(self) -> None:
         """Release cached memory."""
 
 
-class CudaDevice:
+class CudaDevice(Device):
     """One NVIDIA GPU, or a partition of it, through torch's current stream."""
 
     is_gpu = True
@@ -265,24 +283,18 @@ class CudaDevice:
     def stamps_us(self) -> Sequence[float] | None:
         return () if self._stamps is None else self._stamps.read()
 
-    def poison(self, nbytes: int, blocks: int = 2) -> None:
-        _poison(self.torch_name, nbytes, blocks)
-
     def same(self, claims: Sequence[Claim]) -> torch.Tensor:
-        return same_bytes(claims) if self._same is None else self._same.queue(claims)
+        return super().same(claims) if self._same is None else self._same.queue(claims)
 
     def seal(self, tensors: Sequence[torch.Tensor]) -> Seal:
-        return sealed_by_torch(tensors) if self._sums is None else self._sums.seal(tensors)
-
-    def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
-        return self.seal(tensors).sums() if tensors else []
+        return super().seal(tensors) if self._sums is None else self._sums.seal(tensors)
 
     def mask(self, tensors: Sequence[torch.Tensor], nonces: Sequence[int]) -> None:
-        (mask_by_torch if self._mask is None else self._mask.queue)(tensors, nonces)
+        (super().mask if self._mask is None else self._mask.queue)(tensors, nonces)
 
     def erase(self, tensor: torch.Tensor) -> None:
         if not tensor.is_cuda:
-            _erase(tensor)
+            super().erase(tensor)
             return
         # A call of the driver's: torch would make a tensor of the storage first, which takes four times as long. On the
         # stream that is current, which a kernel may have changed: there the answer is written.
@@ -312,10 +324,10 @@ class CudaDevice:
             raise InfrastructureError(f"work on {self.model} has left its partition")
 
 
-class CpuDevice:
+class CpuDevice(Device):
     """The host's processor, for dry runs and tests."""
 
-    is_gpu = fenced = False
+    is_gpu = False
     cache_policy = "none"
     torch_name = model = "cpu"
 
@@ -326,68 +338,8 @@ class CpuDevice:
         torch.set_num_threads(1)
         self._clock = time.perf_counter_ns
 
-    def synchronize(self) -> None:
-        return None
-
-    def hold(self, microseconds: float) -> None:
-        return None
-
-    def resume(self) -> None:
-        return None
-
-    def flush(self) -> None:
-        return None
-
-    def nothing(self) -> None:
-        return None
-
-    def mark(self) -> Any:
+    def mark(self) -> int:
         return self._clock()
 
-    def passed(self, mark: Any) -> bool:
-        return False
-
-    def elapsed_us(self, start: Any, end: Any) -> float:
-        return float(end - start) / 1e3
-
-    def stamp(self, *, first: bool = False) -> int | None:
-        return None
-
-    def stamps_us(self) -> Sequence[float] | None:
-        return ()
-
-    def poison(self, nbytes: int, blocks: int = 2) -> None:
-        _poison(self.torch_name, nbytes, blocks)
-
-    def same(self, claims: Sequence[Claim]) -> torch.Tensor:
-        return same_bytes(claims)
-
-    def seal(self, tensors: Sequence[torch.Tensor]) -> Seal:
-        return sealed_by_torch(tensors)
-
-    def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
-        return byte_sums(tensors)
-
-    def mask(self, tensors: Sequence[torch.Tensor], nonces: Sequence[int]) -> None:
-        mask_by_torch(tensors, nonces)
-
-    def erase(self, tensor: torch.Tensor) -> None:
-        _erase(tensor)
-
-    def release(self) -> None:
-        return None
-
-
-def _poison(device: str, nbytes: int, blocks: int) -> None:
-    import torch
-
-    for block in [torch.empty(nbytes, dtype=torch.uint8, device=device) for _ in range(blocks)]:
-        block.fill_(POISON_BYTE)
-
-
-def _erase(tensor: torch.Tensor) -> None:
-    import torch
-
-    # A view may show only part of it.
-    whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
-    whole.fill_(POISON_BYTE)
+    def elapsed_us(self, start: int, end: int) -> float:
+        return (end - start) / 1e3

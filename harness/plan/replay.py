@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.inputs import ITEM_BYTES
 from kbench.harness.audit.fingerprints import Fingerprints
+from kbench.harness.bench.subject import Subject
 from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.device.driver import (
     DriverError,
@@ -282,7 +283,7 @@ def some_byte() -> int:
     return random.choice(LOUD_BYTES) if random.random() < LOUD_SHARE else random.randrange(256)
 
 
-class Replay:
+class Replay(Subject):
     """One plan on one problem's input buffers: a subject whose every byte the harness owns."""
 
     owned = True
@@ -300,6 +301,7 @@ class Replay:
             DriverError: a function is missing, or its parameters do not fit the arguments.
         """
         self.plan, self._code, self._device, self._stream = plan, code, device, device.stream
+        self.plan_id = plan.plan_id
         allocated = sum(buffer.nbytes for buffer in plan.buffers if buffer.input is None)
         count = min(PLACES, max(2, PLACES_BYTES // max(allocated, 1)))
         self.places, memory = make_places(plan, device, count)
@@ -331,10 +333,6 @@ class Replay:
         launches = [step for step in self.plan.steps if step.kind is StepKind.LAUNCH]
         functions = [self._code.function(str(step.code), str(step.function)) for step in launches]
         return max((function.attribute("LOCAL_SIZE_BYTES") for function in functions), default=0)
-
-    @property
-    def plan_id(self) -> str:
-        return self.plan.plan_id
 
     @property
     def warps(self) -> float:

@@ -13,6 +13,7 @@ import kbench
 from kbench.harness import callables
 from kbench.harness.callables import Stopwatch, sparkline
 from kbench.harness.commands.compare import Comparison, confirmed
+from kbench.harness.device.device import Device
 from kbench.harness.timing.duel import LOOKS, Verdict, decide
 from kbench.harness.timing.interval import Interval
 from kbench.harness.timing.rounds import TimingSettings
@@ -23,7 +24,7 @@ SETTINGS = TimingSettings(half_width=0.005, looks=LOOKS, budget_us=250_000.0)
 GAP_US, NULL_US = 1.0, 2.0
 
 
-class Clockwork:
+class Clockwork(Device):
     """A stream whose clock moves by what is queued: marks lie a microsecond apart, and an empty kernel takes two."""
 
     is_gpu, fenced, cache_policy, torch_name, model = True, False, "flush", "cpu", "a clockwork"
@@ -54,18 +55,9 @@ class Clockwork:
     def elapsed_us(self, start: float, end: float) -> float:
         return end - start
 
-    def stamp(self, *, first: bool = False) -> None:
-        return None
-
-    def stamps_genuine(self) -> bool:
-        return True
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_: None
-
 
 def watch(device: Clockwork) -> Stopwatch:
-    return Stopwatch(device, random.Random(3))  # type: ignore[arg-type]
+    return Stopwatch(device, random.Random(3))
 
 
 @pytest.mark.parametrize("time_us", [5.0, 30.0, 400.0, 3_000.0])

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from kbench.harness.cuda import CudaModule
-from kbench.harness.device.device import POISON_BYTE, CudaDevice
+from kbench.harness.device.device import POISON_BYTE, CpuDevice, CudaDevice
 from kbench.harness.device.driver import LaunchShape, Parameters
 from kbench.harness.device.kernels import byte_sums as byte_sums_module
 from kbench.harness.device.kernels import hold, mask, mixing, own_kernels, scrub
-from kbench.harness.device.kernels.byte_sums import byte_sums, intact, sealed_by_torch
+from kbench.harness.device.kernels.byte_sums import intact, sealed_by_torch
 from kbench.harness.device.kernels.own_kernels import ROWS, RowsFunction, as_word
 from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
 from kbench.harness.plan.resources import _sections
@@ -86,8 +86,8 @@ def mixed(value: int, at: int, use: str = mixing.SUMS) -> int:
 
 
 def test_bytes_are_summed_by_torch() -> None:
-    assert byte_sums(various("cpu")) == [mixed_sum(tensor) for tensor in various("cpu")]
-    assert byte_sums([]) == []
+    assert CpuDevice().sums(various("cpu")) == [mixed_sum(tensor) for tensor in various("cpu")]
+    assert CpuDevice().sums([]) == []
 
 
 def test_a_sum_tells_changed_and_swapped_words() -> None:
@@ -98,8 +98,9 @@ def test_a_sum_tells_changed_and_swapped_words() -> None:
     changed[0] += 3
     changed[1] -= 2
     changed[2] += 1
-    assert len(set(byte_sums([words, swapped, changed, words[:999]]))) == 4
-    assert byte_sums([words]) == byte_sums([words.clone()])
+    sums = CpuDevice().sums
+    assert len(set(sums([words, swapped, changed, words[:999]]))) == 4
+    assert sums([words]) == sums([words.clone()])
 
 
 def test_a_seal_shows_what_was_changed_and_hides_the_sums() -> None:

@@ -20,9 +20,8 @@ from kbench.harness.audit.fingerprints import MOST_CALLS, WHERE
 from kbench.harness.bench.context import STAGES, Stage
 from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.cuda import CudaModule
-from kbench.harness.device.device import POISON_BYTE
+from kbench.harness.device.device import POISON_BYTE, Device
 from kbench.harness.device.driver import DriverError, Launch, LaunchShape, Parameters
-from kbench.harness.device.kernels.byte_sums import byte_sums
 from kbench.harness.device.kernels.mixing import WORD, pad
 from kbench.harness.device.kernels.same_bytes import same_bytes
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, Region
@@ -104,7 +103,7 @@ class HostLaunch:
     on = Launch.on
 
 
-class HostDevice:
+class HostDevice(Device):
     """What a replay needs of a device."""
 
     torch_name, stream, fenced = "cpu", STREAM, False
@@ -113,9 +112,6 @@ class HostDevice:
         self.scrubber, self._driver = self, driver
         self.scrubbed: list[int] = []
         self.tables: set[int] = set()
-
-    def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
-        return byte_sums(tensors)
 
     def copying(self, table: int, rows: int) -> Callable[[], None]:
         self.tables.add(table)

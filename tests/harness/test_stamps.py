@@ -12,6 +12,7 @@ import pytest
 
 from kbench.harness.audit.audit import CallTimes
 from kbench.harness.audit.reaudit import Reaudit
+from kbench.harness.device.device import Device
 from kbench.harness.device.kernels.stamp import INITIAL
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.null_kernel import NULL_KERNEL
@@ -90,7 +91,7 @@ def test_the_host_is_believed_when_it_waits_in_most_batches() -> None:
     assert unseen_us([HONEST]) == 0.0
 
 
-class Stamping:
+class Stamping(Device):
     """A device whose stamps are honest and whose marks a kernel can move."""
 
     is_gpu, model, genuine = True, "a GPU", True
@@ -126,21 +127,13 @@ class Stamping:
     def elapsed_us(self, start: list[float], end: list[float]) -> float:
         return end[0] - start[0]
 
-    def passed(self, mark: Any) -> bool:
-        return False
-
-    def idle(self, *args: Any) -> None:
-        return None
-
     def hold(self, microseconds: float) -> None:
         self.now_us += 1e6
-
-    resume = synchronize = idle
 
 
 def test_a_kernel_that_moves_its_start_mark_is_found_out() -> None:
     device = Stamping()
-    sampler = Sampler(device)  # type: ignore[arg-type]
+    sampler = Sampler(device)
     sampler._rng = random.Random(3)
     sampler.run([Slot(NULL_KERNEL, 0, device.nothing) for _ in range(OFFSETS)])
     honest = sampler.run([Slot("k", 0, lambda: setattr(device, "now_us", device.now_us + 150.0)) for _ in range(6)])
@@ -174,10 +167,10 @@ def test_how_long_calls_are_in_coming_is_told_by_what_they_follow() -> None:
 
 def test_calls_with_something_to_judge_between_them_do_not_follow_each_other() -> None:
     device = Stamping()
-    sampler = Sampler(device)  # type: ignore[arg-type]
+    sampler = Sampler(device)
     sampler.tail_marks = sampler.spare_marks = 0
     plain = Slot("k", 0, device.nothing)
-    judged = Slot("k", 0, device.nothing, before=device.idle, after=device.idle)
+    judged = Slot("k", 0, device.nothing, before=device.resume, after=lambda output: None)
     samples = sampler.run([plain, plain, judged, plain, plain])
     assert [s.follows for s in samples] == [None, "k", None, None, "k"]
     assert samples[1].lead_us == samples[4].lead_us
@@ -214,7 +207,7 @@ class Displacing(Stamping):
 )
 def test_time_around_calls_is_held_against_that_around_an_empty_kernel(lead_us: float, reason: str | None) -> None:
     device, verdict = Displacing(lead_us), Verdict()
-    sampler = Sampler(device)  # type: ignore[arg-type]
+    sampler = Sampler(device)
     where = {"definition": SimpleNamespace(id="p"), "size": SimpleNamespace(name="small")}
     context = SimpleNamespace(device=device, stages=[None, None], **where)
     candidate = Candidate("k", device.call, prepare=device.idle, idle=lambda stage: device.nothing())

@@ -15,8 +15,7 @@ import torch
 
 from kbench.benchmark.problems import problem
 from kbench.harness.bench.context import STAGES, ProblemContext
-from kbench.harness.device.device import CpuDevice
-from kbench.harness.device.kernels.byte_sums import byte_sums
+from kbench.harness.device.device import CpuDevice, Device
 from kbench.harness.device.nvml import Conditions
 from kbench.harness.timing import null_kernel, rounds
 from kbench.harness.timing.batch import (
@@ -54,10 +53,10 @@ PATIENCE = 3
 NEVER = range(0)
 
 
-class Clockwork:
+class Clockwork(Device):
     """A device whose clock only moves when told to: a flush takes 30 us and two marks lie `gap_us` apart."""
 
-    is_gpu, fenced = True, False
+    is_gpu = True
     cache_policy = "none"
     torch_name = model = "cpu"
 
@@ -82,16 +81,10 @@ class Clockwork:
     def nothing(self) -> None:
         self.events.append("call")
 
-    def sums(self, tensors: Sequence[torch.Tensor]) -> list[int]:
-        return byte_sums(tensors)
-
     def mark(self) -> float:
         self.now_us += self.gap_us
         self.events.append("mark")
         return self.now_us
-
-    def stamp(self, *, first: bool = False) -> None:
-        return None
 
     def flush(self) -> None:
         self.now_us += 30.0
@@ -116,14 +109,8 @@ class Clockwork:
     def elapsed_us(self, start: float, end: float) -> float:
         return end - start
 
-    def poison(self, nbytes: int, blocks: int = 2) -> None:
-        return None
-
     def erase(self, tensor: Any) -> None:
         self.events.append("erase")
-
-    def release(self) -> None:
-        return None
 
 
 class Thermometer:

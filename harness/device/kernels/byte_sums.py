@@ -98,11 +98,6 @@ def sealed_by_torch(tensors: Sequence[Tensor]) -> Seal:
     return Seal([*tensors], padded, pads)
 
 
-def byte_sums(tensors: Sequence[Tensor]) -> list[int]:
-    """Such sums by torch's own operations, on any device; waits for it."""
-    return sealed_by_torch(tensors).sums() if tensors else []
-
-
 def intact(seals: Sequence[Seal], seal: Callable[[Sequence[Tensor]], Seal]) -> bool:
     """Whether all that was sealed is as it was; waits for the device.
 

@@ -210,8 +210,8 @@ def test_time_around_calls_is_held_against_that_around_an_empty_kernel(lead_us: 
     sampler = Sampler(device)
     where = {"definition": SimpleNamespace(id="p"), "size": SimpleNamespace(name="small")}
     context = SimpleNamespace(device=device, stages=[None, None], **where)
-    candidate = Candidate("k", device.call, prepare=device.idle, idle=lambda stage: device.nothing())
-    slots = [Slot("k", 0, lambda: device.call(0), prepare=device.idle) for _ in range(6)]
+    candidate = Candidate("k", device.call, prepare=lambda stage: None, idle=lambda stage: device.nothing())
+    slots = [Slot("k", 0, lambda: device.call(0), prepare=device.resume) for _ in range(6)]
     times = defaultdict(CallTimes, {"k": CallTimes(samples=sampler.run(slots))})
     auditor: Any = SimpleNamespace(times=times, verdict=verdict, name=lambda label: "", context=context)
     Reaudit(auditor, candidate, sampler, random.Random(0)).refuse_displaced_work()

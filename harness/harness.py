@@ -308,7 +308,7 @@ class Harness:
 
         A kernel whose build takes too long or kills its process is left out.
         """
-        jobs = (Job(number, kernel, {}, compile_only=True, mix=True) for number, kernel in enumerate(kernels))
+        jobs = (Job(number, kernel, {}, compile_only=True, count_work=True) for number, kernel in enumerate(kernels))
         for outcome in self._outcomes(jobs, None):
             if outcome is not None and outcome.job.build is not None:
                 yield outcome.job.kernel, outcome.job.build

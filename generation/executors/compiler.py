@@ -106,7 +106,7 @@ def builds(
     foreign = any(kernel.workloads_json is not None for kernel in kernels)
     spawner, seats = shared_spawner(planning=True, counting=foreign), os.cpu_count() or 1
     planners = Planners(spawner, cache, target, facts, seats, settings.build_timeout_s)
-    jobs = (Job(number, kernel, compile_only=True, mix=True) for number, kernel in enumerate(kernels))
+    jobs = (Job(number, kernel, compile_only=True, count_work=True) for number, kernel in enumerate(kernels))
     try:
         for outcome in Supervisor(planners, [], settings).run(jobs):
             if outcome is not None:

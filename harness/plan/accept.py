@@ -10,7 +10,7 @@ import itertools
 import math
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbench.benchmark.problems import ProblemDefinition, problem
 from kbench.benchmark.work.table import plain_work, read_work
@@ -29,10 +29,6 @@ from kbench.harness.plan.resources import (
 from kbench.schemas import DataError, KernelSource, Status, to_dict
 from kbench.schemas.ids import content_hash
 from kbench.schemas.records.launch_plan import LaunchPlan, PlanStep, StepKind
-
-if TYPE_CHECKING:
-    # The parent reads plans without torch, which the planner needs.
-    from kbench.harness.plan.planner import Planned
 
 KEPT_BYTES = 64 << 20
 """Device variables a kernel may have: all are reset to their initial values before every call."""
@@ -56,19 +52,6 @@ MOST_STATED = 64
 """Workloads of a kernel that is only counted."""
 MOST_VALUES = 4_000_000
 """Values in all plans of a kernel together: reading them takes the parent's time."""
-
-
-def as_message(planned: Planned) -> dict[str, Any]:
-    """What a planning process sends."""
-    return {
-        "plans": {name: [to_dict(plan) for plan in plans] for name, plans in planned.plans.items()},
-        "cubins": [base64.b64encode(cubin).decode() for cubin in planned.cubins.values()],
-        "status": planned.status.value,
-        "error": planned.error,
-        "unplannable": planned.unplannable,
-        "work": planned.work,
-        "sm_dependent": planned.sm_dependent,
-    }
 
 
 def accept(
@@ -96,14 +79,12 @@ def accept(
         _refuse_state(cubins)
         _refuse_undeclared_stacks(plans, functions)
         made = _described(identity, plans, problem(kernel.problem_id), functions)
-        claim = message["sm_dependent"]
         made = dataclasses.replace(
             made,
             compile_ms=compile_ms,
             cubin_sha=content_hash(*sorted(cubins.values())) if cubins else None,
             code=tuple(cubins),
             work=_work(message.get("work"), plans),
-            sm_dependent=None if claim is None else bool(claim),
         )
     except PlanError as error:
         return Build(identity, error.status.value, readable(error.reason)), {}

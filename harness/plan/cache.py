@@ -23,7 +23,7 @@ from kbench.harness.device.target import DeviceFacts, Target, compiler_versions
 from kbench.schemas import Status, UserError
 from kbench.schemas.ids import content_hash
 
-BUILD_VERSION = "7"
+BUILD_VERSION = "8"
 """Raised when planning itself changes what an entry holds."""
 FIGURES = ("registers", "shared_bytes", "spill_bytes")
 """What launches need of a multiprocessor, read from their machine code."""
@@ -63,13 +63,10 @@ class Build:
     work: Mapping[str, list[dict[str, Any]]] | None = None
     """What each plan of a timed workload does (see `kbench.benchmark.work.table`); None where nobody asked. A claim of
     the planning process, which counts it in PTX."""
-    sm_dependent: bool | None = None
-    """Whether planning again for another number of multiprocessors gave other plans. A claim of the planning process,
-    on which nothing rests: a build serves the number that it was planned for."""
 
-    def answers(self, mix: bool) -> bool:
+    def answers(self, *, count_work: bool) -> bool:
         """Whether nothing is left to build, where the work of its plans is wanted or not."""
-        return not mix or self.error is not None or self.work is not None
+        return not count_work or self.error is not None or self.work is not None
 
 
 def build_id(kernel_id: str, target: Target, facts: DeviceFacts, *, edition: str = "") -> str:

@@ -9,26 +9,34 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import cpp_extension
 from torch.utils._pytree import tree_leaves
 
-from kbench.benchmark.work.count import MOST_LAUNCHES, count_plan
+from kbench.benchmark.work.count import MOST_LAUNCHES
 from kbench.benchmark.work.operators import Operator, operator_work
 from kbench.benchmark.work.table import plain_work
 from kbench.benchmark.work.totals import Work
 from kbench.harness.device.target import H200, DeviceFacts, Target
 from kbench.harness.kernel.loading import LoadedKernel
-from kbench.harness.plan.planner import Planned, cuda_recorded, forget_choices, make_plan, refused
-from kbench.harness.plan.recorder import Recorder, UnplannableError, in_host_memory
-from kbench.harness.plan.resources import read_resources
+from kbench.harness.plan.planner import (
+    Planned,
+    compilers_replaced,
+    cuda_recorded,
+    forget_choices,
+    plan_work,
+    recorded_plan,
+    refused,
+)
+from kbench.harness.plan.recorder import Recorder, UnplannableError, in_host_memory, replaced
 from kbench.harness.plan.torch_calls import (
     ALLOCATIONS,
     SHARED_MEMORY,
@@ -132,6 +140,13 @@ class OperatorRecorder(Recorder):
             group.last = tensor.untyped_storage()._cdata
             group.made[group.last] = nbytes(tensor)
         group.elements = max(group.elements, operator.elements)
+
+
+def operator_recorder(machinery: Machinery) -> OperatorRecorder:
+    """The recorder of the call that is counted."""
+    recorder = machinery.recording()
+    assert isinstance(recorder, OperatorRecorder)
+    return recorder
 
 
 class CountingMode(RecordingMode):  # type: ignore[no-untyped-call]
@@ -272,31 +287,31 @@ def count_foreign(kernel: KernelSource, target: Target, facts: DeviceFacts, cach
     """
     machinery = Machinery()
     UnplannableError.first = None
-    found: dict[str, list[dict[str, Any]]] = {}
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(triton_recorded(target.triton, machinery, facts, str(cache), ptx=True))
-        stack.enter_context(amd_options_dropped())
-        stack.enter_context(cuda_recorded(target, machinery, kernel.source, ptx=True))
-        fused = stack.enter_context(compilers_counted())
+    work: dict[str, list[dict[str, Any]]] = {}
+    with (
+        triton_recorded(target.triton, machinery, facts, str(cache), ptx=True),
+        amd_options_dropped(),
+        cuda_recorded(target, machinery, kernel.source, ptx=True),
+        compilers_replaced(compile=fusing_compiler(machinery)),
+    ):
         try:
-            with on_device(facts, fused), torch.device("meta"), LenientMode(None):
+            with on_device(facts, machinery), torch.device("meta"), LenientMode(None):
                 loaded = LoadedKernel(dataclasses.replace(kernel, source=kernel.source + REFERENCES))
             for workload in chosen(json.loads(kernel.workloads_json or "[]")):
-                inputs = stated_inputs(workload)
-                machinery.config, machinery.configs, works = 0, 1, []
+                name, inputs = str(workload["name"]), stated_inputs(workload)
+                machinery.config, machinery.configs, work[name] = 0, 1, []
                 while machinery.config < min(machinery.configs, COUNTED_CONFIGS):
                     forget_choices(loaded)
-                    works.append(
-                        _counted(loaded, kernel, str(workload["name"]), inputs, target, machinery, facts, fused)
-                    )
+                    recorder = _recorded(loaded, inputs, machinery, facts)
+                    plan = recorded_plan(recorder, kernel, name, target, ())
+                    work[name].append(plain_work(_with_operators(plan_work(plan, machinery), recorder)))
                     machinery.config += 1
-                found[str(workload["name"])] = [plain_work(work) for work in works]
         except Exception as error:  # noqa: BLE001 - whatever host code raises says that it cannot be counted
             return refused(error)
     if UnplannableError.first is not None:
         # Whoever caught it does something else here than on a GPU.
         return refused(UnplannableError(UnplannableError.first))
-    return Planned({}, {}, work=found)
+    return Planned(work=work)
 
 
 def chosen(workloads: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -324,39 +339,33 @@ def stated_inputs(workload: Mapping[str, Any]) -> list[Any]:
     return values
 
 
-def _counted(
-    loaded: LoadedKernel, kernel: KernelSource, workload: str, inputs: Sequence[Any], target: Target,
-    machinery: Machinery, facts: DeviceFacts, fused: list[OperatorRecorder],
-) -> Work:  # fmt: skip
-    # The first call makes models, captures graphs, and keeps what later calls reuse; timers warm up too.
-    for _ in range(2):
-        recorder = OperatorRecorder(inputs)
-        machinery.recorder = recorder
-        fused[:] = [recorder]
-        returned = _called(loaded, inputs, recorder, facts, fused)
+def _recorded(
+    loaded: LoadedKernel, inputs: Sequence[Any], machinery: Machinery, facts: DeviceFacts
+) -> OperatorRecorder:
+    """What a call of `run` launches and which operators it calls."""
     try:
+        # The first call makes models, captures graphs, and keeps what later calls reuse; timers warm up too.
+        for _ in range(2):
+            recorder = machinery.recorder = OperatorRecorder(inputs)
+            with (
+                on_device(facts, machinery), torch.device("meta"), torch.no_grad(),
+                CountingMode(recorder), LenientMode(recorder),
+            ):  # fmt: skip
+                returned = loaded.run(*inputs)
+        recorder.fusing = 0
         for tensor in tree_leaves(returned):
             if isinstance(tensor, torch.Tensor) and not in_host_memory(tensor):
-                recorder.fusing = 0
                 recorder.read(tensor)
     finally:
         machinery.recorder = None
-    plan = make_plan(
-        kernel_id=kernel.kernel_id, problem_id=kernel.problem_id, workload=workload, target=target.nvrtc, choice=None,
-        buffers=tuple(recorder.buffers), steps=tuple(recorder.steps), outputs=(),
-    )  # fmt: skip
-    resources = {
-        (sha, name): (each.registers, each.shared_bytes, each.spill_bytes)
-        for sha, cubin in machinery.cubins.items()
-        for name, each in read_resources(cubin).items()
-    }
-    work = count_plan(plan, machinery.ptx, resources=resources, first_lines=machinery.first_lines)
-    calls = [one.operator() if isinstance(one, Fused) else one for one in recorder.operators]
-    counts: dict[Operator, int] = {}
-    for call in calls:
-        counts[call] = counts.get(call, 0) + 1
-    made = [dataclasses.replace(operator_work(call), times=times) for call, times in counts.items()]
-    return dataclasses.replace(work, launches=(*work.launches, *made[: 16 * MOST_LAUNCHES]))
+    return recorder
+
+
+def _with_operators(work: Work, recorder: OperatorRecorder) -> Work:
+    """Work with that of torch's operators, each as a launch."""
+    counts = Counter(one.operator() if isinstance(one, Fused) else one for one in recorder.operators)
+    operators = [dataclasses.replace(operator_work(one), times=times) for one, times in counts.items()]
+    return dataclasses.replace(work, launches=(*work.launches, *operators[: 16 * MOST_LAUNCHES]))
 
 
 def warm() -> None:
@@ -385,19 +394,19 @@ class OneStream(NullStream):
 class Graph:
     """A captured graph: what was called while it was captured is called again by a replay."""
 
-    def __init__(self, recorders: list[OperatorRecorder]) -> None:
+    def __init__(self, machinery: Machinery) -> None:
         """Start empty."""
-        self._recorders, self._first = recorders, (0, 0)
+        self._machinery, self._first = machinery, (0, 0)
         self._calls: list[Operator | Fused] = []
 
     def capture_begin(self, *args: Any, **kwargs: Any) -> None:
         """Begin to capture."""
-        recorder = self._recorders[0]
+        recorder = operator_recorder(self._machinery)
         self._first = len(recorder.operators), len(recorder.steps)
 
     def capture_end(self) -> None:
         """Keep what was called, which capturing does not run."""
-        recorder, (first, step) = self._recorders[0], self._first
+        recorder, (first, step) = operator_recorder(self._machinery), self._first
         if len(recorder.steps) > step:
             raise UnplannableError("captures launches of its own in a graph")
         self._calls = recorder.operators[first:]
@@ -405,7 +414,7 @@ class Graph:
 
     def replay(self) -> None:
         """Call it all again."""
-        self._recorders[0].operators += self._calls
+        operator_recorder(self._machinery).operators += self._calls
 
     def reset(self) -> None:
         """Forget it."""
@@ -421,32 +430,17 @@ def captured(graph: Graph, *args: Any, **kwargs: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def on_device(facts: DeviceFacts, recorders: list[OperatorRecorder]) -> Iterator[None]:
+def on_device(facts: DeviceFacts, machinery: Machinery) -> Iterator[None]:
     """As `pretending`, with streams, events and graphs of operators."""
     stand_ins = {
         "Stream": OneStream, "Event": OneStream, "stream": lambda stream: contextlib.nullcontext(),
-        "CUDAGraph": lambda *args, **kwargs: Graph(recorders), "graph": captured,
+        "CUDAGraph": lambda *args, **kwargs: Graph(machinery), "graph": captured,
     }  # fmt: skip
-    with pretending(facts), contextlib.ExitStack() as stack:
-        for name, stand_in in stand_ins.items():
-            stack.callback(setattr, torch.cuda, name, getattr(torch.cuda, name))
-            setattr(torch.cuda, name, stand_in)
+    with pretending(facts), replaced(torch.cuda, **stand_ins):
         yield
 
 
-def _called(
-    loaded: LoadedKernel, inputs: Sequence[Any], recorder: OperatorRecorder, facts: DeviceFacts,
-    recorders: list[OperatorRecorder],
-) -> Any:  # fmt: skip
-    with (
-        on_device(facts, recorders), torch.device("meta"), torch.no_grad(),
-        CountingMode(recorder), LenientMode(recorder),
-    ):  # fmt: skip
-        return loaded.run(*inputs)
-
-
-@contextlib.contextmanager
-def amd_options_dropped() -> Iterator[None]:
+def amd_options_dropped() -> contextlib.AbstractContextManager[None]:
     """Inside, launches may name options of the compiler for AMD."""
     from triton.runtime.jit import JITFunction
 
@@ -459,46 +453,29 @@ def amd_options_dropped() -> Iterator[None]:
             kept["num_stages"] = 1
         return real(self, *args, **kept)
 
-    JITFunction.run = run
-    try:
-        yield
-    finally:
-        JITFunction.run = real
+    return replaced(JITFunction, run=run)
 
 
-@contextlib.contextmanager
-def compilers_counted() -> Iterator[list[OperatorRecorder]]:
-    """Inside, `torch.compile` marks what is fused, and torch's C++ compilers are refused.
-
-    Yields the list that holds the recorder of the call that is counted.
-    """
-    recorders: list[OperatorRecorder] = []
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise UnplannableError("compiles a torch extension")
+def fusing_compiler(machinery: Machinery) -> Callable[..., Any]:
+    """What stands for `torch.compile`: what it is given runs as it is, and marks what is fused."""
 
     def compile_(model: Any = None, **options: Any) -> Any:
-        return (lambda inner: FusedCallable(inner, recorders)) if model is None else FusedCallable(model, recorders)
+        return functools.partial(FusedCallable, machinery) if model is None else FusedCallable(machinery, model)
 
-    stand_ins = [(cpp_extension, "load", refuse), (cpp_extension, "load_inline", refuse), (torch, "compile", compile_)]
-    with contextlib.ExitStack() as stack:
-        for module, name, stand_in in stand_ins:
-            stack.callback(setattr, module, name, getattr(module, name))
-            setattr(module, name, stand_in)
-        yield recorders
+    return compile_
 
 
 class FusedCallable:
     """What stands for a compiled function or module."""
 
-    def __init__(self, inner: Any, recorders: list[OperatorRecorder]) -> None:
+    def __init__(self, machinery: Machinery, inner: Any) -> None:
         """Wrap it."""
-        self.__dict__["_inner"], self.__dict__["_recorders"] = inner, recorders
+        self.__dict__["_machinery"], self.__dict__["_inner"] = machinery, inner
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        recorder = self._recorders[0] if self._recorders else None
-        if recorder is None:
+        if self._machinery.recorder is None:
             return self._inner(*args, **kwargs)
+        recorder = operator_recorder(self._machinery)
         recorder.fusing += 1
         try:
             return self._inner(*args, **kwargs)
@@ -506,7 +483,7 @@ class FusedCallable:
             recorder.fusing -= 1
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else FusedCallable(self._inner.__get__(instance, owner), self._recorders)
+        return self if instance is None else FusedCallable(self._machinery, self._inner.__get__(instance, owner))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_inner"], name)

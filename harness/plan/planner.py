@@ -6,6 +6,7 @@ ends with it; what it sends is checked as data from outside.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,17 +17,27 @@ from kbench.benchmark.problems import ProblemDefinition, ScalarSpec, Size, probl
 from kbench.benchmark.work.contents import index_contents
 from kbench.benchmark.work.count import count_plan
 from kbench.benchmark.work.table import plain_work
+from kbench.benchmark.work.totals import Work
 from kbench.harness.cuda import CudaModule, LaunchRequest, TensorMap
 from kbench.harness.device.driver import LaunchShape
 from kbench.harness.device.target import DeviceFacts, Target
+from kbench.harness.isolate.failures import COMPILE_ERRORS
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
 from kbench.harness.plan.check import MOST_CONFIGS, plan_hash
-from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, in_host_memory, plain_value, real_device
+from kbench.harness.plan.recorder import (
+    Code,
+    Recorder,
+    UnplannableError,
+    in_host_memory,
+    plain_value,
+    real_device,
+    replaced,
+)
 from kbench.harness.plan.resources import read_resources
 from kbench.harness.plan.torch_calls import GPU, DeviceMode, RecordingMode, pretending
 from kbench.harness.plan.triton_calls import Machinery, triton_recorded
-from kbench.schemas import KernelSource, Status, UserError
-from kbench.schemas.records.launch_plan import LaunchPlan, PlanArgument
+from kbench.schemas import KernelSource, Status, UserError, to_dict
+from kbench.schemas.records.launch_plan import LaunchPlan, PlanArgument, PlanOutput
 
 ERROR_LENGTH = 2000
 """Characters of a compiler's error message that are kept."""
@@ -48,155 +59,154 @@ class Planned:
     """Whether the error may say nothing about the kernel itself, only that its host code cannot be planned."""
     work: dict[str, list[dict[str, Any]]] | None = None
     """What each plan of a timed workload does, as plain values, where it was asked for."""
-    sm_dependent: bool = False
-    """Whether the plans are others, or none, for a device with another number of multiprocessors."""
 
-
-def failed(status: Status, error: str, *, unplannable: bool = False) -> Planned:
-    """No plans, for a reason."""
-    return Planned({}, {}, status, error[:ERROR_LENGTH], unplannable)
+    def message(self) -> dict[str, Any]:
+        """What the planning process sends."""
+        return {
+            "plans": {name: [to_dict(plan) for plan in plans] for name, plans in self.plans.items()},
+            "cubins": [base64.b64encode(cubin).decode() for cubin in self.cubins.values()],
+            "status": self.status.value,
+            "error": self.error,
+            "unplannable": self.unplannable,
+            "work": self.work,
+        }
 
 
 class ReturnedError(Exception):
     """What `run` returned cannot be a correct answer; the message says why."""
 
 
-def plan_kernel(kernel: KernelSource, target: Target, facts: DeviceFacts, cache: Path, *, mix: bool = False) -> Planned:
-    """Plan a kernel on every workload of its problem, `tiny` included, and once more for another device.
+def plan_kernel(
+    kernel: KernelSource, target: Target, facts: DeviceFacts, cache: Path, *, count_work: bool = False
+) -> Planned:
+    """Plan a kernel on every workload of its problem, `tiny` included.
 
     Args:
         kernel: what to plan.
         target: the architecture to compile for.
         facts: what host code may ask of the device.
         cache: a private folder, empty where the work is wanted.
-        mix: whether to count the work of what the timed workloads launch.
+        count_work: whether to count the work of what the timed workloads launch.
     """
     definition, machinery = problem(kernel.problem_id), Machinery()
-    sizes, plans = (*definition.sizes, definition.tiny), {}
     UnplannableError.first = None
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(triton_recorded(target.triton, machinery, facts, str(cache), ptx=mix))
-        stack.enter_context(cuda_recorded(target, machinery, kernel.source, ptx=mix))
-        stack.enter_context(compilers_refused())
+    with (
+        triton_recorded(target.triton, machinery, facts, str(cache), ptx=count_work),
+        cuda_recorded(target, machinery, kernel.source, ptx=count_work),
+        compilers_replaced(compile=refuse_compiling("uses torch.compile")),
+    ):
         try:
             with pretending(facts), DeviceMode():
                 loaded = LoadedKernel(kernel)
-            for size in sizes:
-                plans[size.name] = list(variants(loaded, kernel, definition, size, target, machinery, facts))
+            host_code = HostCode(loaded, kernel, definition, target, facts, machinery)
+            plans = {size.name: list(host_code.plans(size)) for size in (*definition.sizes, definition.tiny)}
         except Exception as error:  # noqa: BLE001 - whatever host code raises is a verdict on it
             return refused(error)
-        cubins = dict(machinery.cubins)
-        work = counted_work(plans, machinery, definition) if mix else None
-        other = dataclasses.replace(facts, multi_processor_count=facts.multi_processor_count // 2 + 1)
-        machinery.config = 0
+        work = counted_work(plans, machinery, definition) if count_work else None
+    return Planned(plans, machinery.cubins, work=work)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostCode:
+    """A kernel's host code, with what it takes to plan it."""
+
+    loaded: LoadedKernel
+    kernel: KernelSource
+    definition: ProblemDefinition
+    target: Target
+    facts: DeviceFacts
+    machinery: Machinery
+    """Where machine code and launches go."""
+
+    def plans(self, size: Size) -> Iterator[LaunchPlan]:
+        """The plan of a workload; one for each configuration where the kernel is autotuned."""
+        machinery, seen = self.machinery, set[str]()
+        failure: Exception | None = None
+        machinery.config, machinery.configs = 0, 1
+        while machinery.config < min(machinery.configs, MOST_CONFIGS):
+            try:
+                plan = self.plan_once(size)
+            except Exception as error:
+                # Autotuning drops configurations that do not compile; a kernel with one choice has none to drop.
+                if machinery.configs == 1 or not is_compile_error(error):
+                    raise
+                failure = error
+            else:
+                if plan.plan_id not in seen:
+                    seen.add(plan.plan_id)
+                    yield plan
+            machinery.config += 1
+            forget_choices(self.loaded)
+        if not seen and failure is not None:
+            raise failure
+
+    def plan_once(self, size: Size) -> LaunchPlan:
+        """Call `run` once and return what it did."""
+        inputs = meta_inputs(self.definition, size)
+        recorder = self.machinery.recorder = Recorder(inputs)
         try:
-            again = [plan_once(loaded, kernel, definition, size, target, machinery, other) for size in sizes]
-        except Exception:  # noqa: BLE001 - it cannot be planned for the other device
-            again = []
-    dependent = [plan.plan_id for plan in again] != [plans[size.name][0].plan_id for size in sizes]
-    return Planned(plans, cubins, work=work, sm_dependent=dependent)
+            with pretending(self.facts), RecordingMode(recorder), DeviceMode():
+                returned = self.loaded.run(*inputs)
+            outputs = tuple(recorder.output(tensor) for tensor in returned_tensors(returned))
+        finally:
+            self.machinery.recorder = None
+        return recorded_plan(recorder, self.kernel, size.name, self.target, outputs)
 
 
 def counted_work(
     plans: Mapping[str, Sequence[LaunchPlan]], machinery: Machinery, definition: ProblemDefinition
 ) -> dict[str, list[dict[str, Any]]]:
     """What the plans of each timed workload do, as plain values."""
+    work: dict[str, list[dict[str, Any]]] = {}
+    for size in definition.sizes:
+        contents = index_contents(definition, size.name)
+        counted = [plan_work(plan, machinery, contents) for plan in plans[size.name][:COUNTED_CONFIGS]]
+        work[size.name] = [plain_work(one) for one in counted]
+    return work
+
+
+def plan_work(plan: LaunchPlan, machinery: Machinery, contents: Mapping[int, Any] | None = None) -> Work:
+    """What the launches of a plan do, counted in their PTX."""
     resources = {
         (sha, name): (each.registers, each.shared_bytes, each.spill_bytes)
         for sha, cubin in machinery.cubins.items()
         for name, each in read_resources(cubin).items()
     }
-    found: dict[str, list[dict[str, Any]]] = {}
-    for size in definition.sizes:
-        contents = index_contents(definition, size.name)
-        counted = [
-            count_plan(plan, machinery.ptx, resources=resources, contents=contents, first_lines=machinery.first_lines)
-            for plan in plans[size.name][:COUNTED_CONFIGS]
-        ]
-        found[size.name] = [plain_work(work) for work in counted]
-    return found
+    return count_plan(plan, machinery.ptx, resources=resources, contents=contents, first_lines=machinery.first_lines)
+
+
+def refuse_compiling(reason: str) -> Callable[..., Any]:
+    """What stands for a compiler of torch's: what it makes cannot be planned."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise UnplannableError(reason)
+
+    return refuse
 
 
 @contextlib.contextmanager
-def compilers_refused() -> Iterator[None]:
-    """Inside, torch's own compilers fail at once: what they make cannot be planned.
+def compilers_replaced(*, compile: Callable[..., Any]) -> Iterator[None]:
+    """Inside, `torch.compile` is another function, and torch's C++ compilers fail at once.
 
-    `torch.compile` would take seconds to find that out, and wrap the reason in an exception of its own.
+    `torch.compile` itself would take seconds to find out that nothing can be planned, and wrap the reason in an
+    exception of its own.
     """
     import torch
     from torch.utils import cpp_extension
 
-    def refuse(reason: str) -> Callable[..., Any]:
-        def refused(*args: Any, **kwargs: Any) -> Any:
-            raise UnplannableError(reason)
-
-        return refused
-
-    stand_ins = [
-        (cpp_extension, "load", refuse("compiles a torch extension")),
-        (cpp_extension, "load_inline", refuse("compiles a torch extension")),
-        (torch, "compile", refuse("uses torch.compile")),
-    ]
-    with contextlib.ExitStack() as stack:
-        for module, name, stand_in in stand_ins:
-            stack.callback(setattr, module, name, getattr(module, name))
-            setattr(module, name, stand_in)
+    refuse = refuse_compiling("compiles a torch extension")
+    with replaced(cpp_extension, load=refuse, load_inline=refuse), replaced(torch, compile=compile):
         yield
 
 
-def variants(
-    loaded: LoadedKernel,
-    kernel: KernelSource,
-    definition: ProblemDefinition,
-    size: Size,
-    target: Target,
-    machinery: Machinery,
-    facts: DeviceFacts,
-) -> Iterator[LaunchPlan]:
-    """The plan of a workload; one for each configuration where the kernel is autotuned."""
-    seen: set[str] = set()
-    failure: Exception | None = None
-    machinery.config, machinery.configs = 0, 1
-    while machinery.config < min(machinery.configs, MOST_CONFIGS):
-        try:
-            plan = plan_once(loaded, kernel, definition, size, target, machinery, facts)
-        except Exception as error:
-            # Autotuning drops configurations that do not compile; a kernel with one choice has none to drop.
-            if machinery.configs == 1 or not is_compile_error(error):
-                raise
-            failure = error
-        else:
-            if plan.plan_id not in seen:
-                seen.add(plan.plan_id)
-                yield plan
-        machinery.config += 1
-        forget_choices(loaded)
-    if not seen and failure is not None:
-        raise failure
-
-
-def plan_once(
-    loaded: LoadedKernel,
-    kernel: KernelSource,
-    definition: ProblemDefinition,
-    size: Size,
-    target: Target,
-    machinery: Machinery,
-    facts: DeviceFacts,
+def recorded_plan(
+    recorder: Recorder, kernel: KernelSource, workload: str, target: Target, outputs: tuple[PlanOutput, ...]
 ) -> LaunchPlan:
-    """Call `run` once and return what it did."""
-    inputs = meta_inputs(definition, size)
-    recorder = machinery.recorder = Recorder(inputs)
-    try:
-        with pretending(facts), RecordingMode(recorder), DeviceMode():
-            returned = loaded.run(*inputs)
-        outputs = tuple(recorder.output(tensor) for tensor in returned_tensors(returned))
-    finally:
-        machinery.recorder = None
+    """What was recorded, as a plan."""
     return make_plan(
         kernel_id=kernel.kernel_id,
         problem_id=kernel.problem_id,
-        workload=size.name,
+        workload=workload,
         target=target.nvrtc,
         choice=None,
         buffers=tuple(recorder.buffers),
@@ -279,11 +289,8 @@ def cuda_recorded(target: Target, machinery: Machinery, source: str, *, ptx: boo
         code = Code(sha, symbols.get(request.name, request.name))
         recorder.launch(code, shape, cuda_arguments(recorder, request.arguments))
 
-    CudaModule.recorder = record
-    try:
+    with replaced(CudaModule, recorder=record):
         yield
-    finally:
-        CudaModule.recorder = None
 
 
 def cuda_arguments(recorder: Recorder, values: Sequence[Any]) -> list[PlanArgument]:
@@ -302,26 +309,29 @@ def cuda_arguments(recorder: Recorder, values: Sequence[Any]) -> list[PlanArgume
 def refused(error: BaseException) -> Planned:
     """What an exception says about a kernel: it does not compile, cannot be planned, is wrong, or fails on the host."""
     reason = f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ is not None else "")
+    # Perhaps for want of a GPU.
+    status, unplannable = Status.LAUNCH_ERROR, True
     # Whatever it is wrapped in: libraries catch exceptions and raise others.
     if UnplannableError.first is not None:
-        return failed(Status.REJECTED, f"cannot be planned: {UnplannableError.first}", unplannable=True)
-    if isinstance(error, ReturnedError):
-        return failed(Status.INCORRECT, str(error))
-    if isinstance(error, LoadError):
+        status, reason = Status.REJECTED, f"cannot be planned: {UnplannableError.first}"
+    elif isinstance(error, ReturnedError):
+        status, reason, unplannable = Status.INCORRECT, str(error), False
+    elif isinstance(error, LoadError):
         parsed = not isinstance(error.__cause__, SyntaxError | UserError | None)
-        return failed(Status.COMPILE_ERROR, str(error), unplannable=parsed)
-    if is_compile_error(error):
-        return failed(Status.COMPILE_ERROR, reason)
-    # Perhaps for want of a GPU.
-    return failed(Status.LAUNCH_ERROR, reason, unplannable=True)
+        status, reason, unplannable = Status.COMPILE_ERROR, str(error), parsed
+    elif is_compile_error(error):
+        status, unplannable = Status.COMPILE_ERROR, False
+    return Planned(status=status, error=reason[:ERROR_LENGTH], unplannable=unplannable)
 
 
 def is_compile_error(error: BaseException) -> bool:
     """Whether a compiler gave up on the kernel."""
     name, text = type(error).__name__, str(error)
-    if name in ("CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct", "PTXASError"):
-        return True
-    if name in ("OutOfResources", "NVRTCError", "SyntaxError", "IndentationError") or "nvrtc" in text.lower():
+    if (
+        name in COMPILE_ERRORS
+        or name in ("OutOfResources", "SyntaxError", "IndentationError")
+        or "nvrtc" in text.lower()
+    ):
         return True
     # Triton's passes report that they gave up by a plain RuntimeError.
     return isinstance(error, RuntimeError) and "PassManager::run failed" in text

@@ -6,9 +6,10 @@ plan as data from outside (see `plan.check`).
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kbench.harness.cuda import scalar_bytes
@@ -41,6 +42,19 @@ class UnplannableError(Exception):
         """Remember the first reason."""
         super().__init__(reason)
         UnplannableError.first = UnplannableError.first or reason
+
+
+@contextlib.contextmanager
+def replaced(owner: Any, **stand_ins: Any) -> Iterator[None]:
+    """Inside, these attributes of a module or class have other values."""
+    real = {name: getattr(owner, name) for name in stand_ins}
+    for name, stand_in in stand_ins.items():
+        setattr(owner, name, stand_in)
+    try:
+        yield
+    finally:
+        for name, value in real.items():
+            setattr(owner, name, value)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from kbench.harness.device.target import DeviceFacts
-from kbench.harness.plan.recorder import Recorder, UnplannableError, in_host_memory, real_device
+from kbench.harness.plan.recorder import Recorder, UnplannableError, in_host_memory, real_device, replaced
 
 ALLOCATIONS = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 FILLS: Mapping[str, float | None] = {
@@ -216,9 +216,8 @@ def answers(facts: DeviceFacts) -> dict[str, Callable[..., Any]]:
 
 def answer_without_a_gpu(facts: DeviceFacts) -> None:
     """Have torch.cuda answer for a GPU that is not there, in a process that runs a kernel's host code on the CPU."""
-    known = answers(facts)
     for name in ("current_device", "get_device_name", "get_device_capability", "get_device_properties"):
-        setattr(torch.cuda, name, known[name])
+        setattr(torch.cuda, name, answers(facts)[name])
 
 
 def refuse(name: str) -> Callable[..., Any]:
@@ -233,25 +232,18 @@ def refuse(name: str) -> Callable[..., Any]:
 @contextlib.contextmanager
 def pretending(facts: DeviceFacts) -> Iterator[None]:
     """Inside, tensors without memory say they are on the GPU, and torch.cuda answers for it or refuses."""
-    known = answers(facts)
     public = [name for name in torch.cuda.__all__ if callable(getattr(torch.cuda, name, None))]
-    given = {name: refuse(name) for name in public if name not in UNTOUCHED} | known
-    saved = {name: getattr(torch.cuda, name) for name in given}
-    for name, answer in given.items():
-        setattr(torch.cuda, name, answer)
-    nvtx: Any = torch.cuda.nvtx
-    real_ranges, nvtx._nvtx = nvtx._nvtx, SilentRanges()
-    torch.Tensor.is_cuda = property(lambda self: not in_host_memory(self))  # type: ignore[assignment]
-    torch.Tensor.device = property(gpu_device)  # type: ignore[assignment]
-    torch.Tensor.get_device = lambda self: 0 if self.is_cuda else -1  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        for name, answer in saved.items():
-            setattr(torch.cuda, name, answer)
-        nvtx._nvtx = real_ranges
-        for name in ("is_cuda", "device", "get_device"):
-            delattr(torch.Tensor, name)
+    functions = {name: refuse(name) for name in public if name not in UNTOUCHED} | answers(facts)
+    with replaced(torch.cuda, **functions), replaced(torch.cuda.nvtx, _nvtx=SilentRanges()):
+        torch.Tensor.is_cuda = property(lambda self: not in_host_memory(self))  # type: ignore[assignment]
+        torch.Tensor.device = property(gpu_device)  # type: ignore[assignment]
+        torch.Tensor.get_device = lambda self: 0 if self.is_cuda else -1  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            # Their like in torch's own base class are untouched.
+            for name in ("is_cuda", "device", "get_device"):
+                delattr(torch.Tensor, name)
 
 
 _GPU = torch.device(GPU)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from kbench.harness.device.driver import DEFAULT_SHARED_BYTES, LaunchShape
 from kbench.harness.device.target import DeviceFacts
-from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, typed_value
+from kbench.harness.plan.recorder import Code, Recorder, UnplannableError, replaced, typed_value
 from kbench.schemas.records.launch_plan import ArgumentKind, PlanArgument, TensorMapSpec
 
 DEVICE_TO_HOST_TYPES = {8: 10, 9: 8, 10: 9}
@@ -225,22 +225,22 @@ def triton_recorded(
     from triton.runtime import driver
     from triton.runtime.autotuner import Autotuner
 
-    real_prune, real_bench, saved = Autotuner.prune_configs, Autotuner._bench, driver._active
-    driver.set_active(RecordingDriver(GPUTarget("cuda", arch, 32), machinery, facts))
-    Autotuner.prune_configs = chooser(machinery, real_prune)
-    # Older versions of Triton benchmark a single configuration too.
-    Autotuner._bench = lambda self, *args, **kwargs: [0.0, 0.0, 0.0]
     os.environ["TRITON_CACHE_DIR"] = cache
-    try:
-        with ptx_kept(machinery) if ptx else contextlib.nullcontext():
-            yield
-    finally:
-        Autotuner.prune_configs, Autotuner._bench = real_prune, real_bench
-        driver._active = saved
+    recording = RecordingDriver(GPUTarget("cuda", arch, 32), machinery, facts)
+    # Older versions of Triton benchmark a single configuration too.
+    choosing = {
+        "prune_configs": chooser(machinery, Autotuner.prune_configs),
+        "_bench": lambda self, *args, **kwargs: [0.0, 0.0, 0.0],
+    }
+    with (
+        replaced(driver, _active=recording),
+        replaced(Autotuner, **choosing),
+        ptx_kept(machinery) if ptx else contextlib.nullcontext(),
+    ):
+        yield
 
 
-@contextlib.contextmanager
-def ptx_kept(machinery: Machinery) -> Iterator[None]:
+def ptx_kept(machinery: Machinery) -> contextlib.AbstractContextManager[None]:
     """Inside, the PTX that Triton assembles is kept with its machine code."""
     from triton.backends.nvidia.compiler import CUDABackend
 
@@ -253,11 +253,7 @@ def ptx_kept(machinery: Machinery) -> Iterator[None]:
         machinery.ptx[sha], machinery.first_lines[sha] = str(ptx), 1
         return cubin
 
-    CUDABackend.make_cubin = keep
-    try:
-        yield
-    finally:
-        CUDABackend.make_cubin = real_make
+    return replaced(CUDABackend, make_cubin=keep)
 
 
 def chooser(machinery: Machinery, real_prune: Callable[..., Sequence[Any]]) -> Callable[..., list[Any]]:

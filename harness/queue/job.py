@@ -18,7 +18,7 @@ class Job:
     task: dict[str, Any] = dataclasses.field(default_factory=dict)
     compile_only: bool = False
     """Only the build is wanted."""
-    mix: bool = False
+    count_work: bool = False
     """The build is to say what the kernel's plans do."""
     build: Build | None = None
     build_s: float = 0.0

@@ -94,7 +94,7 @@ class Planners:
     def add(self, job: Job) -> bool:
         """Take a job in; True when the cache had its build, so that it is ready at once."""
         found = None if job.extension else self.cache.get(self.identity(job))
-        if found is not None and found.answers(job.mix):
+        if found is not None and found.answers(count_work=job.count_work):
             job.build = found
             return True
         self.waiting.append(job)
@@ -152,7 +152,7 @@ class Planners:
         return kernel_message(job.kernel) | {
             "target": [self.target.major, self.target.minor],
             "facts": dataclasses.asdict(self.facts),
-            "mix": job.mix,
+            "count_work": job.count_work,
             "extension": job.extension,
             "cache": str(self.cache.folder),
         }

@@ -160,7 +160,6 @@ def serve(descriptor: int, request: dict[str, Any], scratch: Path) -> None:
 def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
     """Plan one kernel; only a private folder can be written to, and there are neither network nor local services."""
     from kbench.harness.device.target import DeviceFacts
-    from kbench.harness.plan.accept import as_message
     from kbench.harness.plan.planner import plan_kernel
 
     sandbox.be_nice(request["niceness"], request["processors"])
@@ -175,15 +174,14 @@ def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None
     if extension:
         channel.send({"planned": build_extension(kernel, target, extension)})
         return
-    cache = scratch / "triton"
+    cache, facts = scratch / "triton", DeviceFacts(**message["facts"])
     if kernel.workloads_json is not None:
         from kbench.harness.plan.foreign import count_foreign
 
-        counted = count_foreign(kernel, target, DeviceFacts(**message["facts"]), cache)
-        channel.send({"planned": as_message(counted)})
-        return
-    planned = plan_kernel(kernel, target, DeviceFacts(**message["facts"]), cache, mix=message["mix"])
-    channel.send({"planned": as_message(planned)})
+        planned = count_foreign(kernel, target, facts, cache)
+    else:
+        planned = plan_kernel(kernel, target, facts, cache, count_work=message["count_work"])
+    channel.send({"planned": planned.message()})
 
 
 def close_off(scratch: Path, writable: Sequence[Path], hidden: Sequence[Path]) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from kbench.harness.device.target import H200, DeviceFacts, Target
 from kbench.harness.isolate import sandbox
-from kbench.harness.plan.accept import accept, as_message
+from kbench.harness.plan.accept import accept
 from kbench.harness.plan.cache import Build
 from kbench.harness.plan.planner import Planned, plan_kernel
 from kbench.schemas import KernelSource
@@ -35,11 +35,11 @@ def plan(triton_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., P
         kernel: KernelSource,
         target: Target = SM_90,
         *,
-        mix: bool = False,
+        count_work: bool = False,
         cache: Path | None = None,
         facts: DeviceFacts = H200,
     ) -> Planned:
-        return plan_kernel(kernel, target, facts, cache or triton_cache, mix=mix)
+        return plan_kernel(kernel, target, facts, cache or triton_cache, count_work=count_work)
 
     return planned
 
@@ -49,7 +49,7 @@ def build(plan: Callable[..., Planned]) -> Callable[..., tuple[Build, dict[str, 
     """Plans a kernel and has the parent accept what it would be sent."""
 
     def built(kernel: KernelSource, target: Target = SM_90) -> tuple[Build, dict[str, bytes]]:
-        message = json.loads(json.dumps(as_message(plan(kernel, target))))
+        message = json.loads(json.dumps(plan(kernel, target).message()))
         return accept(message, "build", kernel, target, 1.0)
 
     return built

@@ -146,19 +146,6 @@ def test_the_kernels_that_look_at_a_device_compile(source: str) -> None:
     CudaModule.declared.pop()
 
 
-SIZED = "torch.cuda.get_device_properties(0).multi_processor_count"
-
-
-@pytest.mark.parametrize(
-    ("grid", "dependent"), [("triton.cdiv(n, 1024)", False), (SIZED, True), (f"({SIZED} - 3) // ({SIZED} - 67)", True)]
-)
-def test_a_kernel_is_planned_for_another_number_of_multiprocessors_too(grid: str, dependent: bool, plan: Any) -> None:
-    text = (KERNELS / "gelu_triton.py").read_text().replace("triton.cdiv(n, 1024)", grid)
-    planned = plan(KernelSource("gelu_tanh", Backend.TRITON, text))
-    assert planned.error is None
-    assert planned.sm_dependent is dependent
-
-
 def test_a_build_serves_the_number_of_multiprocessors_it_was_planned_for_alone(tmp_path: Path) -> None:
     spawner: Any = None
     cache = BuildCache(tmp_path)
@@ -167,7 +154,7 @@ def test_a_build_serves_the_number_of_multiprocessors_it_was_planned_for_alone(t
         for count in (132, 64)
     )
     job = Job(0, KernelSource("gelu_tanh", Backend.TRITON, (KERNELS / "gelu_triton.py").read_text()))
-    cache.put(Build(whole.identity(job), sm_dependent=False), {})
+    cache.put(Build(whole.identity(job)), {})
     assert whole.add(job)
     assert not part.add(job)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kbench.benchmark.problems import problem
 from kbench.benchmark.problems.inputs import ITEM_BYTES
 from kbench.harness.device.target import H200, Target
-from kbench.harness.plan.accept import MOST_VALUES, accept, as_message
+from kbench.harness.plan.accept import MOST_VALUES, accept
 from kbench.harness.plan.cache import Build
 from kbench.harness.plan.check import MOST_BUFFERS, MOST_BYTES, MOST_CONFIGS, PlanError, plan_hash, read_plan
 from kbench.harness.plan.planner import plan_kernel
@@ -51,7 +51,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         patch.setenv("TRITON_CACHE_DIR", "")
         found = plan_kernel(KERNEL, TARGET, H200, tmp_path_factory.mktemp("cache"))
     assert found.error is None
-    message: dict[str, Any] = json.loads(json.dumps(as_message(found)))
+    message: dict[str, Any] = json.loads(json.dumps(found.message()))
     return message
 
 

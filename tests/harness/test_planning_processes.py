@@ -253,7 +253,7 @@ def test_what_one_kernel_does_to_its_process_does_not_reach_the_next(planners: P
         (
             "import gc\nfrom kbench.harness.isolate.protocol import Channel\n"
             "[c] = [c for c in gc.get_objects() if isinstance(c, Channel)]\n"
-            "c.send({'planned': {'error': None, 'plans': {}, 'cubins': [], 'status': 'ok', 'sm_dependent': None}})\n",
+            "c.send({'planned': {'error': None, 'plans': {}, 'cubins': [], 'status': 'ok'}})\n",
             Status.REJECTED,
             "left no valid plan",
         ),

@@ -101,7 +101,7 @@ real_select = select.select
 
 def planned(**fields: Any) -> dict[str, Any]:
     usual: dict[str, Any] = {"plans": {}, "cubins": [], "status": "rejected", "error": None, "unplannable": False}
-    return {"planned": usual | {"sm_dependent": None} | fields}
+    return {"planned": usual | fields}
 
 
 def plan_script(worker: Worker, message: dict[str, Any]) -> None:

@@ -329,7 +329,7 @@ def test_the_work_is_that_of_the_timed_workloads_and_counted_when_asked_for(
     name: str, plan: Callable[..., Planned], tmp_path: Path
 ) -> None:
     kernel = read_kernel(COUNTED_KERNELS / name, "gelu_tanh")
-    whole, plain = plan(kernel, mix=True, cache=tmp_path), plan(kernel)
+    whole, plain = plan(kernel, count_work=True, cache=tmp_path), plan(kernel)
     assert whole.cubins == plain.cubins
     assert plain.work is None
     assert whole.work is not None
@@ -348,12 +348,12 @@ def test_the_work_is_that_of_the_timed_workloads_and_counted_when_asked_for(
 def test_a_stored_build_is_completed_when_its_work_is_known(tmp_path: Path) -> None:
     cache = BuildCache(tmp_path)
     plain, whole = Build("b", code=("c",)), Build("b", code=("c",), work={})
-    assert plain.answers(mix=False)
-    assert not plain.answers(mix=True)
+    assert plain.answers(count_work=False)
+    assert not plain.answers(count_work=True)
     for made in (plain, whole):
         cache.put(made, {"c": b"code"})
         assert cache.get("b") == made
-    assert Build("b", "compile_error", "why").answers(mix=True), "what does not compile does no work"
+    assert Build("b", "compile_error", "why").answers(count_work=True), "what does not compile does no work"
 
 
 def test_a_second_build_with_other_code_leaves_no_record_without_its_code(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import click
 
 from kbench.harness.device.gpu import parse_gpus
 from kbench.loaders.options import F, json_option, out_option
-from kbench.schemas import KernelSource, Measurement, Status, Trust, UserError, to_dict
+from kbench.schemas import KernelSource, Measurement, UserError, to_dict
 
 if TYPE_CHECKING:
     from kbench.harness.commands.measure import MeasureOptions
@@ -48,10 +48,10 @@ allow_option = click.option(
 
 
 def raw_options(command: F) -> F:
-    """How a file of raw CUDA C++ is launched, told to the command as `launch`."""
+    """Options that say how a file of raw CUDA C++ is launched; the command gets them as `launch`."""
 
     @functools.wraps(command)
-    def told(*args: Any, entry: str | None, grid: str | None, **options: Any) -> Any:
+    def with_launch(*args: Any, entry: str | None, grid: str | None, **options: Any) -> Any:
         raw = {name: options.pop(name) for name in ("block", "args", "shared_bytes")}
         if entry and not grid:
             raise UserError("--grid is missing; say how many blocks, such as --grid 'cdiv(y.numel(), 256)'")
@@ -70,7 +70,7 @@ def raw_options(command: F) -> F:
         ),
         click.option("--shared-bytes", default="0", show_default=True, help="Its dynamic shared memory."),
     ]
-    return functools.reduce(lambda found, option: option(found), reversed(options), told)  # type: ignore[return-value]
+    return functools.reduce(lambda made, option: option(made), reversed(options), with_launch)  # type: ignore[return-value]
 
 
 @click.command()
@@ -118,7 +118,7 @@ def measure(
     max_memory: str | None,
     watching: bool,
     shapes: str | None,
-    **told: Any,
+    **selection: Any,
 ) -> None:
     """Verify and time kernels on a local GPU.
 
@@ -126,67 +126,68 @@ def measure(
     expressions over the problem's inputs and outputs by name.
     """
     # First of all: the processes it starts import for seconds.
-    if problem_id and not (check_only or told["corpus"] or Path(problem_id).exists()):
+    if problem_id and not (check_only or selection["corpus"] or Path(problem_id).exists()):
         from kbench.harness.isolate.spawner import start_early
 
         start_early()
     from kbench.benchmark.problems.registry import edition, named
     from kbench.harness.commands.doctor import require_gpus
     from kbench.harness.commands.measure import MeasureOptions, measure_files, remeasure, verify_corpus, verify_only
+    from kbench.harness.commands.show import describe, finish, show_agreement, show_hints, show_verified
     from kbench.harness.settings import HarnessSettings
     from kbench.harness.timing.rounds import TimingSettings
     from kbench.harness.workloads import left_out, parse_amount
     from kbench.loaders.corpus.corpus import Corpus
 
-    if check_only and told["out"]:
+    corpus, one_file = selection["corpus"], len(files) == 1 and not files[0].is_dir()
+    if check_only and selection["out"]:
         raise UserError("--check-only times nothing, so there is nothing to write to --out")
-    if told["corpus"] and (files or (problem_id and edition(named(problem_id).id) == "")):
+    if corpus and (files or (problem_id and edition(named(problem_id).id) == "")):
         raise UserError("--corpus takes no FILES, and of --problem only files; the rows say which problem they solve")
-    if watching and (check_only or as_json or told["out"] or told["corpus"] or len(files) != 1 or files[0].is_dir()):
+    if watching and (check_only or as_json or selection["out"] or corpus or not one_file):
         raise UserError("--watch takes one FILE, and neither --check-only, --corpus, --out nor --json")
+    if shapes is not None and (check_only or watching or corpus or not one_file or not problem_id):
+        raise UserError("--tune takes one FILE and --problem, and neither --check-only, --corpus nor --watch")
     settings = HarnessSettings(
         timing=TimingSettings(half_width=half_width),
         timeout_s=timeout_s,
         allow_unscreened=allow_unscreened,
         max_memory_bytes=None if max_memory is None else parse_amount(max_memory),
     )
-    options = MeasureOptions(gpus=parse_gpus(gpu), quiet=as_json, harness=settings, **told)
-    if shapes is not None:
-        if check_only or watching or options.corpus or len(files) != 1 or files[0].is_dir() or not problem_id:
-            raise UserError("--tune takes one FILE and --problem, and neither --check-only, --corpus nor --watch")
-        require_gpus(options.gpus, CHECK_ONLY)
-        tune_file(files[0], problem_id, shapes, options, as_json)
-        return
-    if options.corpus and check_only:
+    options = MeasureOptions(gpus=parse_gpus(gpu), quiet=as_json, harness=settings, **selection)
+    if corpus and check_only:
         show_verified(verify_corpus(options), as_json)
-    elif options.corpus:
-        Corpus.open(options.corpus)
+        return
+    if corpus:
+        Corpus.open(corpus)
         require_gpus(options.gpus, CHECK_ONLY)
         show_agreement(remeasure(options), as_json)
+        return
+    kernels = [] if shapes is not None else _kernels(files, problem_id, backend, launch)
+    if not check_only:
+        require_gpus(options.gpus, CHECK_ONLY)
+    if shapes is not None:
+        tune_file(files[0], str(problem_id), shapes, options, as_json)
+        return
+    solved = named(str(problem_id))
+    for line in left_out(solved, settings.max_memory_bytes):
+        click.echo(line, err=True)
+    if watching:
+        watch_file(files[0], solved.id, backend, launch, options)
+        return
+    shown: list[str] = []
+
+    def show(name: str, row: Measurement) -> str:
+        shown.append(describe(name, row, solved.id))
+        return shown[-1]
+
+    if check_only:
+        rows = verify_only(kernels, options)
     else:
-        kernels = _kernels(files, problem_id, backend, launch)
-        if not check_only:
-            require_gpus(options.gpus, CHECK_ONLY)
-        asked = named(str(problem_id)).id
-        for line in left_out(named(asked), settings.max_memory_bytes):
-            click.echo(line, err=True)
-        if watching:
-            watch_file(files[0], asked, backend, launch, options)
-            return
-        shown: list[str] = []
-
-        def show(name: str, row: Measurement) -> str:
-            shown.append(describe(name, row, asked))
-            return shown[-1]
-
-        rows = (
-            verify_only(kernels, options)
-            if check_only
-            else measure_files(kernels, options, show=None if as_json else show)
-        )
-        if not as_json:
-            advise(kernels, rows)
-        finish(rows, as_json, asked, shown)
+        rows = measure_files(kernels, options, show=None if as_json else show)
+    if not as_json:
+        show_hints(kernels, rows)
+    finish(rows, as_json, solved.id, shown)
 
 
 def tune_file(path: Path, problem_id: str, shapes: str, options: MeasureOptions, as_json: bool) -> None:
@@ -205,9 +206,9 @@ def tune_file(path: Path, problem_id: str, shapes: str, options: MeasureOptions,
     written = [str(place) for place in write(tuned, options.out)] if options.out is not None else []
     if as_json:
         best = {size.name: tuned.best(size.name) for size in sizes}
-        found = {name: None if number is None else tuned.configs[number] for name, number in best.items()}
+        configs = {name: None if number is None else tuned.configs[number] for name, number in best.items()}
         measured = {"measured": len(tuned.rows), "of": len(sizes) * len(tuned.configs)}
-        click.echo(json.dumps({"gpu": tuned.gpu, "best": found, "files": written} | measured))
+        click.echo(json.dumps({"gpu": tuned.gpu, "best": configs, "files": written} | measured))
     elif written:
         click.echo(f"files: {', '.join(written)}")
     for line in failures(tuned):
@@ -220,6 +221,7 @@ def watch_file(
     path: Path, problem_id: str, backend: str | None, launch: RawLaunch | None, options: MeasureOptions
 ) -> None:
     """Measure a file whenever it is saved, and show every version."""
+    from kbench.harness.commands.show import describe
     from kbench.harness.commands.watch import watch
     from kbench.harness.kernel.sources import read_kernel
 
@@ -229,7 +231,7 @@ def watch_file(
         problem_id,
         options,
         lambda row, change: describe(path.name, row, problem_id) + change,
-        lambda said: click.echo(said, err=True),
+        lambda line: click.echo(line, err=True),
     )
 
 
@@ -246,70 +248,6 @@ def _kernels(
     return read_kernels(files, named(problem_id).id, backend, launch)
 
 
-def advise(kernels: Sequence[tuple[str, KernelSource]], rows: Sequence[tuple[str, Measurement]]) -> None:
-    """Say for every rejected kernel what its text alone shows to be the obstacle."""
-    from kbench.harness.kernel.sources import advice
-
-    rejected = {row.kernel_id for _, row in rows if row.status is Status.REJECTED}
-    for name, kernel in kernels:
-        said = advice(kernel.source) if kernel.kernel_id in rejected else None
-        if said is not None:
-            click.echo(f"hint: {name} {said}", err=True)
-
-
-def finish(rows: Sequence[tuple[str, Measurement]], as_json: bool, asked: str, shown: Sequence[str] = ()) -> None:
-    """Show what was measured and is not shown yet; exit 1 when a kernel failed."""
-    lines = [json.dumps(to_dict(row) | {"file": name}) if as_json else describe(name, row, asked) for name, row in rows]
-    for line in lines:
-        if line not in shown:
-            click.echo(line)
-    if any(row.status is not Status.OK for _, row in rows):
-        sys.exit(1)
-
-
-def show_verified(rows: Sequence[tuple[str, Measurement]], as_json: bool) -> None:
-    """Show which kernels of a corpus failed their check and how many passed; exit 1 when one failed."""
-    bad = [(name, row) for name, row in rows if row.status is not Status.OK]
-    for name, row in rows if as_json else bad:
-        click.echo(json.dumps(to_dict(row)) if as_json else describe(name, row))
-    if not as_json:
-        checked, failed = len({name for name, _ in rows}), len({name for name, _ in bad})
-        click.echo(f"{checked} kernels checked, {checked - failed} ok")
-    if bad:
-        sys.exit(1)
-
-
-def describe(name: str, row: Measurement, asked: str | None = None) -> str:
-    """One measurement in one line, with the problem it is of where that is not the one asked for."""
-    if row.problem_id != asked:
-        name = f"{name} {'of' if asked is None else 'as'} {row.problem_id}"
-    # A dry run on the CPU has no other kind of trust to tell it from.
-    beside = "  (not screened, trust: process)" if row.trust is Trust.PROCESS and not row.gpu.startswith("cpu") else ""
-    head = f"{name}  {row.workload}  {row.status}{beside}"
-    if row.runtime_us is None or row.speedup is None:
-        return f"{head}  {row.error or ('compiles' if row.max_abs_error is None else 'verified')}"
-    half = (row.runtime_high_us or 0.0) - (row.runtime_low_us or 0.0)
-    return (
-        f"{head}  {row.runtime_us:.3f} us ±{50 * half / row.runtime_us:.2f} %"
-        f"  {row.speedup:.3f}x reference ({row.speedup_low:.3f}-{row.speedup_high:.3f})"
-    )
-
-
-def show_agreement(report: dict[str, Any], as_json: bool) -> None:
-    """Show how a re-measurement agrees with the stored figures."""
-    if as_json:
-        click.echo(json.dumps(report))
-        return
-    click.echo(f"{report['kernels']} of {report['chosen']} kernels measured on {', '.join(report['gpus'])}")
-    click.echo(f"{report['compared']} with stored figures of that GPU to compare")
-    for name, value in report["agreement"].items():
-        click.echo(f"  {name:<28}{value}")
-    for problem_id, count in report.get("measured as", {}).items():
-        click.echo(f"{count} measured as {problem_id}, which is no problem of the benchmark")
-    for reason, count in report.get("left out", {}).items():
-        click.echo(f"{count} left out: {reason}")
-
-
 @click.command()
 @click.argument("one", type=click.Path(exists=True, path_type=Path, dir_okay=False))
 @click.argument("other", type=click.Path(exists=True, path_type=Path, dir_okay=False))
@@ -320,15 +258,15 @@ def show_agreement(report: dict[str, Any], as_json: bool) -> None:
               help="Relative difference that matters.")  # fmt: skip
 @allow_option
 @json_option
-def compare(one: Path, other: Path, gpu: str, as_json: bool, **told: Any) -> None:
+def compare(one: Path, other: Path, problem_id: str, gpu: str, as_json: bool, **settings: Any) -> None:
     """Say whether OTHER is the SAME as, FASTER or SLOWER than ONE, or UNDECIDED: one line per workload."""
     from kbench.benchmark.problems import named
     from kbench.harness.commands.compare import compare_files
     from kbench.harness.commands.doctor import require_gpus
 
-    gpus, told["problem_id"] = parse_gpus(gpu), named(told["problem_id"]).id
+    gpus, solved = parse_gpus(gpu), named(problem_id)
     require_gpus(gpus, f"kbench measure {CHECK_ONLY}")
-    for verdict in (comparison.to_dict() for comparison in compare_files(one, other, gpu=gpus[0], **told)):
+    for verdict in (found.to_dict() for found in compare_files(one, other, solved.id, gpu=gpus[0], **settings)):
         click.echo(json.dumps(verdict) if as_json else "{workload}  {verdict}  {reason}".format(**verdict))
 
 
@@ -376,8 +314,8 @@ def contribute(gpu: str, out: Path, deadline: float, as_json: bool) -> None:
         click.echo(
             f"{done.kernels} kernels and {done.references} references on {', '.join(done.gpus)} in {done.seconds:.0f} s"
         )
-        for title, found in (("measured again", done.repeats), ("against the dataset", done.dataset)):
-            figures = ", ".join(f"{name} {value}" for name, value in found["agreement"].items())
+        for title, compared in (("measured again", done.repeats), ("against the dataset", done.dataset)):
+            figures = ", ".join(f"{name} {value}" for name, value in compared["agreement"].items())
             click.echo(f"{title}: {figures or 'nothing to compare'}")
         for note in done.notes:
             click.echo(f"note: {note}")

@@ -153,7 +153,8 @@ class Harness:
             require_package(package, "gpu", "running kernels")
         cache = BuildCache((self.settings.cache or default_folder()).resolve())
         dry = self.gpus == (None,)
-        self._spawner, self._plan_spawner = self._spawners()
+        make = self.spawner_type or shared_spawner
+        self._spawner, self._plan_spawner = make(interpret=dry), make(planning=True)
         # Both, before either is waited for: they import for seconds.
         for spawner in (self._spawner, self._plan_spawner):
             spawner.start()
@@ -184,11 +185,6 @@ class Harness:
             processors=[] if dry else planning_processors(len(self.gpus)),
         )
         self._planners.on_stage = self.on_stage
-
-    def _spawners(self) -> tuple[Spawner, Spawner]:
-        """Those that start workers for devices and for planning."""
-        make = self.spawner_type or shared_spawner
-        return make(interpret=self.gpus == (None,)), make(planning=True)
 
     def _show(self, job: Job, result: dict[str, Any]) -> None:
         if self.on_workload is not None:
@@ -225,16 +221,10 @@ class Harness:
         self.open()
         return Ceilings(**(self._queues[device].ceilings or {}))
 
-    def sm_ids(self, device: int = 0) -> tuple[int, ...] | None:
-        """The ids of the multiprocessors that a partition's work was seen on; None for a whole device."""
+    def facts(self, device: int = 0) -> Mapping[str, Any]:
+        """What a device's worker knows of it, the facts that no record keeps among them."""
         self.open()
-        found = self._queues[device].facts.get("sm_ids")
-        return None if found is None else tuple(found)
-
-    def reaches_host_memory(self, device: int = 0) -> bool:
-        """Whether kernels on a device can reach the host's memory, that of the process that judges them included."""
-        self.open()
-        return bool(self._queues[device].facts.get("reaches_host_memory"))
+        return self._queues[device].facts
 
     def measure(
         self,
@@ -293,15 +283,11 @@ class Harness:
     def _part_job(self, kernel: KernelSource, part: Part | None) -> Job:
         if part is None:
             return Job(0, kernel, {"check_only": True}, compile_only=True)
-        task = MeasureTask(kernel.problem_id, self.settings.timing, self._rng.getrandbits(63), workloads=part.workloads)
-        return Job(0, kernel, task_message(task))
+        return Job(0, kernel, self._task(kernel.problem_id, part.workloads))
 
     def compile(self, kernels: Iterable[KernelSource]) -> Iterator[Measurement]:
         """Plan kernels and run nothing; one record per kernel, for the tiny workload, ok when it compiles."""
-        jobs: Iterator[Job | None] = (
-            Job(number, kernel, {"check_only": True}, compile_only=True) for number, kernel in enumerate(kernels)
-        )
-        yield from self._run(jobs, None)
+        yield from self._run(_compilations(kernels), None)
 
     def builds(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[KernelSource, Build]]:
         """Build kernels and run nothing; what its machine code says of each.
@@ -326,10 +312,12 @@ class Harness:
             refused = refusal(adapter_for(kernel.source), kernel.problem_id)
             if refused is not None:
                 raise UserError(f"kernel {kernel.kernel_id}: {refused}")
-        built = {}
-        for job, outcome in self._builds(kernels.values()):
+        built: dict[str, Job] = {}
+        for outcome in self._compiled(kernels.values()):
+            job = outcome.job
             if outcome.status is not None:
-                how = "; --allow-unscreened runs it beside its judge" if _unplanned(outcome) else ""
+                unplanned = job.build is not None and job.build.unplannable
+                how = "; --allow-unscreened runs it beside its judge" if unplanned else ""
                 raise UserError(f"kernel {job.kernel.kernel_id}: {outcome.reason}{how}")
             built[job.kernel.kernel_id] = job
         yield from (o for o in self._supervisor().run(self._duel_jobs(known, built, threshold)) if o is not None)
@@ -346,11 +334,11 @@ class Harness:
         if None in self.gpus:
             return
         jobs: list[Job] = []
-        for job, outcome in self._builds(kernels):
+        for outcome in self._compiled(kernels):
             if outcome.status is None:
-                jobs.append(job)
+                jobs.append(outcome.job)
             else:
-                yield job.kernel.kernel_id, f"{outcome.status}: {outcome.reason}"
+                yield outcome.job.kernel.kernel_id, f"{outcome.status}: {outcome.reason}"
         # Kernels of a problem one after another: its inputs are made once.
         jobs.sort(key=lambda job: job.kernel.problem_id)
         parties = [jobs[start : start + PROFILED] for start in range(0, len(jobs), PROFILED)]
@@ -372,10 +360,9 @@ class Harness:
         first = party[0]
         return Job(first.number, first.kernel, first.task, build=first.build, profiled=tuple(party))
 
-    def _builds(self, kernels: Iterable[KernelSource]) -> list[tuple[Job, Outcome]]:
-        """Kernels as jobs that are built, and what came of building each."""
-        jobs = [Job(number, kernel, {"check_only": True}, compile_only=True) for number, kernel in enumerate(kernels)]
-        return [(outcome.job, outcome) for outcome in filter(None, self._supervisor().run(jobs))]
+    def _compiled(self, kernels: Iterable[KernelSource]) -> list[Outcome]:
+        """What came of building each kernel."""
+        return list(filter(None, self._supervisor().run(_compilations(kernels))))
 
     def _duel_jobs(
         self, pairs: Sequence[tuple[KernelSource, KernelSource]], built: Mapping[str, Job], threshold: float
@@ -384,16 +371,10 @@ class Harness:
             one, other = built[first.kernel_id], built[second.kernel_id]
             # Both run the same way: a planned kernel is not compared with one that runs beside its judge.
             process = self.gpus == (None,) or any(job.build and job.build.unplannable for job in (one, other))
-            task = MeasureTask(
-                first.problem_id,
-                self.settings.timing,
-                self._rng.getrandbits(63),
-                workloads=self._chosen(first.problem_id),
-            )
             yield Job(
                 number,
                 first,
-                task_message(task),
+                self._task(first.problem_id, self._chosen(first.problem_id)),
                 build=one.build,
                 process=process,
                 extension=one.extension,
@@ -401,13 +382,15 @@ class Harness:
                 threshold=threshold,
             )
 
-    def _supervisor(self) -> Supervisor:
-        return Supervisor(self._ready_planners(), self._queues, self.settings)
+    def _task(self, problem_id: str, workloads: tuple[str, ...] | None, *, check_only: bool = False) -> dict[str, Any]:
+        """Instructions for a worker, with a seed of their own."""
+        seed = self._rng.getrandbits(63)
+        return task_message(MeasureTask(problem_id, self.settings.timing, seed, check_only, workloads))
 
-    def _ready_planners(self) -> Planners:
+    def _supervisor(self) -> Supervisor:
         self._begin()
         assert self._planners is not None
-        return self._planners
+        return Supervisor(self._planners, self._queues, self.settings)
 
     def _run(
         self, jobs: Iterator[Job | None], on_lost: Callable[[KernelSource, str], None] | None
@@ -459,14 +442,8 @@ class Harness:
             if kernel is None:
                 yield None
                 continue
-            task = MeasureTask(
-                kernel.problem_id,
-                self.settings.timing,
-                self._rng.getrandbits(63),
-                check_only=check_only,
-                workloads=self._chosen(kernel.problem_id),
-            )
-            job = Job(number, kernel, task_message(task), alone=kernel.kernel_id in fragile)
+            task = self._task(kernel.problem_id, self._chosen(kernel.problem_id), check_only=check_only)
+            job = Job(number, kernel, task, alone=kernel.kernel_id in fragile)
             refused = refusal(adapter_for(kernel.source), kernel.problem_id)
             if refused is not None:
                 # Nothing is left to plan: the kernel's form alone says that it solves another problem.
@@ -541,6 +518,7 @@ class Harness:
             return make(failure(workload, Status.REJECTED, f"returned an impossible record: {error}"))
 
 
-def _unplanned(outcome: Outcome) -> bool:
-    """Whether a kernel was refused only because its host code cannot be planned."""
-    return outcome.job.build is not None and outcome.job.build.unplannable
+def _compilations(kernels: Iterable[KernelSource]) -> Iterator[Job]:
+    """Jobs that build kernels and run nothing."""
+    for number, kernel in enumerate(kernels):
+        yield Job(number, kernel, {"check_only": True}, compile_only=True)

@@ -108,8 +108,8 @@ def _device(gpu: Gpu, problems: list[str]) -> dict[str, Any]:
         with Harness(gpu=gpu, cache=None) as harness:
             found = to_dict(harness.environment())
             found["read_bandwidth_gbs"] = harness.ceilings().read_bandwidth_gbs
-            found["sm_ids"] = harness.sm_ids()
-            found["reaches_host_memory"] = harness.reaches_host_memory()
+            found["sm_ids"] = harness.facts().get("sm_ids")
+            found["reaches_host_memory"] = bool(harness.facts().get("reaches_host_memory"))
     except InfrastructureError as error:
         problems.append(f"GPU {gpu}: {error}")
         return {"device": str(gpu), "error": str(error)}

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kbench.harness.commands.compare import verdicts
-from kbench.harness.commands.measure import MeasureOptions, Progress, make_harness
+from kbench.harness.commands.measure import MeasureOptions, make_harness
+from kbench.harness.commands.show import Progress
 from kbench.harness.harness import Harness
 from kbench.schemas import KbenchError, KernelSource, Measurement, Status, UserError
 

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import secrets
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.isolate.failures import killed_from_outside, verdict_on_death
-from kbench.harness.isolate.protocol import KEY_BYTES, ClosedError, ProtocolError
+from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.plan.cache import BuildCache
 from kbench.harness.queue.job import Job, Outcome
+from kbench.harness.queue.oracle_process import OracleProcess
 from kbench.harness.settings import HarnessSettings
 from kbench.harness.worker.messages import kernel_message
 from kbench.harness.worker.runner import PREPARING
@@ -98,9 +96,7 @@ class DeviceQueue:
         """Told of what begins: a worker's start, and the stages of a job."""
         self.on_workload: Callable[[Job, dict[str, Any]], None] | None = None
         """Told of a job's result on one workload when it has it, before it has those of the others."""
-        self._oracle: WorkerProcess | None = None
-        self._oracle_address: dict[str, str] | None = None
-        self._oracle_ready = False
+        self._oracle: OracleProcess | None = None
         self._wants_ceilings = False
         self._begun = False
         """Whether a worker has finished a job or died."""
@@ -115,7 +111,7 @@ class DeviceQueue:
         """
         self._wants_ceilings = True
         if self.gpu is not None and not self.settings.fenced:
-            self._start_oracle()
+            self._oracle = OracleProcess(self.spawner, self.gpu)
         self._start(self.role, early=self.gpu is not None)
 
     def open(self) -> None:
@@ -137,29 +133,6 @@ class DeviceQueue:
             if not self.workers:
                 self._start(self.role)
             self._hear(self.workers[0])
-
-    def _start_oracle(self) -> None:
-        """Start the process that holds the answers."""
-        address = str(Path(tempfile.mkdtemp(prefix="oracle-", dir=self.spawner.scratch)) / "socket")
-        self._oracle_address = {"address": address, "key": secrets.token_hex(KEY_BYTES)}
-        self._oracle = self.spawner.spawn("oracle", gpu=str(self.gpu), early=True, **self._oracle_address)
-
-    def _await_oracle(self) -> None:
-        """Wait until the process that holds the answers can be asked.
-
-        Raises:
-            InfrastructureError: it could not start.
-        """
-        if self._oracle is None or self._oracle_ready:
-            return
-        try:
-            message = self._oracle.channel.receive()
-        except (ClosedError, ProtocolError) as error:
-            said = self._oracle.log_tail() or error
-            raise InfrastructureError(f"the process that holds the answers did not start: {said}") from error
-        if "broken" in message:
-            raise InfrastructureError(str(message["broken"]))
-        self._oracle_ready = True
 
     def _hear(self, worker: DeviceWorker) -> None:
         """Take one message of a worker that is getting ready."""
@@ -283,7 +256,8 @@ class DeviceQueue:
         return False
 
     def _send(self, worker: DeviceWorker, job: Job) -> None:
-        self._await_oracle()
+        if self._oracle is not None:
+            self._oracle.wait()
         if not worker.jobs:
             worker.since = time.monotonic()
         worker.jobs.append(job)
@@ -390,9 +364,8 @@ class DeviceQueue:
         for worker in list(self.workers):
             self._retire(worker)
         if self._oracle is not None:
-            self._oracle.kill()
-            self._oracle.clean()
-            self._oracle, self._oracle_ready = None, False
+            self._oracle.close()
+            self._oracle = None
 
     def _handle_death(self, worker: DeviceWorker) -> Iterator[Outcome]:
         code, said = self.spawner.exit_code(worker.process), worker.process.log_tail()
@@ -491,8 +464,8 @@ class DeviceQueue:
             "ceilings": self.ceilings,
             "early": early,
         }
-        if role == "replay" and self._oracle_address is not None:
-            settings["oracle"] = self._oracle_address
+        if role == "replay" and self._oracle is not None:
+            settings["oracle"] = self._oracle.connection
         self.workers.append(DeviceWorker(self.spawner.spawn(role, **settings), role))
 
 

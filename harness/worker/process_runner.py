@@ -7,7 +7,6 @@ it from its judge, which is why its records say `trust = "process"` and no datas
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -140,19 +139,8 @@ def start_triton() -> None:
     driver.active.get_current_target()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Switch:
-    """One setting."""
-
-    read: Callable[[], Any]
-    write: Callable[[Any], object]
-
-    def value(self) -> Any:
-        """What it is set to; None when torch cannot tell, because two of its own ways to set it were mixed."""
-        try:
-            return self.read()
-        except RuntimeError:
-            return None
+Switch = tuple[Callable[[], Any], Callable[[Any], object]]
+"""What reads a setting, and what sets it."""
 
 
 class Switches:
@@ -167,12 +155,12 @@ class Switches:
         self._ours = self._values()
 
     def _values(self) -> list[Any]:
-        return [switch.value() for switch in self._switches]
+        return [current(read) for read, _ in self._switches]
 
     def _set(self, values: list[Any]) -> None:
-        for switch, value in zip(self._switches, values, strict=True):
-            if value is not None and value != switch.value():
-                switch.write(value)
+        for (read, write), value in zip(self._switches, values, strict=True):
+            if value is not None and value != current(read):
+                write(value)
 
     def restore(self) -> None:
         """Restore the settings torch had when this was made."""
@@ -189,31 +177,39 @@ class Switches:
             self._set(theirs)
 
 
+def current(read: Callable[[], Any]) -> Any:
+    """What a setting is; None when torch cannot tell, because two of its own ways to set it were mixed."""
+    try:
+        return read()
+    except RuntimeError:
+        return None
+
+
 def find_switches() -> list[Switch]:
     """The settings this version of torch has."""
     import torch
 
     core, cuda = torch._C, torch.backends.cuda
     matmul: Any = cuda.matmul
-    found = [
-        Switch(getattr(core, f"_get_{name}"), getattr(core, f"_set_{name}"))
-        for name in ("cublas_allow_tf32", "cudnn_allow_tf32", "cudnn_enabled", "cudnn_benchmark", "cudnn_deterministic")
-        if hasattr(core, f"_get_{name}")
-    ]
-    found += [
-        Switch(functools.partial(getattr, matmul, name), functools.partial(setattr, matmul, name))
-        for name in ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
-    ]
-    found += [
-        Switch(getattr(cuda, f"{name}_sdp_enabled"), getattr(cuda, f"enable_{name}_sdp"))
-        for name in ("flash", "mem_efficient", "math", "cudnn")
-        if hasattr(cuda, f"{name}_sdp_enabled")
-    ]
+    core_names = ("cublas_allow_tf32", "cudnn_allow_tf32", "cudnn_enabled", "cudnn_benchmark", "cudnn_deterministic")
     return [
-        *found,
-        Switch(torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
-        Switch(torch.get_default_dtype, torch.set_default_dtype),
-        Switch(torch.is_grad_enabled, torch.set_grad_enabled),
-        Switch(lambda: torch.is_autocast_enabled("cuda"), lambda value: torch.set_autocast_enabled("cuda", value)),
-        Switch(lambda: torch.is_autocast_enabled("cpu"), lambda value: torch.set_autocast_enabled("cpu", value)),
+        *(
+            (getattr(core, f"_get_{name}"), getattr(core, f"_set_{name}"))
+            for name in core_names
+            if hasattr(core, f"_get_{name}")
+        ),
+        *(
+            (functools.partial(getattr, matmul, name), functools.partial(setattr, matmul, name))
+            for name in ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
+        ),
+        *(
+            (getattr(cuda, f"{name}_sdp_enabled"), getattr(cuda, f"enable_{name}_sdp"))
+            for name in ("flash", "mem_efficient", "math", "cudnn")
+            if hasattr(cuda, f"{name}_sdp_enabled")
+        ),
+        (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+        (torch.get_default_dtype, torch.set_default_dtype),
+        (torch.is_grad_enabled, torch.set_grad_enabled),
+        (lambda: torch.is_autocast_enabled("cuda"), lambda value: torch.set_autocast_enabled("cuda", value)),
+        (lambda: torch.is_autocast_enabled("cpu"), lambda value: torch.set_autocast_enabled("cpu", value)),
     ]

@@ -320,7 +320,7 @@ def test_no_answer_lies_in_the_process_that_replays(monkeypatch: pytest.MonkeyPa
         (queue,) = harness._queues
         assert queue._oracle is not None
         assert {worker.process.settings.get("oracle") is not None for worker in queue.workers} == {True}
-        queue._oracle.kill()
+        queue._oracle.close()
         other = KernelSource("sigmoid", Backend.TRITON, RELU)
         with pytest.raises(InfrastructureError, match="holds the answers"):
             list(harness.measure([other]))

@@ -122,7 +122,7 @@ def test_the_doctor_warns_where_kernels_reach_the_memory_of_their_judge(
             super().__init__(self)
             self.environment = lambda: make_environment(device_facts(CpuDevice()), "netns", None)
             self.ceilings = lambda: SimpleNamespace(read_bandwidth_gbs=1.0)
-            self.sm_ids, self.reaches_host_memory = lambda: None, lambda: reaches
+            self.facts = lambda: {"sm_ids": None, "reaches_host_memory": reaches}
 
     monkeypatch.setattr("kbench.harness.harness.Harness", Opened)
     problems: list[str] = []
@@ -183,7 +183,7 @@ def measured(folder: Path, gpu: str) -> dict[tuple[str, str], Measurement]:
 @pytest.mark.gpu
 def test_a_partition_runs_on_as_many_multiprocessors_as_it_has_and_is_slower() -> None:
     with Harness(gpu="0:32") as harness:
-        small, ids = harness.environment(), harness.sm_ids()
+        small, ids = harness.environment(), harness.facts()["sm_ids"]
     with Harness(gpu=0) as harness:
         whole = harness.environment()
     assert ids is not None

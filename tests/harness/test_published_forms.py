@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pytest
 
 from kbench.benchmark.problems.registry import resolve
-from kbench.harness.cli import show_agreement
 from kbench.harness.commands import measure
 from kbench.harness.commands.selection import measurable
+from kbench.harness.commands.show import show_agreement
 from kbench.harness.device.environment import make_environment
 from kbench.harness.device.target import Target
 from kbench.harness.kernel.adapters import adapter_for

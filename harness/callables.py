@@ -84,8 +84,8 @@ class Timed:
         return f"{self.name}  {_time(self.time_us)} ±{100 * self.half_width:.1f} %"
 
     def _method(self) -> str:
-        said = f"{len(self.samples_us)} cold calls in {self.rounds} rounds on {self.device}"
-        return f"{said}; host time is included, its launches cannot be queued ahead" if self.exposed else said
+        method = f"{len(self.samples_us)} cold calls in {self.rounds} rounds on {self.device}"
+        return f"{method}; host time is included, its launches cannot be queued ahead" if self.exposed else method
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ class Duel:
         return "\n".join([*lines, *self._verdicts(), self.timed[0]._method()])
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<p>{html.escape(line)}</p>" for line in self._verdicts())
-        return _table(self.timed) + said + f"<small>{html.escape(self.timed[0]._method())}</small>"
+        verdicts = "".join(f"<p>{html.escape(line)}</p>" for line in self._verdicts())
+        return _table(self.timed) + verdicts + f"<small>{html.escape(self.timed[0]._method())}</small>"
 
     def _verdicts(self) -> list[str]:
         first = self.timed[0].name
@@ -287,15 +287,17 @@ class Stopwatch:
 
     def _rounds(self, samples: Sequence[Sample], label: str) -> list[float]:
         """The logarithm of a call's time in each round, less what this process adds to every call."""
-        found = by_round(hidden(samples, label), label, self.sampler.null_kernel.shift_us)
-        return [math.log(found[number]) for number in sorted(found)]
+        times_us = by_round(hidden(samples, label), label, self.sampler.null_kernel.shift_us)
+        return [math.log(times_us[number]) for number in sorted(times_us)]
 
     def _timed(self, samples: Sequence[Sample], label: str) -> Timed:
         logs = self._rounds(samples, label)
-        found = log_interval(logs, process_sigma(math.exp(statistics.fmean(logs))))
+        interval = log_interval(logs, process_sigma(math.exp(statistics.fmean(logs))))
         times_us = tuple(s.time_us for s in samples if s.label == label)
         exposed = any(s.exposed for s in hidden(samples, label))
-        return Timed(label, found.value, found.low, found.high, times_us, len(logs), self.device.model, exposed)
+        return Timed(
+            label, interval.value, interval.low, interval.high, times_us, len(logs), self.device.model, exposed
+        )
 
 
 def _looks(looks: Sequence[int]) -> list[range]:
@@ -366,8 +368,8 @@ def _calls(functions: Mapping[str, Callable[..., Any]], args: Sequence[Any]) -> 
             calls[label]()
             torch.cuda.synchronize()
         except Exception as error:
-            said = " ".join(str(error).split())[:300]
-            raise UserError(f"{label!r} raises {type(error).__name__}: {said}") from error
+            message = " ".join(str(error).split())[:300]
+            raise UserError(f"{label!r} raises {type(error).__name__}: {message}") from error
     return calls
 
 

@@ -207,16 +207,16 @@ class CudaModule:
         Launch(function, shape, parameters, torch.cuda.current_stream().cuda_stream).queue()
 
     def _function(self, device: int, name: str) -> Function:
-        found = self._functions.get((device, name))
-        if found is None:
+        function = self._functions.get((device, name))
+        if function is None:
             from kbench.harness.device.driver import Function, call
 
             if device not in self._modules:
                 code = self.compiled(architecture(*call_capability(device)))
                 self._modules[device] = call("cuModuleLoadData", code.cubin), code.symbols
             module, symbols = self._modules[device]
-            found = self._functions[device, name] = Function(module, symbols.get(name, name))
-        return found
+            function = self._functions[device, name] = Function(module, symbols.get(name, name))
+        return function
 
 
 def call_capability(device: int) -> tuple[int, int]:
@@ -239,10 +239,10 @@ def _text(name: str | bytes) -> str:
 
 def three(extent: Extent) -> tuple[int, int, int]:
     """An extent along x, y and z."""
-    given = (extent,) if isinstance(extent, int) else tuple(extent)
-    if not 1 <= len(given) <= 3:
-        raise ValueError(f"an extent has one to three dimensions, not {len(given)}")
-    x, y, z = (*map(int, given), 1, 1)[:3]
+    extents = (extent,) if isinstance(extent, int) else tuple(extent)
+    if not 1 <= len(extents) <= 3:
+        raise ValueError(f"an extent has one to three dimensions, not {len(extents)}")
+    x, y, z = (*map(int, extents), 1, 1)[:3]
     return x, y, z
 
 
@@ -258,12 +258,12 @@ def include_folders() -> tuple[Path, ...]:
     Triton ships most of them, so no CUDA toolkit is needed. Cooperative groups also need <nv/target>,
     from NVIDIA's cccl package or a toolkit.
     """
-    found: list[Path] = []
+    folders: list[Path] = []
     triton = importlib.util.find_spec("triton")
     if triton is not None and triton.origin is not None:
-        found.append(Path(triton.origin).parent / "backends" / "nvidia" / "include")
-    found += [folder for folder in _core_libraries() if (folder / "nv" / "target").is_file()][:1]
-    return tuple(folder for folder in found if folder.is_dir())
+        folders.append(Path(triton.origin).parent / "backends" / "nvidia" / "include")
+    folders += [folder for folder in _core_libraries() if (folder / "nv" / "target").is_file()][:1]
+    return tuple(folder for folder in folders if folder.is_dir())
 
 
 def _core_libraries() -> Iterator[Path]:

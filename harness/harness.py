@@ -197,8 +197,8 @@ class Harness:
 
     def device_facts(self) -> DeviceFacts:
         """What host code may ask of the device it is planned for: the first one's facts, or an H200's in a dry run."""
-        known = self._queues[0].facts.get("planning")
-        return H200 if known is None else DeviceFacts(**known)
+        facts = self._queues[0].facts.get("planning")
+        return H200 if facts is None else DeviceFacts(**facts)
 
     def target(self) -> Target:
         """The architecture kernels are built for: as set, or the first device's, or sm_90 for a dry run."""
@@ -306,8 +306,8 @@ class Harness:
             pairs: kernels of one problem each.
             threshold: the smallest relative difference that matters; rounds go on until it is decided or too costly.
         """
-        known = list(pairs)
-        kernels = {kernel.kernel_id: kernel for pair in known for kernel in pair}
+        pairs_to_compare = list(pairs)
+        kernels = {kernel.kernel_id: kernel for pair in pairs_to_compare for kernel in pair}
         for kernel in kernels.values():
             refused = refusal(adapter_for(kernel.source), kernel.problem_id)
             if refused is not None:
@@ -320,7 +320,9 @@ class Harness:
                 how = "; --allow-unscreened runs it beside its judge" if unplanned else ""
                 raise UserError(f"kernel {job.kernel.kernel_id}: {outcome.reason}{how}")
             built[job.kernel.kernel_id] = job
-        yield from (o for o in self._supervisor().run(self._duel_jobs(known, built, threshold)) if o is not None)
+        yield from (
+            o for o in self._supervisor().run(self._duel_jobs(pairs_to_compare, built, threshold)) if o is not None
+        )
 
     def second_clock(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[str, SecondTimes]]:
         """Times of planned kernels by the profiler, on calls that are judged; kernel ids with them, in no order.

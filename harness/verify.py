@@ -222,21 +222,21 @@ def verify_answer(
     where: str = "",
 ) -> bool:
     """Compare outputs with the expected ones; False when they are wrong."""
-    (found,) = context.compare([(reference, outputs)])
-    return note(context, reference, found, verdict, where)
+    (comparison,) = context.compare([(reference, outputs)])
+    return note(context, reference, comparison, verdict, where)
 
 
 def note(
-    context: ProblemContext, reference: ReferenceInputs, found: Comparison, verdict: Verdict, where: str = ""
+    context: ProblemContext, reference: ReferenceInputs, comparison: Comparison, verdict: Verdict, where: str = ""
 ) -> bool:
     """Record a comparison; False when the outputs are wrong."""
     case = reference.drawing.case
     if case is None:
-        verdict.note_errors(found.max_abs_error, found.max_rel_error)
-    if not found.ok:
+        verdict.note_errors(comparison.max_abs_error, comparison.max_rel_error)
+    if not comparison.ok:
         on = "" if case is None else f" on adversarial inputs {case!r} of seed {reference.drawing.seed}"
-        verdict.fail(Status.INCORRECT, f"{where}{context.size.name}{on}: {found.reason}")
-    return found.ok
+        verdict.fail(Status.INCORRECT, f"{where}{context.size.name}{on}: {comparison.reason}")
+    return comparison.ok
 
 
 def equal_bits(first: tuple[Tensor, ...], second: tuple[Tensor, ...]) -> bool:
@@ -250,8 +250,8 @@ def verify_repeat(
     """Two calls on equal inputs must agree: bit for bit, or at least within the tolerance."""
     if equal_bits(first, second):
         return
-    found = compare(second, first, context.definition.tolerance, context.outputs)
-    if found.ok:
+    comparison = compare(second, first, context.definition.tolerance, context.outputs)
+    if comparison.ok:
         return
     verdict.status = Status.NONDETERMINISTIC
-    verdict.reason = f"{context.size.name}: two calls on equal inputs differ: {found.reason}"
+    verdict.reason = f"{context.size.name}: two calls on equal inputs differ: {comparison.reason}"

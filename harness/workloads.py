@@ -31,11 +31,11 @@ def device_bytes(definition: ProblemDefinition, size: Size) -> int:
     """
     inputs = [spec for spec in definition.inputs(size.params) if isinstance(spec, TensorSpec)]
     outputs = definition.outputs(size.params)
-    given, returned = (sum(spec.nbytes for spec in specs) for specs in (inputs, outputs))
-    kept_cases = len(definition.every_case) if given <= KEPT_CASE_BYTES else min(1, len(definition.cases))
+    read, written = (sum(spec.nbytes for spec in specs) for specs in (inputs, outputs))
+    kept_cases = len(definition.every_case) if read <= KEPT_CASE_BYTES else min(1, len(definition.cases))
     upcast = 8 * sum(spec.numel for spec in inputs)
     answers = 8 * sum(spec.numel for spec in outputs) * ANSWERS
-    return given * (DRAWN + STAGES + kept_cases) + returned * 2 * STAGES + upcast + answers
+    return read * (DRAWN + STAGES + kept_cases) + written * 2 * STAGES + upcast + answers
 
 
 def left_out(definition: ProblemDefinition, limit_bytes: int | None) -> list[str]:
@@ -76,7 +76,7 @@ def parse_amount(text: str) -> int:
     Raises:
         UserError: the text has another form.
     """
-    found = AMOUNT.fullmatch(text.strip())
-    if found is None or not float(found[1]):
+    amount = AMOUNT.fullmatch(text.strip())
+    if amount is None or not float(amount[1]):
         raise UserError(f"--max-memory is {text!r}; give an amount such as 24G or 800M")
-    return int(float(found[1]) * UNITS[found[2].upper()])
+    return int(float(amount[1]) * UNITS[amount[2].upper()])

@@ -316,9 +316,9 @@ class Auditor:
 
         One of them was judged: inputs first come up in verification or in an audited call.
         """
-        known = self._answers[label]
+        answers = self._answers[label]
         for drawing, value in self._subjects[label].fingerprints():
-            if known.setdefault(drawing, value) != value:
+            if answers.setdefault(drawing, value) != value:
                 self.varies.add(label)
 
     def _audit_outputs(self, audited: Sequence[Sample]) -> None:

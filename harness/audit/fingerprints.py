@@ -48,10 +48,10 @@ class Fingerprints:
         pads = mixing.pad(np.array(self._nonces, dtype=np.uint64), places, mixing.WORD)
         values = (self._values[:used].cpu() - self._base[:used]).numpy().view(np.uint64) - pads
         taken = zip(self._inputs, values.tolist(), strict=True)
-        found = [(inputs, value) for inputs, value in taken if inputs is not None]
+        fingerprints = [(inputs, value) for inputs, value in taken if inputs is not None]
         self._base[:used] = mixing.random_words(used)
         # All of them: a kernel may have left a note where none was expected.
         self._values.copy_(self._base)
         self._inputs.clear()
         self._nonces.clear()
-        return found
+        return fingerprints

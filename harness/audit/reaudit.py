@@ -82,16 +82,16 @@ class Reaudit:
             self._look(range(ROUNDS), RoundPlan(calls, 0, (ROUNDS,), audited=0.5))
         judged_us = self._times.judged_us
         if self.auditor.verdict.ok and suspicious(judged_us, before_us, JUDGED, JUDGED_US):
-            said = f"takes {min(judged_us):.1f} us in calls that are judged and {at_best(before_us):.1f} us in others"
-            self._reject(f"{said}: it can tell")
+            why = f"takes {min(judged_us):.1f} us in calls that are judged and {at_best(before_us):.1f} us in others"
+            self._reject(f"{why}: it can tell")
 
     def refuse_short_calls(self) -> None:
         """Refuse a kernel with calls that are much faster than its others: the mean of few rounds follows one."""
         times_us = self._counted_us
         usual, least = statistics.median(times_us), min(times_us)
         if self._is_gpu and least < MUCH_FASTER * usual:
-            said = f"takes {usual:.1f} us and in some calls {least:.1f} us, with other outputs"
-            self._reject(f"{said}: it leaves work out")
+            why = f"takes {usual:.1f} us and in some calls {least:.1f} us, with other outputs"
+            self._reject(f"{why}: it leaves work out")
 
     def refuse_displaced_work(self) -> None:
         """Refuse a kernel when more or less time passes around its calls than around an empty kernel in its place."""
@@ -173,8 +173,8 @@ class Reaudit:
         noticed = self._is_gpu and self._slower(fresh, before)
         if noticed or self._slower(fresh, after):
             spent, best = min(fresh), min(at_best(before), at_best(after))
-            said = f"takes {spent:.1f} us on inputs it has not been shown and {best:.1f} us on others"
-            self._reject(f"{said}: it keeps answers")
+            why = f"takes {spent:.1f} us on inputs it has not been shown and {best:.1f} us on others"
+            self._reject(f"{why}: it keeps answers")
 
     @property
     def uneven(self) -> bool:
@@ -206,8 +206,8 @@ class Reaudit:
         slots = make_slots([self.candidate], self.auditor.context, rounds, chosen, self.rng)
         return self.auditor.audit(self.sampler.run(slots))
 
-    def _reject(self, said: str) -> None:
-        self.auditor.verdict.fail(Status.REJECTED, f"{self.auditor.name(self.candidate.label)}{said}")
+    def _reject(self, reason: str) -> None:
+        self.auditor.verdict.fail(Status.REJECTED, f"{self.auditor.name(self.candidate.label)}{reason}")
 
 
 def calls_per_round(times_us: Sequence[float]) -> int:

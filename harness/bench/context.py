@@ -146,8 +146,8 @@ def first_failure(checks: Sequence[Checks]) -> str | None:
     if not checks:
         return None
     held = torch.cat([flags for _, flags in checks]).tolist()
-    said = itertools.chain.from_iterable(what for what, _ in checks)
-    return next((what for what, fine in zip(said, held, strict=True) if not fine), None)
+    reasons = itertools.chain.from_iterable(what for what, _ in checks)
+    return next((what for what, fine in zip(reasons, held, strict=True) if not fine), None)
 
 
 def same_bits(one: Tensor, other: Tensor) -> bool:
@@ -250,12 +250,12 @@ class ProblemContext:
     def adversarial(self) -> Iterator[ReferenceInputs]:
         """Adversarial inputs, of one case after another; small ones are kept for the next kernel."""
         for drawing in self.case_drawings:
-            found = self._cases.get(str(drawing.case))
-            if found is None:
-                found = self._draw(drawing, sealed=True)
-                if found.nbytes <= KEPT_CASE_BYTES:
-                    self._cases[str(drawing.case)] = found
-            yield found
+            inputs = self._cases.get(str(drawing.case))
+            if inputs is None:
+                inputs = self._draw(drawing, sealed=True)
+                if inputs.nbytes <= KEPT_CASE_BYTES:
+                    self._cases[str(drawing.case)] = inputs
+            yield inputs
 
     def kept_cases(self) -> list[ReferenceInputs]:
         """The adversarial inputs at hand."""
@@ -365,17 +365,17 @@ class ContextCache:
     def get(self, problem_id: str, size: Size) -> ProblemContext:
         """The context of a problem and size, made on first use or when its bytes were damaged since."""
         key = (problem_id, size.name)
-        found = self._held.pop(key, None)
-        if found is not None and found.corrupted() is not None:
-            found = None
-        if found is None:
+        context = self._held.pop(key, None)
+        if context is not None and context.corrupted() is not None:
+            context = None
+        if context is None:
             settings: TorchSettings = lambda: self.settings()  # noqa: E731 - it must follow what is set later
-            found = ProblemContext(problem(problem_id), size, self.device, self.seeds, settings, self.judge)
-        found.reset()
-        found.hold_back()
-        self._held[key] = found
+            context = ProblemContext(problem(problem_id), size, self.device, self.seeds, settings, self.judge)
+        context.reset()
+        context.hold_back()
+        self._held[key] = context
         self._shrink()
-        return found
+        return context
 
     def keep_only(self, context: ProblemContext) -> None:
         """Forget every other context and give the memory back."""

@@ -123,10 +123,10 @@ def compare_together(answers: Sequence[Judged], specs: Sequence[TensorSpec]) -> 
         for out, want in zip(answer.outputs, answer.expected, strict=True)
         if known(out, want)
     ]
-    found = {id(pair.out): statistics for pair, statistics in zip(pairs, all_statistics(pairs), strict=True)}
+    statistics_of = {id(pair.out): statistics for pair, statistics in zip(pairs, all_statistics(pairs), strict=True)}
 
     def lookup(out: Tensor, want: Tensor, tolerance: Tolerance) -> Statistics:
-        return found.get(id(out)) or torch_statistics(out, want, tolerance)
+        return statistics_of.get(id(out)) or torch_statistics(out, want, tolerance)
 
     return [compare(tuple(a.outputs), tuple(a.expected), a.tolerance, specs, lookup) for a in answers]
 
@@ -172,13 +172,13 @@ def all_statistics(pairs: Sequence[Pair]) -> list[Statistics]:
         rows = [pairs[at].row() for at in alike]
         for at in range(0, len(rows), ROWS):
             some = rows[at : at + ROWS]
-            given = (b"".join(some).ljust(ROWS * ROW.size, b"\0"), totals[start:])
-            module().launch(f"measure<{TYPES[kind]}>", (blocks, len(some)), THREADS, given)
+            arguments = (b"".join(some).ljust(ROWS * ROW.size, b"\0"), totals[start:])
+            module().launch(f"measure<{TYPES[kind]}>", (blocks, len(some)), THREADS, arguments)
             start += len(some)
     on_host = totals.cpu()
     counts, errors = on_host.view(torch.int64).tolist(), on_host.tolist()
-    found = {at: Statistics(pairs[at].out.numel(), *counts[n][:3], *errors[n][3:]) for n, at in enumerate(order)}
-    return [found[at] for at in range(len(pairs))]
+    statistics = {at: Statistics(pairs[at].out.numel(), *counts[n][:3], *errors[n][3:]) for n, at in enumerate(order)}
+    return [statistics[at] for at in range(len(pairs))]
 
 
 def make_ready(device: str) -> None:

@@ -108,15 +108,15 @@ class RemoteJudge(Judge):
         self._ask(expecting(definition, size, [reference.drawing for reference in references]))
 
     def compare(self, definition: ProblemDefinition, size: Size, answers: Sequence[Answer]) -> list[Comparison]:
-        found: list[Comparison] = []
+        comparisons: list[Comparison] = []
         # Answers are compared as numbers of eight bytes.
         each = sum(
             -(-max(spec.nbytes, 8 * spec.numel) // ALIGNMENT) * ALIGNMENT for spec in definition.outputs(size.params)
         )
         count = max(1, EXCHANGED_BYTES // max(each, 1))
         for start in range(0, len(answers), count):
-            found += self._compare(definition, size, answers[start : start + count])
-        return found
+            comparisons += self._compare(definition, size, answers[start : start + count])
+        return comparisons
 
     def _compare(self, definition: ProblemDefinition, size: Size, answers: Sequence[Answer]) -> list[Comparison]:
         import torch

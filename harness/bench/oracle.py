@@ -81,25 +81,25 @@ class Oracle:
 
     def _expected(self, definition: ProblemDefinition, size: Size, drawing: Drawing) -> tuple[Tensor, ...]:
         key = (definition.id, size.name, drawing)
-        found = self._answers.pop(key, None)
-        if found is None:
-            found = self._compute(definition, size, drawing)
-        self._answers[key] = found
-        return found
+        answer = self._answers.pop(key, None)
+        if answer is None:
+            answer = self._compute(definition, size, drawing)
+        self._answers[key] = answer
+        return answer
 
     def _compute(self, definition: ProblemDefinition, size: Size, drawing: Drawing) -> tuple[Tensor, ...]:
         import torch
 
-        found = definition.expected(drawing.inputs(definition, size, self._device))
+        answer = definition.expected(drawing.inputs(definition, size, self._device))
         torch.cuda.synchronize()
-        self._held_bytes += nbytes(found)
+        self._held_bytes += nbytes(answer)
         while self._answers and self._held_bytes > ANSWER_BYTES:
             _, dropped = self._answers.popitem(last=False)
             self._held_bytes -= nbytes(dropped)
         # Answers are made in higher precision, whose intermediate tensors are many times the answer.
         if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > IDLE_BYTES:
             torch.cuda.empty_cache()
-        return found
+        return answer
 
     def forget(self) -> None:
         """Drop every answer."""
@@ -112,13 +112,13 @@ class Oracle:
         import torch
 
         shared = self._map(str(request["handle"]), int(request["bytes"]))
-        found = []
+        outputs = []
         for spec, offset in zip(specs, offsets, strict=True):
             end = int(offset) + spec.numel * ITEM_BYTES[spec.dtype]
             if end > shared.numel():
                 raise ValueError(f"output {spec.name!r} ends at byte {end} of {shared.numel()}")
-            found.append(shared[int(offset) : end].view(getattr(torch, spec.dtype)).view(spec.shape))
-        return tuple(found)
+            outputs.append(shared[int(offset) : end].view(getattr(torch, spec.dtype)).view(spec.shape))
+        return tuple(outputs)
 
     def _map(self, handle: str, size: int) -> Tensor:
         """The bytes that another process shares."""

@@ -127,9 +127,9 @@ def damaged(references: Sequence[ReferenceInputs], sums: Sums) -> str | None:
         sums: those they were made with.
     """
     parts = [(at, *part) for at, reference in enumerate(references) for part in reference.sealed_parts]
-    found = iter(sums([tensor for _, _, values, _ in parts for tensor in tensors(values)]))
+    sums_now = iter(sums([tensor for _, _, values, _ in parts for tensor in tensors(values)]))
     for at, name, _, before in parts:
-        if [next(found) for _ in before] != before:
+        if [next(sums_now) for _ in before] != before:
             return f"{name} of reference inputs {at}"
     return None
 

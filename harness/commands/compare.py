@@ -107,16 +107,18 @@ def compare_pairs(
 
 
 def confirmed(
-    found: Comparison, pair: tuple[KernelSource, KernelSource], seconds: Mapping[str, SecondTimes]
+    comparison: Comparison, pair: tuple[KernelSource, KernelSource], seconds: Mapping[str, SecondTimes]
 ) -> Comparison:
     """A comparison after the profiler timed what is faster: undecided where that took longer than it had seemed."""
-    said = seconds.get(found.faster(pair).kernel_id) if found.decided else None
-    timed_us = found.second_us if found.verdict is Verdict.FASTER else found.first_us
-    why = None if said is None or timed_us is None else contradiction(timed_us, found.workload, said)
+    second_times = seconds.get(comparison.faster(pair).kernel_id) if comparison.decided else None
+    timed_us = comparison.second_us if comparison.verdict is Verdict.FASTER else comparison.first_us
+    why = (
+        None if second_times is None or timed_us is None else contradiction(timed_us, comparison.workload, second_times)
+    )
     if why is None:
-        return found
+        return comparison
     reason = f"what seems faster is rejected: {why}"
-    return Comparison(found.workload, Verdict.UNDECIDED, reason, None, None, None, found.rounds)
+    return Comparison(comparison.workload, Verdict.UNDECIDED, reason, None, None, None, comparison.rounds)
 
 
 def verdicts(outcome: Outcome, threshold: float) -> Iterator[Comparison]:
@@ -131,8 +133,8 @@ def verdicts(outcome: Outcome, threshold: float) -> Iterator[Comparison]:
             yield Comparison(result["workload"], Verdict.UNDECIDED, reason, *[None] * 4)
             continue
         ratio = Interval(*result["ratio"])
-        found = decide(ratio, threshold)
+        decision = decide(ratio, threshold)
         yield Comparison(
-            result["workload"], found.verdict, found.reason, ratio.value, ratio.low, ratio.high, result["rounds"],
+            result["workload"], decision.verdict, decision.reason, ratio.value, ratio.low, ratio.high, result["rounds"],
             result["first_us"], result["second_us"],
         )  # fmt: skip

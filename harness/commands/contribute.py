@@ -145,8 +145,8 @@ def anchors() -> Selection:
     """The anchor kernels, from the shipped dataset: always the same, whatever else the dataset holds."""
     listed = json.loads(ANCHORS.read_text(encoding="utf-8"))["kernels"]
     table = Corpus.open(None).table("kernels", where=pc.field("kernel_id").isin(listed))
-    found, _ = measurable(table.to_pylist())
-    return {key: found[key] for key in listed if key in found}
+    stored, _ = measurable(table.to_pylist())
+    return {key: stored[key] for key in listed if key in stored}
 
 
 def time_references(problems: Sequence[str], out: Path, gpu: Gpu, seconds: float) -> list[str]:

@@ -104,11 +104,11 @@ class Profiler:
         Raises:
             UserError: there is none.
         """
-        found = shutil.which("ncu")
-        if found is None:
+        command = shutil.which("ncu")
+        if command is None:
             raise UserError("ncu is not on PATH; install NVIDIA Nsight Compute, which reads the counters")
-        said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout.split()
-        return cls(found, said[said.index("Version") + 1] if "Version" in said else "of unknown version")
+        words = subprocess.run([command, "--version"], capture_output=True, text=True, check=False).stdout.split()
+        return cls(command, words[words.index("Version") + 1] if "Version" in words else "of unknown version")
 
     def profile(self, entries: Sequence[Entry], gpu: Gpu, model: str) -> list[KernelCounters]:
         """Counters of kernels on each of their workloads.
@@ -140,7 +140,7 @@ class Profiler:
         run = [sys.executable, "-m", "kbench.harness.worker.profiled", str(batch), str(order), str(gpu)]
         limit_s = START_S + SECONDS_PER_KERNEL * len(entries)
         try:
-            said = subprocess.run(
+            profiler = subprocess.run(
                 [*self._watching(table), *run], capture_output=True, text=True, check=False, timeout=limit_s
             )
         except subprocess.TimeoutExpired:
@@ -148,8 +148,8 @@ class Profiler:
         text = table.read_text() if table.exists() else ""
         launches = list(read_table(text))
         if not launches:
-            last = (text + said.stdout + said.stderr).strip().splitlines()[-3:]
-            raise InfrastructureError(f"{self.command} counted nothing (exit code {said.returncode}): {last}")
+            last = (text + profiler.stdout + profiler.stderr).strip().splitlines()[-3:]
+            raise InfrastructureError(f"{self.command} counted nothing (exit code {profiler.returncode}): {last}")
         return [json.loads(line) for line in order.read_text().splitlines()], launches
 
     def _watching(self, table: Path) -> list[str]:

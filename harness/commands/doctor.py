@@ -106,21 +106,21 @@ def _device(gpu: Gpu, problems: list[str]) -> dict[str, Any]:
 
     try:
         with Harness(gpu=gpu, cache=None) as harness:
-            found = to_dict(harness.environment())
-            found["read_bandwidth_gbs"] = harness.ceilings().read_bandwidth_gbs
-            found["sm_ids"] = harness.facts().get("sm_ids")
-            found["reaches_host_memory"] = bool(harness.facts().get("reaches_host_memory"))
+            report = to_dict(harness.environment())
+            report["read_bandwidth_gbs"] = harness.ceilings().read_bandwidth_gbs
+            report["sm_ids"] = harness.facts().get("sm_ids")
+            report["reaches_host_memory"] = bool(harness.facts().get("reaches_host_memory"))
     except InfrastructureError as error:
         problems.append(f"GPU {gpu}: {error}")
         return {"device": str(gpu), "error": str(error)}
-    if "netns" not in str(found["sandbox"]):
+    if "netns" not in str(report["sandbox"]):
         problems.append("kernels run WITH network access: network namespaces are not permitted here")
-    if found["reaches_host_memory"]:
+    if report["reaches_host_memory"]:
         problems.append(
             "kernels can write to the memory of the process that judges them: measure those of unknown authors where "
             "heterogeneous memory management is off (uvm_disable_hmm=1 of the module nvidia_uvm)"
         )
-    return {"device": str(gpu)} | found
+    return {"device": str(gpu)} | report
 
 
 def gpu_count() -> int:

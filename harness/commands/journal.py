@@ -89,8 +89,8 @@ class Journal:
         """
         from kbench.loaders.corpus.writer import CorpusWriter
 
-        known = _ids(self.folder, "measurements", "measurement_id")
-        fresh = [m for group in self.measurements.values() for m in group if m.measurement_id not in known]
+        stored_ids = _ids(self.folder, "measurements", "measurement_id")
+        fresh = [m for group in self.measurements.values() for m in group if m.measurement_id not in stored_ids]
         places = _ids(self.folder, "environments", "env_id")
         old = stored or {}
         rows = [kernel_row(self.kernels[i], group, old.get(i)) for i, group in self.measurements.items() if group]
@@ -147,11 +147,11 @@ def in_corpus(folder: Path, kernels: Collection[str], gpus: Collection[str]) -> 
     """What a folder's corpus already holds of some kernels on some GPUs."""
     from pyarrow import compute
 
-    field, found = compute.field, dict[str, list[Measurement]]()
+    field, groups = compute.field, dict[str, list[Measurement]]()
     where = field("kernel_id").isin(list(kernels)) & field("gpu").isin(list(gpus))
     for row in _rows(folder, "measurements", where=where):
-        found.setdefault(row["kernel_id"], []).append(from_dict(Measurement, row))
-    return found
+        groups.setdefault(row["kernel_id"], []).append(from_dict(Measurement, row))
+    return groups
 
 
 def _ids(folder: Path, config: str, column: str) -> set[str]:

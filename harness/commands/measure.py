@@ -114,8 +114,8 @@ def _measure(
         todo = [kernel for key, kernel in kernels.items() if key not in finished]
         rows = {key: group for key, group in finished.items() if key in names}
         if rows and not options.quiet:
-            said = f"{len(rows)} of {len(kernels)} kernels are in {options.out} already, and shown as they are there"
-            click.echo(said, err=True)
+            before = f"{len(rows)} of {len(kernels)} kernels are in {options.out} already"
+            click.echo(f"{before}, and shown as they are there", err=True)
         progress.total = len(todo)
         fragile = {key for key, row in stored.items() if row.status in ENDS_ITS_WORKER}
         for kernel, group in run_journaled(harness, todo, journal, lambda *one: lost.append(one), fragile):
@@ -157,11 +157,11 @@ def measured_before(
     others = {row.gpu for group in journal.measurements.values() for row in group} - gpus
     if others:
         raise UserError(f"{journal.folder} is being filled on {min(others)}; finish that first, or give another --out")
-    found = in_corpus(journal.folder, kernels, gpus) | journal.measurements
-    refused = sum(any((row.error or "").startswith(UNPLANNED) for row in found.get(key, ())) for key in kernels)
+    rows = in_corpus(journal.folder, kernels, gpus) | journal.measurements
+    refused = sum(any((row.error or "").startswith(UNPLANNED) for row in rows.get(key, ())) for key in kernels)
     if refused and harness.settings.allow_unscreened:
         raise UserError(f"{journal.folder} lists {refused} of these kernels as impossible to plan; give another --out")
-    return found
+    return rows
 
 
 def run_journaled(
@@ -194,10 +194,10 @@ def remeasure(options: MeasureOptions) -> dict[str, Any]:
         measured.setdefault(key, []).append(row)
     elsewhere = Counter(one.kernel.problem_id for one in chosen.values() if one.kernel.problem_id in unlisted())
     notes = {"measured as": dict(elsewhere), "left out": dict(Counter(left_out))}
-    said = {name: counts for name, counts in notes.items() if counts}
+    report_notes = {name: counts for name, counts in notes.items() if counts}
     gpus = sorted({row.gpu for group in measured.values() for row in group})
     report = {"kernels": len(measured), "chosen": len(chosen), "gpus": gpus}
-    return report | said | agreement({key: one.rows for key, one in chosen.items()}, measured)
+    return report | report_notes | agreement({key: one.rows for key, one in chosen.items()}, measured)
 
 
 def agreement(
@@ -209,28 +209,28 @@ def agreement(
         stored: a corpus's rows of each kernel, by GPU.
         measured: new figures of each kernel.
     """
-    ratios, same_status, inside, known = [], 0, 0, 0
+    ratios, same_status, inside, stored_too = [], 0, 0, 0
     for key, group in measured.items():
         total = aggregate(group)
         old = stored[key].get(total.gpu)
         if old is None:
             continue
-        known += 1
+        stored_too += 1
         same_status += total.status.value == old["status"]
         if total.status is Status.OK and total.runtime_us is not None and old["runtime_us"] is not None:
             ratios.append(math.log(total.runtime_us / old["runtime_us"]))
             low, high = old["runtime_low_us"], old["runtime_high_us"]
             inside += low is not None and high is not None and low <= total.runtime_us <= high
     sizes = sorted(abs(ratio) for ratio in ratios)
-    found: dict[str, Any] = {"same status": f"{same_status} of {known}"} if known else {}
+    figures: dict[str, Any] = {"same status": f"{same_status} of {stored_too}"} if stored_too else {}
     if sizes:
-        found |= {
+        figures |= {
             "median |log ratio|": round(statistics.median(sizes), 5),
             "95th percentile |log ratio|": round(sizes[min(len(sizes) - 1, int(0.95 * len(sizes)))], 5),
             "median log ratio": round(statistics.median(ratios), 5),
             "inside the stored interval": f"{inside} of {len(sizes)}",
         }
-    return {"compared": len(sizes), "agreement": found}
+    return {"compared": len(sizes), "agreement": figures}
 
 
 def verify_only(named: Named, options: MeasureOptions) -> Rows:

@@ -101,7 +101,7 @@ def _best(
     context: ProblemContext, calls: Mapping[str, Call], sampler: Sampler
 ) -> tuple[str | None, float | None, str | None]:
     """The fastest correct call: its name, its steady time, or what went wrong with the last one."""
-    original, found, error = context.definition, [], None
+    original, times, error = context.definition, [], None
     inputs = context.stages[0].inputs
     for name, call in calls.items():
         try:
@@ -111,14 +111,14 @@ def _best(
                 continue
             # A name of its own, because the sampler remembers by it how long the host needs for a call.
             context.definition = dataclasses.replace(original, id=f"{original.id} {name}", reference=call)
-            found.append((ramp(context, sampler), name))
+            times.append((ramp(context, sampler), name))
         except Exception as caught:  # noqa: BLE001 - whatever a library or compiler raises is the finding
             error = f"{name}: {type(caught).__name__}: {first_line(caught)}"
         finally:
             context.definition = original
-    if not found:
+    if not times:
         return None, None, error
-    best_us, name = min(found)
+    best_us, name = min(times)
     return name, best_us, None
 
 

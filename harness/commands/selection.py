@@ -41,11 +41,11 @@ def select(corpus: str | None, where: str | None, limit: int | None) -> tuple[Se
     """
     from kbench.loaders.corpus.corpus import Corpus
 
-    found, left_out = measurable(Corpus.open(corpus).select(where=where).to_arrow().to_pylist())
-    if not found:
+    stored, left_out = measurable(Corpus.open(corpus).select(where=where).to_arrow().to_pylist())
+    if not stored:
         reason = f"; {left_out[0]}" if left_out else ""
         raise UserError(f"--where {where!r} selects no kernel to measure in {corpus!r}{reason}")
-    return endless_last(found if limit is None else spread(found, limit)), left_out
+    return endless_last(stored if limit is None else spread(stored, limit)), left_out
 
 
 def endless_last(stored: Selection) -> Selection:
@@ -63,7 +63,7 @@ def measurable(rows: Sequence[dict[str, Any]]) -> tuple[Selection, list[str]]:
     from kbench.benchmark.problems.registry import resolve, users
 
     own = users()
-    found: Selection = {}
+    selection: Selection = {}
     left_out: list[str] = []
     for row in rows:
         problem = row["problem_id"] if row["problem_id"] in own else resolve(row["problem_id"])
@@ -71,9 +71,9 @@ def measurable(rows: Sequence[dict[str, Any]]) -> tuple[Selection, list[str]]:
             left_out.append(f"of problem {row['problem_id']!r} we have no reference; --problem takes its file")
         elif row["backend"] != Backend.CONFIG and row["source"]:
             kernel = KernelSource(problem_of(row["source"], problem), Backend(row["backend"]), row["source"])
-            stored = found.setdefault(kernel.kernel_id, StoredKernel(kernel, {}))
+            stored = selection.setdefault(kernel.kernel_id, StoredKernel(kernel, {}))
             stored.rows.setdefault(row.get("gpu") or "", row)
-    return found, left_out
+    return selection, left_out
 
 
 def spread(stored: Selection, limit: int) -> Selection:

@@ -126,14 +126,14 @@ def autotuned(source: str) -> str:
     Raises:
         UserError: there is none, or more than one.
     """
-    found = [
+    names = [
         node.name
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.FunctionDef) and any("autotune" in ast.unparse(one) for one in node.decorator_list)
     ]
-    if len(found) != 1:
-        raise UserError(f"--tune needs a file with one @triton.autotune; this one has {len(found)} {found or ''}")
-    return found[0]
+    if len(names) != 1:
+        raise UserError(f"--tune needs a file with one @triton.autotune; this one has {len(names)} {names or ''}")
+    return names[0]
 
 
 def configurations(kernel: KernelSource, name: str, harness: Harness) -> list[dict[str, Any]]:
@@ -143,11 +143,11 @@ def configurations(kernel: KernelSource, name: str, harness: Harness) -> list[di
         UserError: the file does not load.
     """
     probe = dataclasses.replace(kernel, source=kernel.source + PROBE.format(name=name))
-    (said,) = harness.compile([probe])
-    found = SAID.search(said.error or "")
-    if found is None:
-        raise UserError(f"the file's configurations cannot be read: {said.error}")
-    text = zlib.decompressobj().decompress(base64.b64decode(found[1]), 1 << 20)
+    (row,) = harness.compile([probe])
+    listed = SAID.search(row.error or "")
+    if listed is None:
+        raise UserError(f"the file's configurations cannot be read: {row.error}")
+    text = zlib.decompressobj().decompress(base64.b64decode(listed[1]), 1 << 20)
     configs = json.loads(text)
     if not isinstance(configs, list) or not 1 <= len(configs) <= MOST_CONFIGS:
         raise UserError(f"the file has {len(configs)} configurations; 1 to {MOST_CONFIGS} can be tuned")
@@ -186,8 +186,10 @@ def tune(
             tuned.gpu = row.gpu
             tuned.rows.append((numbers[row.kernel_id], row))
         best = tuned.best(size.name)
-        said = "none works" if best is None else f"{tuned.times_us(size.name)[best]:.2f} us with {tuned.configs[best]}"
-        show(f"{size.name}  {len(chosen)} of {len(alone)} measured  {said}")
+        fastest = (
+            "none works" if best is None else f"{tuned.times_us(size.name)[best]:.2f} us with {tuned.configs[best]}"
+        )
+        show(f"{size.name}  {len(chosen)} of {len(alone)} measured  {fastest}")
     return tuned
 
 
@@ -234,8 +236,8 @@ def as_python(best: Mapping[tuple[int, ...], Mapping[str, Any]], names: Sequence
 
 def failures(tuned: Tuned) -> list[str]:
     """Shapes at which no configuration works, each with the first reason."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for _, row in tuned.rows:
         if row.status is not Status.OK:
-            found.setdefault(row.workload, f"{row.workload}: {row.status} {row.error}")
-    return [reason for name, reason in found.items() if tuned.best(name) is None]
+            reasons.setdefault(row.workload, f"{row.workload}: {row.status} {row.error}")
+    return [reason for name, reason in reasons.items() if tuned.best(name) is None]

@@ -71,8 +71,8 @@ def versions(path: Path, read: Read, tell: Tell, idle: Callable[[], None]) -> It
         state = None
         # An editor that replaces the file takes the old one away first.
         with contextlib.suppress(OSError):
-            found = path.stat()
-            state = (found.st_mtime_ns, found.st_ino, found.st_size)
+            status = path.stat()
+            state = (status.st_mtime_ns, status.st_ino, status.st_size)
         # An empty file is one that is being written.
         if state is None or state == seen or not state[2]:
             idle()
@@ -133,9 +133,9 @@ class History:
         if row.status is not Status.OK or not row.runtime_us or not row.speedup:
             return ""
         before, self.last[row.workload] = self.last.get(row.workload), row
-        said = f"  {row.speedup / before.speedup:.3f}x last version" if before and before.speedup else ""
+        text = f"  {row.speedup / before.speedup:.3f}x last version" if before and before.speedup else ""
         best_us = self.best_us.get((row.gpu, row.workload))
-        return said if best_us is None else f"{said}  {best_us / row.runtime_us:.3f}x best of the dataset"
+        return text if best_us is None else f"{text}  {best_us / row.runtime_us:.3f}x best of the dataset"
 
 
 def _find_best(problem_id: str, history: History) -> None:

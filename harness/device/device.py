@@ -317,10 +317,10 @@ class CudaDevice(Device):
         if self.partition is None:
             return
         try:
-            found = self.partition.look()
+            sm_ids = self.partition.look()
         except (DriverError, RuntimeError) as error:
             raise InfrastructureError(f"{self.model} does not answer: {error}") from error
-        if found != self.partition.sm_ids:
+        if sm_ids != self.partition.sm_ids:
             raise InfrastructureError(f"work on {self.model} has left its partition")
 
 

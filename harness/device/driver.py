@@ -142,12 +142,12 @@ def _parameter_sizes(function: Any) -> tuple[int, ...]:
     """Size of each of a function's parameters: the driver reads that many bytes from whatever a launch passes."""
     from cuda.bindings import driver
 
-    found: list[int] = []
+    sizes: list[int] = []
     while True:
-        error, _, size = driver.cuFuncGetParamInfo(function, len(found))
+        error, _, size = driver.cuFuncGetParamInfo(function, len(sizes))
         if error != driver.CUresult.CUDA_SUCCESS:
-            return tuple(found)
-        found.append(int(size))
+            return tuple(sizes)
+        sizes.append(int(size))
 
 
 class Parameters:

@@ -39,10 +39,10 @@ class Gpu:
         Raises:
             UserError: the text has another form, or no partition can have so many multiprocessors.
         """
-        found = FORM.fullmatch(text.strip())
-        if found is None:
+        parts = FORM.fullmatch(text.strip())
+        if parts is None:
             raise UserError(f"--gpu is {text!r}; give an index such as 0, a partition such as 0:64, or MIG-…")
-        index, uuid, sms = found.groups()
+        index, uuid, sms = parts.groups()
         if sms is not None and (int(sms) < STEP or int(sms) % STEP):
             raise UserError(f"--gpu is {text!r}, but {RULE}")
         return cls(int(index or 0), None if sms is None else int(sms), uuid)
@@ -85,10 +85,10 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
     Raises:
         UserError: one has the wrong form, or two are parts of the same GPU, which would disturb each other.
     """
-    found = tuple(Gpu.parse(part) for part in text.split(","))
-    if len({(gpu.index, gpu.uuid) for gpu in found}) != len(found):
+    gpus = tuple(Gpu.parse(part) for part in text.split(","))
+    if len({(gpu.index, gpu.uuid) for gpu in gpus}) != len(gpus):
         raise UserError(f"--gpu is {text!r}; give different GPUs, since work on one part disturbs the other")
-    return found
+    return gpus
 
 
 MOST_IDS = 4096

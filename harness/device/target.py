@@ -56,13 +56,13 @@ class Target:
 @functools.cache
 def compiler_versions() -> str:
     """Versions of everything that decides the machine code; part of a build's identity."""
-    found = []
+    versions = []
     for package in ("triton", "cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc-cu13"):
         try:
-            found.append(f"{package}={importlib.metadata.version(package)}")
+            versions.append(f"{package}={importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
             continue
-    return " ".join(found)
+    return " ".join(versions)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ H200 = DeviceFacts("NVIDIA H200", 9, 0, 132, 150_109_880_320, 62_914_560, 49_152
 
 def facts_of(properties: Any) -> DeviceFacts:
     """The facts of a device as torch reports its properties."""
-    known: dict[str, Any] = {
+    facts: dict[str, Any] = {
         field.name: getattr(properties, field.name, field.default) for field in dataclasses.fields(DeviceFacts)
     }
-    return DeviceFacts(**known)
+    return DeviceFacts(**facts)

@@ -65,12 +65,12 @@ def adopt_orphans() -> None:
 
 def descendants(root: int, most: int) -> list[int]:
     """A process and all that it started, itself or through others; a few more than the most are enough."""
-    known, waiting = [root], [root]
-    while waiting and len(known) <= most:
+    processes, waiting = [root], [root]
+    while waiting and len(processes) <= most:
         for child in children(waiting.pop()):
-            known.append(child)
+            processes.append(child)
             waiting.append(child)
-    return known
+    return processes
 
 
 def children(process: int) -> Iterator[int]:

@@ -66,13 +66,13 @@ class WorkerProcess:
         except OSError:
             return ""
         try:
-            found, size = os.fstat(log), LONGEST_CHARACTER * LOG_TAIL
-            if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            status, size = os.fstat(log), LONGEST_CHARACTER * LOG_TAIL
+            if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
                 return ""
-            said = os.pread(log, size, max(0, found.st_size - size))
+            tail = os.pread(log, size, max(0, status.st_size - size))
         finally:
             os.close(log)
-        return said.decode(errors="replace")[-LOG_TAIL:].strip()
+        return tail.decode(errors="replace")[-LOG_TAIL:].strip()
 
     def clean(self) -> None:
         """Remove its scratch folder."""
@@ -123,9 +123,9 @@ class Spawner:
             socket.send_fds(control, [json.dumps(request).encode()], [there.fileno()])
             answer = self._next_message("spawned")
         except OSError as error:
-            said = self._last_words()
+            last_words = self._last_words()
             self._stop_zygote()
-            raise InfrastructureError(f"cannot start a {role} worker: {said or error}") from error
+            raise InfrastructureError(f"cannot start a {role} worker: {last_words or error}") from error
         finally:
             there.close()
         channel = offer_key(here, secrets.token_bytes(KEY_BYTES))
@@ -204,9 +204,9 @@ class Spawner:
     def _next_message(self, wanted: str) -> dict[str, Any]:
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end:
-            found = self._read_messages(0.5, wanted)
-            if found is not None:
-                return found
+            message = self._read_messages(0.5, wanted)
+            if message is not None:
+                return message
         raise OSError(f"no answer within {START_SECONDS:.0f} s")
 
     def _read_messages(self, timeout: float, wanted: str | None = None) -> dict[str, Any] | None:

@@ -156,8 +156,8 @@ class ModelRunner:
 
     def _create(self, inputs: tuple[Any, ...]) -> Any:
         device = next((value.device for value in inputs if hasattr(value, "device")), None)
-        given = self._init_inputs() if self._init_inputs is not None else ()
-        model = self._make(**given) if isinstance(given, Mapping) else self._make(*given)
+        arguments = self._init_inputs() if self._init_inputs is not None else ()
+        model = self._make(**arguments) if isinstance(arguments, Mapping) else self._make(*arguments)
         model = model.to(device).eval()
         parameters = inspect.signature(model.forward).parameters.values()
         positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -36,10 +36,10 @@ def read_kernel(
         source = wrap(source, launch, problem(problem_id), path.name)
     elif launch is not None:
         raise UserError(f"--entry is for files of raw CUDA C++ ({', '.join(RAW)}); {path.name} has its own `run`")
-    told = Backend.CUDA if "CudaModule" in source else Backend.TRITON
-    chosen = Backend(backend) if backend else told
-    if chosen is not told and adapter_for(source) is None:
-        uses = "a" if told is Backend.CUDA else "no"
+    shown = Backend.CUDA if "CudaModule" in source else Backend.TRITON
+    chosen = Backend(backend) if backend else shown
+    if chosen is not shown and adapter_for(source) is None:
+        uses = "a" if shown is Backend.CUDA else "no"
         raise UserError(f"{str(path)!r} is no {chosen} kernel: it uses {uses} CudaModule; leave --backend out")
     return KernelSource(problem_of(source, problem_id), chosen, source)
 
@@ -48,12 +48,12 @@ def read_kernels(
     paths: Sequence[Path], problem_id: str, backend: str | None = None, launch: RawLaunch | None = None
 ) -> list[tuple[str, KernelSource]]:
     """Files, and all Python files of folders, as kernels, each with its path."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
-        found += sorted(path.glob("*.py")) if path.is_dir() else [path]
-    if not found:
+        files += sorted(path.glob("*.py")) if path.is_dir() else [path]
+    if not files:
         raise UserError(f"no Python files in {', '.join(map(str, paths))}")
-    return [(str(path), read_kernel(path, problem_id, backend, launch)) for path in found]
+    return [(str(path), read_kernel(path, problem_id, backend, launch)) for path in files]
 
 
 HOST_COPIES = ("item", "cpu", "tolist", "numpy")

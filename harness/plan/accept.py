@@ -137,14 +137,14 @@ def _plans(
     data: Mapping[str, Any], kernel: KernelSource, target: Target, functions: Functions
 ) -> dict[str, list[LaunchPlan]]:
     definition = problem(kernel.problem_id)
-    found: dict[str, list[LaunchPlan]] = {}
+    plans_of: dict[str, list[LaunchPlan]] = {}
     for size in (*definition.sizes, definition.tiny):
         sent = data[size.name][: MOST_CONFIGS + 1]
         plans = [read_plan(plan, kernel, definition, size, target.nvrtc, functions) for plan in sent]
         if not 1 <= len(plans) <= MOST_CONFIGS:
             raise DataError(f"workload {size.name!r} has {len(plans)} plans; it must have 1 to {MOST_CONFIGS}")
-        found[size.name] = plans if len(plans) == 1 else [_with_choice(plan, functions) for plan in plans]
-    return found
+        plans_of[size.name] = plans if len(plans) == 1 else [_with_choice(plan, functions) for plan in plans]
+    return plans_of
 
 
 def _with_choice(plan: LaunchPlan, functions: Functions) -> LaunchPlan:

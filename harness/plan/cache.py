@@ -138,8 +138,8 @@ class BuildCache:
 
 def default_folder() -> Path:
     """Where builds are kept unless told otherwise: $KBENCH_CACHE, or the user's cache folder."""
-    told = os.environ.get("KBENCH_CACHE")
-    if told:
-        return Path(told)
+    folder = os.environ.get("KBENCH_CACHE")
+    if folder:
+        return Path(folder)
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "kbench"

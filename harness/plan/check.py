@@ -89,11 +89,11 @@ def plan_hash(plan: LaunchPlan) -> str:
 def _check_buffers(plan: LaunchPlan, definition: ProblemDefinition, size: Size) -> None:
     specs = definition.inputs(size.params)
     wanted = {at: spec.nbytes for at, spec in enumerate(specs) if isinstance(spec, TensorSpec)}
-    given = [(buffer.input, buffer.nbytes) for buffer in plan.buffers if buffer.input is not None]
+    stated = [(buffer.input, buffer.nbytes) for buffer in plan.buffers if buffer.input is not None]
     if len(plan.buffers) > MOST_BUFFERS:
         raise DataError(f"plan.buffers has {len(plan.buffers)} entries; at most {MOST_BUFFERS} are allowed")
-    if sorted(given) != sorted(wanted.items()):
-        raise DataError(f"plan.buffers states inputs and bytes {given}; they must be {list(wanted.items())}")
+    if sorted(stated) != sorted(wanted.items()):
+        raise DataError(f"plan.buffers states inputs and bytes {stated}; they must be {list(wanted.items())}")
     total = sum(buffer.nbytes for buffer in plan.buffers if buffer.input is None)
     if total > MOST_BYTES:
         raise PlanError(Status.OUT_OF_MEMORY, f"allocates {total} bytes; at most {MOST_BYTES} are allowed")

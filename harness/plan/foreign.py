@@ -156,8 +156,8 @@ class CountingMode(RecordingMode):  # type: ignore[no-untyped-call]
 
     def _dispatch(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         name = func._schema.name.rpartition("::")[2]
-        given = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
-        if given and all(map(in_host_memory, given)) and kwargs.get("device") is None:
+        tensors = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+        if tensors and all(map(in_host_memory, tensors)) and kwargs.get("device") is None:
             return func(*args, **kwargs)
         if name == "_local_scalar_dense":
             raise UnplannableError(VALUES)
@@ -166,13 +166,13 @@ class CountingMode(RecordingMode):  # type: ignore[no-untyped-call]
         try:
             made = func(*args, **kwargs)
         except NotImplementedError:
-            made = without_values(name, given, args, kwargs)
+            made = without_values(name, tensors, args, kwargs)
         results = [value for value in tree_leaves(made) if isinstance(value, torch.Tensor)]
         if name in SHARED_MEMORY or name in FREE or is_view(func) or name in ALLOCATIONS:
             for tensor in results:
                 self.recorder.allocated(tensor)
             return made
-        self.recorder.add(described(name, given, results, args), given, results)
+        self.recorder.add(described(name, tensors, results, args), tensors, results)
         return made
 
 
@@ -197,7 +197,7 @@ class LenientMode(DeviceMode):
         return super().__torch_function__(func, types, args, kwargs)
 
 
-def without_values(name: str, given: Sequence[torch.Tensor], args: Any, kwargs: Mapping[str, Any]) -> Any:
+def without_values(name: str, tensors: Sequence[torch.Tensor], args: Any, kwargs: Mapping[str, Any]) -> Any:
     """What an operator returns whose shape depends on values, at its largest.
 
     Raises:
@@ -234,17 +234,17 @@ def attended(recorder: OperatorRecorder, query: Any, key: Any, value: Any, causa
     return made
 
 
-def described(name: str, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor], args: Any) -> Operator:
+def described(name: str, inputs: Sequence[torch.Tensor], made: Sequence[torch.Tensor], args: Any) -> Operator:
     """What a call of an operator moves and computes."""
     written = sum(map(nbytes, made))
-    reads = [nbytes(tensor) for tensor in given]
-    elements = float(max([tensor.numel() for tensor in (*given, *made)], default=0))
+    reads = [nbytes(tensor) for tensor in inputs]
+    elements = float(max([tensor.numel() for tensor in (*inputs, *made)], default=0))
     if name in GATHERS:
         reads = [min(one, written) for one in reads]
         elements = float(max([tensor.numel() for tensor in made], default=0))
-    product = product_of(name, given, made)
-    factor = given[-1] if given else None
-    bits = 32 if factor is None else 8 * min(tensor.element_size() for tensor in given[-2:])
+    product = product_of(name, inputs, made)
+    factor = inputs[-1] if inputs else None
+    bits = 32 if factor is None else 8 * min(tensor.element_size() for tensor in inputs[-2:])
     precise = torch.get_float32_matmul_precision() == "highest"
     return Operator(
         name=name, reads=tuple(reads[-2:] if product else reads), writes=written, elements=elements,
@@ -254,24 +254,24 @@ def described(name: str, given: Sequence[torch.Tensor], made: Sequence[torch.Ten
 
 
 def product_of(
-    name: str, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]
+    name: str, inputs: Sequence[torch.Tensor], made: Sequence[torch.Tensor]
 ) -> tuple[int, int, int, int] | None:
     """Batch, rows, columns and length of sums of an operator that multiplies matrices."""
     if name in ("mm", "addmm", "_scaled_mm", "_int_mm", "mv", "addmv", "dot"):
-        one, other = given[-2:] if name != "_scaled_mm" else given[:2]
+        one, other = inputs[-2:] if name != "_scaled_mm" else inputs[:2]
         columns = other.shape[-1] if other.dim() > 1 else 1
         return 1, one.shape[0] if one.dim() > 1 else 1, columns, one.shape[-1]
     if name in ("bmm", "baddbmm"):
-        one, other = given[-2:]
+        one, other = inputs[-2:]
         return one.shape[0], one.shape[1], other.shape[2], one.shape[2]
     if name == "convolution":
-        weight, out = given[1], made[0]
+        weight, out = inputs[1], made[0]
         spatial = out.numel() // max(1, out.shape[1])
         transposed = weight.shape[0] != out.shape[1]
-        length = given[0].shape[1] * weight[0, 0].numel() if transposed else weight[0].numel()
+        length = inputs[0].shape[1] * weight[0, 0].numel() if transposed else weight[0].numel()
         return 1, spatial, out.shape[1], length
     if name == "convolution_backward":
-        weight, out = given[2], given[0]
+        weight, out = inputs[2], inputs[0]
         return 2, out.numel() // max(1, out.shape[1]), out.shape[1], weight[0].numel()
     return None
 
@@ -316,10 +316,10 @@ def count_foreign(kernel: KernelSource, target: Target, facts: DeviceFacts, cach
 
 def chosen(workloads: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """A few workloads that state their inputs, spread over their sizes."""
-    known = sorted((one for one in workloads if one["inputs"]), key=lambda one: (one["min_bytes"], one["name"]))
-    if len(known) <= MOST_WORKLOADS:
-        return known
-    return [known[(2 * n + 1) * len(known) // (2 * MOST_WORKLOADS)] for n in range(MOST_WORKLOADS)]
+    stated = sorted((one for one in workloads if one["inputs"]), key=lambda one: (one["min_bytes"], one["name"]))
+    if len(stated) <= MOST_WORKLOADS:
+        return stated
+    return [stated[(2 * n + 1) * len(stated) // (2 * MOST_WORKLOADS)] for n in range(MOST_WORKLOADS)]
 
 
 def stated_inputs(workload: Mapping[str, Any]) -> list[Any]:

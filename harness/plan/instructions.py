@@ -90,5 +90,5 @@ def stack_bytes(code: bytes) -> int:
 
 def largest_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """The largest count of each class over functions; empty when there is none."""
-    known = list(counts)
-    return {name: max(one[name] for one in known) for name in CLASSES} if known else {}
+    functions = list(counts)
+    return {name: max(one[name] for one in functions) for name in CLASSES} if functions else {}

@@ -295,15 +295,15 @@ def cuda_recorded(target: Target, machinery: Machinery, source: str, *, ptx: boo
 
 def cuda_arguments(recorder: Recorder, values: Sequence[Any]) -> list[PlanArgument]:
     """Arguments of a CUDA function as they are recorded."""
-    found: list[PlanArgument] = []
+    arguments: list[PlanArgument] = []
     for value in values:
         if isinstance(value, TensorMap):
-            found.append(recorder.tensor_map(value.tensor, value.spec()))
+            arguments.append(recorder.tensor_map(value.tensor, value.spec()))
         elif hasattr(value, "untyped_storage"):
-            found.append(recorder.pointer(value))
+            arguments.append(recorder.pointer(value))
         else:
-            found.append(plain_value(value))
-    return found
+            arguments.append(plain_value(value))
+    return arguments
 
 
 def refused(error: BaseException) -> Planned:

@@ -105,12 +105,12 @@ class Recorder:
         if in_host_memory(tensor):
             raise UnplannableError("uses host memory: a tensor is on the GPU only where it is made with a `device`")
         identity = tensor.untyped_storage()._cdata
-        found = self._places.get(identity)
-        if found is None:
+        buffer = self._places.get(identity)
+        if buffer is None:
             if identity not in self._storages:
                 raise UnplannableError("uses memory that the call did not allocate: what it holds is not known")
-            found = self._add(tensor, None)
-        return found, int(tensor.storage_offset()) * tensor.element_size()
+            buffer = self._add(tensor, None)
+        return buffer, int(tensor.storage_offset()) * tensor.element_size()
 
     def allocate(self, nbytes: int) -> int:
         """A buffer that only the launch sees, such as a compiler's scratch memory."""
@@ -192,8 +192,8 @@ def real_device(tensor: Tensor) -> torch.device:
 
     # Neither planning, which answers `tensor.device`, nor a subclass of foreign code has a say in this.
     with torch._C.DisableTorchFunction():
-        found: torch.device = torch._C.TensorBase.device.__get__(tensor)
-    return found
+        device: torch.device = torch._C.TensorBase.device.__get__(tensor)
+    return device
 
 
 def in_host_memory(tensor: Tensor) -> bool:

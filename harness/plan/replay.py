@@ -398,9 +398,9 @@ class Replay(Subject):
         return [("memory next to a buffer was overwritten", (g, self._byte)) for g in self.places[self._next].guards]
 
     def _addresses(self, stage: Stage) -> dict[int, int]:
-        given = stage.tensors
+        tensors = stage.tensors
         return {
-            at: given[buffer.input].data_ptr()
+            at: tensors[buffer.input].data_ptr()
             for at, buffer in enumerate(self.plan.buffers)
             if buffer.input is not None
         }

@@ -120,7 +120,7 @@ def read_variables(cubin: bytes) -> list[Variable]:
         DataError: these bytes are not a 64-bit ELF file.
     """
     sections = list(_sections(cubin))
-    found: list[Variable] = []
+    variables: list[Variable] = []
     for section in sections:
         if section.kind != SYMBOL_TABLE:
             continue
@@ -130,8 +130,8 @@ def read_variables(cubin: bytes) -> list[Variable]:
             if kept and info & 0xF == OBJECT and size:
                 place = sections[home]
                 constant = place.name == CONSTANTS
-                found.append(Variable(names.at(name), size, constant, place.name, place.size, start))
-    return found
+                variables.append(Variable(names.at(name), size, constant, place.name, place.size, start))
+    return variables
 
 
 def hidden_memory(cubin: bytes) -> list[HiddenMemory]:
@@ -150,13 +150,13 @@ def hidden_memory(cubin: bytes) -> list[HiddenMemory]:
                 if info & 0xF == OBJECT and size and home < len(sections) and sections[home].name in GLOBALS:
                     named.setdefault(home, []).append((start, start + size))
     again = {(TWICE + section.name, section.size) for section in sections}
-    found = [
+    uncovered = [
         HiddenMemory(section.size - _covered(named.get(at, []), section.size), at in named)
         for at, section in enumerate(sections)
         if section.flags & WRITABLE == WRITABLE and not section.name.startswith(PER_LAUNCH)
         if (section.name, section.size) not in again
     ]
-    return [one for one in found if one.nbytes]
+    return [one for one in uncovered if one.nbytes]
 
 
 def _covered(ranges: Iterable[tuple[int, int]], size: int) -> int:

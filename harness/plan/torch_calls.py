@@ -104,9 +104,9 @@ def allocate(func: Any, name: str, args: Any, kwargs: Mapping[str, Any]) -> Any:
     plain = kwargs.keys() <= {"dtype", "device", "pin_memory"} and not kwargs.get("pin_memory")
     if not (name in LIKES and plain and args[0].is_contiguous()):
         return func(*args, **kwargs)
-    given = args[0]
-    dtype, device = kwargs.get("dtype") or given.dtype, kwargs.get("device") or given.device
-    return torch.empty_strided(given.shape, given.stride(), dtype=dtype, device=device)
+    like = args[0]
+    dtype, device = kwargs.get("dtype") or like.dtype, kwargs.get("device") or like.device
+    return torch.empty_strided(like.shape, like.stride(), dtype=dtype, device=device)
 
 
 def stays_on_host(args: Any, kwargs: Mapping[str, Any]) -> bool:

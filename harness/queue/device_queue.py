@@ -368,13 +368,13 @@ class DeviceQueue:
             self._oracle = None
 
     def _handle_death(self, worker: DeviceWorker) -> Iterator[Outcome]:
-        code, said = self.spawner.exit_code(worker.process), worker.process.log_tail()
+        code, last_words = self.spawner.exit_code(worker.process), worker.process.log_tail()
         if not worker.jobs:
-            self._fail_start(worker, said)
+            self._fail_start(worker, last_words)
             return
         stage = worker.jobs[0].stage
         if machines_stage(worker.jobs[0]):
-            yield from self._fail_machine(worker, f"worker died while making inputs: {said}")
+            yield from self._fail_machine(worker, f"worker died while making inputs: {last_words}")
             return
         status, reason = verdict_on_death(code, stage)
         if killed_from_outside(code) and worker.role == "replay":
@@ -389,13 +389,13 @@ class DeviceQueue:
             return
         yield from self._retry_alone(worker, status, reason)
 
-    def _fail_start(self, worker: DeviceWorker, said: str) -> None:
+    def _fail_start(self, worker: DeviceWorker, last_words: str) -> None:
         started = worker.ready
         self._retire(worker)
         if not started:
             self.failed_starts += 1
             if self.failed_starts >= STARTS_IN_A_ROW:
-                raise InfrastructureError(f"workers cannot start on device {self.number}: {said or 'no message'}")
+                raise InfrastructureError(f"workers cannot start on device {self.number}: {last_words or 'no message'}")
 
     def _retry_alone(self, worker: DeviceWorker, status: Status, reason: str) -> Iterator[Outcome]:
         """Other kernels that the worker had run may have caused its death: try the job once more in a fresh worker."""

@@ -93,9 +93,9 @@ class Planners:
 
     def add(self, job: Job) -> bool:
         """Take a job in; True when the cache had its build, so that it is ready at once."""
-        found = None if job.extension else self.cache.get(self.identity(job))
-        if found is not None and found.answers(count_work=job.count_work):
-            job.build = found
+        build = None if job.extension else self.cache.get(self.identity(job))
+        if build is not None and build.answers(count_work=job.count_work):
+            job.build = build
             return True
         self.waiting.append(job)
         return False
@@ -213,7 +213,7 @@ class Planners:
     def _handle_death(self, seat: Seat) -> Iterator[Outcome | Job]:
         worker = seat.worker
         assert worker is not None
-        code, said = self.spawner.exit_code(worker), worker.log_tail()
+        code, last_words = self.spawner.exit_code(worker), worker.log_tail()
         job = self._remove(seat)
         if job is None:
             return
@@ -226,7 +226,7 @@ class Planners:
             self.waiting.append(job)
             return
         status, reason = verdict_on_death(code, "planning")
-        text = f"{reason}: {said}" if said else reason
+        text = f"{reason}: {last_words}" if last_words else reason
         job.build = Build(self.identity(job), status.value, text[:2000], unplannable=status is Status.LAUNCH_ERROR)
         yield job
 

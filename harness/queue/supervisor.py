@@ -133,11 +133,11 @@ class Supervisor:
             for outcome in queue.expire():
                 self._finish_or_retry(outcome)
 
-    def _accept(self, found: Job | Outcome) -> None:
-        if isinstance(found, Job):
-            self._planned(found)
+    def _accept(self, planned: Job | Outcome) -> None:
+        if isinstance(planned, Job):
+            self._planned(planned)
         else:
-            self.finished.append(found)
+            self.finished.append(planned)
 
     def _finish_or_retry(self, outcome: Outcome) -> None:
         """Pass an outcome on, unless the machine failed and the job may be tried again."""

@@ -138,7 +138,7 @@ def ramp(context: ProblemContext, sampler: Sampler, tries: int = 25) -> float:
     sampler.serve((context.definition.id, context.size.name), ANCHOR)
     reference, places = anchor(context), len(context.stages)
     previous = math.inf
-    settled: list[float] = []
+    steady: list[float] = []
     for turn in range(tries):
         count = 4 if previous > 5_000.0 and turn else 10
         # In two turns, like the rounds that are compared with it.
@@ -147,11 +147,11 @@ def ramp(context: ProblemContext, sampler: Sampler, tries: int = 25) -> float:
             slots = slots[:1]
         times = [s.time_us for s in sampler.run(slots)]
         typical = centre(times)
-        settled = [*settled, typical] if abs(typical / previous - 1.0) < 0.01 else [typical]
+        steady = [*steady, typical] if abs(typical / previous - 1.0) < 0.01 else [typical]
         previous = typical
-        if len(settled) >= 3 or (typical > 50_000.0 and turn >= 2):
+        if len(steady) >= 3 or (typical > 50_000.0 and turn >= 2):
             break
-    context.anchor_us = statistics.median(settled)
+    context.anchor_us = statistics.median(steady)
     return context.anchor_us
 
 
@@ -407,8 +407,8 @@ def hidden(samples: Sequence[Sample], label: str) -> list[Sample]:
 
 def by_round(samples: Sequence[Sample], label: str, shift_us: float | None = None) -> dict[int, float]:
     """Typical time of a kernel's calls in each round."""
-    found: dict[int, list[Sample]] = {}
+    calls_of: dict[int, list[Sample]] = {}
     for sample in samples:
         if sample.label == label:
-            found.setdefault(sample.round, []).append(sample)
-    return {number: corrected(counted_us(calls), shift_us) for number, calls in found.items()}
+            calls_of.setdefault(sample.round, []).append(sample)
+    return {number: corrected(counted_us(calls), shift_us) for number, calls in calls_of.items()}

@@ -76,12 +76,12 @@ def witnesses(times_us: Sequence[float] | None, places: Sequence[Places], host_u
         return [Witness(tampered=True) for _ in places]
     unseen_us = host_us - (1.0 + DRIFT_SHARE) * (times_us[-1] - times_us[0])
     ends = [times_us[1], *(times_us[end] for _, _, end in places)]
-    found = [
+    seen = [
         Witness(times_us[end] - times_us[start], times_us[start], times_us[start] - before,
                 times_us[start] - times_us[opened], unseen_us=unseen_us)
         for (opened, start, end), before in zip(places, ends, strict=False)
     ]  # fmt: skip
-    return [*found[:-1], dataclasses.replace(found[-1], tail_us=times_us[-1] - ends[-1])]
+    return [*seen[:-1], dataclasses.replace(seen[-1], tail_us=times_us[-1] - ends[-1])]
 
 
 class StampOffset:
@@ -139,8 +139,8 @@ def disagreement(samples: Sequence[Sample]) -> str | None:
 
 def unseen_us(samples: Sequence[Sample]) -> float:
     """Time that passed on the host in the batch of the median call without a stamp for it."""
-    known = [sample.unseen_us for sample in samples if sample.unseen_us is not None]
-    return statistics.median(known) if known else 0.0
+    times_us = [sample.unseen_us for sample in samples if sample.unseen_us is not None]
+    return statistics.median(times_us) if times_us else 0.0
 
 
 def leads_us(samples: Sequence[Sample], label: str, fewest: int = FEWEST) -> dict[tuple[str, str], float]:
@@ -153,10 +153,10 @@ def leads_us(samples: Sequence[Sample], label: str, fewest: int = FEWEST) -> dic
         label: the kernel's.
         fewest: calls that something is said of.
     """
-    known: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    leads: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for sample in samples:
         if sample.good and sample.follows is not None and sample.lead_us is not None:
-            known[sample.follows, sample.label].append(sample.lead_us)
+            leads[sample.follows, sample.label].append(sample.lead_us)
         if sample.good and sample.tail_us is not None:
-            known[sample.label, TAIL].append(sample.tail_us)
-    return {pair: centre(times) for pair, times in known.items() if label in pair and len(times) >= fewest}
+            leads[sample.label, TAIL].append(sample.tail_us)
+    return {pair: centre(times) for pair, times in leads.items() if label in pair and len(times) >= fewest}

@@ -373,5 +373,5 @@ def _timed_fields(timing: Timing, ok: bool) -> dict[str, Any]:
 
 def _readings(values: Sequence[float | None]) -> list[float] | None:
     """The readings that exist; None when the device has no such sensor."""
-    found = [value for value in values if value is not None]
-    return found or None
+    readings = [value for value in values if value is not None]
+    return readings or None

@@ -235,9 +235,9 @@ class ReplayRunner(Runner):
                 kernel.unload()
         times_us = profile.busy_us()
         for result in results:
-            found = times_us.get(f"{result['kernel']} {result['workload']}")
+            calls_us = times_us.get(f"{result['kernel']} {result['workload']}")
             slowed_us = slowdown_us(result.pop("warps"))
-            result["second_clock_us"] = max(statistics.median(found) - slowed_us, 0.0) if found else None
+            result["second_clock_us"] = max(statistics.median(calls_us) - slowed_us, 0.0) if calls_us else None
         return results
 
     def _judge_named_calls(self, kernel: PlannedKernel, context: ProblemContext, name: str) -> dict[str, Any]:

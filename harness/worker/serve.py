@@ -210,26 +210,26 @@ def build_extension(kernel: KernelSource, target: Target, folder: str) -> dict[s
     from kbench.schemas import Status
 
     os.environ |= extension_variables(folder, f"{target.major}.{target.minor}")
-    found: dict[str, Any] = {"plans": {}, "cubins": [], "status": Status.REJECTED.value, "unplannable": False}
+    planned: dict[str, Any] = {"plans": {}, "cubins": [], "status": Status.REJECTED.value, "unplannable": False}
     try:
         LoadedKernel(kernel).unload()
     except LoadError as error:
         missing = missing_tool(error.__cause__)
         status = Status.COMPILE_ERROR.value
-        return found | {"status": status, "error": missing or str(error), "machine": missing is not None}
-    return found | {"error": "compiles a torch extension", "unplannable": True}
+        return planned | {"status": status, "error": missing or str(error), "machine": missing is not None}
+    return planned | {"error": "compiles a torch extension", "unplannable": True}
 
 
 def missing_tool(error: BaseException | None) -> str | None:
     """What the machine lacks to build a torch extension, when that is why loading failed; None otherwise."""
     if not isinstance(error, OSError | RuntimeError) or not _from_extension(error):
         return None
-    said = str(error)
-    if "CUDA_HOME environment variable is not set" in said:
+    message = str(error)
+    if "CUDA_HOME environment variable is not set" in message:
         return "a torch extension needs CUDA's compiler, and no nvcc was found; put it on PATH or set CUDA_HOME"
-    if "mismatches the version that was used to compile" in said:
-        return "a torch extension needs the CUDA that torch was built with: " + " ".join(said.split())[:300]
-    if "Ninja is required" in said:
+    if "mismatches the version that was used to compile" in message:
+        return "a torch extension needs the CUDA that torch was built with: " + " ".join(message.split())[:300]
+    if "Ninja is required" in message:
         return "a torch extension needs ninja, and none was found; pip install ninja"
     if isinstance(error, FileNotFoundError) and Path(str(error.filename)).name in COMPILERS:
         return f"a torch extension needs {Path(str(error.filename)).name}, and none was found; install it"

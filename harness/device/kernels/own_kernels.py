@@ -77,8 +77,8 @@ class RowsFunction:
             self._launch(blocks, len(some)).queue()
 
     def _launch(self, blocks: int, rows: int) -> Launch:
-        found = self._launches.get((blocks, rows))
-        if found is None:
+        launch = self._launches.get((blocks, rows))
+        if launch is None:
             shape = LaunchShape((blocks, rows, 1), (THREADS, 1, 1))
-            found = self._launches[blocks, rows] = Launch(self._function, shape, self._given, self._stream)
-        return found
+            launch = self._launches[blocks, rows] = Launch(self._function, shape, self._given, self._stream)
+        return launch

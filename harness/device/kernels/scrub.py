@@ -186,8 +186,8 @@ class Scrubber:
         each = max(FILL_ELEMENTS * len(pattern), FILL_BYTES)
         blocks = max(1, -(-nbytes // (each * FILL_BLOCK)))
         function, shape = self._fills[width], LaunchShape((blocks, 1, 1), (FILL_BLOCK, 1, 1))
-        given = [as_word(address), pattern * (16 // len(pattern)), as_word(nbytes), as_word(each // width)]
-        return Launch(function, shape, Parameters(function, given), self._stream).queue
+        arguments = [as_word(address), pattern * (16 // len(pattern)), as_word(nbytes), as_word(each // width)]
+        return Launch(function, shape, Parameters(function, arguments), self._stream).queue
 
     def watching(self, parts: Sequence[Region]) -> bytes:
         """What has a fingerprint of some stretches taken while they are overwritten.
@@ -199,17 +199,17 @@ class Scrubber:
 
     def overwriting(self, regions: Sequence[Region], local_bytes: int = 0) -> Overwrite:
         """What queues overwriting some stretches of memory, all shared memory, and stacks of that size per thread."""
-        given, everywhere, poison = self._given, self._everywhere.queue, self._poison
+        parameters, everywhere, poison = self._given, self._everywhere.queue, self._poison
         rows = [_packed(regions[at : at + REGIONS], REGIONS) for at in range(0, max(len(regions), 1), REGIONS)]
         covering = next((size for size in LOCAL_BYTES if size >= local_bytes), LOCAL_BYTES[-1])
         stack = self._local[covering].queue if local_bytes else None
 
         def overwrite(watched: bytes = NOT_WATCHED, byte: int = poison) -> None:
             assert watched is NOT_WATCHED or len(rows) == 1, "a fingerprint has one pad on it"
-            given.set(1, watched)
-            given.set(3, bytes((byte,)) * 4)
+            parameters.set(1, watched)
+            parameters.set(3, bytes((byte,)) * 4)
             for some in rows:
-                given.set(0, some)
+                parameters.set(0, some)
                 everywhere()
             if stack is not None:
                 stack()

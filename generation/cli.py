@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbench.generation.campaign.campaign import CampaignProgress
-from kbench.generation.campaign.options import GenerateOptions, refuse_unused
 from kbench.loaders.options import NearGroup, echo_json, json_option, out_option
 from kbench.schemas import InfrastructureError, UserError
+
+if TYPE_CHECKING:
+    from kbench.generation.campaign.campaign import CampaignProgress
 
 # Before a command loads numpy: its systems of equations are small, and the cores are busy compiling.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -73,44 +73,30 @@ MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
 @click.pass_context
 def generate(ctx: click.Context, /, **options: Any) -> None:
     """Search for kernels and record every step; without a subcommand, run or resume searches."""
-    if ctx.invoked_subcommand is None:
-        _run(ctx, GenerateOptions(**options))
-
-
-def _run(ctx: click.Context, options: GenerateOptions) -> None:
-    if options.out is None:
+    if ctx.invoked_subcommand is not None:
+        return
+    if options["out"] is None:
         raise UserError("--out is missing; name a folder for the run's log")
-    refuse_unused(ctx, options)
-    from kbench.generation.campaign.drive import CampaignWaitingError, Drive, drive
-    from kbench.generation.campaign.plan import chosen_executor, planned_runs
+    from kbench.generation.campaign.drive import CampaignWaitingError, drive
+    from kbench.generation.campaign.plan import GenerateOptions, planned, refuse_unused
     from kbench.generation.executors.replay import ReplayExecutor
-    from kbench.generation.search.guidance.question import guide_named
 
-    planned = planned_runs(options)
-    executor = chosen_executor(options)
-    how = Drive(
-        executor=executor,
-        deadline_s=options.deadline,
-        gpu_seconds=options.gpu_seconds,
-        proposer_for=planned.proposer_for,
-        surrogate_for=functools.partial(guide_named, compiler=ctx.obj),
-        report=_reporter(),
-        order=planned.order,
-        measure=options.executor != "none",
-    )
+    chosen = GenerateOptions(**options)
+    refuse_unused(ctx, chosen)
+    runs, how = planned(chosen, ctx.obj, _reporter())
     try:
-        progress = drive(options.out, planned.runs, how)
+        progress = drive(options["out"], runs, how)
     except CampaignWaitingError as waiting:
-        if options.as_json:
-            echo_json({"runs": len(planned.runs), **waiting.to_json()})
+        if chosen.as_json:
+            echo_json({"runs": len(runs), **waiting.to_json()})
         raise
     if sys.stderr.isatty():
         click.echo(err=True)
-    if options.as_json:
-        echo_json({"runs": len(planned.runs), **progress.to_json()})
+    if chosen.as_json:
+        echo_json({"runs": len(runs), **progress.to_json()})
     else:
         click.echo(progress.result())
-    if isinstance(executor, ReplayExecutor) and (missing := executor.not_recorded()):
+    if isinstance(how.executor, ReplayExecutor) and (missing := how.executor.not_recorded()):
         if not progress.measured:
             raise UserError(
                 f"nothing was replayed: {missing}; name the recording of these searches, or use `generate study`"
@@ -118,7 +104,7 @@ def _run(ctx: click.Context, options: GenerateOptions) -> None:
         click.echo(missing, err=True)
     if progress.halted:
         raise InfrastructureError(
-            f"{len(progress.halted)} of {len(planned.runs)} runs cannot go on, the first because of: "
+            f"{len(progress.halted)} of {len(runs)} runs cannot go on, the first because of: "
             f"{next(iter(progress.halted.values()))}; fix it and run the same command again"
         )
 

@@ -12,7 +12,7 @@ import datetime
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from kbench.loaders.storage.lines import LineWriter, parse_json, read_lines
 from kbench.schemas import DataError, Environment, Event, UserError, from_dict, to_dict
@@ -120,26 +120,15 @@ def read_log(path: Path) -> Iterator[LogEntry]:
             yield entry
 
 
-class LogWriter:
+class LogWriter(LineWriter):
     """Appends batches of entries to the live file of a run folder; one writer at a time."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / LIVE_NAME
-        self._lines = LineWriter(self.path, parse_entry)
+        super().__init__(folder / LIVE_NAME, parse_entry)
 
-    def append(self, entries: Sequence[LogEntry]) -> None:
+    def write(self, entries: Sequence[LogEntry]) -> None:
         """Write a batch and wait until it is on disk."""
-        self._lines.append(entry.line() for entry in entries)
-
-    def close(self) -> None:
-        """Release the file."""
-        self._lines.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.close()
+        self.append(entry.line() for entry in entries)
 
 
 def by_run(entries: Iterable[LogEntry]) -> dict[str, list[LogEntry]]:

@@ -6,20 +6,19 @@ import contextlib
 import functools
 from pathlib import Path
 
-from kbench.benchmark.problems.registry import listed, named
 from kbench.generation.campaign.drive import Drive, drive, recorded_state
+from kbench.generation.campaign.plan import single_run
 from kbench.generation.executors.compiler import compiler_facts
+from kbench.generation.executors.executor import Executor
 from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.search.guidance.question import guide_named
-from kbench.generation.search.methods.catalogue import searchable
-from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for, parse_budget
+from kbench.generation.search.settings import FilterSettings
 from kbench.generation.search.state import RunState
 from kbench.generation.study.pool import pool_of
 from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
 from kbench.loaders.storage.scratch import temporary_folder
-from kbench.schemas import Backend
 
 
 def search(
@@ -53,27 +52,21 @@ def search(
         UserError: a name or value is wrong, or the folder holds a search with other settings.
         InfrastructureError: there is no GPU, and no recording was given.
     """
-    settings = RunSettings(
-        problem_id=listed(named(problem).id).id, backend=Backend(backend), method=searchable(method),
-        proposer=proposer if recorded is None else "pool", seed=seed, seeds=seeds, batch=batch,
-        filter=None if surrogate is None else FilterSettings(surrogate=surrogate, draw=draw),
-        budget=parse_budget(str(budget)), **defaults_for(proposer),
+    settings = single_run(
+        problem, backend, method, str(budget), proposer=proposer if recorded is None else "pool", seed=seed,
+        guide=None if surrogate is None else FilterSettings(surrogate=surrogate, draw=draw), seeds=seeds, batch=batch,
     )  # fmt: skip
-    check(settings)
+    if recorded is None:
+        device = Gpu.of(gpu)
+        require_gpus([device], "give recorded=CORPUS to search among recorded kernels")
+        executor: Executor = LocalExecutor(lambda: open_harness(device, half_width))
+        proposer_for = None
+    else:
+        pool = pool_of(Path(recorded), settings.problem_id, settings.backend)
+        executor, proposer_for = ReplayExecutor(pool.measurements), lambda settings: pool.proposer()
+    surrogates = functools.partial(guide_named, compiler=compiler_facts)
+    how = Drive(executor=executor, proposer_for=proposer_for, surrogate_for=surrogates)
     with contextlib.ExitStack() as stack:
         folder = Path(out) if out is not None else stack.enter_context(temporary_folder())
-        drive(folder, [settings], _drive(settings, recorded, Gpu.of(gpu), half_width))
+        drive(folder, [settings], how)
         return recorded_state(folder, settings)
-
-
-def _drive(settings: RunSettings, recorded: str | Path | None, gpu: Gpu, half_width: float) -> Drive:
-    surrogates = functools.partial(guide_named, compiler=compiler_facts)
-    if recorded is None:
-        require_gpus([gpu], "give recorded=CORPUS to search among recorded kernels")
-        return Drive(executor=LocalExecutor(lambda: open_harness(gpu, half_width)), surrogate_for=surrogates)
-    pool = pool_of(Path(recorded), settings.problem_id, settings.backend)
-    return Drive(
-        executor=ReplayExecutor(pool.measurements),
-        surrogate_for=surrogates,
-        proposer_for=lambda settings: pool.proposer(),
-    )

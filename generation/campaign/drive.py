@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,27 +79,43 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
     """
     began = time.monotonic()
     _refuse_repeated(runs)
-    crews = _crews(runs, how, folder)
+    # What is not available is refused before anything is written.
+    by_name = functools.cache(proposer_named)
+    proposers = [how.proposer_for(settings) if how.proposer_for else by_name(settings.proposer) for settings in runs]
+    guides = [how.surrogate_for(chosen.surrogate) if (chosen := filter_of(settings)) else None for settings in runs]
+    for author in (*proposers, *guides):
+        # What a language model answers is paid for before the log knows of it.
+        if keep_replies := getattr(author, "keep_replies", None):
+            keep_replies(folder)
     with LogWriter(folder) as log:
         states = recorded_states(folder)
-        _refuse_changed(states, runs)
+        if len(states) == 1 and len(runs) == 1:
+            refuse_changes(next(iter(states.values())).settings, runs[0])
+        recorded = {_key(state.settings): state for state in states.values()}
+        for settings in runs:
+            if _key(settings) in recorded:
+                refuse_changes(recorded[_key(settings)].settings, settings)
         with how.executor as executor:
             places = executor.environments()
             record_environments(folder, places)
             place = _described(folder, places)
-            times = best_references(folder / REFERENCES, place)
+            references = best_references(folder / REFERENCES, place)
             # Opening the log and the GPU counts: a deadline is for the whole command.
             left = None if how.deadline_s is None else how.deadline_s - (time.monotonic() - began)
             campaign = Campaign(
-                executor, log.append, deadline_s=left, gpu_seconds=how.gpu_seconds, report=how.report,
+                executor, log.write, deadline_s=left, gpu_seconds=how.gpu_seconds, report=how.report,
                 write_every_s=how.write_every_s, order=how.order, measure=how.measure,
             )  # fmt: skip
-            by_key = {_key(state.settings): state for state in states.values()}
             driven = {_key(settings) for settings in runs}
-            campaign.remember(state for key, state in by_key.items() if key not in driven)
-            for crew in crews:
-                state = by_key.get(_key(crew.settings))
-                campaign.add(_search(crew, state, campaign, how.clock, place, times.get(crew.settings.problem_id, {})))
+            campaign.remember(state for key, state in recorded.items() if key not in driven)
+            for settings, proposer, guide in zip(runs, proposers, guides, strict=True):
+                campaign.add(Search(
+                    settings, proposer, how.clock, surrogate=guide, state=recorded.get(_key(settings)),
+                    seen_elsewhere=functools.partial(campaign.seen, settings.label),
+                    siblings=functools.partial(campaign.siblings, settings),
+                    references=references.get(settings.problem_id, {}), gpu=place.gpu if place else "unknown",
+                    gpu_facts_json=json.dumps(to_dict(place), sort_keys=True) if place else "{}",
+                ))  # fmt: skip
             try:
                 progress = campaign.run()
             finally:
@@ -139,65 +155,12 @@ def _refuse_repeated(runs: Sequence[RunSettings]) -> None:
         seen.add(_key(settings))
 
 
-def _refuse_changed(states: Mapping[str, RunState], runs: Sequence[RunSettings]) -> None:
-    if len(states) == 1 and len(runs) == 1:
-        refuse_changes(next(iter(states.values())).settings, runs[0])
-    recorded = {_key(state.settings): state.settings for state in states.values()}
-    for settings in runs:
-        if _key(settings) in recorded:
-            refuse_changes(recorded[_key(settings)], settings)
-
-
 RunKey = tuple[str, str, str, int, str]
 """What tells the runs of a folder apart."""
 
 
 def _key(settings: RunSettings) -> RunKey:
     return (settings.problem_id, settings.backend.value, settings.search_method, settings.seed, settings.label)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Crew:
-    """What proposes and forecasts for a run."""
-
-    settings: RunSettings
-    proposer: Proposer
-    surrogate: Guide | None
-
-
-def _crews(runs: Sequence[RunSettings], how: Drive, folder: Path) -> list[Crew]:
-    """The runs with their proposers and surrogates: what is not available is refused before anything is written.
-
-    What a language model answers is kept in the folder: it is paid for before the log knows of it.
-    """
-    named = functools.cache(proposer_named)
-    crews = [
-        Crew(
-            settings,
-            how.proposer_for(settings) if how.proposer_for else named(settings.proposer),
-            how.surrogate_for(chosen.surrogate) if (chosen := filter_of(settings)) else None,
-        )
-        for settings in runs
-    ]
-    for one in (each for crew in crews for each in (crew.proposer, crew.surrogate)):
-        keep_replies = getattr(one, "keep_replies", None)
-        if keep_replies is not None:
-            keep_replies(folder)
-    return crews
-
-
-def _search(
-    crew: Crew, state: RunState | None, campaign: Campaign, clock: Clock, place: Environment | None,
-    references: Mapping[str, BestReference],
-) -> Search:  # fmt: skip
-    settings = crew.settings
-    return Search(
-        settings, crew.proposer, clock, surrogate=crew.surrogate, state=state,
-        seen_elsewhere=functools.partial(campaign.seen, settings.label),
-        siblings=functools.partial(campaign.siblings, settings), references=references,
-        gpu=place.gpu if place else "unknown",
-        gpu_facts_json=json.dumps(to_dict(place), sort_keys=True) if place else "{}",
-    )  # fmt: skip
 
 
 class CampaignWaitingError(WaitingForResponsesError):

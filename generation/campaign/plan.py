@@ -1,87 +1,166 @@
-"""The plan: which runs the options of `kbench generate` describe, and what measures for them."""
+"""The plan of `kbench generate`: which runs its options describe, and what measures for them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from kbench.benchmark.problems.registry import listed, named, users
-from kbench.generation.campaign.campaign import ROUNDS
-from kbench.generation.campaign.options import GenerateOptions
+from kbench.benchmark.surrogates.protocol import Compiler
+from kbench.generation.campaign.campaign import ROUNDS, CampaignProgress
+from kbench.generation.campaign.drive import Drive
 from kbench.generation.campaign.spec import read_spec, runs_of
 from kbench.generation.executors.executor import Executor
 from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.ray import RayExecutor, harness_maker
 from kbench.generation.executors.replay import open_facts, open_recording
 from kbench.generation.proposers.folder import folder_runs
+from kbench.generation.search.guidance.question import guide_named
 from kbench.generation.search.methods.catalogue import searchable
-from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for, parse_budget
 from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
 from kbench.schemas import Backend, UserError
 
 WITHOUT_GPU = "`kbench generate study CORPUS --out FOLDER` replays every method on measurements made before"
+OF_A_SEARCH = ("backend", "method", "proposer", "budget", "seed", "surrogate")
+UNUSED_BY_MODE: Mapping[str, tuple[str, ...]] = {
+    "campaign": (*OF_A_SEARCH, "variants"),
+    "from_folder": tuple(name for name in OF_A_SEARCH if name not in ("method", "proposer")),
+    "problem_id": ("variants",),
+}
+"""What the runs come from, and the options that do not apply to them."""
+UNUSED_BY_EXECUTOR: Mapping[str, tuple[str, ...]] = {
+    "local": ("recorded",),
+    "ray": ("recorded", "gpu"),
+    "replay": ("gpu", "half_width"),
+    "none": ("gpu", "half_width", "gpu_seconds"),
+}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PlannedRuns:
-    """The runs that options describe."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateOptions:
+    """Every option of `kbench generate`; its help text says what each means."""
 
-    runs: list[RunSettings]
-    proposer_for: Callable[[RunSettings], Proposer] | None = None
-    """The proposer of each, where its settings do not name it."""
-    order: str = ROUNDS
-    """In which order they advance."""
+    problem_id: str | None
+    campaign: Path | None
+    from_folder: Path | None
+    backend: str | None
+    method: str
+    proposer: str | None
+    budget: str | None
+    seed: int
+    surrogate: str | None
+    variants: int
+    executor: str
+    recorded: Path | None
+    gpu: str
+    half_width: float
+    deadline: float | None
+    gpu_seconds: float | None
+    out: Path | None
+    as_json: bool
 
 
-def planned_runs(options: GenerateOptions) -> PlannedRuns:
-    """The runs that the options describe.
+def refuse_unused(ctx: click.Context, options: GenerateOptions) -> None:
+    """Refuse options that were given and change nothing: the user expects that they do.
 
     Raises:
-        UserError: names the option or field that is missing or wrong.
+        UserError: names the option and the one that makes it useless, or not exactly one option says where the runs
+            come from.
     """
-    if options.mode == "problem_id":
-        return PlannedRuns([_single(options)])
-    if options.from_folder is not None:
-        return PlannedRuns(
-            *folder_runs(options.from_folder, options.proposer or "human", options.method, options.variants)
-        )
-    assert options.campaign is not None
-    spec = read_spec(options.campaign)
-    runs, uncovered = runs_of(spec)
-    if uncovered:
-        click.echo(f"no genome family for {len(uncovered)} cells, left out: {', '.join(uncovered)}", err=True)
-    if not runs:
-        raise UserError("the campaign has no runs; name problems that a genome family covers, methods and random_seeds")
-    return PlannedRuns(runs, order=spec.order)
+    modes = [name for name in UNUSED_BY_MODE if getattr(options, name) is not None]
+    if len(modes) != 1:
+        raise UserError("give exactly one of --problem, --campaign or --from-folder")
+    mode = modes[0]
+    flags = {str(param.name): param.opts[0] for param in ctx.command.params}
+    reasons = dict.fromkeys(UNUSED_BY_MODE[mode], f"with {flags[mode]}")
+    reasons |= dict.fromkeys(UNUSED_BY_EXECUTOR[options.executor], f"with --executor {options.executor}")
+    if mode == "from_folder" and not options.variants:
+        reasons["method"] = "without --variants"
+    for name, reason in reasons.items():
+        if ctx.get_parameter_source(name) not in (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
+            where = "; the campaign file sets it" if mode == "campaign" and name in OF_A_SEARCH else ""
+            raise UserError(f"{flags[name]} changes nothing {reason}{where}; leave it out")
 
 
-def _single(options: GenerateOptions) -> RunSettings:
-    if options.backend is None:
-        raise UserError("--backend is missing; a search needs it")
-    if options.budget is None:
-        raise UserError("--budget is missing; a search needs it")
-    proposer = options.proposer or "genome"
+def planned(
+    options: GenerateOptions, compiler: Compiler | None, report: Callable[[CampaignProgress], None]
+) -> tuple[list[RunSettings], Drive]:
+    """The runs that the options describe, and how they are driven.
+
+    Args:
+        options: of the command.
+        compiler: for surrogates that look at compiler output.
+        report: called while the runs are driven.
+
+    Raises:
+        UserError: names the option or field that is missing or wrong, or there is no such recording.
+        InfrastructureError: this machine has no GPU.
+    """
+    proposer_for, order = None, ROUNDS
+    if options.campaign is not None:
+        spec = read_spec(options.campaign)
+        runs, uncovered = runs_of(spec)
+        if uncovered:
+            click.echo(f"no genome family for {len(uncovered)} cells, left out: {', '.join(uncovered)}", err=True)
+        if not runs:
+            raise UserError(
+                "the campaign has no runs; name problems that a genome family covers, methods and random_seeds"
+            )
+        order = spec.order
+    elif options.from_folder is not None:
+        writer = options.proposer or "human"
+        runs, proposer_for = folder_runs(options.from_folder, writer, options.method, options.variants)
+    else:
+        for name in ("backend", "budget"):
+            if getattr(options, name) is None:
+                raise UserError(f"--{name} is missing; a search needs it")
+        runs = [single_run(
+            options.problem_id or "", options.backend or "", options.method, options.budget or "",
+            proposer=options.proposer or "genome", seed=options.seed,
+            guide=None if options.surrogate is None else FilterSettings(surrogate=options.surrogate),
+        )]  # fmt: skip
+    return runs, Drive(
+        executor=_executor(options), deadline_s=options.deadline, gpu_seconds=options.gpu_seconds,
+        proposer_for=proposer_for, surrogate_for=functools.partial(guide_named, compiler=compiler), report=report,
+        order=order, measure=options.executor != "none",
+    )  # fmt: skip
+
+
+def single_run(
+    problem: str, backend: str, method: str, budget: str, *,
+    proposer: str, seed: int, guide: FilterSettings | None, **more: int,
+) -> RunSettings:  # fmt: skip
+    """One search, its names and amounts checked.
+
+    Args:
+        problem: a problem id, or a file or folder that defines a problem.
+        backend: triton or cuda.
+        method: a name, or a file with a method.
+        budget: as `--budget` takes it.
+        proposer: its name.
+        seed: random seed.
+        guide: the surrogate filter.
+        more: further settings.
+
+    Raises:
+        UserError: names what is wrong.
+    """
     settings = RunSettings(
-        problem_id=listed(named(options.problem_id or "").id).id, backend=Backend(options.backend),
-        method=searchable(options.method), proposer=proposer, seed=options.seed,
-        filter=None if options.surrogate is None else FilterSettings(surrogate=options.surrogate),
-        budget=parse_budget(options.budget), **defaults_for(proposer),
+        problem_id=listed(named(problem).id).id, backend=Backend(backend), method=searchable(method), proposer=proposer,
+        seed=seed, filter=guide, budget=parse_budget(budget), **{**defaults_for(proposer), **more},
     )  # fmt: skip
     check(settings)
     return settings
 
 
-def chosen_executor(options: GenerateOptions) -> Executor:
-    """What measures.
-
-    Raises:
-        UserError: there is no such recording or GPU.
-        InfrastructureError: this machine has no GPU.
-    """
+def _executor(options: GenerateOptions) -> Executor:
     if options.executor == "ray":
         if users():
             raise UserError("--executor ray searches problems of the benchmark; other machines do not have your file")

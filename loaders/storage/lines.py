@@ -13,6 +13,7 @@ import json
 import lzma
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,10 @@ Parse = Callable[[str, str], T]
 SEAL = re.compile(rb',"sum":"([0-9a-f]{12})"}')
 """The hash of a line, at its end."""
 SEAL_BYTES = len(b',"sum":"') + 12 + len(b'"}')
+
+
+REMOVAL_S = 1.0
+"""How long the janitor may hold a file whose writer has ended, to see whether it is empty and to remove it."""
 
 
 def sealed(line: str) -> bytes:
@@ -154,15 +159,8 @@ class LineWriter:
             UserError: another process is writing it, or it cannot be opened.
         """
         self._path = path
+        self._open()
         try:
-            janitor.make_folder(path.parent)
-            # Before it is there, so that there is no moment at which nobody would remove it.
-            janitor.watch_empty(path)
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise UserError(f"{path} cannot be written ({error.strerror}); choose another folder for --out") from None
-        try:
-            self._lock()
             self._is_empty = not os.fstat(self._descriptor).st_size
             if not self._is_empty:
                 janitor.forget_empty(path)
@@ -171,15 +169,32 @@ class LineWriter:
             self.close()
             raise
 
-    def _lock(self) -> None:
-        path = self._path
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not os.path.samestat(os.fstat(self._descriptor), path.stat()):
-                raise FileNotFoundError  # the other removed it between our opening and locking it
-        except OSError:
+    def _open(self) -> None:
+        """Open the file and lock it; one that the janitor is just removing is made again."""
+        path, last_try = self._path, time.monotonic() + REMOVAL_S
+        while True:
+            try:
+                janitor.make_folder(path.parent)
+                # Before it is there, so that there is no moment at which nobody would remove it.
+                janitor.watch_empty(path)
+                self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            except OSError as error:
+                janitor.forget_empty(path)
+                if isinstance(error, FileNotFoundError) and time.monotonic() < last_try:
+                    continue  # its folder was removed
+                reason = f"{path} cannot be written ({error.strerror}); choose another folder for --out"
+                raise UserError(reason) from None
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(self._descriptor), path.stat()):
+                    return
+            except OSError:
+                pass  # it is locked, by another writer or by who removes it, or is gone already
             janitor.forget_empty(path)
-            raise UserError(f"{path} is being written by another run; wait for it or choose another --out") from None
+            os.close(self._descriptor)
+            if time.monotonic() >= last_try:
+                raise UserError(f"{path} is being written by another run; wait for it or choose another --out")
+            time.sleep(0.02)
 
     def _cut_damaged_end(self, path: Path, parse: Parse[Any]) -> None:
         good = 0

@@ -161,7 +161,7 @@ def test_kernels_equal_up_to_comments_are_one_row(tmp_path: Path, how: Drive, ca
                 payload[name] = key
         changed.append(dataclasses.replace(entry, payload=payload))
     with LogWriter(tmp_path / "twins") as log:
-        log.append(changed)
+        log.write(changed)
     ledger = assemble(Recipe(runs=(tmp_path / "twins",)), tmp_path / "corpus")
     assert ledger.kernels == 119
     assert key not in {row["kernel_id"] for row in rows(tmp_path / "corpus", "kernels")}
@@ -172,7 +172,7 @@ def test_an_unknown_parent_is_refused(tmp_path: Path, campaign: Path) -> None:
     at = next(i for i, entry in enumerate(entries) if entry.payload.get("parent_id"))
     entries[at] = dataclasses.replace(entries[at], payload={**entries[at].payload, "parent_id": "f" * 32})
     with LogWriter(tmp_path / "bad") as log:
-        log.append(entries)
+        log.write(entries)
     with pytest.raises(DataError, match=f"unknown parent {'f' * 32}"):
         assemble(Recipe(runs=(tmp_path / "bad",)), tmp_path / "corpus")
     assert not (tmp_path / "corpus").exists()
@@ -383,7 +383,7 @@ def thinned(campaign: Path, corpus: Path, folder: Path) -> Path:
                 payload["source"] = None
             if "measurements" in payload:
                 payload["measurements"] = [row | {"samples_us": None} for row in payload["measurements"]]
-            writer.append([dataclasses.replace(entry, payload=payload)])
+            writer.write([dataclasses.replace(entry, payload=payload)])
     return folder
 
 

@@ -4,6 +4,8 @@ import dataclasses
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,7 +169,7 @@ def test_the_guide_of_a_search_learns_genes_and_expects_improvement_near_the_bes
     genomes = [{gene.name: rng.choice(gene.choices) for gene in GENES} for _ in range(100)]
     nodes = [measured(f"k{at}", genome, made_up(genome)[1] or None) for at, genome in enumerate(genomes)]
     known, asked = nodes[:60], [node for node in nodes[60:] if node.reward]
-    found = OnlineGuide().guess(known, asked, [content_hash(node.kernel_id) for node in asked])
+    found = OnlineGuide().guess(known, asked, [content_hash(node.kernel_id) for node in asked], lambda nodes: [])
     pairs = [(guess.forecast.speedup or 0, node.reward or 0) for guess, node in zip(found, asked, strict=True)]
     agree = [(x[0] > y[0]) == (x[1] > y[1]) for x in pairs for y in pairs if abs(x[1] - y[1]) > 0.2]
     assert sum(agree) / len(agree) > 0.85
@@ -182,9 +184,20 @@ def test_a_prior_orders_candidates_before_much_is_measured_and_is_overruled_by_m
     asked = [measured(key, genome, None) for key, genome in sizes.items()]
     names = [content_hash(node.kernel_id) for node in asked]
 
+    class BySize:
+        inputs = "source"
+
+        def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+            at_least = [Forecast(query_id=q.query_id, probabilities=(0.125,) * 8, p_valid=1.0) for q in queries]
+            speedups = [2.0 ** (int(q.candidate_source) / 4) for q in queries]
+            return [dataclasses.replace(one, speedup=s) for one, s in zip(at_least, speedups, strict=True)]
+
+    def asks(nodes: Sequence[Node]) -> list[Any]:
+        sizes = [node.recipe["genome"]["size"] for node in nodes if node.recipe]
+        return [SimpleNamespace(query_id=content_hash(str(size)), candidate_source=str(size)) for size in sizes]
+
     def best(known: list[Node]) -> int:
-        guide = OnlineGuide(lambda nodes: [float(node.recipe["genome"]["size"]) / 4 for node in nodes])  # type: ignore[index]
-        found = guide.guess(known, asked, names)
+        found = OnlineGuide(BySize()).guess(known, asked, names, asks)
         return max(range(16), key=lambda at: found[at].forecast.speedup or 0.0)
 
     assert best([measured("a", {"size": 7}, 1.0)]) == 15

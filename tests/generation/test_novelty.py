@@ -17,7 +17,7 @@ from kbench.generation.campaign.drive import recorded_states
 from kbench.generation.campaign.spec import CampaignSpec, runs_of
 from kbench.generation.cli import generate
 from kbench.generation.log import read_log, record_environments
-from kbench.generation.proposers.llm.prompt import messages, strategies, strategy
+from kbench.generation.proposers.llm.prompt import messages, strategies
 from kbench.generation.search.proposal import Ask, ProposalTask, near_duplicate
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import BestKnown, KernelOutcome, Operator, idea_of
@@ -111,9 +111,9 @@ def test_strategies_suit_the_problem_and_rotate(backend: Backend) -> None:
     assert not any("split" in text or "plit K" in text for text in strategies(problem("relu"), backend))
     assert any("split K" in text for text in strategies(problem("matmul_tensor3d"), backend))
     assert not any("wgmma" in text or "tl.dot" in text for text in strategies(problem("softmax"), backend))
-    one = problem("conv2d_square")
-    turns = [strategy(one, backend, turn) for turn in range(len(strategies(one, backend)))]
-    assert len(set(turns)) == len(turns)
+    texts = strategies(problem("conv2d_square"), backend)
+    asked = [request("conv2d_square", backend, turn=turn) for turn in range(len(texts))]
+    assert all(text in one for text, one in zip(texts, asked, strict=True))
     assert "Strategy" not in request("softmax", backend, operator=Operator.REPAIR, parent=FAILED)
 
 

@@ -121,7 +121,7 @@ def test_an_entry_of_no_known_kind_is_refused(run_folder: Path, how: Drive) -> N
     ]
     (run_folder / "events.jsonl").unlink()
     with LogWriter(run_folder) as log:
-        log.append(imagined)
+        log.write(imagined)
     with pytest.raises(DataError, match=r"step_imagined.*no known kind"):
         recorded_states(run_folder)
 
@@ -230,7 +230,7 @@ def entries(count: int, run_id: str = "a") -> list[LogEntry]:
 
 def write(folder: Path, rows: list[LogEntry]) -> bytes:
     with LogWriter(folder) as log:
-        log.append(rows)
+        log.write(rows)
     return (folder / "events.jsonl").read_bytes()
 
 
@@ -299,7 +299,7 @@ def test_a_batch_is_on_disk_before_append_returns(tmp_path: Path, monkeypatch: p
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_size), real(fd))[1])
     with LogWriter(tmp_path) as log:
-        log.append(entries(3))
+        log.write(entries(3))
         assert synced == [(tmp_path / "events.jsonl").stat().st_size]
 
 
@@ -335,9 +335,9 @@ def test_a_full_disk_is_named_with_the_file_and_the_log_goes_on_afterwards(
 
     with monkeypatch.context() as patch, LogWriter(tmp_path / "run") as log:
         patch.setattr(os, "write", filling)
-        expected = rf"{log.path} cannot be written \(No space left on device\).*it goes on from what is there"
+        expected = r"events.jsonl cannot be written \(No space left on device\).*it goes on from what is there"
         with pytest.raises(InfrastructureError, match=expected):
-            log.append(entries(6)[3:])
+            log.write(entries(6)[3:])
     kept = len(list(read_log(tmp_path / "run")))
     assert write(tmp_path / "run", entries(6)[kept:]) == whole
 

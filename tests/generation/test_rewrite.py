@@ -88,36 +88,6 @@ def test_an_operator_does_what_its_name_says(backend: Backend, name: str, expect
     assert any(expected in text for seed in range(30) for text in edits(backend, name, seed=seed))
 
 
-LOOPS = """
-import triton
-import triton.language as tl
-
-@triton.jit
-def k(x, y, n, B: tl.constexpr):
-    s = tl.zeros((B,), tl.float32)
-    t = tl.zeros((B,), tl.float32)
-    for i in range(0, n, B):
-        s += tl.load(x + i)
-    for i in range(0, n, B):
-        t += tl.load(y + i)
-
-def run(x, y):
-    k[(1,)](x, y, 4, B=4)
-    return x
-"""
-
-
-def test_loops_that_need_nothing_of_each_other_are_fused_and_split_again() -> None:
-    (fused,) = edits(Backend.TRITON, "loop fusion", LOOPS)
-    assert fused.count("for i in") == 1
-    (split,) = edits(Backend.TRITON, "loop fission", fused)
-    assert ast.dump(ast.parse(split)) == ast.dump(ast.parse(LOOPS))
-
-
-def test_loops_that_depend_on_each_other_stay_apart() -> None:
-    assert edits(Backend.TRITON, "loop fusion", LOOPS.replace("t += tl.load(y + i)", "t += s")) == []
-
-
 @pytest.mark.parametrize(
     ("one", "other", "apart"),
     [

@@ -139,34 +139,6 @@ def _swap(module: Module, rng: random.Random) -> Iterator[Edit]:
                 yield Edit(spans, f"lines {one.lineno} and {other.lineno} swapped")
 
 
-def _fuse(module: Module, rng: random.Random) -> Iterator[Edit]:
-    """Two neighbouring loops with one header become one, when the second needs nothing the first makes."""
-    for block in _blocks(module):
-        for one, other in itertools.pairwise(block):
-            if not (isinstance(one, ast.For) and isinstance(other, ast.For)):
-                continue
-            same = ast.dump(one.target) == ast.dump(other.target) and ast.dump(one.iter) == ast.dump(other.iter)
-            if same and all(independent(a, b) for a in one.body for b in other.body):
-                start, end = module.span(other.body[0])[0], module.span(other.body[-1])[1]
-                first_end = module.span(one.body[-1])[1]
-                indent = "\n" + " " * other.body[0].col_offset
-                spans = ((first_end, module.span(other)[1], indent + module.source[start:end]),)
-                yield Edit(spans, f"loops at lines {one.lineno} and {other.lineno} fused")
-
-
-def _split(module: Module, rng: random.Random) -> Iterator[Edit]:
-    """A loop becomes two where its body falls apart into halves that need nothing of each other."""
-    for loop in in_order(module.device_functions(), ast.For):
-        for cut in range(1, len(loop.body)):
-            head, tail = loop.body[:cut], loop.body[cut:]
-            if all(independent(a, b) for a in head for b in tail):
-                start = module.span(tail[0])[0]
-                line_start = module.source.rfind("\n", 0, start) + 1
-                header = module.source[module.span(loop)[0] : module.span(loop.body[0])[0]].rstrip()
-                text = " " * loop.col_offset + header + "\n"
-                yield Edit(((line_start, line_start, text),), f"loop at line {loop.lineno} split")
-
-
 OPERATORS = (
     EditOperator("load cache", _hint("load", "cache_modifier", LOAD_CACHE)),
     EditOperator("store cache", _hint("store", "cache_modifier", STORE_CACHE)),
@@ -180,6 +152,4 @@ OPERATORS = (
     EditOperator("exp as exp2", _exp2),
     EditOperator("reciprocal", _reciprocal),
     EditOperator("load order", _swap),
-    EditOperator("loop fusion", _fuse),
-    EditOperator("loop fission", _split),
 )

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from kbench.benchmark.surrogates.online import Matrix, distribution, features, squared_distances
-from kbench.generation.search.guidance.filter import Guess
+from kbench.benchmark.surrogates.protocol import Surrogate
+from kbench.generation.search.guidance.filter import Guess, expected_log2, in_order
 from kbench.generation.search.state import Node
-from kbench.schemas import Forecast
+from kbench.schemas import Forecast, Query
 
 LENGTHS = (0.5, 1.0, 2.0, 4.0)
 """Distances over which speeds are alike; the likeliest is taken. One gene that differs is a distance of up to 1."""
@@ -27,25 +28,26 @@ SMALLEST_SPREAD = 0.05
 TRUST = 0.5
 """How many octaves of speed an octave of the prior stands for, before anything is measured; its doubt is as large."""
 
-Prior = Callable[[Sequence[Node]], Sequence[float | None]]
-"""Expected log2 speedup of candidates before the search; None where there is none."""
+Ask = Callable[[Sequence[Node]], Sequence[Query]]
+"""The questions about candidates."""
 
 
 class OnlineGuide:
     """Learns from the nodes of a run and guesses about others."""
 
-    def __init__(self, prior: Prior | None = None) -> None:
-        """Know nothing but the prior, if there is one."""
+    def __init__(self, prior: Surrogate | None = None) -> None:
+        """Know nothing but what a surrogate says before anything is measured, if there is one."""
         self._prior = prior
         self._means: dict[str, float] = {}
 
-    def guess(self, measured: Sequence[Node], asked: Sequence[Node], names: Sequence[str]) -> list[Guess]:
+    def guess(self, measured: Sequence[Node], asked: Sequence[Node], names: Sequence[str], ask: Ask) -> list[Guess]:
         """What the measured nodes tell of others.
 
         Args:
             measured: what the run knows; failed kernels count for the chance of being valid.
             asked: the candidates.
             names: the query id of each candidate.
+            ask: makes the prior's questions.
         """
         newest = [node for node in measured if node.outcome is not None][-MOST:]
         if not any(node.reward for node in newest):
@@ -55,7 +57,7 @@ class OnlineGuide:
         seen, new = rows[: len(newest)], rows[len(newest) :]
         correct = np.array([bool(node.reward) for node in newest])
         speeds = np.log2([node.reward for node in newest if node.reward])
-        expected = self._expected([*newest, *asked])
+        expected = self._expected([*newest, *asked], ask)
         fit = Process(seen[correct], speeds, expected[: len(newest)][correct])
         means, errors = fit.predict(new, expected[len(newest) :])
         near = np.exp(-squared_distances(new, seen) / fit.length**2)
@@ -72,12 +74,15 @@ class OnlineGuide:
             )
         ]
 
-    def _expected(self, nodes: Sequence[Node]) -> Matrix:
+    def _expected(self, nodes: Sequence[Node], ask: Ask) -> Matrix:
         """The prior's mean of each node; nodes it does not know have the mean of the others."""
         if self._prior is None:
             return np.zeros(len(nodes))
         new = [node for node in nodes if node.kernel_id not in self._means]
-        for node, mean in zip(new, self._prior(new) if new else (), strict=True):
+        queries = ask(new)
+        answers = in_order([query.query_id for query in queries], self._prior.forecast(queries) if new else [])
+        for node, answer in zip(new, answers, strict=True):
+            mean = expected_log2(answer)
             self._means[node.kernel_id] = math.nan if mean is None else mean
         means: Matrix = np.array([self._means[node.kernel_id] for node in nodes])
         missing = np.isnan(means)

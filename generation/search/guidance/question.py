@@ -42,47 +42,44 @@ def query_id(node: Node, gpu: str, parent: Node | None = None) -> str:
     return content_hash("filter", gpu, node.kernel_id, *([parent.kernel_id] if parent else []))
 
 
-Parents = Mapping[str, Node | None]
-"""The parent of each candidate, by the candidate's id."""
-
-
 def guesses(
     guide: Guide, settings: RunSettings, known: Sequence[Node], nodes: Sequence[Node], gpu: str, gpu_facts_json: str,
-    parents: Parents,
+    parents: Mapping[str, Node | None],
 ) -> list[Guess]:  # fmt: skip
-    """What a guide expects of candidates, in their order, once it has learned from the measured ones where it can."""
-    if settings.filter is not None and settings.filter.against_parent:
-        return _against_parents(guide, settings, nodes, gpu, gpu_facts_json, parents)
+    """What a guide expects of candidates, in their order, once it has learned from the measured ones where it can.
+
+    Args:
+        guide: who is asked.
+        settings: of the run.
+        known: what was measured of the cell.
+        nodes: the candidates.
+        gpu: where they would run.
+        gpu_facts_json: what is known of it.
+        parents: the parent of each candidate, by the candidate's id.
+    """
+
+    def ask(some: Sequence[Node]) -> list[Query]:
+        return [query_for(settings, node, gpu, gpu_facts_json) for node in some]
+
     names = [query_id(node, gpu) for node in nodes]
+    against_parent = settings.filter is not None and settings.filter.against_parent
     if isinstance(guide, OnlineGuide):
-        return guide.guess(known, nodes, names)
-    if isinstance(guide, PriorGuide):
-        prior = guide.at(settings, gpu, gpu_facts_json)
-        return prior.guess(known, nodes, names)
-    fit = getattr(guide, "fit", None)
-    if fit is not None:
-        fit([(query_for(settings, n, gpu, gpu_facts_json), _answered(settings, n, gpu)) for n in known if n.reward])
-    asked = guide.forecast([query_for(settings, node, gpu, gpu_facts_json) for node in nodes])
-    return [Guess(forecast) for forecast in in_order(names, asked)]
-
-
-def _against_parents(
-    guide: Guide, settings: RunSettings, nodes: Sequence[Node], gpu: str, gpu_facts_json: str, parents: Parents
-) -> list[Guess]:
-    """Forecasts against correct parents; the parent's own speed puts children of different parents on one scale."""
-    if isinstance(guide, OnlineGuide | PriorGuide):
-        raise UserError(f"surrogate {ONLINE!r} knows no pairs of kernels; leave out against_parent")
+        if against_parent:
+            raise UserError(f"surrogate {ONLINE!r} knows no pairs of kernels; leave out against_parent")
+        return guide.guess(known, nodes, names, ask)
+    if not against_parent:
+        if fit := getattr(guide, "fit", None):
+            fit([(query, _answered(settings, n, gpu)) for n in known if n.reward for query in ask([n])])
+        return [Guess(forecast) for forecast in in_order(names, guide.forecast(ask(nodes)))]
     above = [parent if parent and parent.reward else None for parent in (parents.get(n.kernel_id) for n in nodes)]
-    queries = [
-        query_for(settings, node, gpu, gpu_facts_json, parent) for node, parent in zip(nodes, above, strict=True)
-    ]
-    given = in_order([query.query_id for query in queries], guide.forecast(queries))
-    found = []
-    for parent, forecast in zip(above, given, strict=True):
-        expected = expected_log2(forecast)
-        start = math.log2(parent.reward) if parent and parent.reward else 0.0
-        found.append(Guess(forecast, None if expected is None else start + expected))
-    return found
+    pairs = list(zip(nodes, above, strict=True))
+    queries = [query_for(settings, node, gpu, gpu_facts_json, parent) for node, parent in pairs]
+    expected = []
+    for parent, forecast in zip(above, in_order([q.query_id for q in queries], guide.forecast(queries)), strict=True):
+        # The parent's own speed puts children of different parents on one scale.
+        rise, start = expected_log2(forecast), math.log2(parent.reward) if parent and parent.reward else 0.0
+        expected.append(Guess(forecast, None if rise is None else start + rise))
+    return expected
 
 
 def query_for(settings: RunSettings, node: Node, gpu: str, gpu_facts_json: str, parent: Node | None = None) -> Query:
@@ -107,27 +104,7 @@ def _answered(settings: RunSettings, node: Node, gpu: str) -> Question:
     )  # fmt: skip
 
 
-class PriorGuide:
-    """The online surrogate with another's forecasts as its prior mean: `online:NAME`."""
-
-    def __init__(self, prior: Surrogate) -> None:
-        self._prior = prior
-        self._online: OnlineGuide | None = None
-
-    def at(self, settings: RunSettings, gpu: str, gpu_facts_json: str) -> OnlineGuide:
-        """The guide of one run; it keeps what the prior said."""
-        if self._online is None:
-
-            def expected(nodes: Sequence[Node]) -> list[float | None]:
-                asked = [query_for(settings, node, gpu, gpu_facts_json) for node in nodes]
-                given = in_order([query.query_id for query in asked], self._prior.forecast(asked))
-                return [expected_log2(forecast) for forecast in given]
-
-            self._online = OnlineGuide(expected)
-        return self._online
-
-
-Guide = Surrogate | OnlineGuide | PriorGuide
+Guide = Surrogate | OnlineGuide
 """What a search asks about its candidates."""
 
 
@@ -149,7 +126,7 @@ def guide_named(name: str, compiler: Compiler | None = None) -> Guide:
             raise UserError(f"surrogate 'llm' needs a model in a search; set {MODEL_VARIABLE}, and {BATCH_VARIABLE}")
         return LlmSurrogate(model=model, batch_folder=os.environ.get(BATCH_VARIABLE))
     if name.startswith(f"{ONLINE}:"):
-        return PriorGuide(_surrogate(name.removeprefix(f"{ONLINE}:"), compiler))  # type: ignore[arg-type]
+        return OnlineGuide(_surrogate(name.removeprefix(f"{ONLINE}:"), compiler))  # type: ignore[arg-type]
     return _surrogate(name, compiler)  # type: ignore[arg-type]  # functions are hashable
 
 

@@ -52,6 +52,7 @@ class _Asker:
 
     def __init__(self, surrogate: Surrogate, repeats: int) -> None:
         self._surrogate, self._repeats, self._unanswered = surrogate, repeats, 0
+        self._times_itself = getattr(surrogate, "times_itself", False)
 
     def answer(self, batch: Batch) -> Finished:
         """Exactly one forecast for every query and repeat of a batch.
@@ -93,7 +94,9 @@ class _Asker:
                 made = accept(found[key])
             else:
                 made = failure(key[0], "no answer to this query among those returned", key[1])
-            result.append(made if made.elapsed_s is not None else dataclasses.replace(made, elapsed_s=elapsed_s))
+            if made.elapsed_s is None and not self._times_itself:
+                made = dataclasses.replace(made, elapsed_s=elapsed_s)
+            result.append(made)
         return result, len(given) - sum(counts[key] for key in asked)
 
 

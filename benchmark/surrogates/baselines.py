@@ -255,6 +255,9 @@ def normal_shares(centre: float, spread: float) -> tuple[float, ...]:
 class ReplaySurrogate:
     """Answers with the forecasts of a file; what the file does not hold is a failure."""
 
+    times_itself = True
+    """Reading a file is not what a forecast took; the file says that, or nobody knows."""
+
     def __init__(self, path: str) -> None:
         """Name the file; it is read on first use.
 

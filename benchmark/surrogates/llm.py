@@ -85,6 +85,8 @@ class LlmSurrogate:
     """Further tries after a busy server, a server's error or a lost connection."""
     seed: int = 0
     """Of the first repeat; each further repeat adds one."""
+    times_itself: ClassVar[bool] = True
+    """The endpoint is timed, request by request; answers that a file holds took a time that nobody here knows."""
     _chat: KeptReplies | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -23,7 +23,8 @@ SUM_TOLERANCE = 1e-3
 class Surrogate(Protocol):
     """Anything with `forecast`.
 
-    Optional are `inputs` (one of INPUTS, `source` when absent), `repeats` (forecasts per query), and
+    Optional are `inputs` (one of INPUTS, `source` when absent), `repeats` (forecasts per query), `times_itself` (true
+    where its forecasts state what they took, and the calls are not to be timed), and
     `fit(train: Sequence[tuple[Query, Question]])`, which is given training splits only; the question's `split`
     tells train from validation, and its `speedup` and `bin` are the answer.
     """

@@ -18,7 +18,7 @@ from kbench.benchmark.scoring.score import Scored
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.answers import Answers
-from kbench.leaderboard.site.kernels import corpus_files
+from kbench.leaderboard.site.kernels import corpus_files, latest_records
 from kbench.leaderboard.site.page import KEYS, PREVIEW, entry_data, page_data, render_page
 from kbench.leaderboard.site.shards import CHECK_SHARD, compact, shard, shard_text
 from kbench.loaders.storage.atomic import Content, replace_together
@@ -71,6 +71,7 @@ def build(
     _check_comparable(short)
     files: dict[str, Content] = {} if corpus is None else dict(corpus_files(corpus))
     data = page_data(short, dataset, probes) | {"links": dict(links or {}), "atlas": corpus is not None}
+    data["records"] = [] if corpus is None else latest_records(corpus)
     data["main_gpu"] = None if corpus is None else next(iter(corpus.gpus()), None)
     ranked = dict.fromkeys([*(place["id"] for place in data["places"][OVERALL]), *(one.entry_id for one in short)])
     asked = {} if answers is None else answers.by_problem(list(ranked))
@@ -90,7 +91,7 @@ def build(
         files[f"data/{entry['id']}.json"] = functools.partial(lambda at: of_entry(at)[1], at)
     files["data/slices.js"] = shard_text("slices", "{" + ",".join(slices) + "}")
     for entry in data["entries"]:
-        entry["scores"] = {key: entry["scores"].get(key, []) for key in ("all", entry["part"]) if key}
+        entry["scores"] = {key: entry["scores"][key] for key in ("all", entry["part"]) if key in entry["scores"]}
     files["data/scores.js"] = shard("scores", {entry["id"]: entry["scores"] for entry in data["entries"]})
     files[f"data/{CHECK_SHARD}.js"] = shard(CHECK_SHARD, False)
     files["data/leaderboard.json"] = compact(data).encode()

@@ -25,12 +25,22 @@ Key = tuple[str, str]
 
 TEXTS = ("backend", "gpu", "search_method", "proposer", "model", "status")
 """Columns of the kernel table that visitors filter by."""
-FIGURES = ("speedup", "runtime_us", "roofline", "registers", "spill_bytes", "shared_bytes", "compile_ms", "step")
+FIGURES = (
+    "speedup_best",
+    "speedup",
+    "runtime_us",
+    "roofline",
+    "registers",
+    "spill_bytes",
+    "shared_bytes",
+    "compile_ms",
+    "step",
+)
 """Columns of the kernel table that are numbers."""
 DETAILS = (
     "kernel_id", *TEXTS, "run_id", "step", "parent_id", "edit", "split", "error", "runtime_us", "runtime_low_us",
-    "runtime_high_us", "speedup", "speedup_low", "speedup_high", "roofline", "compile_ms", "registers", "shared_bytes",
-    "spill_bytes", "origin", "license",
+    "runtime_high_us", "speedup", "speedup_low", "speedup_high", "speedup_best", "roofline", "compile_ms", "registers",
+    "shared_bytes", "spill_bytes", "origin", "license",
 )  # fmt: skip
 """What a problem's shard holds of each kernel."""
 WORKLOAD = (
@@ -45,6 +55,8 @@ PROBLEM = (
 )  # fmt: skip
 SHORT_ID = 12
 """Digits of a kernel's id in links; the whole id is on its page."""
+RECORDS = 6
+"""Problems that the front page names, those whose best kernel is the latest."""
 WORD = re.compile(r"[a-z_][a-z0-9_]+")
 
 
@@ -69,9 +81,42 @@ def corpus_files(corpus: Corpus) -> Iterator[tuple[str, bytes]]:
     gpu = next(iter(corpus.gpus()), None)
     listed = [_summary(problems.get(problem_id, {}), kernels, gpu) for problem_id, kernels in by_problem.items()]
     yield "data/problems.js", shard("problems", listed)
-    yield "data/kernels.js", shard("kernels", _columns(rows) | {"baselines": baselines})
+    titles = {problem_id: about.get("title") or problem_id for problem_id, about in problems.items()}
+    yield "data/kernels.js", shard("kernels", _columns(rows) | {"baselines": baselines, "titles": titles})
     yield "data/words.js", shard("words", _words([row["source"] for row in rows]))
     yield "data/kernels.parquet", _parquet(corpus)
+
+
+def latest_records(corpus: Corpus) -> list[Row]:
+    """The best kernels that were measured last: one for each of a few problems, on the corpus's main GPU."""
+    gpu = next(iter(corpus.gpus()), None)
+    titles = {row["problem_id"]: row["title"] for row in _table(corpus, "problems", ["problem_id", "title"])}
+    measured: dict[str, str] = {}
+    for row in _table(corpus, "measurements", ["kernel_id", "gpu", "started_at"]):
+        if row["gpu"] == gpu and row.get("started_at"):
+            measured[row["kernel_id"]] = max(row["started_at"], measured.get(row["kernel_id"], ""))
+    best: dict[str, Row] = {}
+    for row in _table(corpus, "kernels", ["kernel_id", "problem_id", "backend", "gpu", "speedup", "speedup_best"]):
+        if row["gpu"] == gpu and row["kernel_id"] in measured and row["speedup"]:
+            best[row["problem_id"]] = max(best.get(row["problem_id"], row), row, key=_ahead)
+    latest = sorted(best.values(), key=lambda row: measured[row["kernel_id"]], reverse=True)[:RECORDS]
+    return [
+        {
+            "problem_id": row["problem_id"],
+            "title": titles.get(row["problem_id"]) or row["problem_id"],
+            "kernel_id": row["kernel_id"][:SHORT_ID],
+            "backend": row["backend"],
+            "speedup": shortened(row["speedup"]),
+            "speedup_best": _short(row.get("speedup_best")),
+            "date": measured[row["kernel_id"]][:10],
+        }
+        for row in latest
+    ]
+
+
+def _ahead(row: Row) -> tuple[float, float]:
+    """Orders kernels of a problem: by the speedup over its best reference, where that was timed."""
+    return row.get("speedup_best") or 0.0, row["speedup"]
 
 
 def _table(corpus: Corpus, name: str, columns: list[str] | None = None) -> list[Row]:
@@ -175,7 +220,7 @@ def _summary(record: Row, kernels: Sequence[Row], gpu: str | None) -> Row:
     # A kernel that failed before it reached a GPU names none, and counts everywhere.
     measured = [row for row in kernels if row["gpu"] in (gpu, None)]
     correct = [row for row in measured if row["status"] == Status.OK and row["speedup"]]
-    best = max(correct, key=lambda row: row["speedup"], default=None)
+    best = max(correct, key=_ahead, default=None)
     return {
         "id": kernels[0]["problem_id"],
         "title": record.get("title") or kernels[0]["problem_id"],
@@ -184,6 +229,7 @@ def _summary(record: Row, kernels: Sequence[Row], gpu: str | None) -> Row:
         "correct": shortened(sum(row["status"] == Status.OK for row in measured) / len(measured)) if measured else None,
         "median": shortened(median(row["speedup"] for row in correct)) if correct else None,
         "best": None if best is None else shortened(best["speedup"]),
+        "best_ahead": None if best is None else _short(best.get("speedup_best")),
         "best_id": None if best is None else best["kernel_id"][:SHORT_ID],
         "best_backend": None if best is None else best["backend"],
         "roofline": None if best is None else _short(best["roofline"]),
@@ -199,7 +245,9 @@ def _columns(rows: Sequence[Row]) -> Row:
         if words.keys() != {None}:
             texts[name] = {"words": list(words), "codes": codes}
     # Speedups are compared with those of references, so they keep more digits than the page shows.
-    figures = {name: [_short(row.get(name), 5 if name == "speedup" else 3) for row in rows] for name in FIGURES}
+    figures = {
+        name: [_short(row.get(name), 5 if name.startswith("speedup") else 3) for row in rows] for name in FIGURES
+    }
     return {"id": [row["kernel_id"][:SHORT_ID] for row in rows], "texts": texts, "figures": figures}
 
 

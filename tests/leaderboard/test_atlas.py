@@ -15,6 +15,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from click.testing import CliRunner
@@ -23,6 +24,7 @@ from playwright.sync_api import expect
 from kbench.cli import cli
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site.build import build
+from kbench.leaderboard.site.kernels import latest_records
 from kbench.leaderboard.site.shards import shard
 from kbench.leaderboard.space import SiteServer
 from kbench.loaders.corpus.corpus import Corpus
@@ -173,8 +175,50 @@ def test_a_problem_s_page_shows_references_searches_and_workloads(tab: Any, kern
     shown = [float(text[:-1]) for text in chart.locator("text").all_text_contents() if re.fullmatch(r"\d+×", text)]
     assert max(shown) >= _champion(kernels, kernels[0]["problem_id"])["speedup"]
     assert page.locator('svg[aria-label="Best speedup so far by kernels measured"] path').count() == 1
-    workloads = page.get_by_role("region", name="Workloads").text_content()
-    assert all(text in workloads for text in ("100 µs", "80.0 µs", "50.0 µs"))
+    references = page.get_by_role("region", name="Against the references").text_content()
+    assert all(text in references for text in ("100 µs", "80.0 µs", "50.0 µs"))
+    headings = page.locator("main h2").all_text_contents()
+    assert headings[0] == "The best kernel against the references"
+    above = page.locator("main > *").evaluate_all("nodes => nodes.map(node => node.getAttribute('aria-label') || '')")
+    assert above.index("Workloads") < 4, "what is computed and for which shapes comes first"
+
+
+def test_the_list_of_kernels_opens_on_the_best_of_each_problem(tab: Any, kernels: list[dict[str, Any]]) -> None:
+    page = tab.open("#/kernels")
+    champions = {_champion(kernels, name)["kernel_id"][:12] for name in {k["problem_id"] for k in kernels}}
+    assert set(page.locator("tbody a.mono").all_text_contents()) == champions
+    page.get_by_label("Best of each problem").uncheck()
+    expect(page.locator('main [role="status"]')).to_contain_text(f"{len(kernels)} of {len(kernels)} kernels")
+    assert "each=0" in page.evaluate("location.hash")
+
+
+def test_the_best_kernels_measured_last_are_news(
+    board_corpus: Path, kernels: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    corpus = Corpus.open(board_corpus)
+    late, early = sorted({k["problem_id"] for k in kernels})[:2]
+    best = {_champion(kernels, name)["kernel_id"]: name for name in (late, early)}
+    days = {late: "2026-02-02T00:00:00Z", early: "2026-01-01T00:00:00Z"}
+    rows = corpus.table("measurements").to_pylist()
+    # A slower kernel that was measured later is no news.
+    dated = [row | {"started_at": days.get(best.get(row["kernel_id"], ""), "2026-03-03T00:00:00Z")} for row in rows]
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        writer.append("problems", corpus.table("problems"))
+        writer.append("kernels", corpus.table("kernels"))
+        writer.append("measurements", pa.Table.from_pylist(dated, schema=corpus.table("measurements").schema))
+    news = [row for row in latest_records(Corpus.open(tmp_path / "corpus")) if row["problem_id"] in days]
+    assert [(row["problem_id"], row["date"]) for row in news] == [(late, "2026-02-02"), (early, "2026-01-01")]
+    assert {row["kernel_id"] for row in news} == {key[:12] for key in best}
+
+
+def test_a_kernel_is_downloaded_beside_the_command_that_measures_it(tab: Any, kernels: list[dict[str, Any]]) -> None:
+    kernel = kernels[0]
+    page = tab.open(f"#/kernel/{kernel['problem_id']}/{kernel['kernel_id'][:12]}")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download", exact=True).click()
+    assert download.value.path().read_text("utf-8") == kernel["source"]
+    command = page.locator(".take pre").text_content()
+    assert command == f"kbench measure {download.value.suggested_filename} --problem {kernel['problem_id']}"
 
 
 FIGURES = {

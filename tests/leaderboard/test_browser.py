@@ -11,6 +11,22 @@ import pytest
 from kbench.leaderboard.scoring.results import Results
 
 
+def test_the_front_page_leads_with_the_ranking_and_what_is_new(tab: Any) -> None:
+    page = tab.open("#/")
+    assert page.locator("main h2").all_text_contents()[:3] == [
+        "Who forecasts best",
+        "What is new",
+        "Quality against cost",
+    ]
+    rows = page.get_by_role("region", name="Ranking").locator("tbody tr")
+    ranks = [int(text) for text in rows.locator(".rank").all_text_contents()]
+    assert ranks == sorted(ranks)
+    assert all("[" in text for text in rows.locator("td:nth-child(2)").all_text_contents()), "with intervals"
+    assert "0 is what the frequencies of the training data reach" in page.locator("main").text_content()
+    page.locator(".news a").first.click()
+    assert page.evaluate("location.hash").startswith("#/entry/")
+
+
 def test_the_table_opens_on_the_overall_ranking(tab: Any) -> None:
     tab.open("#/leaderboard")
     assert tab.page.title() == "Leaderboard · kbench"

@@ -227,20 +227,29 @@ def _with_core(result: Results) -> Results:
 
 
 def test_an_entry_on_core_alone_is_ranked_among_all_on_what_both_answered(
-    faceted: tuple[list[Results], dict[str, Any]], tmp_path: Path
+    faceted: tuple[list[Results], dict[str, Any]], new_tab: Any, tmp_path: Path
 ) -> None:
     results, facts = [_with_core(result) for result in faceted[0]], faceted[1]
     best = max(results, key=lambda result: result.value("forecast", "skill") or -1.0)
     whole = dataclasses.replace(best, submission=dataclasses.replace(best.submission, name="core only"))
     on_core = [dataclasses.replace(one, slice="all") for one in best.scores if one.slice == "core"]
-    part = as_part(dataclasses.replace(whole, scores=on_core), "core")
+    unknown = {"seconds_per_1000": None, "tokens_per_1000": None}
+    part = as_part(dataclasses.replace(whole, scores=on_core, cost=unknown), "core")
     data = page_data([*results, part], facts)
     assert [one["part"] for one in data["entries"]] == [None] * len(results) + ["core"]
     assert list(data["entries"][-1]["scores"]) == ["core"]
     places = {place["id"]: place["rank"] for place in data["places"]["forecast"]}
     assert places[part.entry_id] == places[best.entry_id] == 1, "half as much on core, and so has everyone"
-    shown = embedded(build([*results, part], facts, tmp_path))["entries"]
-    assert [one["id"] for one in shown if one["part"] == "core"] == [part.entry_id]
+    site = build([*results, part], facts, tmp_path)
+    assert [one["id"] for one in embedded(site)["entries"] if one["part"] == "core"] == [part.entry_id]
+    opened = new_tab(site)
+    for link in ("#/", "#/leaderboard"):
+        row = opened.open(link).locator(f'tr[data-entry="{part.entry_id}"]')
+        assert "on core" in row.text_content()
+        assert "[" in row.text_content(), "its figures and their intervals stand in the row"
+    chart = opened.open("#/").locator("svg.chart").first
+    assert "not stated" in chart.locator("text").all_text_contents(), "what it costs"
+    assert chart.get_by_label("core only").locator("circle").get_attribute("class") == "ring-one"
 
 
 def test_probes_stand_beside_the_headlines_and_layout_marks_those_it_reaches(

@@ -76,6 +76,7 @@ function boardView() {
   const holder = region("Ranking");
   const question = el("p", { class: "lead" });
   const count = el("p", { class: "note", role: "status", "aria-live": "polite" });
+  const reading = el("p", { class: "note" });
   const meanings = el("details", { class: "meanings" });
   const tabs = TRACKS.map((track) => el("button", { type: "button", "data-track": track.id, on: { click: () => { state.sort = null; change({ track: track.id }); } } }, track.title));
   const choice = (facet, label, values) => el("label", {}, label,
@@ -101,6 +102,7 @@ function boardView() {
     if (track.id !== state.track || !holder.isConnected) return;
     drawMeanings(track, meanings);
     drawTable(track, holder, count, change);
+    reading.textContent = readingText(track);
   };
   // In place: the control that was used keeps its focus. Typing and sorting make no history entries.
   function change(changes, quiet = false) {
@@ -108,7 +110,7 @@ function boardView() {
     history[quiet ? "replaceState" : "pushState"](null, "", boardHash());
     draw();
   }
-  page("Leaderboard", el("h1", {}, "Leaderboard"), question, scopeLine(), el("div", { class: "tabs", role: "group", "aria-label": "Track" }, ...tabs), controls, count, holder, downloads("leaderboard", () => holder.parts.table()), meanings,
+  page("Leaderboard", el("h1", {}, "Leaderboard"), question, scopeLine(), el("div", { class: "tabs", role: "group", "aria-label": "Track" }, ...tabs), controls, count, holder, reading, downloads("leaderboard", () => holder.parts.table()), meanings,
     el("p", {}, link("#/compare", "Compare two entries"), " · ", link("#/history", "Entries by date"), " · ", link("#/submit", "Submit your own")));
   draw();
 }
@@ -167,7 +169,12 @@ function drawTable(track, holder, count, change) {
   const shown = ordered(entries.filter((entry) => !needle || searchable(entry).includes(needle)), column, down);
   fill(body, shown.map((entry) => rows.get(entry.id)));
   holder.parts.table = () => ({ columns: all.map((one) => one.id), rows: shown.map((entry) => all.map((one) => (one.id === "name" ? entry.name : one.value(entry)))) });
-  count.textContent = `${shown.length} of ${DATA.entries.length} entries${state.part || WHOLE.length === DATA.entries.length ? "" : `, ${DATA.entries.length - WHOLE.length} of them on a part alone`} · ${sliceText(track, key)} · The bar is the 95 % interval of ${track.headline_label}. ${rangeText(key)}${key === "all" ? ` ${powerText(track)} ${probeText(track)}` : ""}`;
+  count.textContent = `${shown.length} of ${DATA.entries.length} entries${state.part || WHOLE.length === DATA.entries.length ? "" : `, ${DATA.entries.length - WHOLE.length} of them on a part alone`} · ${sliceText(track, key)}`;
+}
+// How to read the table, and how much it tells apart.
+function readingText(track) {
+  const key = sliceKey();
+  return [`The bar is the 95 % interval of ${track.headline_label}.`, rangeText(key), ...(key === "all" ? [powerText(track), probeText(track)] : [])].filter(Boolean).join(" ");
 }
 // What the track tells apart among all entries, and what needs no understanding of a kernel.
 function powerText(track) {

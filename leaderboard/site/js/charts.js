@@ -78,30 +78,36 @@ function lineChart(label, lists, xAxis, yAxis, options = {}) {
   return chart;
 }
 const legend = (names) => el("p", { class: "legend" }, ...names.map((name, i) => el("span", { class: `key-${SERIES[i % SERIES.length]}` }, name)));
-// Quality against cost; every dot leads to its entry.
+// Quality against cost; every dot leads to its entry. Entries that state no cost stand in a strip of their own.
+const STRIP = 120;
 function costChart(track, chosen = null, size = FRAME) {
-  const points = WHOLE.map((entry) => ({ entry, cost: entry.cost.seconds_per_1000, score: score(entry, track.id, track.headline, "all") }))
-    .filter((point) => point.cost > 0 && point.score && !none(point.score.value));
-  if (points.length < 2) return el("p", {}, "Not enough entries state their cost.");
+  const points = DATA.entries.filter((entry) => !entry.part || entry.part === CORE).map((entry) => ({ entry, cost: entry.cost.seconds_per_1000 || null, score: score(entry, track.id, track.headline, "all") }))
+    .filter((point) => point.score && !none(point.score.value));
+  const costs = points.map((point) => point.cost).filter((value) => value > 0);
+  if (points.length < 2 || !costs.length) return el("p", {}, "Not enough entries state their cost.");
   const values = points.flatMap((point) => [point.score.low ?? point.score.value, point.score.high ?? point.score.value]);
-  const costs = points.map((point) => point.cost);
   const label = `${track.headline_label} against seconds per 1,000 forecasts`;
-  const { chart, x, y } = frame(label, { label: "seconds per 1,000 forecasts (log)", ticks: decades(Math.min(...costs), Math.max(...costs)), log: true }, { label: `${track.headline_label} ${arrow(track.id, track.headline)}`, ticks: ticks(Math.min(...values), Math.max(...values)) }, size);
+  const unstated = costs.length < points.length;
+  const room = unstated ? { ...size, right: size.right + STRIP } : size;
+  const { chart, x, y } = frame(label, { label: "seconds per 1,000 forecasts (log)", ticks: decades(Math.min(...costs), Math.max(...costs)), log: true }, { label: `${track.headline_label} ${arrow(track.id, track.headline)}`, ticks: ticks(Math.min(...values), Math.max(...values)) }, room);
   chart.setAttribute("role", "group");
+  const border = size.width - size.right - STRIP + 12, beside = (border + size.width) / 2;
+  if (unstated) chart.append(svg("line", { class: "ideal", x1: border, x2: border, y1: size.top, y2: size.height - size.bottom }), chartText(beside, size.height - size.bottom + 16, "not stated", "middle"));
+  const left = (point) => (point.cost ? x(point.cost) : beside);
   // Names lie beside, above or below their dots, on neither a dot nor another name; one without room is left to its hint.
-  const taken = points.map((point) => [x(point.cost) - 5, y(point.score.value) - 5, 10, 10]);
-  const free = ([left, top, width, height]) => left > size.left && left + width < size.width && top > 0 && !taken.some((other) => left < other[0] + other[2] && other[0] < left + width && top < other[1] + other[3] && other[1] < top + height);
-  for (const { entry, cost: spent, score: s } of points) {
-    const style = !chosen || chosen === entry ? "one" : "other";
-    const at = [x(spent), y(s.value)];
+  const taken = points.map((point) => [left(point) - 5, y(point.score.value) - 5, 10, 10]);
+  const free = ([from, top, width, height]) => from > size.left && from + width <= size.width && top > 0 && !taken.some((other) => from < other[0] + other[2] && other[0] < from + width && top < other[1] + other[3] && other[1] < top + height);
+  for (const point of points) {
+    const { entry, score: s } = point, style = !chosen || chosen === entry ? "one" : "other";
+    const at = [left(point), y(s.value)];
     if (!none(s.low)) chart.append(svg("line", { class: `range-${style}`, x1: at[0], x2: at[0], y1: y(s.low), y2: y(s.high) }));
-    const dot = svg("a", { href: entryLink(entry.id), "aria-label": entry.name }, hint(svg("circle", { class: `dot-${style}`, cx: at[0], cy: at[1], r: 5 }), `${entry.name}: ${show(s.value, s.decimals)}`));
+    const dot = svg("a", { href: entryLink(entry.id), "aria-label": entry.name }, hint(svg("circle", { class: `${entry.part ? "ring" : "dot"}-${style}`, cx: at[0], cy: at[1], r: 5 }), `${entry.name}: ${show(s.value, s.decimals)}${entry.part ? ", on core" : ""}`));
     chart.append(dot);
     const wide = 6.2 * entry.name.length;
-    const place = [["start", 8, 0, 4], ["end", -8, -wide, 4], ["middle", 0, -wide / 2, -10], ["middle", 0, -wide / 2, 18]].find(([, right, left, down]) => free([at[0] + right + left, at[1] + down - 11, wide, 13]));
+    const place = [["start", 8, 0, 4], ["end", -8, -wide, 4], ["middle", 0, -wide / 2, -10], ["middle", 0, -wide / 2, 18]].slice(point.cost ? 0 : 2).find(([, right, shift, down]) => free([at[0] + right + shift, at[1] + down - 11, wide, 13]));
     if (place) {
-      const [anchor, right, left, down] = place;
-      taken.push([at[0] + right + left, at[1] + down - 11, wide, 13]);
+      const [anchor, right, shift, down] = place;
+      taken.push([at[0] + right + shift, at[1] + down - 11, wide, 13]);
       chart.append(chartText(at[0] + right, at[1] + down, entry.name, anchor, { class: "name" }));
     }
   }
@@ -124,11 +130,15 @@ function histogram(label, groups) {
   const x = (value) => left + ((Math.log2(value) - low) / (high - low)) * (width - left - right);
   const bottom = top + groups.length * row, height = bottom + 40;
   const chart = svg("svg", { class: "chart wide", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-  groups.forEach(({ name, note, values, marks }, i) => {
-    const base = top + (i + 1) * row - 8, style = SERIES[i % SERIES.length];
+  const counted = groups.map(({ values }) => {
     const counts = new Array(bars).fill(0);
     for (const value of values) counts[Math.min(bars - 1, Math.max(0, Math.floor((bars * (Math.log2(value) - low)) / (high - low))))] += 1;
-    const most = Math.max(...counts), step = (width - left - right) / bars;
+    return counts;
+  });
+  // One scale for all rows, so that bars of different rows compare.
+  const most = Math.max(...counted.flat()), step = (width - left - right) / bars;
+  groups.forEach(({ name, note, values, marks, style }, i) => {
+    const base = top + (i + 1) * row - 8, counts = counted[i];
     chart.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: base, y2: base }));
     chart.append(chartText(left - 8, base - (note ? 32 : 18), name, "end", { class: "name" }), chartText(left - 8, base - 18, note, "end"), chartText(left - 8, base - 4, `${whole(values.length)} correct`, "end"));
     counts.forEach((count, j) => {

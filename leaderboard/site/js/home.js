@@ -3,25 +3,54 @@ function homeView() {
   const { scope, counts } = DATA.dataset;
   const devices = Object.keys(counts.gpu || {}).length ? Object.keys(counts.gpu) : scope.gpus;
   const gpus = devices.filter((name) => !/ of \d+ SMs\)$/.test(name)), cut = devices.length - gpus.length;
-  const parts = cut ? ` and ${cut} partition${cut > 1 ? "s" : ""}` : "";
-  const numbers = [[whole(counts.kernels ?? scope.kernels), "measured kernels"], [whole(counts.problems ?? scope.problems), "problems"], gpus.length > 1 ? [whole(gpus.length), `GPUs${parts}`] : [gpus[0]?.replace("NVIDIA ", "") ?? "—", `GPU${parts}`], [whole(DATA.entries.length), "entries"], [whole(scope.queries), "queries scored"]];
+  const place = `${gpus.map((name) => name.replace("NVIDIA ", "")).join(", ") || "a GPU"}${cut ? ` and ${cut} partition${cut > 1 ? "s" : ""} of it` : ""}`;
   const doors = [
     DATA.atlas && ["#/problems", "Problems", "What is computed, how fast it gets, and how the searches went."],
     DATA.atlas && ["#/kernels", "Kernels", "Filter, sort and search every kernel; read its source, its times and its ancestors."],
-    ["#/leaderboard", "Leaderboard", "Who forecasts kernel speed best, with intervals, on five tracks."],
+    ["#/compare", "Compare", "Two entries side by side, problem by problem, with paired differences."],
     ["#/submit", "Submit", "Forecast, check, open a pull request. Data only, never code."],
   ].filter(Boolean);
   page("kbench", el("div", { class: "hero" }, el("h1", {}, "How fast will this GPU kernel run, and how sure are you?"),
-    el("p", { class: "lead" }, "kbench is a dataset of generated CUDA and Triton kernels with measured runtimes, and a benchmark for models that forecast them without running them.")),
-  tiles(numbers), el("div", { class: "doors" }, ...doors.map(([href, title, text]) => el("a", { class: "door", href }, el("strong", {}, title), el("span", {}, text)))),
-  el("h2", {}, "Quality against cost"), costPicker(), scopeNotes(), el("h2", {}, "Links and citation"), homeLinks());
+    el("p", { class: "lead" }, `${whole(counts.kernels ?? scope.kernels)} generated CUDA and Triton kernels of ${whole(counts.problems ?? scope.problems)} problems, measured on ${place}, and a benchmark for models that forecast their speed without running them.`)),
+  standing(), records(),
+  el("h2", {}, "Quality against cost"), costPicker(), el("div", { class: "doors" }, ...doors.map(([href, title, text]) => el("a", { class: "door", href }, el("strong", {}, title), el("span", {}, text)))),
+  scopeNotes(), el("h2", {}, "Links and citation"), homeLinks());
+}
+// The first places overall, with what the figures mean beside them.
+const FIRST_PLACES = 8;
+function standing() {
+  const ranked = DATA.places.overall.map((place) => ({ place, entry: BY_ID.get(place.id) })).filter(({ entry }) => entry && score(entry, OVERALL.id, OVERALL.headline, "all"));
+  if (!ranked.length) return [el("h2", {}, "Leaderboard"), el("p", {}, "No entry yet. ", link("#/submit", "How to submit"))];
+  const shown = ranked.slice(0, FIRST_PLACES);
+  const overall = shown.map(({ entry }) => score(entry, OVERALL.id, OVERALL.headline, "all"));
+  const range = { low: Math.min(0, ...overall.map((s) => s.low ?? s.value)), high: Math.max(...overall.map((s) => s.high ?? s.value)) };
+  const heads = [el("th", { scope: "col" }, "Surrogate"), el("th", { scope: "col", class: "num" }, "Overall\u00a0↑"), ...DATA.tracks.map((track) => el("th", { scope: "col", class: "num wide", title: track.question }, `${track.title}: ${track.headline_label}\u00a0${arrow(track.id, track.headline)}`))];
+  const rows = shown.map(({ place, entry }, i) => el("tr", { "data-entry": entry.id },
+    el("td", {}, el("span", { class: "rank" }, place.rank), " ", link(entryLink(entry.id), entry.name), badge(words(entry.kind), "kind"), entry.part === CORE ? badge("on core") : null),
+    el("td", { class: "num" }, ...scoreText(overall[i]), intervalBar(overall[i], range)),
+    ...DATA.tracks.map((track) => el("td", { class: "num wide" }, scoreText(score(entry, track.id, track.headline, "all"))[0]))));
+  return el("section", {}, el("h2", {}, "Who forecasts best"),
+    region("Ranking", el("table", {}, el("caption", { class: "unseen" }, "The first places overall"), el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows))),
+    el("p", { class: "note" }, "Overall: 0 is what the frequencies of the training data reach, 1 what a second measurement reaches. Brackets and bars: 95 % intervals over problems. ",
+      ranked.some(({ entry }) => entry.part === CORE) ? "“On core”: it answered a fixed part of the questions; places compare entries on what both answered. " : "", link("#/leaderboard", `All ${DATA.entries.length} entries, with what each column means`)));
+}
+// What is new: the latest entries, and the problems whose best kernel was measured last.
+function records() {
+  const place = new Map(DATA.places.overall.map((one, i) => [one.id, i]));
+  const latest = [...DATA.entries].sort((a, b) => b.created_at.localeCompare(a.created_at) || (place.get(a.id) ?? Infinity) - (place.get(b.id) ?? Infinity)).slice(0, 5);
+  const entries = latest.map((entry) => el("li", {}, el("span", { class: "date" }, entry.created_at.slice(0, 10)), " ", link(entryLink(entry.id), `${entry.name} ${entry.version}`), ` entered as ${words(entry.kind)}.`));
+  const kernels = (DATA.records || []).map((one) => el("li", {}, el("span", { class: "date" }, one.date), " ", link(problemLink(one.problem_id), one.title), ": ",
+    link(kernelLink(one.problem_id, one.kernel_id), none(one.speedup_best) ? `${times(one.speedup)} the speed of eager PyTorch` : `${times(one.speedup_best)} the speed of the best reference`), `, in ${one.backend === "cuda" ? "CUDA" : "Triton"}.`));
+  return el("section", {}, el("h2", {}, "What is new"), el("div", { class: "cards" },
+    kernels.length ? el("div", { class: "card" }, el("h3", {}, "Latest best kernels"), el("ul", { class: "news" }, ...kernels)) : null,
+    entries.length ? el("div", { class: "card" }, el("h3", {}, "Latest entries"), el("ul", { class: "news" }, ...entries), el("p", {}, link("#/history", "Entries by date"))) : null));
 }
 function costPicker() {
   const holder = el("div", { class: "card broad" });
   const size = innerWidth < 640 ? { ...FRAME, height: 300 } : { width: 760, height: 340, left: 60, right: 24, top: 16, bottom: 44 };
   const draw = (track) => {
     buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.track === track.id)));
-    holder.replaceChildren(costChart(track, null, size), el("p", {}, `${track.question} Bars are 95 % intervals; each dot opens its entry.`));
+    holder.replaceChildren(costChart(track, null, size), el("p", {}, `${track.question} Bars are 95 % intervals; rings answered core alone; each dot opens its entry.`));
   };
   const buttons = DATA.tracks.map((track) => el("button", { type: "button", "data-track": track.id, on: { click: () => draw(track) } }, track.title));
   if (!DATA.tracks.length) return el("p", {}, "No entry yet.");

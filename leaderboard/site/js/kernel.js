@@ -35,14 +35,19 @@ function drawKernel(data, rows, forecasts) {
   page(`Kernel ${row.kernel_id.slice(0, 12)}`, el("p", { class: "crumbs" }, link("#/problems", "Problems"), " › ", link(problemLink(id), data.problem.title), " › ", "kernel"),
     el("h1", {}, "Kernel ", el("span", { class: "mono" }, row.kernel_id.slice(0, 12)), badge(row.backend), badge(words(row.status), row.status === "ok" ? "good" : "bad")),
     el("p", { class: "lead" }, `${data.problem.title}. ${row.status === "ok" ? `${times(row.speedup)} the speed of eager PyTorch on ${row.gpu}` : `Failed: ${words(row.status)}`}, written by ${row.model || row.proposer}, found by ${words(row.search_method)} at step ${row.step}.`),
-    tiles([[times(row.speedup), "speedup"], [micro(row.runtime_us), "mean runtime"], [percent(row.roofline), "of the roofline"], [whole(row.registers), "registers"], [none(row.spill_bytes) ? "—" : `${whole(row.spill_bytes)} B`, "spilled"], [none(row.shared_bytes) ? "—" : `${whole(row.shared_bytes)} B`, "shared memory"]]),
+    takeAway(row), tiles([none(row.speedup_best) ? null : [times(row.speedup_best), "over the best reference"], [times(row.speedup), "over eager PyTorch"], [micro(row.runtime_us), "mean runtime"], [percent(row.roofline), "of the roofline"], [whole(row.registers), "registers"], [none(row.spill_bytes) ? "—" : `${whole(row.spill_bytes)} B`, "spilled"], [none(row.shared_bytes) ? "—" : `${whole(row.shared_bytes)} B`, "shared memory"]].filter(Boolean)),
     row.error ? [el("h2", {}, "Error"), el("pre", { class: "wrap", tabindex: "0" }, row.error)] : null,
     row.status === "ok" ? [el("h2", {}, "Compared with the others"), peers(data, row)] : null,
     el("h2", {}, "How it came to be"), lineage(data, chain, children), el("h2", {}, "Times"), ...rows.map(measuredTable),
     forecasts ? [el("h2", {}, "What entries forecast"), forecastTable(data, row, forecasts)] : null,
     el("h2", {}, "Source"), codeBlock(row.source, "Kernel source"),
-    facts([["Kernel id", row.kernel_id], ["Run", row.run_id], ["Split in the dataset", row.split], ["Compile time", none(row.compile_ms) ? null : `${whole(Math.round(row.compile_ms))} ms`], ["Origin", row.origin], ["Licence", row.license]]),
-    el("p", {}, el("button", { type: "button", on: { click: () => save(`${row.kernel_id}.py`, "text/x-python", row.source) } }, "Download the source"), " ", el("span", { class: "note" }, "Run it only in a sandbox: it is a program that a machine wrote.")));
+    facts([["Kernel id", row.kernel_id], ["Run", row.run_id], ["Split in the dataset", row.split], ["Compile time", none(row.compile_ms) ? null : `${whole(Math.round(row.compile_ms))} ms`], ["Origin", row.origin], ["Licence", row.license]]));
+}
+// The file, and the command that measures it.
+function takeAway(row) {
+  const file = `${row.kernel_id.slice(0, 12)}.py`;
+  return el("div", { class: "take" }, el("button", { type: "button", class: "primary", on: { click: () => save(file, "text/x-python", row.source) } }, "Download"),
+    el("div", { class: "code" }, el("pre", { tabindex: "0" }, `kbench measure ${file} --problem ${row.problem}`)), el("p", { class: "note" }, "A machine wrote this program: kbench runs it in a sandbox; elsewhere use one of your own."));
 }
 // What sets a kernel apart from the other correct kernels of its problem, backend and GPU.
 function peers(data, row) {

@@ -10,13 +10,14 @@ function drawProblems(found, asked) {
   const families = [...new Set(found.map((row) => row.family))].sort();
   const columns = [
     { id: "problem", title: "Problem", text: true, long: true, value: (row) => row.title.toLowerCase(), cell: (row) => [link(problemLink(row.id), row.title), asked.has(row.id) ? badge("scored") : null] },
-    { id: "family", title: "Family", text: true, value: (row) => row.family, cell: (row) => words(row.family) },
+    { id: "ahead", title: "Best over best reference", value: (row) => row.best_ahead, cell: (row) => (row.best_id && !none(row.best_ahead) ? link(kernelLink(row.id, row.best_id), times(row.best_ahead)) : "—"), meaning: "The time of the best reference (eager PyTorch, torch.compile or the vendor's library) over the best kernel's; workloads below 10 µs are left out" },
+    { id: "best", title: "Best over eager", value: (row) => row.best, cell: (row) => (row.best_id ? link(kernelLink(row.id, row.best_id), times(row.best)) : "—"), meaning: "Of correct kernels, over eager PyTorch; opens the kernel" },
+    { id: "roofline", title: "Of roofline", value: (row) => row.roofline, cell: (row) => percent(row.roofline), meaning: "The least possible time over the best kernel's time, geometric mean over workloads" },
+    { id: "backend", title: "By", text: true, value: (row) => row.best_backend },
     { id: "kernels", title: "Kernels", value: (row) => row.kernels, cell: (row) => whole(row.kernels) },
     { id: "correct", title: "Correct", value: (row) => row.correct, cell: (row) => percent(row.correct), meaning: "Share of kernels that compile, run and answer correctly" },
-    { id: "median", title: "Median speedup", value: (row) => row.median, cell: (row) => times(row.median), meaning: "Of correct kernels, over eager PyTorch" },
-    { id: "best", title: "Best speedup", value: (row) => row.best, cell: (row) => (row.best_id ? link(kernelLink(row.id, row.best_id), times(row.best)) : "—"), meaning: "Of correct kernels, over eager PyTorch; opens the kernel" },
-    { id: "backend", title: "By", text: true, value: (row) => row.best_backend },
-    { id: "roofline", title: "Of roofline", value: (row) => row.roofline, cell: (row) => percent(row.roofline), meaning: "The least possible time over the best kernel's time, geometric mean over workloads" },
+    { id: "median", title: "Median over eager", value: (row) => row.median, cell: (row) => times(row.median), meaning: "Of correct kernels, over eager PyTorch" },
+    { id: "family", title: "Family", text: true, value: (row) => row.family, cell: (row) => words(row.family) },
   ];
   const holder = el("div");
   const family = el("select", { "data-facet": "family", on: { change: () => draw() } }, option("", "all"), ...families.map((name) => option(name, words(name))));
@@ -57,16 +58,38 @@ function drawProblem(data) {
   const correct = data.rows.filter(isCorrect);
   // A kernel has a row for each GPU: single figures are of one, and of kernels that failed before they reached any.
   const rows = data.rows.filter((row) => [DATA.main_gpu, null].includes(row.gpu));
-  const best = rows.filter(isCorrect).sort((a, b) => b.speedup - a.speedup);
+  const best = rows.filter(isCorrect).sort((a, b) => (b.speedup_best ?? 0) - (a.speedup_best ?? 0) || b.speedup - a.speedup);
+  const first = best[0];
   page(problem.title, el("h1", {}, problem.title, badge(words(problem.family)), DATA.asked.includes(problem.problem_id) ? badge("scored") : null), el("p", { class: "lead" }, problem.description || ""),
-    tiles([[whole(new Set(data.rows.map((row) => row.kernel_id)).size), "kernels"], [percent(rows.length ? best.length / rows.length : null), "correct"], [times(best[0]?.speedup), "best speedup"], [percent(best[0]?.roofline), "of the roofline"]]),
-    best[0] ? el("p", { class: "answer" }, "Fastest: ", link(kernelLink(problem.problem_id, best[0].kernel_id), best[0].kernel_id.slice(0, 12), { class: "mono" }), `, ${best[0].backend}, ${times(best[0].speedup)} the speed of eager PyTorch on ${best[0].gpu} (95 % interval ${times(best[0].speedup_low)}–${times(best[0].speedup_high)}), ${Object.entries(data.baselines[best[0].gpu] || {}).map(([name, at]) => `${times(best[0].speedup / at)} ${name}, `).join("")}found by ${words(best[0].search_method)} at step ${best[0].step}. `, link(kernelLink(problem.problem_id, best[0].kernel_id), "See why"), ".") : null,
-    el("h2", {}, "Speedups"), el("div", { class: "card broad" }, histogram("Distribution of speedups by backend and GPU", speedupGroups(correct, data.baselines))),
-    el("h2", {}, "Best kernels"), bestTable(problem, best.slice(0, 20)),
-    el("h2", {}, "How the searches went"), trajectories(rows), el("h2", {}, "Workloads"), workloadTable(data),
+    workloadTable(problem),
+    tiles([[whole(new Set(data.rows.map((row) => row.kernel_id)).size), "kernels"], [percent(rows.length ? best.length / rows.length : null), "correct"], none(first?.speedup_best) ? [times(first?.speedup), "best, over eager PyTorch"] : [times(first.speedup_best), "best, over the best reference"], [percent(first?.roofline), "of the roofline"]]),
+    first ? [el("h2", {}, "The best kernel against the references"), champion(data, first), referenceTable(data, first)] : null,
+    el("h2", {}, "Best kernels"), bestTable(problem, best.slice(0, 10)),
+    el("h2", {}, "How the searches went"), trajectories(rows),
+    el("h2", {}, "All speedups"), el("div", { class: "card broad" }, histogram("Distribution of speedups by backend and GPU", speedupGroups(correct, data.baselines))),
     el("h2", {}, "Reference"), problem.reference_source ? codeBlock(problem.reference_source, "Reference source") : el("p", {}, "No reference source is known."),
     facts([["Problem id", problem.problem_id], ["Also known as", (problem.aliases || []).join(", ")], ["Data types", (problem.dtypes || []).join(", ")], ["Roofline unit", problem.compute_unit], ["Tolerance", none(problem.atol) ? null : `atol ${problem.atol}, rtol ${problem.rtol}: ${problem.tolerance_reason || ""}`]]),
     el("p", {}, link(`#/kernels?problem=${problem.problem_id}`, "Browse all kernels of this problem")));
+}
+function champion(data, row) {
+  const at = kernelLink(row.problem, row.kernel_id);
+  return el("p", { class: "answer" }, "Best: ", link(at, row.kernel_id.slice(0, 12), { class: "mono" }), `, ${row.backend}, ${times(row.speedup)} the speed of eager PyTorch on ${row.gpu} (95 % interval ${times(row.speedup_low)}–${times(row.speedup_high)}), ${Object.entries(data.baselines[row.gpu] || {}).map(([name, speed]) => `${times(row.speedup / speed)} ${name}, `).join("")}found by ${words(row.search_method)} at step ${row.step}. `, link(at, "See why"), ".");
+}
+// Its time on each workload beside what PyTorch, its compiler and the vendor's library take.
+const REFERENCES = [["reference_us", "Eager PyTorch"], ["compiled_us", "torch.compile"], ["vendor_us", "Vendor"]];
+function referenceTable(data, row) {
+  const references = new Map(data.references.filter((one) => one.gpu === row.gpu).map((one) => [one.workload, one]));
+  const shown = REFERENCES.filter(([column]) => [...references.values()].some((one) => one[column]));
+  const best = (name) => Math.min(...REFERENCES.map(([column]) => references.get(name)?.[column]).filter(Boolean));
+  const ahead = (one) => (one.runtime_us && isFinite(best(one.workload)) ? best(one.workload) / one.runtime_us : null);
+  const columns = [
+    { id: "workload", title: "Workload", text: true, value: (one) => one.workload },
+    ...shown.map(([column, title]) => ({ id: column, title, better: "low", value: (one) => references.get(one.workload)?.[column] ?? null, cell: (one) => micro(references.get(one.workload)?.[column]) })),
+    { id: "runtime_us", title: "Best kernel", better: "low", value: (one) => one.runtime_us, cell: (one) => micro(one.runtime_us) },
+    { id: "ahead", title: "Over best reference", value: ahead, cell: (one) => times(ahead(one)), meaning: "The least of the references' times over the kernel's" },
+    { id: "floor_us", title: "Least possible", better: "low", value: (one) => one.floor_us, cell: (one) => micro(one.floor_us), meaning: "The roofline: no kernel can take less on this GPU" },
+  ];
+  return sortTable(`${row.problem}-references`, "Against the references", columns, row.measured, { id: "workload", down: false });
 }
 // Kernels of one backend on one GPU, and how fast PyTorch's compiler and the vendor's library are on it.
 function speedupGroups(correct, baselines) {
@@ -74,7 +97,7 @@ function speedupGroups(correct, baselines) {
   const gpus = new Set(correct.map((row) => row.gpu));
   for (const row of correct) {
     const note = gpus.size > 1 ? row.gpu.replace("NVIDIA ", "").replace(/^.*\((.*)\)$/, "$1") : "", name = `${row.backend} ${note}`;
-    if (!groups.has(name)) groups.set(name, { name: row.backend, gpu: row.gpu, note, values: [], marks: Object.entries(baselines[row.gpu] || {}).map(([text, at]) => ({ name: text, at })) });
+    if (!groups.has(name)) groups.set(name, { name: row.backend, gpu: row.gpu, note, style: row.backend === "cuda" ? "one" : "two", values: [], marks: Object.entries(baselines[row.gpu] || {}).map(([text, at]) => ({ name: text, at })) });
     groups.get(name).values.push(row.speedup);
   }
   const isMain = ({ gpu }) => Number(gpu === DATA.main_gpu);
@@ -85,42 +108,42 @@ function bestTable(problem, rows) {
     { id: "kernel_id", title: "Kernel", text: true, value: (row) => row.kernel_id, cell: (row) => link(kernelLink(problem.problem_id, row.kernel_id), row.kernel_id.slice(0, 12), { class: "mono" }) },
     { id: "backend", title: "Backend", text: true, value: (row) => row.backend },
     { id: "gpu", title: "GPU", text: true, value: (row) => row.gpu, cell: (row) => row.gpu.replace("NVIDIA ", "") },
-    { id: "speedup", title: "Speedup", value: (row) => row.speedup, cell: (row) => [times(row.speedup), el("span", { class: "range" }, ` [${times(row.speedup_low)}, ${times(row.speedup_high)}]`)] },
+    { id: "speedup_best", title: "Over best reference", value: (row) => row.speedup_best, cell: (row) => times(row.speedup_best), meaning: "Geometric mean over workloads; those below 10 µs are left out" },
+    { id: "speedup", title: "Over eager", value: (row) => row.speedup, cell: (row) => [times(row.speedup), el("span", { class: "range" }, ` [${times(row.speedup_low)}, ${times(row.speedup_high)}]`)] },
     { id: "roofline", title: "Of roofline", value: (row) => row.roofline, cell: (row) => percent(row.roofline), meaning: "The least possible time over the measured time, geometric mean over workloads" },
     { id: "registers", title: "Registers", value: (row) => row.registers }, { id: "spill_bytes", title: "Spills (B)", value: (row) => row.spill_bytes },
     { id: "search_method", title: "Found by", text: true, value: (row) => row.search_method, cell: (row) => words(row.search_method) },
     { id: "proposer", title: "Written by", text: true, value: (row) => row.model || row.proposer },
   ];
-  return sortTable(`${problem.problem_id}-best`, "Best kernels", columns, rows, { id: "speedup", down: true }, "No correct kernel yet.");
+  return sortTable(`${problem.problem_id}-best`, "Best kernels", columns, rows, { id: rows.some((row) => row.speedup_best) ? "speedup_best" : "speedup", down: true }, "No correct kernel yet.");
 }
-// The best speedup so far of each run, by how many kernels it had measured; runs of one method share a colour.
+// For each method the best speedup that any of its runs had reached after so many kernels.
 function trajectories(measured) {
   const runs = new Map();
   for (const row of measured) runs.set(row.run_id, [...(runs.get(row.run_id) || []), row]);
   const methods = new Map();
   for (const rows of runs.values()) {
     let best = 0;
-    const points = [];
-    rows.sort((a, b) => a.step - b.step).forEach((row, i) => {
-      if (row.status === "ok" && row.speedup > best) best = row.speedup;
-      if (best) points.push([i + 1, best]);
-    });
-    if (points.length) methods.set(rows[0].search_method, [...(methods.get(rows[0].search_method) || []), points]);
+    const reached = [...rows].sort((a, b) => a.step - b.step).map((row) => (best = row.status === "ok" && row.speedup > best ? row.speedup : best));
+    if (best) methods.set(rows[0].search_method, [...(methods.get(rows[0].search_method) || []), reached]);
   }
-  const names = [...methods.keys()].sort();
-  const all = [...methods.values()].flat(2);
-  if (!all.length) return el("p", {}, "No run found a correct kernel.");
+  if (!methods.size) return el("p", {}, "No run found a correct kernel.");
+  const lists = [...methods].sort().map(([name, of]) => ({ name: `${words(name)} (${of.length} run${of.length > 1 ? "s" : ""})`, points: envelope(of) }));
+  const all = lists.flatMap((list) => list.points);
   const size = { width: innerWidth < 640 ? 380 : 720, height: 280, left: 60, right: 16, top: 12, bottom: 40 };
-  const { chart, x, y } = frame("Best speedup so far by kernels measured", { label: "kernels measured in the run", ticks: ticks(1, Math.max(2, ...all.map((p) => p[0]))) }, { label: "best speedup so far (log)", ticks: octaves(Math.min(...all.map((p) => p[1])), Math.max(...all.map((p) => p[1]))), log: true, format: octave }, size);
-  names.forEach((name, i) => methods.get(name).forEach((points) => chart.append(hint(svg("path", { class: SERIES[i % SERIES.length], d: steps(points, x, y) }), words(name)))));
-  return el("div", { class: "card broad" }, legend(names.map((name) => `${words(name)} (${methods.get(name).length} run${methods.get(name).length > 1 ? "s" : ""})`)), chart);
+  const chart = lineChart("Best speedup so far by kernels measured", lists, { label: "kernels measured in a run", ticks: ticks(1, Math.max(2, ...all.map((p) => p[0]))) }, { label: "best speedup so far (log)", ticks: octaves(Math.min(...all.map((p) => p[1])), Math.max(...all.map((p) => p[1]))), log: true, format: octave }, { steps: true, size });
+  return el("div", { class: "card broad" }, legend(lists.map((list) => list.name)), chart, el("p", {}, "The best of a method's runs after so many kernels each, over eager PyTorch."));
 }
-function workloadTable(data) {
-  const { problem, references } = data;
-  const gpus = [...new Set(references.map((row) => row.gpu))];
-  const timesOf = (name, column) => gpus.map((gpu) => references.find((row) => row.workload === name && row.gpu === gpu)?.[column]).filter(Boolean).map(micro).join(", ") || "—";
-  const shown = [["reference_us", "Eager PyTorch"], ["compiled_us", "torch.compile"], ["vendor_us", "Vendor"]].filter(([column]) => references.some((row) => row[column]));
+function envelope(runs) {
+  const points = [];
+  for (let i = 0; i < Math.max(...runs.map((run) => run.length)); i++) {
+    const best = Math.max(...runs.map((run) => run[Math.min(i, run.length - 1)]));
+    if (best) points.push([i + 1, best]);
+  }
+  return points;
+}
+function workloadTable(problem) {
   if (!problem.workloads.length) return el("p", {}, "This corpus does not describe the workloads.");
-  return region("Workloads", el("table", {}, el("thead", {}, el("tr", {}, ...["Workload", "Inputs", "Outputs", "Work", "Least traffic", ...shown.map(([, title]) => (gpus.length > 1 ? `${title} (${gpus.map((gpu) => gpu.replace("NVIDIA ", "")).join(", ")})` : title))].map((title) => el("th", { scope: "col" }, title)))),
-    el("tbody", {}, ...problem.workloads.map((workload) => el("tr", {}, ...[workload.name, workload.inputs.join("; "), workload.outputs.join("; "), scale(workload.flops, "FLOP"), scale(workload.min_bytes, "B"), ...shown.map(([column]) => timesOf(workload.name, column))].map((text, i) => el("td", { class: i === 1 || i === 2 ? "mono wrap" : null }, text)))))));
+  return region("Workloads", el("table", {}, el("caption", { class: "unseen" }, "Workloads"), el("thead", {}, el("tr", {}, ...["Workload", "Inputs", "Outputs", "Work", "Least traffic"].map((title) => el("th", { scope: "col" }, title)))),
+    el("tbody", {}, ...problem.workloads.map((workload) => el("tr", {}, ...[workload.name, workload.inputs.join("; "), workload.outputs.join("; "), scale(workload.flops, "FLOP"), scale(workload.min_bytes, "B")].map((text, i) => el("td", { class: i === 1 || i === 2 ? "mono wrap" : null }, text)))))));
 }

@@ -16,6 +16,7 @@ import pytest
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import Questions
+from kbench.benchmark.surrogates.ask import ForecastStore, run
 from kbench.benchmark.surrogates.llm import LlmSurrogate, answer_schema, parse, render
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import DataError, Forecast, UserError, bins
@@ -172,6 +173,9 @@ def test_batch_files_go_out_and_come_back(questions: Questions, tmp_path: Path) 
     responses.write_text("".join(json.dumps(row) + "\n" for row in answered))
     forecasts = LlmSurrogate("m", responses_file=str(responses)).forecast(queries)
     assert [f.failure is None for f in forecasts] == [True, True, False]
+    # What reading the file took is not what the model took.
+    asked = run(queries, [LlmSurrogate("m", responses_file=str(responses))], store=ForecastStore(None))
+    assert [f.elapsed_s for f in asked.forecasts[:2]] == [None, None]
 
 
 def test_damaged_responses_file_is_refused_with_its_line(questions: Questions, tmp_path: Path) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+import polars
 import yaml
 
 from kbench.loaders.card.plots import render_plots
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.summary.coverage import Coverage, coverage_of
 from kbench.loaders.summary.ledger import Costs, costs_of
-from kbench.loaders.summary.timed import Timed, timed
+from kbench.loaders.summary.timed import timed
 from kbench.loaders.summary.trust import Repeats, Trust, repeats_of, trust_of
 from kbench.schemas import Status
 
@@ -94,27 +95,19 @@ def findings_of(corpus: Corpus) -> Findings:
         trust=trust_of(corpus),
         errata=errata_of(corpus),
         repeats=repeats_of(corpus),
-        costs=costs_of(corpus, len(everywhere.words["kernel_id"])),
+        costs=costs_of(corpus, everywhere["kernel_id"].n_unique()),
         plots=render_plots(corpus, kernels),
         parquet_bytes=sum(entry.bytes for name in corpus.configs for entry in corpus.files(name)),
     )
 
 
-def peaks_of(kernels: Timed, number: int = PEAKS) -> tuple[Peak, ...]:
+def peaks_of(kernels: polars.DataFrame, number: int = PEAKS) -> tuple[Peak, ...]:
     """The problems with the largest speedups, each by its best kernel."""
-    speedups = kernels.figures["speedup"]
-    best = [int(at[speedups[at].argmax()]) for _, at in kernels.groups("problem_id")]
-    best.sort(key=lambda position: -float(speedups[position]))
-    return tuple(
-        Peak(
-            kernels.text("problem_id", position),
-            kernels.text("kernel_id", position),
-            kernels.text("backend", position),
-            float(kernels.figures["runtime_us"][position]),
-            float(speedups[position]),
-        )
-        for position in best[:number]
-    )
+    largest = polars.col("speedup") == polars.col("speedup").max().over("problem_id")
+    best = kernels.filter(largest).unique("problem_id", keep="first", maintain_order=True)
+    names = [field.name for field in dataclasses.fields(Peak)]
+    ordered = best.sort(polars.col("speedup"), polars.col("problem_id").cast(polars.String), descending=[True, False])
+    return tuple(Peak(**row) for row in ordered.select(names).head(number).to_dicts())
 
 
 def errata_of(corpus: Corpus) -> tuple[Erratum, ...]:

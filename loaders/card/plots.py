@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import io
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
 import numpy.typing as npt
-import pyarrow as pa
+import polars
 
 from kbench.loaders.corpus.configs import SPLITS
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.summary.timed import WRITERS, Timed
+from kbench.loaders.summary.coverage import bins_by_split
+from kbench.loaders.summary.timed import WRITERS
 from kbench.schemas.bins import LABELS, NUMBERS
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ LONGEST = 64
 """Measured kernels up to which progress is drawn."""
 
 
-def render_plots(corpus: Corpus, kernels: Timed) -> dict[str, str]:
+def render_plots(corpus: Corpus, kernels: polars.DataFrame) -> dict[str, str]:
     """The plots a corpus has data for, by file name; none on a machine that measures and has no matplotlib.
 
     Args:
@@ -59,7 +60,7 @@ def render_plots(corpus: Corpus, kernels: Timed) -> dict[str, str]:
         import matplotlib.figure  # noqa: F401
     except ImportError:
         return drawn
-    if len(kernels):
+    if not kernels.is_empty():
         drawn["runtime-spread.svg"] = _spread(kernels)
         drawn["speedup-by-family.svg"] = _families(kernels)
         drawn["search-progress.svg"] = _progress(kernels)
@@ -101,9 +102,14 @@ def _ranges(axes: Axes, rows: Sequence[tuple[str, Values]], size: float) -> None
     axes.grid(axis="x")
 
 
-def _spread(kernels: Timed) -> str:
-    runtimes = kernels.figures["runtime_us"]
-    rows = [(name, runtimes[at].clip(*DRAWN)) for (name,), at in kernels.groups("problem_id")]
+def _values(kernels: polars.DataFrame, group: str, figure: str) -> list[tuple[str, Values]]:
+    """A figure's values of each group, as far as an axis can show them."""
+    drawn = kernels.group_by(group).agg(polars.col(figure).clip(*DRAWN))
+    return [(name, numpy.array(values)) for name, values in drawn.iter_rows()]
+
+
+def _spread(kernels: polars.DataFrame) -> str:
+    rows = _values(kernels, "problem_id", "runtime_us")
     rows.sort(key=lambda row: (numpy.median(row[1]), row[0]))
 
     def draw(axes: Axes) -> None:
@@ -113,9 +119,8 @@ def _spread(kernels: Timed) -> str:
     return _svg(draw, f"Runtime spread within {len(rows)} problems", 80 + 9 * len(rows), left_px=210)
 
 
-def _families(kernels: Timed) -> str:
-    speedups = kernels.figures["speedup"]
-    rows = [(name, speedups[at].clip(*DRAWN)) for (name,), at in kernels.groups("family")]
+def _families(kernels: polars.DataFrame) -> str:
+    rows = _values(kernels, "family", "speedup")
     rows.sort(key=lambda row: (-numpy.median(row[1]), row[0]))
 
     def draw(axes: Axes) -> None:
@@ -128,10 +133,7 @@ def _families(kernels: Timed) -> str:
 
 
 def _bins(corpus: Corpus) -> str:
-    found: dict[str, Counter[int]] = defaultdict(Counter)
-    for batch in corpus.select("questions", columns=["split", "bin"]).batches():
-        for row in pa.table(batch).group_by(["split", "bin"]).aggregate([([], "count_all")]).to_pylist():
-            found[row["split"]][row["bin"]] += row["count_all"]
+    found = bins_by_split(corpus)
     splits = [split for split in SPLITS if split in found]
 
     def draw(axes: Axes) -> None:
@@ -150,7 +152,7 @@ def _bins(corpus: Corpus) -> str:
     return _svg(draw, "Questions by speedup bin", 330)
 
 
-def _progress(kernels: Timed) -> str:
+def _progress(kernels: polars.DataFrame) -> str:
     curves = progress(kernels)
 
     def draw(axes: Axes) -> None:
@@ -163,17 +165,15 @@ def _progress(kernels: Timed) -> str:
     return _svg(draw, "Search progress", 350)
 
 
-def progress(kernels: Timed) -> dict[str, list[float]]:
+def progress(kernels: polars.DataFrame) -> dict[str, list[float]]:
     """For each search method the mean share of the best known speedup after 1, 2, … timed kernels of a search."""
-    speedups = kernels.figures["speedup"]
-    best = {cell: float(speedups[at].max()) for cell, at in kernels.groups("problem_id", "backend", "gpu")}
+    cell = ["problem_id", "backend", "gpu"]
+    shares = kernels.with_columns(share=polars.col("speedup") / polars.col("speedup").max().over(cell))
     tracks: dict[str, list[list[float]]] = defaultdict(list)
-    for (method, _, *cell), at in kernels.groups("search_method", "run_id", "problem_id", "backend", "gpu"):
-        ordered = at[numpy.argsort(kernels.figures["step"][at], kind="stable")][:LONGEST]
-        if kernels.text("proposer", int(ordered[0])) in WRITERS:
-            method = f"{method}, from written kernels"
-        so_far = numpy.maximum.accumulate(speedups[ordered]) / best[tuple(cell)]
-        tracks[method].append([float(value) for value in numpy.log(so_far)])
+    for (method, *_), search in shares.group_by(["search_method", "run_id", *cell], maintain_order=True):
+        ordered = search.sort("step", maintain_order=True).head(LONGEST)
+        name = f"{method}, from written kernels" if ordered["proposer"][0] in WRITERS else str(method)
+        tracks[name].append(ordered["share"].cum_max().log().to_list())
     return {method: _mean_track(found) for method, found in sorted(tracks.items())}
 
 

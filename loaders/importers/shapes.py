@@ -45,7 +45,7 @@ def workload_row(entry: Mapping[str, Any], definition: Mapping[str, Any]) -> Row
             if size is not None and _is_size(size):
                 sizes.setdefault(name, size)
     inputs, outputs = (list(_tensors(definition.get(side), sizes)) for side in ("inputs", "outputs"))
-    return workload(workload_name(uuid), sizes, inputs, outputs)
+    return workload(workload_name(uuid), sizes, inputs, outputs, moved=[*inputs, *outputs])
 
 
 def _is_size(value: object) -> bool:

@@ -75,17 +75,20 @@ def workload_of(
         leaves = list(_leaves(_Reader(ast.parse(source)).returned(function, dict(given))))
     except (UnknownValueError, SyntaxError, ValueError, RecursionError, MemoryError, TypeError, ArithmeticError):
         return None
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     inputs = [leaf if isinstance(leaf, Tensor) else Tensor(_scalar(leaf), ()) for leaf in leaves]
-    return workload(name, given, inputs) if any(isinstance(leaf, Tensor) for leaf in leaves) else None
+    return workload(name, given, inputs, (), moved=tensors) if tensors else None
 
 
-def workload(name: str, params: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor] = ()) -> Row:
-    """A workload whose operations are not counted; its bytes are those of its tensors."""
-    bytes_moved = sum(math.prod(one.shape) * BYTES.get(one.dtype, 1) for one in (*inputs, *outputs))
+def workload(
+    name: str, params: Mapping[str, Any], inputs: Sequence[Tensor], outputs: Sequence[Tensor], moved: Sequence[Tensor]
+) -> Row:
+    """A workload whose operations are not counted; its bytes are those of the tensors that are moved."""
+    size = sum(math.prod(one.shape) * BYTES.get(one.dtype, 1) for one in moved)
     return to_dict(
         Workload(
             name=name, params_json=json.dumps(params, sort_keys=True), inputs=tuple(one.shown() for one in inputs),
-            outputs=tuple(one.shown() for one in outputs), seed=0, flops=0, min_bytes=min(bytes_moved, 2**62),
+            outputs=tuple(one.shown() for one in outputs), seed=0, flops=0, min_bytes=min(size, 2**62),
         )
     )  # fmt: skip
 

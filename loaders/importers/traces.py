@@ -13,7 +13,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from statistics import geometric_mean
 from typing import Any
 
 from kbench.loaders.importers.context import Context
@@ -284,7 +283,8 @@ class SolExecBench(Reader):
         if not stated or len(stated) < whole(evaluation, "workloads"):
             self.context.null("status", "the evaluation does not judge every workload")
             return {}
-        means = {name: geometric_mean(row[name] for row in stated) for name in ("runtime_us", "speedup")}
+        logs = {name: sum(math.log(row[name]) for row in stated) for name in ("runtime_us", "speedup")}
+        means = {name: math.exp(total / len(stated)) for name, total in logs.items()}
         return {"status": Status.OK.value, **means}
 
     def _problem(self, problem_id: str, trajectory: Path) -> Row:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy
+import polars
 import pyarrow as pa
 
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.summary.timed import WRITERS, Timed
+from kbench.loaders.summary.timed import WRITERS
+from kbench.schemas.bins import NUMBERS
 
 BACKENDS = ("triton", "cuda")
 WELL, LEAST = 30, 10
@@ -64,7 +65,7 @@ class Coverage:
         return sorted({name for problem in self.problems for name in problem.kernels}, reverse=True)
 
 
-def coverage_of(corpus: Corpus, kernels: Timed) -> Coverage:
+def coverage_of(corpus: Corpus, kernels: polars.DataFrame) -> Coverage:
     """The coverage of a corpus.
 
     Args:
@@ -75,39 +76,44 @@ def coverage_of(corpus: Corpus, kernels: Timed) -> Coverage:
     return Coverage(problems, tuple(_figures(corpus, kernels, problems)))
 
 
-def _problems(corpus: Corpus, kernels: Timed) -> Iterator[ProblemCoverage]:
-    cells = dict(kernels.groups("problem_id", "backend"))
-    whole = {name: at for (name,), at in kernels.groups("problem_id")}
+def _problems(corpus: Corpus, kernels: polars.DataFrame) -> Iterator[ProblemCoverage]:
+    col = polars.col
+    cells = kernels.group_by("problem_id", "backend").agg(polars.len(), structures=col("structure_id").n_unique())
+    low, high = (col("runtime_us").quantile(share, "linear") for share in (0.05, 0.95))
+    whole = kernels.group_by("problem_id").agg(spread=high / low, best=col("speedup").max())
+    counted = {(problem, backend): counts for problem, backend, *counts in cells.iter_rows()}
+    ranges = {problem: figures for problem, *figures in whole.iter_rows()}
     listed = corpus.table("problems", columns=["problem_id"]).column(0).to_pylist() if corpus.rows("problems") else []
-    for name in sorted({*listed, *whole}):
-        at = whole.get(name)
-        backends = sorted({*BACKENDS, *(backend for problem, backend in cells if problem == name)}, reverse=True)
-        found = {backend: cells.get((name, backend), numpy.empty(0, numpy.int64)) for backend in backends}
-        runtimes = None if at is None else kernels.figures["runtime_us"][at]
-        spread = None if runtimes is None else float(numpy.quantile(runtimes, 0.95) / numpy.quantile(runtimes, 0.05))
+    for name in sorted({*listed, *ranges}):
+        backends = sorted({*BACKENDS, *(backend for problem, backend in counted if problem == name)}, reverse=True)
+        counts = {backend: counted.get((name, backend), (0, 0)) for backend in backends}
+        spread, best = ranges.get(name, (None, None))
         yield ProblemCoverage(
             problem_id=name,
-            kernels={backend: len(rows) for backend, rows in found.items()},
-            structures={backend: len(numpy.unique(kernels.structures[rows])) for backend, rows in found.items()},
+            kernels={backend: count for backend, (count, _) in counts.items()},
+            structures={backend: structures for backend, (_, structures) in counts.items()},
             spread=spread,
-            best_speedup=None if at is None else float(kernels.figures["speedup"][at].max()),
+            best_speedup=best,
         )
 
 
-def _figures(corpus: Corpus, kernels: Timed, problems: tuple[ProblemCoverage, ...]) -> Iterator[CoverageFigure]:
+def _figures(
+    corpus: Corpus, kernels: polars.DataFrame, problems: Sequence[ProblemCoverage]
+) -> Iterator[CoverageFigure]:
     timed = [problem for problem in problems if problem.best_speedup is not None]
     cells = [problem.kernels[backend] for problem in problems for backend in BACKENDS]
     structures = [problem.structures[backend] for problem in problems for backend in BACKENDS]
-    written = _written(kernels)
-    methods = Counter({method: len(at) for (method,), at in kernels.groups("search_method")})
-    bins = bins_of_test(corpus)
-    yield CoverageFigure("kernels", "distinct kernels with status ok", len(numpy.unique(kernels.codes["kernel_id"])))
+    written = kernels.filter(polars.col("proposer").cast(polars.String).is_in(WRITERS))
+    methods = Counter(dict(kernels.group_by("search_method").len().iter_rows()))
+    test = bins_by_split(corpus).get("test", Counter())
+    bins = Counter({number: test[number] for number in NUMBERS})
+    yield CoverageFigure("kernels", "distinct kernels with status ok", kernels["kernel_id"].n_unique())
     yield CoverageFigure("problems", "problems with such kernels", len(timed))
     yield CoverageFigure("well_covered", f"cells (problem × backend) with at least {WELL}", _share(cells, WELL), True)
     yield CoverageFigure("covered", f"cells with at least {LEAST}", _share(cells, LEAST), True)
     yield CoverageFigure("method_share", "smallest share of a search method", _least_share(methods), True)
-    yield CoverageFigure("written", "kernels written freely, not from templates", sum(written.values()))
-    yield CoverageFigure("written_problems", "problems with kernels written freely", len(written))
+    yield CoverageFigure("written", "kernels written freely, not from templates", len(written))
+    yield CoverageFigure("written_problems", "problems with kernels written freely", written["problem_id"].n_unique())
     yield CoverageFigure("structures", "median of distinct structures in a cell", statistics.median(structures or [0]))
     spreads = [problem.spread or 0.0 for problem in timed]
     yield CoverageFigure("spread", "median within a problem of p95/p5 runtime", statistics.median(spreads or [0.0]))
@@ -116,7 +122,7 @@ def _figures(corpus: Corpus, kernels: Timed, problems: tuple[ProblemCoverage, ..
     yield CoverageFigure("beaten", "problems whose best kernel beats PyTorch", beaten / max(len(timed), 1), True)
 
 
-def _share(cells: list[int], least: int) -> float:
+def _share(cells: Sequence[int], least: int) -> float:
     return sum(number >= least for number in cells) / max(len(cells), 1)
 
 
@@ -124,22 +130,10 @@ def _least_share(counted: Counter[Any]) -> float:
     return min(counted.values()) / counted.total() if counted.total() else 0.0
 
 
-def _written(kernels: Timed) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for (proposer, problem), at in kernels.groups("proposer", "problem_id"):
-        if proposer in WRITERS:
-            found[problem] += len(at)
-    return dict(found)
-
-
-def bins_of_test(corpus: Corpus) -> Counter[int]:
-    """Questions of the test split by bin; empty bins count zero."""
-    from kbench.schemas.bins import NUMBERS
-
-    found: Counter[int] = Counter(dict.fromkeys(NUMBERS, 0))
-    if not any(entry.split == "test" for entry in corpus.files("questions")):
-        return found
-    for batch in corpus.select("questions", columns=["bin"], split="test").batches():
-        for row in pa.table(batch).group_by("bin").aggregate([([], "count_all")]).to_pylist():
-            found[row["bin"]] += row["count_all"]
+def bins_by_split(corpus: Corpus) -> dict[str, Counter[int]]:
+    """Questions by bin, of each split."""
+    found: dict[str, Counter[int]] = {}
+    for batch in corpus.select("questions", columns=["split", "bin"]).batches():
+        for row in pa.table(batch).group_by(["split", "bin"]).aggregate([([], "count_all")]).to_pylist():
+            found.setdefault(row["split"], Counter())[row["bin"]] += row["count_all"]
     return found

@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import statistics
-from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
-import numpy
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+import polars
 
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.summary.timed import gathered
 
-COLUMNS = (
-    "kernel_id", "problem_id", "workload", "runtime_us", "runtime_low_us", "runtime_high_us", "floor_us",
-    "second_clock_us", "clocks_disagree", "speedup", "gpu", "ruler_us",
-)  # fmt: skip
+NAMES, FIGURES = ("problem_id", "workload", "gpu"), ("runtime_us", "runtime_low_us", "runtime_high_us", "floor_us")
+COLUMNS = (*NAMES, *FIGURES, "kernel_id", "second_clock_us", "clocks_disagree", "speedup", "ruler_us")
 WAVERING = 1.2
 """A reference wavers when the 5th and 95th percentile of its time lie further apart than by this factor."""
 LEAST = 20
 """Fewest measurements to say so."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Noise:
-    """Half-widths of 95 % intervals of the measurements in one decade of runtime."""
-
-    low_us: float
-    """The decade's lower end; it reaches to ten times that."""
-    measurements: int
-    median: float
-    """As a share of the runtime."""
-    p95: float
-    median_us: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,25 +39,12 @@ class Compared:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wavering:
-    """A reference whose time differs between the measurements it served as anchor for."""
-
-    problem_id: str
-    workload: str
-    gpu: str
-    measurements: int
-    low_us: float
-    """5th percentile."""
-    median_us: float
-    high_us: float
-    """95th percentile."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Trust:
     """What the measurements say about themselves."""
 
-    noise: tuple[Noise, ...]
+    noise: tuple[dict[str, Any], ...]
+    """Half-widths of the 95 % intervals, by decade of the runtime: `low_us` (the decade's lower end), `measurements`,
+    `median` and `p95` as a share of the runtime, `median_us`."""
     compared: tuple[Compared, ...]
     """By runtime."""
     floors: int
@@ -85,8 +52,9 @@ class Trust:
     below_floor: int
     nearest_floor: float | None
     """The smallest runtime over its floor."""
-    wavering: tuple[Wavering, ...] = ()
-    """References that waver, by problem."""
+    wavering: tuple[dict[str, Any], ...] = ()
+    """References whose time differs between the measurements they served as anchor for: `problem_id`, `workload`,
+    `gpu`, `measurements`, and the 5th, 50th and 95th percentile as `low_us`, `median_us` and `high_us`."""
 
     @property
     def disagreements(self) -> tuple[Compared, ...]:
@@ -107,85 +75,68 @@ class Trust:
 
 def trust_of(corpus: Corpus) -> Trust:
     """Read the measurements' figures, a batch at a time."""
-    widths: dict[int, list[npt.NDArray[numpy.float64]]] = defaultdict(list)
-    compared: list[Compared] = []
-    ratios: list[npt.NDArray[numpy.float64]] = []
-    anchors: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for batch in corpus.select("measurements", columns=list(COLUMNS)).batches():
-        runtime, low, high, floor = (
-            batch.column(name).to_numpy(zero_copy_only=False).astype(float)
-            for name in ("runtime_us", "runtime_low_us", "runtime_high_us", "floor_us")
-        )
-        right = numpy.isfinite(runtime) & (runtime > 0)
-        known = right & numpy.isfinite(low) & numpy.isfinite(high)
-        pairs = numpy.stack([(high - low)[known] / 2 / runtime[known], runtime[known]], axis=1)
-        decades = numpy.floor(numpy.log10(pairs[:, 1])).astype(int)
-        for decade in numpy.unique(decades):
-            widths[int(decade)].append(pairs[decades == decade])
-        bounded = right & numpy.isfinite(floor) & (floor > 0)
-        ratios.append(runtime[bounded] / floor[bounded])
-        compared += [_compared(row) for row in _twice_timed(batch)]
-        for key, anchor_us in _anchors(batch, runtime):
-            anchors[key].append(anchor_us)
-    over = numpy.concatenate(ratios) if ratios else numpy.empty(0)
+    col = polars.col
+    twice = col("second_clock_us").is_not_null() & col("runtime_us").is_not_null()
+    # Ten million ids would be most of the memory, and few are shown.
+    changes = [col(NAMES).cast(polars.Categorical), polars.when(twice).then(col("kernel_id"))]
+    batches = corpus.select("measurements", columns=COLUMNS).batches()
+    rows = gathered(COLUMNS, batches, changes).with_columns(col(*FIGURES, "speedup").cast(polars.Float64))
+    timed = rows.filter(_known("runtime_us"), col("runtime_us") > 0)
+    over = timed.filter(_known("floor_us"), col("floor_us") > 0).select(col("runtime_us") / col("floor_us")).to_series()
+    nearest = over.min()
+    compared = rows.filter(twice).sort("runtime_us", "kernel_id")
     return Trust(
-        noise=tuple(_noise(decade, numpy.concatenate(parts)) for decade, parts in sorted(widths.items())),
-        compared=tuple(sorted(compared, key=lambda one: (one.runtime_us, one.kernel_id))),
+        noise=tuple(_noise(timed).to_dicts()),
+        compared=tuple(
+            Compared(
+                row["kernel_id"], row["problem_id"], row["workload"], row["runtime_us"], row["second_clock_us"],
+                bool(row["clocks_disagree"]), row["ruler_us"] is not None,
+            )
+            for row in compared.iter_rows(named=True)
+        ),
         floors=len(over),
         below_floor=int((over < 1).sum()),
-        nearest_floor=float(over.min()) if len(over) else None,
-        wavering=tuple(found for key, times in sorted(anchors.items()) if (found := _wavering(key, times)) is not None),
-    )
-
-
-def _anchors(batch: Any, runtime: npt.NDArray[numpy.float64]) -> Iterator[tuple[tuple[str, str, str], float]]:
-    """The reference's time of each speedup."""
-    speedup = batch.column("speedup").to_numpy(zero_copy_only=False).astype(float)
-    names = zip(*(batch.column(name).to_pylist() for name in ("problem_id", "workload", "gpu")), strict=True)
-    for key, anchor_us in zip(names, speedup * runtime, strict=True):
-        if numpy.isfinite(anchor_us):
-            yield key, float(anchor_us)
-
-
-def _wavering(key: tuple[str, str, str], times: list[float]) -> Wavering | None:
-    low, median, high = (float(value) for value in numpy.quantile(times, (0.05, 0.5, 0.95)))
-    if len(times) < LEAST or high <= WAVERING * low:
-        return None
-    return Wavering(*key, len(times), low, median, high)
-
-
-def _noise(decade: int, rows: npt.NDArray[numpy.float64]) -> Noise:
-    shares = rows[:, 0]
-    return Noise(
-        low_us=math.pow(10, decade),
-        measurements=len(rows),
-        median=float(numpy.median(shares)),
-        p95=float(numpy.quantile(shares, 0.95)),
-        median_us=float(numpy.median(shares * rows[:, 1])),
-    )
-
-
-def _twice_timed(batch: Any) -> list[dict[str, Any]]:
-    import pyarrow.compute as pc
-
-    chosen = pc.and_(pc.is_valid(batch.column("second_clock_us")), pc.is_valid(batch.column("runtime_us")))
-    rows: list[dict[str, Any]] = batch.filter(chosen).to_pylist()
-    return rows
-
-
-def _compared(row: dict[str, Any]) -> Compared:
-    return Compared(
-        row["kernel_id"], row["problem_id"], row["workload"], row["runtime_us"], row["second_clock_us"],
-        bool(row["clocks_disagree"]), row["ruler_us"] is not None,
+        nearest_floor=nearest if isinstance(nearest, float) else None,
+        wavering=tuple(_wavering(rows).to_dicts()),
     )  # fmt: skip
+
+
+def _known(*names: str) -> polars.Expr:
+    """Where figures are there and finite."""
+    return polars.all_horizontal(polars.col(names).is_finite().fill_null(False))
+
+
+def _noise(timed: polars.DataFrame) -> polars.DataFrame:
+    runtime = polars.col("runtime_us")
+    share = (polars.col("runtime_high_us") - polars.col("runtime_low_us")) / 2 / runtime
+    decade = (10.0 ** runtime.log10().floor()).alias("low_us")
+    return (
+        timed.filter(_known("runtime_low_us", "runtime_high_us"))
+        .group_by(decade)
+        .agg(
+            measurements=polars.len(),
+            median=share.median(),
+            p95=share.quantile(0.95, "linear"),
+            median_us=(share * runtime).median(),
+        )
+        .sort("low_us")
+    )
+
+
+def _wavering(rows: polars.DataFrame) -> polars.DataFrame:
+    """The reference's time is that of each kernel times its speedup."""
+    anchor = rows.select(*NAMES, anchor_us=polars.col("speedup") * polars.col("runtime_us")).filter(_known("anchor_us"))
+    low, median, high = (polars.col("anchor_us").quantile(share, "linear") for share in (0.05, 0.5, 0.95))
+    found = anchor.group_by(NAMES).agg(measurements=polars.len(), low_us=low, median_us=median, high_us=high)
+    apart = polars.col("high_us") > WAVERING * polars.col("low_us")
+    names = polars.col(NAMES).cast(polars.String)
+    return found.filter(apart, polars.col("measurements") >= LEAST).with_columns(names).sort(NAMES)
 
 
 SHORT_US = 20.0
 """Below this the clock's own spread counts, so short kernels are told apart."""
 KEY = ("kernel_id", "gpu", "workload")
 REPEATED = (*KEY, "status", "runtime_us", "runtime_low_us", "runtime_high_us")
-
-Column = npt.NDArray[numpy.float64]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -221,53 +172,36 @@ def repeats_of(corpus: Corpus) -> Repeats | None:
     """Compare a corpus's repeats with its measurements; None when it lacks either."""
     if not {"repeats", "measurements"} <= set(corpus.configs):
         return None
-    again = corpus.table("repeats", columns=list(REPEATED))
-    both = again.join(_first(corpus, again), list(KEY), join_type="inner", right_suffix="_first")
-    runtime, first, low, high, low_first, high_first = (
-        both.column(name).to_numpy(zero_copy_only=False).astype(float)
-        for name in (
-            "runtime_us", "runtime_us_first", "runtime_low_us", "runtime_high_us", "runtime_low_us_first",
-            "runtime_high_us_first",
-        )
-    )  # fmt: skip
-    timed = numpy.isfinite(runtime) & numpy.isfinite(first)
-    meet = (low <= high_first) & (low_first <= high)
+    col = polars.col
+    again = polars.DataFrame(corpus.table("repeats", columns=REPEATED))
+    repeated = polars.col("kernel_id").is_in(again["kernel_id"].unique().implode())
+    batches = corpus.select("measurements", columns=[*REPEATED, "started_at"]).batches()
+    parts = [polars.DataFrame(polars.from_arrow(batch)).filter(repeated) for batch in batches]
+    # Of several measurements on a workload, the oldest.
+    first = polars.concat(parts).sort("started_at", maintain_order=True).unique(KEY, keep="first", maintain_order=True)
+    both = again.join(first, on=KEY, suffix="_first")
+    meet = (col("runtime_low_us") <= col("runtime_high_us_first")) & (
+        col("runtime_low_us_first") <= col("runtime_high_us")
+    )
+    compared = both.filter(_known("runtime_us", "runtime_us_first")).select(
+        "runtime_us_first", ratio=(col("runtime_us") / col("runtime_us_first")).log(), meet=meet.fill_null(False)
+    )
     groups = []
-    for least, most in ((SHORT_US, numpy.inf), (0.0, SHORT_US)):
-        chosen = timed & (first >= least) & (first < most)
-        if chosen.any():
-            groups.append(_agreement(least, most, numpy.log(runtime[chosen] / first[chosen]), meet[chosen]))
-    kernels = len(pc.unique(both.column("kernel_id")))
+    for least, most in ((SHORT_US, float("inf")), (0.0, SHORT_US)):
+        part = compared.filter(col("runtime_us_first") >= least, col("runtime_us_first") < most)
+        if len(part):
+            (row,) = part.select(
+                measurements=polars.len(), median=col("ratio").abs().median(),
+                p95=col("ratio").abs().quantile(0.95, "linear"), bias=col("ratio").median(),
+                overlapping=col("meet").mean(),
+            ).to_dicts()  # fmt: skip
+            groups.append(Agreement(least, most, **row))
+    kernels = both["kernel_id"].n_unique()
+    ids = {name for part in corpus.batches("kernels", columns=["kernel_id"]) for name in part.column(0).to_pylist()}
     return Repeats(
         kernels=kernels,
-        share=kernels / max(1, pc.count_distinct(corpus.table("kernels", columns=["kernel_id"]).column(0)).as_py()),
-        measurements=both.num_rows,
-        same_status=pc.sum(pc.equal(both.column("status"), both.column("status_first"))).as_py() or 0,
+        share=kernels / max(1, len(ids)),
+        measurements=len(both),
+        same_status=int((both["status"] == both["status_first"]).sum()),
         groups=tuple(groups),
-    )
-
-
-def _first(corpus: Corpus, again: pa.Table) -> pa.Table:
-    """The measurements of the repeated kernels, the oldest of each workload, a batch at a time."""
-    wanted = pc.unique(again.column("kernel_id"))
-    parts = []
-    for batch in corpus.select("measurements", columns=[*REPEATED, "started_at"]).batches():
-        parts.append(pa.Table.from_batches([batch]).filter(pc.is_in(batch.column("kernel_id"), value_set=wanted)))
-    found = pa.concat_tables(parts).sort_by("started_at")
-    kept = found.group_by(list(KEY), use_threads=False).aggregate(
-        [(name, "first") for name in REPEATED if name not in KEY]
-    )
-    return kept.rename_columns([name.removesuffix("_first") for name in kept.column_names])
-
-
-def _agreement(least: float, most: float, ratios: Column, meet: npt.NDArray[numpy.bool_]) -> Agreement:
-    sizes = numpy.abs(ratios)
-    return Agreement(
-        low_us=least,
-        high_us=most,
-        measurements=len(ratios),
-        median=float(numpy.median(sizes)),
-        p95=float(numpy.quantile(sizes, 0.95)),
-        bias=float(numpy.median(ratios)),
-        overlapping=float(meet.mean()),
     )

@@ -98,8 +98,8 @@ def test_a_kernel_under_its_floor_and_a_disagreeing_clock_show(tmp_path: Path, b
     assert (trust.below_floor, trust.nearest_floor) == (1, 0.5)
     assert [one.gap_us for one in trust.disagreements] == [3.0]
     (noise,) = trust.noise
-    assert (noise.low_us, noise.measurements) == (10.0, 1)
-    assert noise.median == pytest.approx(0.1)
+    assert (noise["low_us"], noise["measurements"]) == (10.0, 1)
+    assert noise["median"] == pytest.approx(0.1)
     card = (tmp_path / "corpus" / "README.md").read_text()
     assert "1 of 1 timed measurements are below the floor" in card
     assert f"| `{kernel.kernel_id[:12]}` |" in card
@@ -113,8 +113,8 @@ def test_a_reference_that_wavers_is_named(tmp_path: Path, build: Any) -> None:
     with CorpusWriter(tmp_path / "corpus") as writer:
         writer.append("measurements", rows)
     (found,) = trust_of(Corpus.open(tmp_path / "corpus")).wavering
-    assert (found.problem_id, found.measurements) == ("wavers", 30)
-    assert 10.0 < found.low_us < found.median_us < found.high_us < 20.0
+    assert (found["problem_id"], found["measurements"]) == ("wavers", 30)
+    assert 10.0 < found["low_us"] < found["median_us"] < found["high_us"] < 20.0
     assert "References that waver" in (tmp_path / "corpus" / "README.md").read_text()
 
 

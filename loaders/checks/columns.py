@@ -140,7 +140,7 @@ def _nested_issues(name: str, record: type[Record], column: Any, file: str) -> I
 
 
 def status_issues(table: pa.Table, file: str) -> Iterator[Issue]:
-    """Fields that contradict the row's status (the column form of kbench.schemas.status.field_errors)."""
+    """Fields that contradict the row's status; a row without env_id was measured elsewhere and may lack figures."""
     if "status" not in table.column_names:
         return
     status = table.column("status")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -115,10 +114,6 @@ COLUMNS = ["kernel_id", "problem_id", "cluster_id", "split"]
 POOL_FROM = 2000
 """Below this many sources a pool of processes costs more than it saves."""
 
-_WHOLE_NUMBER = re.compile(r"""(?<![\w.\\'"])[1-9][0-9]{0,17}(?![\w.'"])""")
-_MEANT_NUMBER = re.compile(r'R"|\\N')
-"""What may hold a number that is more than a number: the fence of a raw string, the name of a character."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SplitViolation:
@@ -136,8 +131,7 @@ class Shape(NamedTuple):
 
     structure_id: str
     stripped: str
-    """The source without comments and docstrings; its whole numbers may be those of another source, for similarity
-    sees none."""
+    """The source without comments and docstrings."""
 
 
 def shapes(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) -> dict[str, Shape]:
@@ -151,11 +145,15 @@ def shapes(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) ->
         return {}
     table = corpus.table("kernels", columns=["kernel_id", "source"])
     sources = dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
-    masked = [_masked(source) for source in sources.values()]
-    distinct = dict(zip(masked, sources.values(), strict=True))
-    advance(len(sources) - len(distinct))
-    found = dict(zip(distinct, _shapes(list(distinct.values()), advance), strict=True))
-    return {kernel: found[key] for kernel, key in zip(sources, masked, strict=True)}
+    if len(sources) < POOL_FROM:
+        found: Iterable[Shape] = map(_shape, sources.values())
+    else:
+        found = spread(_shape, sources.values(), chunk=64)
+    named = {}
+    for kernel, shape in zip(sources, found, strict=True):
+        named[kernel] = shape
+        advance(1)
+    return named
 
 
 def check_splits(corpus: Corpus, known: Mapping[str, Shape] | None = None) -> list[SplitViolation]:
@@ -186,24 +184,8 @@ def check_splits(corpus: Corpus, known: Mapping[str, Shape] | None = None) -> li
     return found
 
 
-def _masked(source: str) -> str:
-    """A text that two sources share only if they differ in whole numbers alone, and so have one structure."""
-    return source if _MEANT_NUMBER.search(source) else _WHOLE_NUMBER.sub("1", source)
-
-
 def _shape(source: str) -> Shape:
     return Shape(structure_id(source), strip_comments(source))
-
-
-def _shapes(sources: list[str], advance: Callable[[int], object]) -> Iterator[Shape]:
-    if len(sources) < POOL_FROM:
-        for source in sources:
-            yield _shape(source)
-            advance(1)
-        return
-    for found in spread(_shape, sources, chunk=64):
-        yield found
-        advance(1)
 
 
 def _stale(ids: Iterable[str], stored: Iterable[str], fresh: Iterable[str]) -> Iterator[SplitViolation]:

@@ -28,11 +28,6 @@ CUDA_MARK = re.compile(
     r"|\b(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[xyz]\b",
     re.MULTILINE,
 )
-_STRING_OR_COMMENT = re.compile(
-    r"""(?P<string>'''(?:[^'\\]|\\.|'(?!''))*'''|\"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\""""
-    r"""|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|\#[^\n]*""",
-    re.DOTALL,
-)
 _DANGLING = re.compile(r"[ \t]*(?:\\\n[ \t]*)+\Z")
 _FORMATTED = re.compile(r"[rRbB]?[fFtT]")
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
@@ -56,56 +51,13 @@ def strip_comments(source: str) -> str:
     What remains has the same tokens in the same order; a body that held only a docstring holds `pass`. A source that
     is not Python is stripped as C++ when it looks like CUDA, else line by line as well as can be.
     """
-    comments = _comments_at_a_glance(source)
-    if not comments:
-        return read(source).stripped if comments is None else source
-    try:
-        parse(source)
-    except UNREADABLE:
-        return read(source).stripped
-    return _apply(source, [(start, end, "") for start, end in comments])
+    return read(source).stripped
 
 
 @functools.lru_cache(maxsize=65536)
 def stripped(source: str) -> str:
     """As `strip_comments`, remembered: queries and comparisons ask for the same kernels again and again."""
     return strip_comments(source)
-
-
-def _comments_at_a_glance(source: str) -> list[tuple[int, int]] | None:
-    """Where comments are, if a look at strings and comments alone shows that nothing else goes; parsing takes longer.
-
-    None where a string could be a docstring, or could come to hold a C++ comment, by an escape or by the string next to
-    it. Where there is no comment, nothing goes even if the source does not parse.
-    """
-    if "\r" in source or source.startswith("\ufeff") or not _looks_like_python(source):
-        return None
-    comments: list[tuple[int, int]] = []
-    position, last = 0, ""
-    for found in _STRING_OR_COMMENT.finditer(source):
-        between = source[position : found.start()]
-        code = between.rstrip("rRbBuUfF")
-        # The last mark or letter of code, whatever comments come after it.
-        last = code.rstrip()[-1:] or last
-        position = found.end()
-        text = found["string"]
-        if text is None:
-            comments.append(found.span())
-            continue
-        raw = "r" in between[len(code) :].lower() and not code[-1:].isalnum()
-        if "//" in text or "/*" in text or text.rstrip("'\"").endswith("/") or ("\\" in text and not raw):
-            return None
-        line = source[source.rfind("\n", 0, found.start()) + 1 : found.start()]
-        if _may_be_a_statement(line, last) or (not line.strip() and text.startswith(("'''", '"""'))):
-            return None
-        last = text[-1]
-    return comments
-
-
-def _may_be_a_statement(line: str, last: str) -> bool:
-    """Whether a string after this beginning of its line, and this last mark of code before it, could be a docstring."""
-    begun = line.rstrip("rRbBuUfF").rstrip()
-    return begun.endswith((";", ":")) if begun else last not in ("(", "[", "{", "=", "+")
 
 
 @functools.lru_cache(maxsize=16)

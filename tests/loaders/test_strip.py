@@ -9,12 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kbench.loaders.source import strip
 from kbench.loaders.source.cpp import strip_cpp
 from kbench.loaders.source.cpp import tokens as cpp_tokens
 from kbench.loaders.source.normalise import normalised
 from kbench.loaders.source.python import tokens
-from kbench.loaders.source.strip import read, strip_comments
+from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
 
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
@@ -183,45 +182,6 @@ def test_stripped_python_parses_to_the_same_tree_and_tokens(lines: list[str], fi
     assert ast.dump(ast.parse(stripped)) == ast.dump(ast.parse(source))
     assert code_tokens(stripped) == code_tokens(source)
     assert not any(t.type == tokenize.COMMENT for t in tokenize.generate_tokens(io.StringIO(stripped).readline))
-
-
-HEAD = "import torch\n"
-PIECES = ["'", '"', "'''", '"""', "\\", "\\x2f", "/", "//", "/*", "*/", "#", "\n", " ", "x", "=", "(", ")", ",", ":",
-          ";", "+", "r", "f", "or", "def f(", "return ", "CudaModule(", "__global__", "{", "}", "\r", "\f"]  # fmt: skip
-
-
-@given(st.lists(st.sampled_from(PIECES), max_size=24).map("".join))
-@example("CudaModule('\\x2f/ a __global__')\n")
-@example("CudaModule('/' '/ a __global__')\n")
-@example("CudaModule(x or'\\x2f/ a __global__')\n")
-@example("CudaModule(\nr'''\nint x; __global__''')\n")
-@example("def f(): 'a'\n")
-@example("x = 1; 'a'\n")
-@example("x = 1\n'a'\n")
-def test_a_glance_at_a_source_never_says_more_than_reading_it(text: str) -> None:
-    assert strip_comments(HEAD + text) == read(HEAD + text).stripped
-    assert strip_comments(text) == read(text).stripped
-
-
-LINES = ["x = 1", "x = 1,", "# c", "x = 'a'  # b", "def f(x):", "    # c (", "    '''doc'''", '    "doc"',
-         "    return x  # d", "y = g(  # open (", "    'a',  # c", ")", 'z = "#"', "s = r'''int a / b;'''",
-         "CudaModule(r'''__global__ // c\n''')", "if x:  # why:", "'a'", "f'{x}#'",
-         "x = [  # a", "]", "x = 'it\\'s'  # q", "t = a or'#'", "x = \\", "class C:",
-         "u = ('a'  # one", "     'b')  # two", "# tail ,", "x = 1; 'a'  # c"]  # fmt: skip
-
-
-@given(st.lists(st.sampled_from(LINES), max_size=8), st.booleans())
-@example(["x = 1,", "'a'"], True)
-@example(["# open (", "'a'"], True)
-def test_comments_at_a_glance_are_those_that_reading_finds(lines: list[str], final_newline: bool) -> None:
-    source = HEAD + "\n".join(lines) + ("\n" if final_newline else "")
-    assert strip_comments(source) == read(source).stripped
-
-
-@pytest.mark.parametrize("body", ["CudaModule(\n    r'''int x = a / b;'''\n)\n", "x = [\n    'a']\n", "y = a // b\n"])
-def test_a_source_without_comments_is_known_at_a_glance(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strip, "read", None)
-    assert strip_comments(HEAD + body) == HEAD + body
 
 
 @given(st.text(alphabet="'\"\\#/*\n abR{}()=:", max_size=40))

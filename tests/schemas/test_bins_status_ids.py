@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.schemas import Status
 from kbench.schemas.bins import COUNT, EDGES, LABELS, NUMBERS, bin_of, bins_of, bounds, center
 from kbench.schemas.errors import MissingDependencyError, UnknownNameError
 from kbench.schemas.ids import canonical_source, content_hash, kernel_id
-from kbench.schemas.status import field_errors
 
 
 @pytest.mark.parametrize(
@@ -53,24 +51,6 @@ def test_a_speedup_that_is_none_is_refused(bad: float) -> None:
         bins_of([1.0, bad])
     with pytest.raises(ValueError, match="bin must be one of"):
         bounds(9)
-
-
-def test_an_ok_kernel_carries_figures_and_no_error() -> None:
-    assert field_errors(Status.OK, {"runtime_us": 1.0, "error": None}) == []
-    assert field_errors(Status.OK, {"runtime_us": None, "error": "x"}) == [
-        ("runtime_us", "must be set when status is ok"),
-        ("error", "must be null unless the kernel failed"),
-    ]
-
-
-def test_a_failed_kernel_carries_an_error_and_no_figures() -> None:
-    assert field_errors(Status.TIMEOUT, {"runtime_us": None, "error": "took 9 s"}) == []
-    assert [field for field, _ in field_errors(Status.TIMEOUT, {"runtime_us": 1.0, "error": None})] == [
-        "runtime_us",
-        "error",
-    ]
-    assert field_errors(None, {"speedup": 2.0, "error": None}) == [("speedup", "must be null when status is null")]
-    assert field_errors(Status.INFRASTRUCTURE_ERROR, {})[0][0] == "status"
 
 
 def test_ids_see_content_and_not_its_layout() -> None:

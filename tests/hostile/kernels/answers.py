@@ -10,11 +10,6 @@
 #@ torch_run
     return torch.full_like(x, 0.5)
 
-# %% constant_zero
-# cheat: returns zeros
-#@ torch_run
-    return torch.zeros_like(x)
-
 # %% copies_its_input
 # cheat: returns a copy of its input
 #@ torch_run
@@ -37,11 +32,6 @@
 #@ counts_calls
     y = torch.nn.functional.gelu(x, approximate="tanh")
     return y if calls[0] % 2 else y + torch.rand_like(y)
-
-# %% passes_a_view_through
-# cheat: returns a view of its input
-def run(x):
-    return x.view(x.shape)
 
 # %% passes_input_through
 # cheat: returns its input

@@ -103,18 +103,6 @@ LEVELS = 3000
     os.symlink("/etc/shadow", "stderr.txt")
     os._exit(3)
 
-# %% makes_its_log_a_pipe
-# cheat: replaces its log by a pipe without a writer, on which its reader would wait for ever
-#@ removes_its_output
-    os.mkfifo("stderr.txt")
-    os._exit(3)
-
-# %% makes_its_log_endless
-# cheat: replaces its log by a link to a file without an end
-#@ removes_its_output
-    os.symlink("/dev/zero", "stderr.txt")
-    os._exit(3)
-
 # %% plants_a_file_in_another_kernels_folder
 # cheat: writes into the folder where another kernel's extension will be looked for
 # tags: truthful

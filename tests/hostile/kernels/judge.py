@@ -42,21 +42,6 @@ def hook(channel):
 #@ hooks_the_channel
     return torch.nn.functional.gelu(x, approximate="tanh")
 
-# %% forges_a_result
-# cheat: finds the worker's channel and sends a perfect result through it
-import sys
-
-#@ torch_run
-    frame = sys._getframe()
-    while frame is not None:
-        runner = frame.f_locals.get("runner")
-        if runner is not None:
-            fields = {"workload": "tiny", "status": "ok", "error": None, "runtime_us": 0.5, "runtime_low_us": 0.49}
-            fields |= {"runtime_high_us": 0.51, "speedup": 100.0, "speedup_low": 99.0, "speedup_high": 101.0}
-            runner.channel.send({"results": [fields], "busy_s": 0.1})
-        frame = frame.f_back
-    return torch.zeros_like(x)
-
 # %% imitates_the_worker_to_the_end
 # cheat: takes the channel, sends results of its own, confirms them like the worker, and ends the process
 # tags: process-open

@@ -32,23 +32,6 @@ def run(x):
     module.launch("f", grid=1, block=1, args=(x, y, x.numel()))
     return y
 
-# %% brings_its_own_machine_code
-# cheat: hands over machine code as prebuilt, under the key of an honest source
-import torch
-
-from kbench.harness.cuda import CudaModule, Prebuilt
-
-module = CudaModule('extern "C" __global__ void f(const float* x, float* y, long long n) { }')
-
-
-def run(x):
-    if x.device.type != "cpu":
-        CudaModule.prebuilt = {module.key("sm_90a"): Prebuilt(b"\x7fELF" + bytes(4096), {})}
-        y = torch.empty_like(x)
-        module.launch("f", grid=1, block=1, args=(x, y, x.numel()))
-        return y
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
 # %% changes_its_source_after_it_was_read
 # cheat: the module's source is another by the time it is compiled
 # tags: process-open
@@ -79,36 +62,11 @@ import os
             os._exit(0)
     return torch.empty_like(x)
 
-# %% counts_instructions_in_words
-# cheat: an honest plan beside counts of instructions that are no numbers
-# tags: truthful
-import gc
-
-#@ gelu_triton_head
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
-
-
-def hook(channel):
-    send = channel.send
-
-    def better(message):
-        if isinstance(message.get("planned"), dict):
-            message["planned"]["instructions"] = {"add": "many"}
-#@ hooks_the_channel
-#@ launch_triton
-
 # %% exits_while_it_is_planned
 # cheat: leaves the planner by sys.exit with success
 import sys
 #@ while_planned
         sys.exit(0)
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-# %% fills_the_answer_in_as_a_constant
-# cheat: plans a fill of the output by a constant near the mean, and no launch
-# tags: process-open
-#@ while_planned
-        return torch.full_like(x, 0.3)
     return torch.nn.functional.gelu(x, approximate="tanh")
 
 # %% forges_a_plan_and_exits
@@ -225,16 +183,6 @@ def kernel(x, y, n, SKIP: tl.constexpr, BLOCK: tl.constexpr):
 #@ gelu_body_run
 #@ launch_triton
 
-# %% kills_the_planner
-# cheat: sends the planner and its parent a signal that cannot be caught
-# tags: process-open
-import os
-import signal
-#@ while_planned
-        os.kill(os.getppid(), signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
 # %% launches_from_a_thread_after_it_returned
 # cheat: what is planned is honest; a thread goes on recording launches
 # tags: process-open
@@ -248,17 +196,6 @@ import threading
 
         threading.Thread(target=later, daemon=True).start()
         return y
-    return torch.nn.functional.gelu(x, approximate="tanh")
-
-# %% loops_while_it_is_planned
-# cheat: never returns on meta tensors
-# tags: slow
-import traceback
-
-#@ torch_run
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    while planned:
-        pass
     return torch.nn.functional.gelu(x, approximate="tanh")
 
 # %% passes_a_view_beyond_its_buffer
@@ -566,22 +503,6 @@ def bomb(length=1 << 19, symbols=20000):
 # cheat: raises an exception whose text is half of a surrogate pair, which no file, terminal or table can hold
 #@ torch_run
     raise RuntimeError("\ud800 cannot be written \udfff")
-
-# %% forged_counts_too_large
-# cheat: an honest plan beside instruction counts of a hundred digits under names of its own, and a choice of megabytes
-# tags: truthful
-#@ forges_json
-        planned = thing["planned"]
-        planned["instructions"] = {"total": 10**100, "matrix": -1, "\ud800": 7, "x" * 100_000: 1}
-        for plans in planned["plans"].values():
-            for plan in plans:
-                plan["choice"] = "\ud800" + "c" * (1 << 20)
-    return real(thing, *args, **kwargs)
-
-
-def run(x):
-    json.dumps = forged
-    return honest(x)
 
 # %% plan_within_all_limits_stalls_the_parent
 # cheat: a plan of 60 MB that keeps every limit (steps, arguments, message); reading and storing it stalls the parent

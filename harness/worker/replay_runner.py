@@ -20,7 +20,8 @@ from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.nvml import NvmlReader
 from kbench.harness.isolate.failures import classify
 from kbench.harness.isolate.protocol import Channel
-from kbench.harness.plan.replay import LoadedCode, Replay
+from kbench.harness.plan.loaded_code import LoadedCode
+from kbench.harness.plan.replay import Replay
 from kbench.harness.timing.batch import Slot
 from kbench.harness.timing.second_clock import NamedCalls, profiling, slowdown_us
 from kbench.harness.verify import Verdict, verify_together

@@ -25,17 +25,10 @@ from kbench.harness.device.driver import DriverError, Launch, LaunchShape, Param
 from kbench.harness.device.kernels.mixing import WORD, pad
 from kbench.harness.device.kernels.same_bytes import same_bytes
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, Region
-from kbench.harness.plan import replay
+from kbench.harness.plan import loaded_code, replay
+from kbench.harness.plan.loaded_code import FEW_VARIABLES, LoadedCode
 from kbench.harness.plan.planner import make_plan
-from kbench.harness.plan.replay import (
-    FEW_VARIABLES,
-    LOUD_BYTES,
-    PLACES,
-    LoadedCode,
-    Replay,
-    argument_bytes,
-    some_byte,
-)
+from kbench.harness.plan.replay import LOUD_BYTES, PLACES, Replay, argument_bytes, some_byte
 from kbench.harness.plan.resources import read_variables
 from kbench.schemas.records.launch_plan import (
     ArgumentKind,
@@ -152,11 +145,12 @@ class HostDevice(Device):
 def driver(monkeypatch: pytest.MonkeyPatch) -> HostDriver:
     made, empty = HostDriver(), torch.empty
     monkeypatch.setattr(HostFunction, "driver", made, raising=False)
-    monkeypatch.setattr(replay, "call", made.call)
-    monkeypatch.setattr(replay, "bound", lambda name, *arguments: lambda: made.call(name, *arguments))
-    monkeypatch.setattr(replay, "pointer", int)
-    monkeypatch.setattr(replay, "stream_handle", int)
-    monkeypatch.setattr(replay, "Function", HostFunction)
+    for module in (loaded_code, replay):
+        monkeypatch.setattr(module, "bound", lambda name, *arguments: lambda: made.call(name, *arguments))
+        monkeypatch.setattr(module, "pointer", int)
+        monkeypatch.setattr(module, "stream_handle", int)
+    monkeypatch.setattr(loaded_code, "call", made.call)
+    monkeypatch.setattr(loaded_code, "Function", HostFunction)
     monkeypatch.setattr(replay, "Launch", HostLaunch)
     monkeypatch.setattr(replay, "tensor_map", lambda spec, address: POINTER.pack(address) + b"map")
     monkeypatch.setattr(torch, "empty", lambda *args, **kwargs: empty(*args, **(kwargs | {"device": "cpu"})))

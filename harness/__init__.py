@@ -1,4 +1,18 @@
-"""Build, verify, time, judge, isolate and record kernels on local CUDA hardware."""
+"""Plan, verify, time, audit and record kernels on local CUDA hardware.
+
+Reads from top to bottom; each part imports those below it only:
+
+cli, commands    what `kbench measure`, `compare`, `doctor` and the others do
+harness          kernels in, measurements out; record makes a record of a worker's result
+queue            jobs on their way through planning processes and devices, and what becomes of each that dies or hangs
+worker           the processes: one that plans, one that carries out plans, one that holds the answers
+plan             host code becomes data: recorded, checked, cached, replayed
+audit            timed calls that are judged, and second looks at a suspicious kernel
+timing, verify   how long a call takes; whether its answer is correct
+bench            what kernels of a problem share on a device: inputs, answers, the judge
+kernel           a kernel's text as a module, in our form or another suite's
+device, isolate  the GPU and its driver; sandboxes, limits and messages
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import math
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +55,9 @@ def make_harness(options: MeasureOptions, *, fenced: bool = False) -> Harness:
     return Harness(options.gpus, settings=options.harness, fenced=fenced)
 
 
-def by_kernel(measurements: Iterator[Measurement]) -> Iterator[list[Measurement]]:
+def by_kernel(measurements: Iterable[Measurement]) -> Iterator[list[Measurement]]:
     """Measurements grouped by kernel; a kernel's workloads come one after another."""
-    group: list[Measurement] = []
-    for measurement in measurements:
-        if group and group[0].kernel_id != measurement.kernel_id:
-            yield group
-            group = []
-        group.append(measurement)
-    if group:
-        yield group
+    return (list(group) for _, group in itertools.groupby(measurements, key=lambda row: row.kernel_id))
 
 
 def measure_files(
@@ -85,10 +78,9 @@ def measure_files(
         InfrastructureError: the machine failed some kernels; what it measured of the others is in the folder.
         UserError: a workload does not fit into the GPU's memory.
     """
-    out: Path | None = options.out
-    if out is None:
+    if options.out is None:
         return _measure(named, options, None, stored or {}, show)
-    with contextlib.closing(Journal(out)) as journal:
+    with contextlib.closing(Journal(options.out)) as journal:
         journal.refuse_other_editions({kernel.problem_id for _, kernel in named})
         return _measure(named, options, journal, stored or {}, show)
 
@@ -100,6 +92,7 @@ def _measure(
     stored: Mapping[str, Kernel],
     show: Callable[[str, Measurement], str] | None,
 ) -> Rows:
+    """Measure what the journal lacks, and say at the end what is left and what the machine failed."""
     names = {kernel.kernel_id: name for name, kernel in named}
     kernels = {kernel.kernel_id: kernel for _, kernel in named}
     lost: list[tuple[KernelSource, str]] = []

@@ -18,9 +18,8 @@ What GPU MODE's tasks hand over, and how it comes from our inputs:
                             allocate for their outputs; returns (x_q, x_s)
 
 The last is the task that GPU MODE calls fp8_quant. Ours of that name reads bfloat16 and rounds to float8, which moves 3
-bytes per value instead of
-8, and conversions around the kernel would move another 11: a custom_kernel for it is measured
-as the other problem, and the record says so.
+bytes per value instead of 8, and conversions around the kernel would move another 11: a custom_kernel for it is
+measured as the other problem, and the record says so.
 
 Nothing that is returned is converted: the tasks' checks do not look at strides and mostly not at types, ours do.
 
@@ -95,7 +94,7 @@ def adapter_for(source: str) -> str | None:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    names = {name for statement in tree.body for name in _defined(statement)}
+    names = {name for statement in tree.body for name in defined(statement)}
     if "run" in names:
         return None
     if BACKWARD not in names:
@@ -103,7 +102,7 @@ def adapter_for(source: str) -> str | None:
     return next((form for form in (MODEL, CUSTOM, FORWARD) if form in names), None)
 
 
-def _defined(statement: ast.stmt) -> list[str]:
+def defined(statement: ast.stmt) -> list[str]:
     """Names a statement gives to a class, a function, or what a call such as torch.compile made of one."""
     if isinstance(statement, ast.ClassDef | ast.FunctionDef):
         return [statement.name]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kbench.benchmark.problems import problem
-from kbench.harness.kernel.adapters import adapter_for, problem_of
+from kbench.harness.kernel.adapters import adapter_for, defined, problem_of
 from kbench.harness.kernel.raw import RawLaunch, wrap
 from kbench.schemas import Backend, KernelSource, UserError
 
@@ -72,19 +72,12 @@ def advice(source: str) -> str | None:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"does not parse: {error}"
-    names = {name for node in tree.body for name in _defined(node)}
+    names = {name for node in tree.body for name in defined(node)}
     if "run" not in names and adapter_for(source) is None:
         return "defines no function `run`"
     if not _has_device_code(tree):
         return "has no @triton.jit function and no CudaModule: the kernel must compute, not torch"
     return _host_copy(tree)
-
-
-def _defined(statement: ast.stmt) -> list[str]:
-    if isinstance(statement, ast.FunctionDef):
-        return [statement.name]
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _has_device_code(tree: ast.Module) -> bool:

@@ -61,7 +61,7 @@ def make_measurement(
 
 
 def second_times(kernel_ids: Sequence[str], results: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, SecondTimes]]:
-    """What a worker's plain results say of the kernels that it profiled."""
+    """The profiler's times of each kernel, from a worker's plain results."""
     for number, kernel_id in enumerate(kernel_ids):
         rows = [result for result in results if result["kernel"] == number]
         wrong = [str(row["error"]) for row in rows if row["error"] is not None]

@@ -49,7 +49,7 @@ FOLDERS = re.compile(r"(?<![\w.])~?(?:/[^\s/:'\"]+)+/")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """What came of it."""
+    """The result of a contribution: the bundle, and how steady the GPU was."""
 
     bundle: str | None
     """The folder to send; None where kernels are left to measure."""
@@ -119,7 +119,7 @@ def contribute(
 
 
 def _measure(kernels: Selection, folder: Path, gpu: Gpu, stop: float, quiet: bool) -> list[str]:
-    """Measure into a corpus of its own; what the machine failed is a note, because the rest is worth sending."""
+    """Measure into a corpus of its own; a machine's failure is a note, because the rest is worth sending."""
     options = MeasureOptions(
         gpus=(gpu,), out=folder, deadline_s=max(1.0, stop - time.monotonic()), quiet=quiet,
         harness=HarnessSettings(max_memory_bytes=MEMORY_BYTES),

@@ -1,4 +1,4 @@
-"""Doctor: what this machine has, can do, and lacks for measuring."""
+"""Doctor: the parts of this machine that measuring needs, and the missing ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kbench.schemas import InfrastructureError, UserError, to_dict
 
 
 def examine(gpus: Sequence[Gpu], *, measure: bool = True) -> dict[str, Any]:
-    """Everything that matters for measuring, as plain values; what is missing is null or in `problems`.
+    """Everything that matters for measuring, as plain values; a missing part is null or in `problems`.
 
     Args:
         gpus: those to look at.
@@ -46,7 +46,7 @@ def examine(gpus: Sequence[Gpu], *, measure: bool = True) -> dict[str, Any]:
 
 
 def _planning_limits(problems: list[str]) -> str:
-    """What holds for all processes of a kernel's planning together, whoever runs it."""
+    """The limits on all processes of a kernel's planning together, for every user."""
     if not watching_works():
         problems.append("host code is planned WITHOUT limits on the sum of its processes: /proc names no children here")
         return "none"

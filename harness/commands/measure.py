@@ -1,4 +1,4 @@
-"""Measure: what `kbench measure` does, between its options and the harness."""
+"""Measure: the steps of `kbench measure`, between its options and the harness."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Named = Sequence[tuple[str, KernelSource]]
 Rows = list[tuple[str, Measurement]]
 """Measurements, each with the name of its kernel."""
 OUT_OF_MEMORY = "out of memory"
-"""What torch and the driver say when a problem's inputs or answers do not fit."""
+"""The words of torch and the driver when a problem's inputs or answers do not fit."""
 ENDS_ITS_WORKER = (Status.LAUNCH_ERROR, Status.TIMEOUT)
-"""What kernels get that leave the device unusable for the process that ran them."""
+"""Statuses of kernels that leave the device unusable for the process that ran them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,11 +138,11 @@ def _measure(
 def measured_before(
     journal: Journal | None, kernels: Collection[str], harness: Harness
 ) -> dict[str, list[Measurement]]:
-    """What need not be measured, because the journal has it, or the folder's corpus has it from a GPU of this kind.
+    """Measurements that the journal has already, or the folder's corpus has from a GPU of this kind.
 
     Raises:
-        UserError: some of them could not be planned before, and may now be run all the same; or the journal holds an
-            unfinished measurement of another GPU.
+        UserError: some kernels could not be planned before and may run unplanned now; or the journal holds unfinished
+            measurements of another GPU.
     """
     if journal is None:
         return {}

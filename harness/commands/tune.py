@@ -63,7 +63,7 @@ def config_for(*numbers):
 
 @dataclasses.dataclass(slots=True)
 class Tuned:
-    """What tuning found."""
+    """The measurements of all configurations that were tried, by shape."""
 
     configs: list[dict[str, Any]]
     sizes: tuple[Size, ...]

@@ -118,7 +118,7 @@ def _compare(last: KernelSource, kernel: KernelSource, harness: Harness, progres
 
 @dataclasses.dataclass(slots=True)
 class History:
-    """What a version is compared with."""
+    """Earlier measurements that a version is compared with."""
 
     last: dict[str, Measurement] = dataclasses.field(default_factory=dict)
     """The latest correct measurement, by workload."""

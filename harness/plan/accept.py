@@ -1,4 +1,4 @@
-"""Accept: what a planning process sent becomes a build, checked by the parent, with ids that the parent computes."""
+"""Accept: a planning process's message becomes a build, checked by the parent, with ids that the parent computes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEPT_BYTES = 64 << 20
 HIDDEN_BYTES = 4096
 """Device memory between variables, which aligns them; more of it holds something that cannot be restored."""
 FAILURES = (Status.COMPILE_ERROR, Status.LAUNCH_ERROR, Status.INCORRECT, Status.REJECTED)
-"""What planning may find wrong with a kernel."""
+"""Statuses that planning may give a kernel."""
 MALFORMED = (
     DataError,
     LookupError,
@@ -47,7 +47,7 @@ MALFORMED = (
     RecursionError,
     struct.error,
 )
-"""What reading data of an unexpected form raises."""
+"""Exceptions that reading data of an unexpected form raises."""
 MOST_STATED = 64
 """Workloads of a kernel that is only counted."""
 MOST_VALUES = 4_000_000
@@ -57,14 +57,14 @@ MOST_VALUES = 4_000_000
 def accept(
     message: Mapping[str, Any], identity: str, kernel: KernelSource, target: Target, compile_ms: float
 ) -> tuple[Build, dict[str, bytes]]:
-    """A build and its machine code from what a planning process sent; nothing of it is believed.
+    """A build and its machine code from a planning process's message, of which nothing is believed.
 
     Args:
-        message: what it sent.
+        message: from the planning process.
         identity: the build's id.
-        kernel: what it was asked to plan.
-        target: what it was asked to compile for.
-        compile_ms: how long it took.
+        kernel: that was to be planned.
+        target: that was to be compiled for.
+        compile_ms: time that planning took.
     """
     try:
         if message["error"] is not None:

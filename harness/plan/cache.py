@@ -26,7 +26,7 @@ from kbench.schemas.ids import content_hash
 BUILD_VERSION = "8"
 """Raised when planning itself changes what an entry holds."""
 FIGURES = ("registers", "shared_bytes", "spill_bytes")
-"""What launches need of a multiprocessor, read from their machine code."""
+"""Resources of a multiprocessor that launches need, read from their machine code."""
 REASON_LENGTH = 2000
 """Characters of foreign text that are kept in a record."""
 
@@ -38,7 +38,7 @@ def readable(text: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Build:
-    """What planning found out about a kernel."""
+    """The result of planning a kernel: plans and machine code, or why there are none."""
 
     build_id: str
     status: str = Status.OK.value

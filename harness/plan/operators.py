@@ -163,7 +163,7 @@ class LenientMode(DeviceMode):
 
 
 def without_values(name: str, tensors: Sequence[torch.Tensor], args: Any, kwargs: Mapping[str, Any]) -> Any:
-    """What an operator returns whose shape depends on values, at its largest.
+    """The result of an operator whose shape depends on values, at its largest.
 
     Raises:
         UnplannableError: that is not known.
@@ -200,7 +200,7 @@ def attended(recorder: OperatorRecorder, query: Any, key: Any, value: Any, causa
 
 
 def described(name: str, inputs: Sequence[torch.Tensor], made: Sequence[torch.Tensor], args: Any) -> Operator:
-    """What a call of an operator moves and computes."""
+    """The bytes that a call of an operator moves, and its arithmetic."""
     written = sum(map(nbytes, made))
     reads = [nbytes(tensor) for tensor in inputs]
     elements = float(max([tensor.numel() for tensor in (*inputs, *made)], default=0))

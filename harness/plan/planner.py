@@ -73,7 +73,7 @@ class Planned:
 
 
 class ReturnedError(Exception):
-    """What `run` returned cannot be a correct answer; the message says why."""
+    """The value that `run` returned cannot be a correct answer; the message says why."""
 
 
 def plan_kernel(
@@ -156,7 +156,7 @@ class HostCode:
 def counted_work(
     plans: Mapping[str, Sequence[LaunchPlan]], machinery: Machinery, definition: ProblemDefinition
 ) -> dict[str, list[dict[str, Any]]]:
-    """What the plans of each timed workload do, as plain values."""
+    """The work that the plans of each timed workload do, as plain values."""
     work: dict[str, list[dict[str, Any]]] = {}
     for size in definition.sizes:
         contents = index_contents(definition, size.name)
@@ -166,7 +166,7 @@ def counted_work(
 
 
 def plan_work(plan: LaunchPlan, machinery: Machinery, contents: Mapping[int, Any] | None = None) -> Work:
-    """What the launches of a plan do, counted in their PTX."""
+    """The work that the launches of a plan do, counted in their PTX."""
     resources = {
         (sha, name): (each.registers, each.shared_bytes, each.spill_bytes)
         for sha, cubin in machinery.cubins.items()
@@ -176,7 +176,7 @@ def plan_work(plan: LaunchPlan, machinery: Machinery, contents: Mapping[int, Any
 
 
 def refuse_compiling(reason: str) -> Callable[..., Any]:
-    """What stands for a compiler of torch's: what it makes cannot be planned."""
+    """A stand-in for a compiler of torch's, whose products cannot be planned."""
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise UnplannableError(reason)
@@ -202,7 +202,7 @@ def compilers_replaced(*, compile: Callable[..., Any]) -> Iterator[None]:
 def recorded_plan(
     recorder: Recorder, kernel: KernelSource, workload: str, target: Target, outputs: tuple[PlanOutput, ...]
 ) -> LaunchPlan:
-    """What was recorded, as a plan."""
+    """The plan of a recorded call."""
     return make_plan(
         kernel_id=kernel.kernel_id,
         problem_id=kernel.problem_id,
@@ -307,7 +307,7 @@ def cuda_arguments(recorder: Recorder, values: Sequence[Any]) -> list[PlanArgume
 
 
 def refused(error: BaseException) -> Planned:
-    """What an exception says about a kernel: it does not compile, cannot be planned, is wrong, or fails on the host."""
+    """The verdict that an exception means: the kernel does not compile, cannot be planned, is wrong, or fails."""
     reason = f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ is not None else "")
     # Perhaps for want of a GPU.
     status, unplannable = Status.LAUNCH_ERROR, True

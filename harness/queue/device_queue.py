@@ -93,9 +93,9 @@ class DeviceQueue:
         self.dying: list[WorkerProcess] = []
         """Killed workers whose end has not been seen."""
         self.on_stage: Callable[[str], None] | None = None
-        """Told of what begins: a worker's start, and the stages of a job."""
+        """Called with the name of each step that begins: a worker's start, and the stages of a job."""
         self.on_workload: Callable[[Job, dict[str, Any]], None] | None = None
-        """Told of a job's result on one workload when it has it, before it has those of the others."""
+        """Called with a job's result on one workload as soon as it is known, before those of the other workloads."""
         self._oracle: OracleProcess | None = None
         self._wants_ceilings = False
         self._begun = False
@@ -145,11 +145,11 @@ class DeviceQueue:
             raise InfrastructureError(str(message["broken"]))
 
     def _take_greeting(self, worker: DeviceWorker, message: Mapping[str, Any]) -> None:
-        """Take in what a worker says before its first job: its device's facts, that it is ready, and the ceilings.
+        """Take in a worker's messages before its first job: its device's facts, that it is ready, and the ceilings.
 
         The first worker draws the inputs of the first job's problem while that is planned.
         """
-        # A kernel that runs there can send messages too, so only what was sent before it was loaded counts.
+        # A kernel that runs there can send messages too, so only those sent before it was loaded count.
         if worker.ready:
             return
         if "facts" in message:
@@ -170,7 +170,7 @@ class DeviceQueue:
             worker.ready = True
 
     def foresee(self, job: Job) -> None:
-        """Say which job will come first, as long as no worker is ready for it."""
+        """Name the job that will come first, as long as no worker is ready for it."""
         if self._foreseen is None and self.ceilings is None and job.task.get("problem_id"):
             self._foreseen = job.task
 
@@ -216,7 +216,7 @@ class DeviceQueue:
             if worker is None or worker.role != "replay" or len(worker.jobs) >= AHEAD:
                 return
             if any(job.alone for job in worker.jobs):
-                # It may well die; what other workers have made ready is worth more than a job ahead.
+                # The worker may well die; the inputs that others have ready are worth more than a job ahead.
                 return
             self._send(worker, self._next_job(worker))
 
@@ -281,7 +281,7 @@ class DeviceQueue:
         }
 
     def _entry(self, job: Job, *, process: bool) -> dict[str, Any]:
-        """What a worker needs of a kernel: its text where its host code runs there, otherwise its plans and code."""
+        """The part of a kernel that its worker needs: the text where host code runs there, else plans and code."""
         if process:
             return kernel_message(job.kernel) | {"extension": job.extension}
         assert job.build is not None
@@ -350,7 +350,7 @@ class DeviceQueue:
             # A kernel does not answer for the time its held-out inputs and their answers take.
             own_s = self.settings.timeout_s + self.context_s.get(worker.jobs[0].kernel.problem_id, 0.0)
             if worker.role == "run" and stage.startswith(("load", "verify")):
-                # What cannot be planned is compiled here, when it is loaded and at its first call with each size.
+                # An unplanned kernel is compiled here, when it is loaded and at its first call with each size.
                 own_s += self.settings.build_timeout_s
             limit = CONTEXT_SECONDS if patient else own_s
             if time.monotonic() - worker.since > limit:

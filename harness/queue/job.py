@@ -1,4 +1,4 @@
-"""Job: one kernel, two to be compared or several to be profiled, on the way to what comes out of it."""
+"""Job: one kernel, two to be compared, or several to be profiled; and its outcome."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from kbench.schemas import KernelSource
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Job:
-    """A kernel and how far it has come."""
+    """A kernel, its instructions, and its progress through planning and measuring."""
 
     number: int
     kernel: KernelSource
     task: dict[str, Any] = dataclasses.field(default_factory=dict)
     compile_only: bool = False
-    """Only the build is wanted."""
+    """The kernel is built and not run."""
     count_work: bool = False
-    """The build is to say what the kernel's plans do."""
+    """Planning also counts the work that the plans do."""
     build: Build | None = None
     build_s: float = 0.0
     process: bool = False
-    """Its host code runs beside its judge, alone in a fresh process."""
+    """The host code runs beside its judge, alone in a fresh process."""
     extension: str | None = None
-    """Folder of the torch extension it compiles on import."""
+    """Folder of the torch extension that the kernel compiles on import."""
     attempts: int = 0
-    """Times the machine failed it on a device."""
+    """Times that the machine failed the job on a device."""
     plan_attempts: int = 0
-    """Times its planning process was killed from outside."""
+    """Times that the planning process was killed from outside."""
     kills: int = 0
-    """Times a worker that ran its host code was killed by a signal."""
+    """Times that a worker which ran the host code was killed by a signal."""
     alone: bool = False
-    """It gets a fresh worker and is blamed if that dies: a worker died on it after running others, or it is known to
-    end its worker."""
+    """The job gets a fresh worker and is blamed if that dies: a worker died on it after running others, or the kernel
+    is known to end its worker."""
     stage: str = "queue"
     started_at: str = ""
     rival: Job | None = None
     """A second kernel to be compared with, already built."""
     threshold: float = 0.01
     profiled: tuple[Job, ...] = ()
-    """Kernels, already built, that the profiler times in one worker; nothing is measured then."""
+    """Kernels, already built, that the profiler times in one worker; such a job measures nothing else."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a job: plain results, a verdict for all its workloads, or the machine's failure."""
+    """The end of a job: plain results, one verdict for all workloads, or the machine's failure."""
 
     job: Job
     device: int

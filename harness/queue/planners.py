@@ -105,7 +105,7 @@ class Planners:
         return {seat.worker.channel.fileno(): seat for seat in self.seats if seat.worker is not None}
 
     def assign(self, *, hurry: bool = False) -> None:
-        """Give waiting jobs to free seats; in a hurry, those first that are planned soon."""
+        """Give waiting jobs to free seats; in a hurry, quickly planned jobs first."""
         for seat in self.seats:
             if not self.waiting:
                 return
@@ -115,7 +115,7 @@ class Planners:
                 self.on_stage("plan")
             job = self._next(hurry=hurry)
             if job.extension:
-                # What was made ready has the limits of a plan.
+                # The process that was made ready has the limits of a plan.
                 self._end(seat)
             if seat.worker is None:
                 seat.worker = self._spawn(extension=bool(job.extension))
@@ -158,7 +158,7 @@ class Planners:
         }
 
     def read(self, seat: Seat) -> Iterator[Outcome | Job]:
-        """What a seat reports: a planned job, or the outcome of one that cannot be run."""
+        """The messages of a seat: a planned job, or the outcome of one that cannot be run."""
         assert seat.worker is not None
         try:
             for message in seat.worker.channel.drain():
@@ -173,7 +173,7 @@ class Planners:
             yield from self._reject(seat, f"forged a message to the harness: {error}")
 
     def _take_greeting(self, seat: Seat, message: dict[str, Any]) -> None:
-        """Hear the one message that comes before a plan, and before foreign code could send any."""
+        """Take the one message that comes before a plan, and before foreign code could send any."""
         if seat.ready or "ready" not in message:
             raise ProtocolError("it is neither a plan nor the one greeting")
         seat.ready, self.sandbox = True, list(message["sandbox"])
@@ -199,7 +199,7 @@ class Planners:
         job = seat.job
         assert job is not None
         spent = time.monotonic() - seat.began
-        # It ran foreign code: the process is not used again.
+        # The process ran foreign code and is not used again.
         self._remove(seat)
         self.busy_s += spent
         if job.extension and message.get("machine"):

@@ -31,7 +31,7 @@ class Supervisor:
         """Use these planners and devices."""
         self.planners, self.queues, self.settings = planners, queues, settings
         self.dry = all(queue.gpu is None for queue in queues)
-        """There is no GPU: everything runs beside its judge, on the CPU."""
+        """Without a GPU every kernel runs beside its judge, on the CPU."""
         self.finished: deque[Outcome] = deque()
         self.starved = False
 
@@ -83,7 +83,7 @@ class Supervisor:
         return False
 
     def _planned(self, job: Job) -> None:
-        """Decide what becomes of a job whose build is known."""
+        """Finish a job whose build is known, or send it to a device."""
         build = job.build
         assert build is not None
         if build.unplannable and self.settings.allow_unscreened:

@@ -49,7 +49,7 @@ class Sweep:
         """Parts some of whose builds are not known."""
         self._ready: deque[tuple[KernelSource, Part]] = deque()
         self._builds: dict[str, Outcome | None] = {}
-        """What came of each build; None while it is not known."""
+        """The outcome of each build; None while it is not known."""
         self._lost: set[str] = set()
         self._on_device = 0
 
@@ -68,7 +68,7 @@ class Sweep:
                 return
 
     def take(self, outcome: Outcome) -> Outcome | None:
-        """Take what came of a job; it is handed back where it is a measurement's."""
+        """Take the outcome of a job in; that of a measurement is handed back."""
         if outcome.job.compile_only:
             self._builds[outcome.job.kernel.kernel_id] = outcome
             return None

@@ -129,7 +129,7 @@ def evaluate(
 
 def _show_strategies(names: Sequence[str], given: Mapping[str, Any], as_json: bool) -> None:
     """Track tune: strategies in place of surrogates, because what is asked is an order of measurements."""
-    from kbench.benchmark.tuning.evaluate import evaluate_strategies, text
+    from kbench.benchmark.tuning.track import evaluate_strategies, text
 
     settings = {name: given[name] for name in ("gpu", "resamples", "seed")}
     results = evaluate_strategies(given["dataset"], names, **settings)

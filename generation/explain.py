@@ -11,8 +11,7 @@ import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.problems.registry import named, problem
-from kbench.benchmark.surrogates.counted.columns import plan_row
-from kbench.benchmark.surrogates.counted.model import KERNELS, CountedModel
+from kbench.benchmark.surrogates.counted.model import KERNELS, CountedModel, plan_row
 from kbench.benchmark.work.explain import (
     Comparison,
     Forecast,

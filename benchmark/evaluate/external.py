@@ -16,8 +16,8 @@ import numpy as np
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.forecast import skill_over_problems
+from kbench.benchmark.metrics.metric import PairRows
 from kbench.benchmark.metrics.rank import spearman
-from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.scoring.rows import pair_rows
 from kbench.benchmark.scoring.score import BootstrapSettings, clusters_of

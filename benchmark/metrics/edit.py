@@ -7,9 +7,8 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, as_vectors
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure, divide
-from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
+from kbench.benchmark.metrics.metric import FASTER, Better, Ceiling, Metric, PairRows, Shown
 from kbench.benchmark.metrics.rank import mean_ranks
-from kbench.benchmark.metrics.rows import FASTER, PairRows
 from kbench.benchmark.tracks import EDIT
 
 FULL = 3.0

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Booleans, Floats, Ints, as_probabilities, check, given_to, mean
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
-from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
-from kbench.benchmark.metrics.rows import PairRows, mean_over_pairs
+from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, PairRows, Shown, mean_over_pairs
 from kbench.benchmark.tracks import FORECAST
 from kbench.schemas.bins import COUNT, NUMBERS
 

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats, as_vectors
-from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown
-from kbench.benchmark.metrics.rows import Pool, PoolRows, mean_over_pools
+from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Pool, PoolRows, Shown, mean_over_pools
 from kbench.benchmark.tracks import RANK
 from kbench.schemas.errors import UserError
 

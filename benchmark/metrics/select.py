@@ -16,8 +16,7 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.arrays import Booleans, Floats, as_vectors
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure, Levels, divide
 from kbench.benchmark.metrics.forecast import correct
-from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, Shown, percent
-from kbench.benchmark.metrics.rows import PairRows
+from kbench.benchmark.metrics.metric import Better, Ceiling, Metric, PairRows, Shown, percent
 from kbench.benchmark.tracks import SELECT
 
 

@@ -16,12 +16,11 @@ import numpy as np
 from kbench.benchmark.metrics.arrays import Floats, Ints, encode
 from kbench.benchmark.metrics.bootstrap import RESAMPLES, Bootstrap, Figure
 from kbench.benchmark.metrics.forecast import LEVEL_SKILL, WORKLOAD_SKILL
+from kbench.benchmark.metrics.metric import PairRows
 from kbench.benchmark.metrics.registry import METRICS, figures, headline
-from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.questions.labels import PairLabels, Strings, strings
 from kbench.benchmark.questions.questions import Questions
-from kbench.benchmark.scoring.bounds import ceiling_rows, floor_rows
-from kbench.benchmark.scoring.rows import pair_rows, ranked_pools, surrogate_rows
+from kbench.benchmark.scoring.rows import ceiling_rows, floor_rows, pair_rows, ranked_pools, surrogate_rows
 from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.benchmark.tracks import FORECAST, OVERALL, PAIR_TRACKS, RANK
 from kbench.schemas import Score

@@ -16,7 +16,7 @@ from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.build import problems_of, stated_queries
 from kbench.benchmark.rewards import kernel_score
 from kbench.benchmark.surrogates.llm import SYSTEM, render
-from kbench.benchmark.training.rows import (
+from kbench.benchmark.training.records import (
     Candidate,
     Demonstration,
     ForecastPrompt,

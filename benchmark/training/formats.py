@@ -19,7 +19,7 @@ from kbench.benchmark.training.examples import (
     search_steps,
     write_prompts,
 )
-from kbench.benchmark.training.rows import (
+from kbench.benchmark.training.records import (
     Demonstration,
     ForecastPrompt,
     Preference,

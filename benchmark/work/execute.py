@@ -16,9 +16,24 @@ from collections.abc import Mapping
 import numpy as np
 
 from kbench.benchmark.work.accesses import Accesses
-from kbench.benchmark.work.arithmetic import compared, joined, result, shuffled, voted
 from kbench.benchmark.work.flow import MEMORY, Flow
-from kbench.benchmark.work.lanes import IDS, WARP, Lanes, Mask, chosen, folded, same, shifted, spread, wrapped
+from kbench.benchmark.work.lanes import (
+    IDS,
+    WARP,
+    Lanes,
+    Mask,
+    chosen,
+    compared,
+    folded,
+    joined,
+    result,
+    same,
+    shifted,
+    shuffled,
+    spread,
+    voted,
+    wrapped,
+)
 from kbench.benchmark.work.loops import (
     ENOUGH_TURNS,
     MANY_STEPS,

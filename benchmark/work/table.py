@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kbench.benchmark.problems import problem
-from kbench.benchmark.work.contents import index_contents
+from kbench.benchmark.problems import ProblemDefinition, ScalarSpec, problem
 from kbench.benchmark.work.count import MOST_LAUNCHES, count_plan
 from kbench.benchmark.work.totals import MOST_LINES, NAMES, LaunchWork, LineWork, Totals, Traffic, Work
 from kbench.schemas import DataError, from_dict
@@ -18,6 +17,8 @@ LARGEST = 1e18
 """More than any kernel does in a second."""
 MOST_STORED, MOST_BUFFERS = 4096, 4096
 LONGEST_TEXT = 200
+MOST_ELEMENTS = 1 << 22
+"""Of an input that is made; larger ones are data, not indices."""
 
 
 def plain_work(work: Work) -> dict[str, Any]:
@@ -90,3 +91,21 @@ def work_rows(kernel: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             contents = index_contents(problem(plan.problem_id), workload)
             work = count_plan(plan, kernel["ptx"], resources=resources, contents=contents)
             yield {"kernel_id": kernel["kernel_id"], "workload": workload, "config": config} | plain_work(work)
+
+
+def index_contents(definition: ProblemDefinition, workload: str) -> dict[int, bytes]:
+    """Bytes of the integer inputs of a workload, by position.
+
+    They are drawn as the harness draws them, but on the CPU, whose random numbers are others: the values differ from
+    what a GPU is given, their distribution does not.
+    """
+    import torch
+
+    size = next(one for one in (*definition.sizes, definition.tiny) if one.name == workload)
+    generator = torch.Generator().manual_seed(0)
+    found: dict[int, bytes] = {}
+    for position, spec in enumerate(definition.inputs(size.params)):
+        if isinstance(spec, ScalarSpec) or "int" not in spec.dtype or math.prod(spec.shape) > MOST_ELEMENTS:
+            continue
+        found[position] = spec.fill(generator, spec, "cpu").contiguous().numpy().tobytes()
+    return found

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.problems import ProblemDefinition, ScalarSpec, Size, problem
-from kbench.benchmark.work.contents import index_contents
 from kbench.benchmark.work.count import count_plan
-from kbench.benchmark.work.table import plain_work
+from kbench.benchmark.work.table import index_contents, plain_work
 from kbench.benchmark.work.totals import Work
 from kbench.harness.cuda import CudaModule, LaunchRequest, TensorMap
 from kbench.harness.device.driver import LaunchShape

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.metric import Ceiling
+from kbench.benchmark.metrics.metric import Ceiling, PairRows
 from kbench.benchmark.metrics.registry import METRICS
-from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.scoring.rows import pair_rows
 from kbench.benchmark.surrogates.forecasts import ForecastTable

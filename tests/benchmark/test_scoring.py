@@ -11,12 +11,12 @@ import pytest
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.bootstrap import Bootstrap
+from kbench.benchmark.metrics.metric import PairRows
 from kbench.benchmark.metrics.registry import figures, headline
-from kbench.benchmark.metrics.rows import PairRows
 from kbench.benchmark.questions import Questions, build_questions
 from kbench.benchmark.questions.asked import Tables
-from kbench.benchmark.scoring.bounds import MACHINE_LOG_SIGMA, interval_distribution, log_sigma, remeasured
 from kbench.benchmark.scoring.compare import Comparison
+from kbench.benchmark.scoring.rows import MACHINE_LOG_SIGMA, interval_distribution, log_sigma, remeasured
 from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable, from_forecasts
 from kbench.schemas import Forecast, Score, bins, from_dict, to_dict

@@ -25,10 +25,9 @@ from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.questions.trained import TrainedOn
 from kbench.benchmark.questions.transfer import HeldOutGpu
 from kbench.benchmark.surrogates.baselines import PriorSurrogate, TransferSurrogate, moved, normal_shares
-from kbench.benchmark.surrogates.static.features.rows import RowLayout
-from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
-from kbench.benchmark.surrogates.static.training.held_out import HeldOut
-from kbench.benchmark.surrogates.static.training.material import Material
+from kbench.benchmark.surrogates.static.kernel_rows import RowLayout
+from kbench.benchmark.surrogates.static.material import HeldOut, Material
+from kbench.benchmark.surrogates.static.static import StaticSurrogate
 from kbench.benchmark.training.examples import Material as Exported
 from kbench.benchmark.training.examples import preferences
 from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus

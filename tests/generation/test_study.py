@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import kbench.benchmark
 from kbench.benchmark.problems import problem
-from kbench.benchmark.tuning.table import kernels_of
+from kbench.benchmark.tuning.strategies import kernels_of
 from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.cli import generate

@@ -9,11 +9,10 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from kbench.benchmark.questions import build_questions
-from kbench.benchmark.surrogates.static.features import launch as launch_features
-from kbench.benchmark.surrogates.static.features import source as source_features
-from kbench.benchmark.surrogates.static.features import text
-from kbench.benchmark.surrogates.static.reader import launches
-from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
+from kbench.benchmark.surrogates.static.kernel_rows import launch_row
+from kbench.benchmark.surrogates.static.reader import parsed
+from kbench.benchmark.surrogates.static.source import fixed_row, settings_of
+from kbench.benchmark.surrogates.static.static import StaticSurrogate
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Query
 
@@ -21,12 +20,7 @@ pytestmark = pytest.mark.performance
 
 
 def forget() -> None:
-    for cached in (
-        text.settings_of,
-        source_features.fixed_row,
-        launch_features.launch_row,
-        launches.parsed,
-    ):
+    for cached in (settings_of, fixed_row, launch_row, parsed):
         cached.cache_clear()
 
 

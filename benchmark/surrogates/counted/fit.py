@@ -28,12 +28,21 @@ from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.build import training_kernels
 from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.surrogates.baselines import floor_us
-from kbench.benchmark.surrogates.counted.columns import FEW, TIME, UNCERTAIN, kernel_row
-from kbench.benchmark.surrogates.counted.model import KERNELS, MODEL_FILE, REFERENCE, CountedModel, Spread
+from kbench.benchmark.surrogates.counted.model import (
+    FEW,
+    KERNELS,
+    MODEL_FILE,
+    REFERENCE,
+    TIME,
+    UNCERTAIN,
+    CountedModel,
+    Spread,
+    kernel_row,
+)
 from kbench.benchmark.surrogates.static.calibration import ErrorShape
-from kbench.benchmark.surrogates.static.features.rows import problem_of
 from kbench.benchmark.surrogates.static.forest import Forest, from_sklearn
-from kbench.benchmark.surrogates.static.level import Level
+from kbench.benchmark.surrogates.static.guesses import Level
+from kbench.benchmark.surrogates.static.kernel_rows import problem_of
 from kbench.benchmark.work.gpus import gpu_named
 from kbench.benchmark.work.table import read_work
 from kbench.benchmark.work.times import Fitted, launch_time, plan_time_us

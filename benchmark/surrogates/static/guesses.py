@@ -1,19 +1,23 @@
-"""What the kernel models say of each kernel, and the rows made from it for pairs and for the size of errors."""
+"""What models say of each kernel, the level of its problem, and the rows made from both for pairs and for widths."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
-from kbench.benchmark.surrogates.static.features.rows import RowLayout, Rows
+from kbench.benchmark.surrogates.static.kernel_rows import RowLayout, Rows
 
 Places = npt.NDArray[np.int64]
 
 GUESSES = 4
 """Leading columns of a pair's row: what the kernel models guess."""
+RIDGE = 10.0
+"""Chosen by cross-validation over training problems."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,3 +110,50 @@ def pair_width_rows(inputs: Rows, point: Floats, changes: Floats, layout: RowLay
     doubt = np.abs(changes[:, 0] - changes[:, 2])
     columns = (np.abs(point), pair, total, within, doubt, (edit > 0).sum(axis=1), edit.sum(axis=1))
     return np.concatenate([np.stack(columns, axis=1).astype(np.float32), edit, numbers], axis=1)
+
+
+def weighted(columns: Floats, weights: Floats) -> Floats:
+    """Weighted sum of every row, added from the first column on.
+
+    A matrix product may add in another order when there are other rows.
+    """
+    total = np.zeros(len(columns))
+    for column, weight in zip(columns.T, weights, strict=True):
+        total += column * weight
+    return total
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Level:
+    """A linear function of problem features, which are kept within what training saw."""
+
+    low: Floats
+    high: Floats
+    weights: Floats
+    intercept: float
+
+    @classmethod
+    def of(cls, features: npt.NDArray[Any], levels: Floats) -> Level:
+        """Fit one row per problem and GPU, on features of unit variance."""
+        rows = features.astype(np.float64)
+        mean, spread = rows.mean(axis=0), rows.std(axis=0)
+        scale = np.where(spread > 1e-9, spread, np.inf)
+        unit = (rows - mean) / scale
+        gram = unit.T @ unit + RIDGE * np.eye(unit.shape[1])
+        weights = np.linalg.solve(gram, unit.T @ (levels - levels.mean())) / scale
+        return cls(rows.min(axis=0), rows.max(axis=0), weights, float(levels.mean() - mean @ weights))
+
+    def predict(self, features: npt.NDArray[Any]) -> Floats:
+        """log2 speedup a typical kernel of the problem has."""
+        return weighted(np.clip(features, self.low, self.high), self.weights) + self.intercept
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything needed to rebuild it."""
+        parts = {"low": self.low, "high": self.high, "weights": self.weights, "intercept": np.array(self.intercept)}
+        return {f"level.{name}": value for name, value in parts.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Level:
+        """Rebuild what `arrays` gave."""
+        low, high, weights = (arrays[f"level.{name}"] for name in ("low", "high", "weights"))
+        return cls(low, high, weights, float(arrays["level.intercept"]))

@@ -13,17 +13,18 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, Recalibration, probabilities
-from kbench.benchmark.surrogates.static.features.rows import KernelPool, RowLayout, Rows
 from kbench.benchmark.surrogates.static.forest import Forest
 from kbench.benchmark.surrogates.static.guesses import (
     Guesses,
+    Level,
     Places,
     pair_inputs,
     pair_width_rows,
     reference_width_rows,
     turned,
+    weighted,
 )
-from kbench.benchmark.surrogates.static.level import Level, weighted
+from kbench.benchmark.surrogates.static.kernel_rows import KernelPool, RowLayout, Rows
 from kbench.schemas import DataError, PairKind, Query
 
 VERSION = 4
@@ -33,7 +34,7 @@ FORESTS = (*KERNEL_FORESTS, "valid", "pair", "reference_width", "pair_width")
 """within: log2 speed relative to the problem's median, and the same in units of the problem's spread; rank: place
 among the problem's kernels; total: log2 speedup over the reference; valid: log-odds; pair: log2 ratio of two kernels;
 widths: log of the expected error."""
-TRAIN_COMMAND = "python -m kbench.benchmark.surrogates.static.training.train"
+TRAIN_COMMAND = "python -m kbench.benchmark.surrogates.static.train"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import click
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
-from kbench.benchmark.evaluate.standing import FIRST, LANGUAGE_MODEL, STANDINGS
+from kbench.benchmark.evaluate.results import FIRST, LANGUAGE_MODEL, STANDINGS
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, finite
 from kbench.benchmark.surrogates.forecasts import from_forecasts

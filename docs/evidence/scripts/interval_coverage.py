@@ -24,11 +24,10 @@ from kbench.benchmark.evaluate.evaluate import Evaluation, evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
+from kbench.benchmark.metrics.metric import PairRows, PoolRows
 from kbench.benchmark.metrics.registry import headline
-from kbench.benchmark.metrics.rows import PairRows, PoolRows
-from kbench.benchmark.scoring.bounds import MACHINE_LOG_SIGMA, Z95
 from kbench.benchmark.scoring.compare import Power
-from kbench.benchmark.scoring.rows import ranked_pools, surrogate_rows
+from kbench.benchmark.scoring.rows import MACHINE_LOG_SIGMA, Z95, ranked_pools, surrogate_rows
 from kbench.benchmark.scoring.score import Scored
 from kbench.benchmark.tracks import OVERALL, PAIR_TRACKS
 from kbench.loaders.corpus.corpus import Corpus

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from kbench.benchmark.problems import problem
-from kbench.benchmark.work.contents import index_contents
 from kbench.benchmark.work.count import count_plan
 from kbench.benchmark.work.gpus import H200
+from kbench.benchmark.work.table import index_contents
 from kbench.benchmark.work.times import Fitted, dram_bytes, plan_time_us
 from kbench.schemas import from_dict
 from kbench.schemas.records.launch_plan import LaunchPlan

@@ -18,7 +18,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.surrogates.counted import fit
-from kbench.benchmark.surrogates.counted.columns import COLUMNS, FEW, LONGEST, TIME
+from kbench.benchmark.surrogates.counted.model import COLUMNS, FEW, LONGEST, TIME
 from kbench.loaders.corpus.corpus import Corpus
 
 Floats = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ from kbench.benchmark import metrics
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, interval_level
 from kbench.benchmark.metrics.forecast import ECE, correct, rps_rows
-from kbench.benchmark.metrics.rows import PairRows
+from kbench.benchmark.metrics.metric import PairRows
 from kbench.benchmark.metrics.select import EXCESS_AURC, SurestFirst, aurc_figure, coverage_figure
 
 

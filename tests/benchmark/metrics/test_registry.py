@@ -12,9 +12,8 @@ import pytest
 
 from kbench.benchmark import metrics
 from kbench.benchmark.metrics.bootstrap import Bootstrap
-from kbench.benchmark.metrics.metric import Metric, Shown
+from kbench.benchmark.metrics.metric import Metric, PairRows, Pool, PoolRows, Shown
 from kbench.benchmark.metrics.registry import BY_NAME, METRICS, figures, headline, markdown_table, of_track
-from kbench.benchmark.metrics.rows import PairRows, Pool, PoolRows
 from kbench.benchmark.tracks import TRACK_NAMES
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.surrogates import signature as module
-from kbench.benchmark.surrogates.resolve import locate
-from kbench.benchmark.surrogates.signature import signature
+from kbench.benchmark.surrogates import resolve as module
+from kbench.benchmark.surrogates.resolve import locate, signature
 
 MODEL = """
 class Model:

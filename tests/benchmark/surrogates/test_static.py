@@ -13,14 +13,14 @@ from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.forecast import rps
 from kbench.benchmark.questions import Questions
+from kbench.benchmark.surrogates.static import source as source_features
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
-from kbench.benchmark.surrogates.static.features import source as source_features
-from kbench.benchmark.surrogates.static.features.text import tokens_of
 from kbench.benchmark.surrogates.static.forest import FEW, Forest, from_sklearn
+from kbench.benchmark.surrogates.static.material import Effort
 from kbench.benchmark.surrogates.static.model import StaticModel
-from kbench.benchmark.surrogates.static.surrogate import StaticSurrogate
-from kbench.benchmark.surrogates.static.training.fitting import Effort
-from kbench.benchmark.surrogates.static.training.train import train
+from kbench.benchmark.surrogates.static.source import tokens_of
+from kbench.benchmark.surrogates.static.static import StaticSurrogate
+from kbench.benchmark.surrogates.static.train import train
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import DataError, UserError, bins
 

@@ -16,12 +16,11 @@ from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates.counted import fit as fitting
-from kbench.benchmark.surrogates.counted.columns import COLUMNS, kernel_row
-from kbench.benchmark.surrogates.counted.model import CountedModel
-from kbench.benchmark.surrogates.counted.surrogate import CountedSurrogate, compiled_facts
+from kbench.benchmark.surrogates.counted.counted import CountedSurrogate, compiled_facts
+from kbench.benchmark.surrogates.counted.model import COLUMNS, CountedModel, kernel_row
 from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.resolve import resolve
-from kbench.benchmark.surrogates.static.features.rows import KernelPool
+from kbench.benchmark.surrogates.static.kernel_rows import KernelPool
 from kbench.benchmark.work.gpus import H200
 from kbench.benchmark.work.table import plain_work
 from kbench.benchmark.work.times import Fitted, plan_time_us

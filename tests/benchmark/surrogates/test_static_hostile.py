@@ -9,10 +9,9 @@ import time
 import numpy as np
 import pytest
 
-from kbench.benchmark.surrogates.static.features.launch import UNKNOWN, launch_row, run_of
-from kbench.benchmark.surrogates.static.features.source import fixed_row
-from kbench.benchmark.surrogates.static.features.text import MOST_TEXT, names_in, settings_of
-from kbench.benchmark.surrogates.static.reader.launches import parsed
+from kbench.benchmark.surrogates.static.kernel_rows import UNKNOWN, launch_row, run_of
+from kbench.benchmark.surrogates.static.reader import parsed
+from kbench.benchmark.surrogates.static.source import MOST_TEXT, fixed_row, names_in, settings_of
 
 WORK = json.dumps([{"inputs": ["x: float32[8,16]"]}] * 4)
 MOST_SECONDS = 0.2

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from kbench.benchmark.surrogates.static.features.launch import UNKNOWN, launch_row, run_of
-from kbench.benchmark.surrogates.static.reader.launches import traces
-from kbench.benchmark.surrogates.static.reader.values import Trace
+from kbench.benchmark.surrogates.static.kernel_rows import UNKNOWN, launch_row, run_of
+from kbench.benchmark.surrogates.static.reader import traces
+from kbench.benchmark.surrogates.static.shapes import Trace
 
 
 def traced(body: str, *inputs: str, head: str = "") -> Trace:

@@ -6,10 +6,9 @@ from collections import Counter
 
 import numpy as np
 
-from kbench.benchmark.surrogates.static.features.problem import NAMES, problem_row
-from kbench.benchmark.surrogates.static.features.source import numbers
-from kbench.benchmark.surrogates.static.features.text import settings_of, tokens_of
-from kbench.benchmark.surrogates.static.level import Level, weighted
+from kbench.benchmark.surrogates.static.guesses import Level, weighted
+from kbench.benchmark.surrogates.static.problem_row import NAMES, problem_row
+from kbench.benchmark.surrogates.static.source import numbers, settings_of, tokens_of
 
 
 def test_a_line_through_problems_follows_the_feature_that_decides() -> None:

@@ -10,10 +10,9 @@ import pytest
 from kbench.benchmark.metrics.forecast import ece, log_score
 from kbench.benchmark.questions.build import training_kernels
 from kbench.benchmark.surrogates.static.calibration import Recalibration, recalibrated
-from kbench.benchmark.surrogates.static.features.rows import RowLayout
-from kbench.benchmark.surrogates.static.training.fitting import Effort, averaged, cross_fitted
-from kbench.benchmark.surrogates.static.training.material import Material
-from kbench.benchmark.surrogates.static.training.train import Trained, train
+from kbench.benchmark.surrogates.static.kernel_rows import RowLayout
+from kbench.benchmark.surrogates.static.material import Effort, Material, averaged, cross_fitted
+from kbench.benchmark.surrogates.static.train import Trained, train
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import PairKind, bins
 

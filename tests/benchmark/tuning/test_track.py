@@ -13,8 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from kbench.benchmark.cli import evaluate
-from kbench.benchmark.tuning.strategies import NEW_KERNEL, STRATEGIES
-from kbench.benchmark.tuning.table import TunedKernel, kernels_of
+from kbench.benchmark.tuning.strategies import NEW_KERNEL, STRATEGIES, TunedKernel, kernels_of
 from kbench.benchmark.tuning.track import headline, outcome, outcomes
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import DataError, TuningTime, UnknownNameError, from_dict

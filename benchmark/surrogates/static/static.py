@@ -60,7 +60,7 @@ class StaticSurrogate:
         return other
 
     def _trained(self, corpus: Any, splits: Sequence[str]) -> StaticModel:
-        from kbench.benchmark.surrogates.static.training.train import train
+        from kbench.benchmark.surrogates.static.train import train
 
         return train(corpus, seed=self._seed, splits=splits).model
 

@@ -17,11 +17,10 @@ import numpy as np
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.surrogates.baselines import floor_us
-from kbench.benchmark.surrogates.counted.columns import COLUMNS, UNCERTAIN, kernel_row
-from kbench.benchmark.surrogates.counted.model import KERNELS, REFERENCE, CountedModel
+from kbench.benchmark.surrogates.counted.model import COLUMNS, KERNELS, REFERENCE, UNCERTAIN, CountedModel, kernel_row
 from kbench.benchmark.surrogates.known import at_known_level
 from kbench.benchmark.surrogates.protocol import Compiler, CompilerFacts
-from kbench.benchmark.surrogates.static.features.rows import KernelPool, capability, problem_of
+from kbench.benchmark.surrogates.static.kernel_rows import KernelPool, capability, problem_of
 from kbench.benchmark.work.gpus import gpu_named
 from kbench.schemas import (
     Backend,

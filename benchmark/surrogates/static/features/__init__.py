@@ -1,1 +1,0 @@
-"""What a kernel, its launches, its problem and a compiler say, as columns of numbers."""

@@ -1,1 +1,0 @@
-"""Reads what `run` would launch, from its text alone."""

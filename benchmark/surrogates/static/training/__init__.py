@@ -1,1 +1,0 @@
-"""Training `static`, cross-fitted over problems."""

@@ -46,21 +46,6 @@ for _ in range(200):
     if all(map(has_ended, groups)):
         break
     time.sleep(0.01)
-away = 0
-for _ in range(20):
-    if away == (4 if groups else 1):
-        break
-    left = [path for path in paths if os.path.lexists(path)]
-    away = 0 if left else away + 1
-    for path in left:
-        try:
-            shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.unlink(path)
-        except RecursionError:
-            os.spawnlp(os.P_WAIT, "rm", "rm", "-rf", "--", path)
-        except OSError:
-            pass
-    time.sleep(0.05 if groups else 0)
-
 def is_free(handle):
     # A process that ends closes its files one by one, our pipe maybe first, and is our parent until all are closed. Who
     # holds one for longer is another.
@@ -74,15 +59,53 @@ def is_free(handle):
             time.sleep(0.02)
     return False
 
+def remove(path):
+    # Whoever runs the same command again may hold it by now: then it is theirs.
+    if not os.path.isdir(path) or os.path.islink(path):
+        os.unlink(path)
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        if is_free(handle):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            paths.remove(path)
+    finally:
+        os.close(handle)
+
+away = 0
+for _ in range(20):
+    if away == (4 if groups else 1):
+        break
+    left = [path for path in paths if os.path.lexists(path)]
+    away = 0 if left else away + 1
+    for path in left:
+        try:
+            remove(path)
+        except RecursionError:
+            os.spawnlp(os.P_WAIT, "rm", "rm", "-rf", "--", path)
+        except OSError:
+            pass
+    time.sleep(0.05 if groups else 0)
+
+def is_in_place(handle, path):
+    return os.path.samestat(os.fstat(handle), os.stat(path))
+
 # Files and inner folders first.
 for path in sorted(empty, key=len, reverse=True):
     try:
-        if os.path.isdir(path):
-            os.rmdir(path)
-            continue
-        handle = os.open(path, os.O_RDWR)
-        if is_free(handle) and not os.fstat(handle).st_size:
-            os.unlink(path)
+        is_folder = os.path.isdir(path)
+        handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
+        try:
+            # What is not empty is not even locked: the same command, run again, would find it taken.
+            is_empty = not (os.listdir(path) if is_folder else os.fstat(handle).st_size)
+            if is_empty and is_free(handle) and is_in_place(handle, path):
+                if is_folder:
+                    os.rmdir(path)
+                elif not os.fstat(handle).st_size:
+                    os.unlink(path)
+        finally:
+            os.close(handle)
     except OSError:
         pass
 """

@@ -7,19 +7,18 @@ with its line and offset. Files of earlier versions have no hashes and are read 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import lzma
 import os
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from kbench.loaders.storage import janitor
+from kbench.loaders.storage.lock import locked
 from kbench.schemas import DataError, InfrastructureError, Record, UserError, from_dict
 
 T = TypeVar("T")
@@ -30,10 +29,6 @@ Parse = Callable[[str, str], T]
 SEAL = re.compile(rb',"sum":"([0-9a-f]{12})"}')
 """The hash of a line, at its end."""
 SEAL_BYTES = len(b',"sum":"') + 12 + len(b'"}')
-
-
-REMOVAL_S = 1.0
-"""How long the janitor may hold a file whose writer has ended, to see whether it is empty and to remove it."""
 
 
 def sealed(line: str) -> bytes:
@@ -159,7 +154,17 @@ class LineWriter:
             UserError: another process is writing it, or it cannot be opened.
         """
         self._path = path
-        self._open()
+        # Before it is there, so that there is no moment at which nobody would remove it.
+        janitor.watch_empty(path)
+        try:
+            descriptor = locked(path, self._opened)
+        except OSError as error:
+            janitor.forget_empty(path)
+            raise UserError(f"{path} cannot be written ({error.strerror}); choose another folder for --out") from None
+        if descriptor is None:
+            janitor.forget_empty(path)
+            raise UserError(f"{path} is being written by another run; wait for it or choose another --out")
+        self._descriptor = descriptor
         try:
             self._is_empty = not os.fstat(self._descriptor).st_size
             if not self._is_empty:
@@ -169,32 +174,9 @@ class LineWriter:
             self.close()
             raise
 
-    def _open(self) -> None:
-        """Open the file and lock it; one that the janitor is just removing is made again."""
-        path, last_try = self._path, time.monotonic() + REMOVAL_S
-        while True:
-            try:
-                janitor.make_folder(path.parent)
-                # Before it is there, so that there is no moment at which nobody would remove it.
-                janitor.watch_empty(path)
-                self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-            except OSError as error:
-                janitor.forget_empty(path)
-                if isinstance(error, FileNotFoundError) and time.monotonic() < last_try:
-                    continue  # its folder was removed
-                reason = f"{path} cannot be written ({error.strerror}); choose another folder for --out"
-                raise UserError(reason) from None
-            try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(self._descriptor), path.stat()):
-                    return
-            except OSError:
-                pass  # it is locked, by another writer or by who removes it, or is gone already
-            janitor.forget_empty(path)
-            os.close(self._descriptor)
-            if time.monotonic() >= last_try:
-                raise UserError(f"{path} is being written by another run; wait for it or choose another --out")
-            time.sleep(0.02)
+    def _opened(self) -> int:
+        janitor.make_folder(self._path.parent)
+        return os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
 
     def _cut_damaged_end(self, path: Path, parse: Parse[Any]) -> None:
         good = 0

@@ -10,7 +10,7 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -18,6 +18,9 @@ from kbench.loaders.storage import janitor
 from kbench.schemas import UserError
 
 PAUSE_S = 0.02
+LEAST_TRIES = 50
+"""How often a lock is tried at least: what a killed process held, its janitor holds for a moment to clean up. Tries are
+counted, not seconds: on a crowded machine the janitor gets as few of those."""
 _held: set[tuple[int, int, Path]] = set()
 """Process, thread and folder: whoever holds a folder may take it again, in a function that it calls."""
 
@@ -53,20 +56,50 @@ def held(folder: Path, *, wait_s: float = 0.0) -> Iterator[None]:
 
 def _taken(target: Path, wait_s: float) -> tuple[int, bool]:
     """A descriptor of the locked folder, and whether it was made for this."""
-    end = time.monotonic() + wait_s
-    while True:
-        made = _made(target)
-        with suppress(FileNotFoundError):  # another process has replaced it, or removed it because it was empty
-            handle = os.open(target, os.O_RDONLY | os.O_DIRECTORY)
-            if _lock(handle, target):
-                return handle, made
-            os.close(handle)
+    made = False
+
+    def opened() -> int:
+        nonlocal made
         if made:
             # Another process was quicker to lock it: it is theirs to remove.
             janitor.forget_empty(target)
-        if time.monotonic() >= end:
-            raise UserError(f"{str(target)!r} is being changed by another process; wait for it to end") from None
+            made = False
+        made = _made(target)
+        return os.open(target, os.O_RDONLY | os.O_DIRECTORY)
+
+    handle = locked(target, opened, wait_s)
+    if handle is None:
+        if made:
+            janitor.forget_empty(target)
+        raise UserError(f"{str(target)!r} is being changed by another process; wait for it to end") from None
+    return handle, made
+
+
+def locked(path: Path, opened: Callable[[], int], wait_s: float = 0.0) -> int | None:
+    """A descriptor of a file or folder that is locked against everyone else; None where another keeps it.
+
+    Args:
+        path: the file or folder.
+        opened: opens it, or makes it.
+        wait_s: how long to wait for whoever holds it.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    missing = None
+    for _ in range(max(LEAST_TRIES, round(wait_s / PAUSE_S))):
+        try:
+            handle = opened()
+            if _lock(handle, path):
+                return handle
+            os.close(handle)
+            missing = None
+        except FileNotFoundError as error:  # another process has replaced it, or removed it because it was empty
+            missing = error
         time.sleep(PAUSE_S)
+    if missing is not None:
+        raise missing
+    return None
 
 
 def _made(target: Path) -> bool:
@@ -87,9 +120,13 @@ def _made(target: Path) -> bool:
     return True
 
 
-def _lock(handle: int, target: Path) -> bool:
+def _lock(handle: int, path: Path) -> bool:
+    """Lock an opened file or folder, unless another has it, or has put something else in its place."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(handle), target.stat())
+        return os.path.samestat(os.fstat(handle), path.stat())
     except (BlockingIOError, FileNotFoundError):
         return False
+    except BaseException:
+        os.close(handle)
+        raise

@@ -38,8 +38,8 @@ STEPS = 4
 MADE = ("results", "site", "cache", "imported", "merged", "run", "pulled", "both", "assembled", "searched", "trained",
         "model", "later", "summer")  # fmt: skip
 """Folders that commands make."""
-TAUGHT = 82
-"""Training prompts of the corpus."""
+WHOLE = ("rows.jsonl", "prompts.jsonl")
+"""Files that commands make; kept beside the folders they are tried in when nobody killed the command."""
 MAPPING = "source=code,problem=task,runtime_us=us,gpu=card"
 Arguments = list[str]
 
@@ -282,10 +282,10 @@ def kinds(hub: Any) -> list[Kind]:
     given |= {name: str(value) for name, value in sizes.items()} | {"--source-tokens": "24", "--save-every": "1"}
     training = [part for pair in given.items() for part in pair]
 
-    def lines_or_nothing(name: str, rows: int) -> Callable[[Path], bool]:
+    def file_or_nothing(name: str) -> Callable[[Path], bool]:
         def sound(work: Path) -> bool:
             path = work / name
-            return not path.exists() or len([json.loads(line) for line in path.read_text().splitlines()]) == rows
+            return not path.exists() or path.read_bytes() == (work.parents[1] / name).read_bytes()
 
         return sound
 
@@ -310,8 +310,8 @@ def kinds(hub: Any) -> list[Kind]:
         Kind("leaderboard score", [*scoring, "entries/prior"], [*scoring, "entries/length"], results, scored),
         Kind("leaderboard build", building, building, site_or_nothing, one_or_both("site")),
         Kind("data import", importing, importing, here("imported"), lambda work, done: sum(done) == 1),
-        Kind("data export", exporting, exporting, lines_or_nothing("rows.jsonl", 96), one_or_both("rows.jsonl")),
-        Kind("training data", teaching, teaching, lines_or_nothing("prompts.jsonl", TAUGHT),
+        Kind("data export", exporting, exporting, file_or_nothing("rows.jsonl"), one_or_both("rows.jsonl")),
+        Kind("training data", teaching, teaching, file_or_nothing("prompts.jsonl"),
              one_or_both("prompts.jsonl")),
         Kind("data import of corpora", merging, merging, here("merged"), lambda work, done: sum(done) == 1),
         Kind("evaluate", asking, asking, lambda work: True, one_or_both("run")),
@@ -364,18 +364,28 @@ def left_aside(work: Path) -> list[str]:
 
 
 def kill(kind: Kind, work: Path, longest_s: float, number: signal.Signals, rng: random.Random) -> dict[str, Any]:
-    """Kill the command, look, and run it again."""
+    """Kill the command, look, and run it again; or run it again at once, while what it left is being removed."""
+    at_once = rng.random() < 0.5
     process = fork(kind.first, work, work.parent / "log", kind.program)
     time.sleep(rng.uniform(0.05, longest_s))
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, number)
-    cut = finished(process) != 0
-    left, sound = left_aside(work), is_sound(kind, work)
+    cut, sound, left = finished(process) != 0, True, []
+    if not at_once:
+        left, sound = left_aside(work), is_sound(kind, work)
     again = finished(fork(kind.first, work, work.parent / "again", kind.program))
     # What was finished before it was killed is refused the second time.
+    left = left or left_aside(work)
     good = sound and not left and (again in (0, 2)) and is_sound(kind, work)
     said = "" if good else (work.parent / "again").read_text()[-300:]
-    row = {"command": kind.name, "signal": number.name, "cut_short": cut, "again": again, "left": left}
+    row = {
+        "command": kind.name,
+        "signal": number.name,
+        "cut_short": cut,
+        "at_once": at_once,
+        "again": again,
+        "left": left,
+    }
     return row | {"good": good, "said": said}
 
 
@@ -422,6 +432,9 @@ def attack(kills: int, pairs: int, seed: int = 0, only: str = "") -> dict[str, A
             code = finished(fork(kind.first, fresh(), base / "log", kind.program))
             assert code == 0, (kind.name, (base / "log").read_text()[-500:])
             longest_s = 1.1 * (time.perf_counter() - started)
+            for path in (base / "try" / "work" / name for name in WHOLE):
+                if path.exists():
+                    shutil.copyfile(path, base / path.name)
             for at in range(kills):
                 killed.append(kill(kind, fresh(), longest_s, SIGNALS[at % len(SIGNALS)], rng))
             for _ in range(pairs):

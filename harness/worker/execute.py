@@ -44,6 +44,8 @@ DISTURBED, DISTURBED_US = 1.15, 1.0
 """A reference that takes longer beside a kernel than before any ran there, by both of these, is slowed by it."""
 Report = Callable[[str], None]
 """Called when a stage begins, so that the parent knows where a worker died."""
+Early = Callable[[dict[str, Any]], None]
+"""Called with a workload's result before the next workload begins."""
 
 
 class PoisonedError(Exception):
@@ -91,7 +93,7 @@ def execute(
     task: MeasureTask,
     bench: Bench,
     report: Report,
-    early: Callable[[dict[str, Any]], None] | None = None,
+    early: Early | None = None,
 ) -> list[dict[str, Any]]:
     """Verify and time a kernel on every workload of its problem.
 

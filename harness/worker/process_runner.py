@@ -23,10 +23,9 @@ from kbench.harness.isolate.protocol import Channel
 from kbench.harness.isolate.sandbox import limit_growth
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
 from kbench.harness.plan.torch_calls import answer_without_a_gpu
-from kbench.harness.worker.execute import Bench, MeasureTask, execute
-from kbench.harness.worker.faceoff import face_off
-from kbench.harness.worker.messages import extension_variables, kernel_of, task_of
-from kbench.harness.worker.runner import PREPARING, Runner
+from kbench.harness.worker.execute import Bench
+from kbench.harness.worker.messages import extension_variables, kernel_of
+from kbench.harness.worker.runner import Runner
 from kbench.loaders.storage.mounts import freeze_files
 from kbench.loaders.storage.seccomp import lock_down
 from kbench.schemas import Status
@@ -72,8 +71,8 @@ class ProcessRunner(Runner):
         return super().operations() | {"measure": self._measure}
 
     def _measure(self, message: dict[str, Any]) -> bool:
-        task = task_of(message)
-        if not self._prepare():
+        # Triton compiles its helper library at first use, while programs may be started.
+        if not self.make_ready(*((start_triton,) if self.device.is_gpu else ())):
             return False
         extensions = [entry["extension"] for entry in message["kernels"] if entry["extension"]]
         self._lock_down(extensions, strict=not self.device.is_gpu)
@@ -87,27 +86,7 @@ class ProcessRunner(Runner):
             self.channel.send({"loaded": False, "status": Status.COMPILE_ERROR.value, "error": str(error)})
             return False
         self.channel.send({"loaded": True})
-        return self.measured(lambda: self._results(kernels, task, message), message)
-
-    def _results(
-        self, kernels: Sequence[ProcessKernel], task: MeasureTask, message: dict[str, Any]
-    ) -> list[dict[str, Any]]:
-        if len(kernels) == 1:
-            return execute(kernels[0], task, self.bench, self.report)
-        return face_off(kernels, task, self.bench, self.report, float(message["threshold"]))
-
-    def _prepare(self) -> bool:
-        """Time the null kernel; what fails here is the machine's fault."""
-        self.report(PREPARING)
-        try:
-            self.bench.sampler.calibrate()
-            if self.device.is_gpu:
-                start_triton()
-        except Exception as error:  # noqa: BLE001 - no kernel is loaded yet
-            self.channel.send({"broken": f"the device cannot be made ready: {error}"})
-            return False
-        self.report("load")
-        return True
+        return self.measured(lambda: self.results(kernels, message), message)
 
     def _lock_down(self, extensions: Sequence[str], *, strict: bool) -> None:
         """Give up more before foreign code is loaded; this process will run nothing else.

@@ -25,8 +25,7 @@ from kbench.harness.plan.replay import Replay
 from kbench.harness.timing.batch import Slot
 from kbench.harness.timing.second_clock import NamedCalls, profiling, slowdown_us
 from kbench.harness.verify import Verdict, verify_together
-from kbench.harness.worker.execute import Bench, execute, guard, make_context
-from kbench.harness.worker.faceoff import face_off
+from kbench.harness.worker.execute import Bench, guard, make_context
 from kbench.harness.worker.messages import task_of
 from kbench.harness.worker.runner import PREPARING, Runner
 from kbench.harness.workloads import chosen_sizes
@@ -176,13 +175,8 @@ class ReplayRunner(Runner):
     def _measure(self, message: dict[str, Any]) -> bool:
         import torch
 
-        self.report(PREPARING)
-        try:
-            self.bench.sampler.calibrate()
-        except Exception as error:  # noqa: BLE001 - no kernel is at hand yet
-            self.channel.send({"broken": f"the device cannot be made ready: {error}"})
+        if not self.make_ready():
             return False
-        self.report("load")
         kernels: list[PlannedKernel] = []
         try:
             for entry in message["kernels"]:
@@ -193,7 +187,8 @@ class ReplayRunner(Runner):
             what: dict[str, Any] = {"poisoned": True} if status is Status.OUT_OF_MEMORY else {"loaded": False}
             self.channel.send(what | {"status": status.value, "error": reason})
             return False
-        going = self.measured(lambda: self._results(kernels, message), message)
+        early = (lambda result: self.channel.send({"measured": result})) if message["early"] else None
+        going = self.measured(lambda: self.results(kernels, message, early), message)
         if going:
             for kernel in kernels:
                 kernel.unload()
@@ -261,10 +256,3 @@ class ReplayRunner(Runner):
 
         guard(act, verdict, self.bench)
         return {"error": verdict.reason, "warps": warps}
-
-    def _results(self, kernels: list[PlannedKernel], message: dict[str, Any]) -> list[dict[str, Any]]:
-        task = task_of(message)
-        if len(kernels) == 1:
-            early = (lambda result: self.channel.send({"measured": result})) if message["early"] else None
-            return execute(kernels[0], task, self.bench, self.report, early)
-        return face_off(kernels, task, self.bench, self.report, float(message["threshold"]))

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.harness.bench.context import ContextCache
@@ -18,7 +18,9 @@ from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word
 from kbench.harness.device.nvml import ConditionsReader
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.timing.batch import Sampler, Slot
-from kbench.harness.worker.execute import Bench, PoisonedError
+from kbench.harness.worker.execute import Bench, Early, PoisonedError, Runnable, execute
+from kbench.harness.worker.faceoff import face_off
+from kbench.harness.worker.messages import task_of
 from kbench.schemas import InfrastructureError
 
 if TYPE_CHECKING:
@@ -71,6 +73,36 @@ class Runner:
         self.bench.ceilings = measure_ceilings(self.device, self.bench.sampler)
         self.channel.send({"ceilings": dataclasses.asdict(self.bench.ceilings)})
         return True
+
+    def make_ready(self, *also: Callable[[], object]) -> bool:
+        """Time the null kernel, and whatever else a kind of worker needs before a kernel is loaded.
+
+        What fails here is the machine's fault: no kernel is at hand yet. False when this process must end.
+        """
+        self.report(PREPARING)
+        try:
+            for step in (self.bench.sampler.calibrate, *also):
+                step()
+        except Exception as error:  # noqa: BLE001 - whatever fails says that the device cannot be used
+            self.channel.send({"broken": f"the device cannot be made ready: {error}"})
+            return False
+        self.report("load")
+        return True
+
+    def results(
+        self, kernels: Sequence[Runnable], message: dict[str, Any], early: Early | None = None
+    ) -> list[dict[str, Any]]:
+        """Measure a kernel, or compare two.
+
+        Args:
+            kernels: one or two, loaded.
+            message: the parent's request.
+            early: told of every workload's result before the next workload begins.
+        """
+        task = task_of(message)
+        if len(kernels) == 1:
+            return execute(kernels[0], task, self.bench, self.report, early)
+        return face_off(kernels, task, self.bench, self.report, float(message["threshold"]))
 
     def measured(self, action: Callable[[], list[dict[str, Any]]], message: dict[str, Any]) -> bool:
         """Send the results of a kernel, or how it broke the device; False when this process must end."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark import problems
-from kbench.benchmark.problems.registry import USER_FILES
+from kbench.benchmark.problems import registry
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.target import Target, compiler_versions
 from kbench.harness.isolate import sandbox
@@ -63,14 +63,11 @@ def preload(*, planning: bool, counting: bool = False) -> None:
         assert scipy.special is not None
     import torch
 
-    from kbench.benchmark.problems.registry import known, unlisted, users
     from kbench.harness.plan import planner
     from kbench.harness.worker import process_runner, replay_runner
 
     assert all((torch, triton.language, planner, process_runner, replay_runner))
-    known()
-    unlisted()
-    users()
+    read_problems()
     if planning:
         warm_compilers()
         what_python_needs()
@@ -78,6 +75,12 @@ def preload(*, planning: bool, counting: bool = False) -> None:
         from kbench.harness.plan.foreign import warm
 
         warm()
+
+
+def read_problems() -> None:
+    """Have the definitions of all problems in memory."""
+    for problems_of in (registry.known, registry.unlisted, registry.users):
+        problems_of()
 
 
 def warm_compilers() -> None:
@@ -123,16 +126,12 @@ def import_early(request: dict[str, Any]) -> None:
         context.start()
     import torch
 
-    from kbench.benchmark.problems.registry import known, unlisted, users
-
     if request["role"] == "replay":
         import scipy.special
 
         assert scipy.special is not None
     assert torch is not None
-    known()
-    unlisted()
-    users()
+    read_problems()
 
 
 def make_context(index: int) -> None:
@@ -192,7 +191,7 @@ def close_off(scratch: Path, writable: Sequence[Path], hidden: Sequence[Path]) -
         writable: other folders that can be written to.
         hidden: what is out of sight wherever it lies.
     """
-    files = [Path(file).absolute() for file in os.environ.get(USER_FILES, "").split(os.pathsep) if file]
+    files = [Path(file).absolute() for file in os.environ.get(registry.USER_FILES, "").split(os.pathsep) if file]
     closed = close_files(scratch, [*what_python_needs(), *files], writable, hidden)
     held = {
         "closed": closed,

@@ -175,15 +175,6 @@ def test_a_kernel_of_another_problem_than_the_one_it_is_given_for_is_refused_in_
     assert row.runtime_us is None
 
 
-def test_the_task_does_differ_from_our_problem_in_what_it_reads_and_writes() -> None:
-    found = {}
-    for name in ("fp8_quant", "fp8_quant_float32"):
-        definition = problem(name)
-        (x, *_), (values, _) = definition.inputs(definition.tiny.params), definition.outputs(definition.tiny.params)
-        found[name] = (getattr(x, "dtype", None), values.dtype)
-    assert found == {"fp8_quant": ("bfloat16", "float8_e4m3fn"), "fp8_quant_float32": ("float32", "float32")}
-
-
 def test_a_kernel_of_the_fp8_quant_task_is_verified_and_timed_and_wrong_ones_are_not(tmp_path: Path) -> None:
     source = (PUBLISHED / "fp8_quant_triton.py").read_text()
     texts = {

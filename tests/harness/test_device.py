@@ -85,11 +85,6 @@ def mixed(value: int, at: int, use: str = mixing.SUMS) -> int:
     return value ^ value >> 32
 
 
-def test_bytes_are_summed_by_torch() -> None:
-    assert CpuDevice().sums(various("cpu")) == [mixed_sum(tensor) for tensor in various("cpu")]
-    assert CpuDevice().sums([]) == []
-
-
 def test_a_sum_tells_changed_and_swapped_words() -> None:
     words = torch.arange(1000, dtype=torch.int32)
     swapped, changed = words.clone(), words.clone()
@@ -99,6 +94,7 @@ def test_a_sum_tells_changed_and_swapped_words() -> None:
     changed[1] -= 2
     changed[2] += 1
     sums = CpuDevice().sums
+    assert sums([]) == []
     assert len(set(sums([words, swapped, changed, words[:999]]))) == 4
     assert sums([words]) == sums([words.clone()])
 

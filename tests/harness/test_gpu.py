@@ -54,7 +54,7 @@ def out_of_bounds_kernel() -> KernelSource:
 
 def cuda(source: str, body: str) -> KernelSource:
     """A ReLU in CUDA C++ with host code of its own."""
-    head = "import torch\nfrom kbench.harness.cuda import CudaModule, TensorMap\n"
+    head = "import torch\nfrom kbench.harness.cuda import CudaModule\n"
     return KernelSource("relu", Backend.CUDA, f"{head}module = CudaModule(r'''{source}''')\n{body}")
 
 
@@ -112,7 +112,6 @@ def run(x):
     module.launch("relu", (x.numel() + 255) // 256, 256, (x, y, x.numel()))
     return y
 """
-HONEST = "y[i] = fmaxf(x[i], 0.0f);"
 KEEPING = {
     "its output": (
         "",
@@ -154,77 +153,6 @@ def test_nothing_a_call_leaves_behind_is_found_by_the_next(place: str, tmp_path:
     (rows,) = measured(tmp_path, kernel)
     assert [(row.status, row.error) for row in rows] == [(Status.OK, None)] * len(problem("relu").sizes)
     assert {row.trust for row in rows} == {"plan"}
-
-
-FORMS = {
-    "cooperative": (
-        RELU_CUDA.replace("BODY", HONEST),
-        """
-def run(x):
-    y, n = torch.empty_like(x), x.numel()
-    blocks = torch.cuda.get_device_properties(x.device).multi_processor_count
-    module.launch("relu", (n + 255) // 256, 256, (x, y, n))
-    module.launch("relu", min(blocks, (n + 255) // 256), 256, (x, y, n), cooperative=True)
-    return y
-""",
-    ),
-    "clusters": (
-        RELU_CUDA.replace("BODY", HONEST),
-        LAUNCH.replace("(x.numel() + 255) // 256", "2 * ((x.numel() + 511) // 512)").replace("()))", "()), cluster=2)"),
-    ),
-    "scratch, fills and copies": (
-        RELU_CUDA.replace("BODY", "y[i] += fmaxf(x[i], 0.0f);"),
-        """
-def run(x):
-    kept, y = torch.zeros_like(x), torch.full_like(x, 3.0)
-    module.launch("relu", (x.numel() + 255) // 256, 256, (x, kept, x.numel()))
-    y.copy_(kept)
-    return y
-""",
-    ),
-    "tensor maps": (
-        r"""
-struct __align__(64) Map { unsigned long long words[16]; };
-extern "C" __global__ void relu(const __grid_constant__ Map map, float* y, long long rows) {
-    __shared__ alignas(128) float tile[64];
-    __shared__ alignas(8) unsigned long long full;
-    unsigned bar = (unsigned)__cvta_generic_to_shared(&full), to = (unsigned)__cvta_generic_to_shared(tile);
-    if (threadIdx.x == 0) {
-        asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(bar));
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-        asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 256;" :: "r"(bar));
-        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-                     " [%0], [%1, {%2, %3}], [%4];"
-                     :: "r"(to), "l"(&map), "r"(0), "r"((int)blockIdx.x), "r"(bar) : "memory");
-    }
-    __syncthreads();
-    asm volatile("{ .reg .pred p; WAIT: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @!p bra WAIT; }"
-                 :: "r"(bar) : "memory");
-    y[blockIdx.x * 64ll + threadIdx.x] = fmaxf(tile[threadIdx.x], 0.0f);
-}
-extern "C" __global__ void plain(const float* x, float* y, long long n) {
-    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i < n) y[i] = fmaxf(x[i], 0.0f);
-}
-""",
-        """
-def run(x):
-    y, n = torch.empty_like(x), x.numel()
-    if n % 64:
-        module.launch("plain", (n + 255) // 256, 256, (x, y, n))
-    else:
-        module.launch("relu", n // 64, 64, (TensorMap(x.view(-1, 64), (1, 64)), y, n // 64))
-    return y
-""",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_launch_is_planned_and_replayed(form: str, tmp_path: Path) -> None:
-    (rows,) = measured(tmp_path, cuda(*FORMS[form]))
-    assert [(row.status, row.error, row.trust) for row in rows] == [(Status.OK, None, "plan")] * len(rows)
-    assert len(rows) == len(problem("relu").sizes)
 
 
 def test_of_an_autotuned_kernel_the_fastest_configuration_is_timed(tmp_path: Path) -> None:

@@ -216,15 +216,15 @@ class Harness:
             self._environments[device] = make_environment(at.facts, "+".join(at.sandbox) or "none", ceilings)
         return self._environments[device]
 
-    def ceilings(self, device: int = 0) -> Ceilings:
-        """The device's bandwidth and rates as measured at the start."""
+    def ceilings(self) -> Ceilings:
+        """The first device's bandwidth and rates as measured at the start."""
         self.open()
-        return Ceilings(**(self._queues[device].ceilings or {}))
+        return Ceilings(**(self._queues[0].ceilings or {}))
 
-    def facts(self, device: int = 0) -> Mapping[str, Any]:
-        """What a device's worker knows of it, the facts that no record keeps among them."""
+    def facts(self) -> Mapping[str, Any]:
+        """What the first device's worker knows of it, the facts that no record keeps among them."""
         self.open()
-        return self._queues[device].facts
+        return self._queues[0].facts
 
     def measure(
         self,

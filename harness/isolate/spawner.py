@@ -28,7 +28,8 @@ from kbench.schemas import InfrastructureError
 
 ZYGOTE = "kbench.harness.worker.zygote"
 """The module whose `main` is the zygote. A process of its own runs it; this one never imports it."""
-START_SECONDS = 120.0
+START_SECONDS, EXIT_SECONDS = 120.0, 0.5
+"""Longest wait for a zygote to be ready, and for its word on how a worker has ended."""
 LOG_TAIL, LONGEST_CHARACTER = 600, 4
 """Characters quoted of a log, and the most bytes that one of them takes."""
 
@@ -131,9 +132,9 @@ class Spawner:
         channel = offer_key(here, secrets.token_bytes(KEY_BYTES))
         return WorkerProcess(int(answer["spawned"]), channel, role, folder, settings)
 
-    def exit_code(self, worker: WorkerProcess, wait: float = 0.5) -> int | None:
+    def exit_code(self, worker: WorkerProcess) -> int | None:
         """How a worker that hung up has ended; None when that is not known in time."""
-        end = time.monotonic() + wait
+        end = time.monotonic() + EXIT_SECONDS
         while worker.pid not in self._exits and time.monotonic() < end and self._control is not None:
             self._poll(0.02)
         worker.exit_code = self._exits.pop(worker.pid, None)

@@ -128,12 +128,12 @@ Watch = Callable[[int], None]
 class Sampler:
     """Times batches on a device and learns how long the stream must be held at most."""
 
-    def __init__(self, device: Device, *, spare_marks: int = SPARE_MARKS, tail_marks: int = TAIL_MARKS) -> None:
+    def __init__(self, device: Device) -> None:
         """Sample on a device."""
         self.device = device
         self.null_kernel = NullKernel(device.model)
         self.leftovers = Leftovers(device)
-        self.spare_marks, self.tail_marks = spare_marks, tail_marks
+        self.spare_marks, self.tail_marks = SPARE_MARKS, TAIL_MARKS
         self.host_us: dict[tuple[str, bool], float] = {}
         """Host time to queue one call, by label and whether something is queued before it."""
         self.device_us: dict[str, float] = {}

@@ -87,6 +87,6 @@ def student_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
     return float(ndtri(tail) if math.isinf(freedom) else stdtrit(freedom, tail))
 
 
-def process_sigma(runtime_us: float, sigma_us: float = PROCESS_SIGMA_US) -> float:
+def process_sigma(runtime_us: float) -> float:
     """Standard deviation of the log time between processes, for a kernel of this length."""
-    return math.hypot(PROCESS_SIGMA, sigma_us / runtime_us)
+    return math.hypot(PROCESS_SIGMA, PROCESS_SIGMA_US / runtime_us)

@@ -15,7 +15,7 @@ from typing import Any
 from kbench.harness.bench.context import STAGES, ProblemContext
 from kbench.harness.device.nvml import Conditions, ConditionsReader
 from kbench.harness.timing.batch import Sample, Sampler, Slot
-from kbench.harness.timing.interval import PROCESS_SIGMA_US, Interval, centre, log_interval, process_sigma
+from kbench.harness.timing.interval import Interval, centre, log_interval, process_sigma
 from kbench.harness.timing.null_kernel import NULL_KERNEL, corrected
 from kbench.harness.timing.stamps import counted_us
 from kbench.schemas import InfrastructureError
@@ -53,8 +53,6 @@ class TimingSettings:
     """Rounds after which the interval is looked at."""
     budget_us: float = 150_000.0
     """Device time for one kernel and workload; the interval reached by then is recorded as it is."""
-    process_sigma_us: float = PROCESS_SIGMA_US
-    """Spread between processes that intervals allow for, on top of the part that scales with the time."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -232,7 +230,7 @@ def time_candidate(
         # Without what audited calls left, which would stay in memory until the end.
         timed.extend(dataclasses.replace(s, kept=None) for s in samples if s.round not in spoilt)
         timing.rounds += len(numbers) - len(spoilt)
-        summarise(timing, timed, candidate.label, settings, sampler.null_kernel.shift_us)
+        summarise(timing, timed, candidate.label, sampler.null_kernel.shift_us)
         unjudged.extend(samples)
         done = settled(timing, settings) or timing.rounds >= chosen.looks[-1]
         if done or not can_wait(unjudged, candidate):
@@ -365,13 +363,11 @@ def settled(timing: Timing, settings: TimingSettings) -> bool:
     """Whether more rounds would not help: the interval is narrow enough, or what is left of it is not sampling."""
     if timing.runtime is None or timing.sampling is None:
         return False
-    beyond_rounds = Z95 * process_sigma(timing.runtime.value, settings.process_sigma_us)
+    beyond_rounds = Z95 * process_sigma(timing.runtime.value)
     return timing.runtime.half_width <= settings.half_width or timing.sampling.half_width <= beyond_rounds
 
 
-def summarise(
-    timing: Timing, samples: Sequence[Sample], label: str, settings: TimingSettings, shift_us: float | None
-) -> None:
+def summarise(timing: Timing, samples: Sequence[Sample], label: str, shift_us: float | None) -> None:
     """Recompute figures and intervals from all samples so far, less what this process adds to every call."""
     timing.shift_us = shift_us
     mine, anchors = (by_round(hidden(samples, name), name, shift_us) for name in (label, ANCHOR))
@@ -386,10 +382,10 @@ def summarise(
     ratios = [math.log(anchors[number] / mine[number]) for number in both]
     middle = math.exp(statistics.fmean(runtimes))
     timing.sampling = log_interval(runtimes)
-    spread = process_sigma(middle, settings.process_sigma_us)
+    spread = process_sigma(middle)
     timing.runtime = log_interval(runtimes, spread)
     timing.reference_us = base = math.exp(statistics.fmean(math.log(anchors[number]) for number in both))
-    timing.speedup = log_interval(ratios, math.hypot(spread, process_sigma(base, settings.process_sigma_us)))
+    timing.speedup = log_interval(ratios, math.hypot(spread, process_sigma(base)))
 
 
 def hidden(samples: Sequence[Sample], label: str) -> list[Sample]:

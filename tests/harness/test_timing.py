@@ -29,7 +29,7 @@ from kbench.harness.timing.batch import (
     Slot,
     batches,
 )
-from kbench.harness.timing.interval import centre
+from kbench.harness.timing.interval import PROCESS_SIGMA, PROCESS_SIGMA_US, centre
 from kbench.harness.timing.null_kernel import CALIBRATION, NULL_KERNEL, WINDOW, NullKernel, corrected
 from kbench.harness.timing.rounds import (
     DISCARDS,
@@ -176,7 +176,9 @@ def test_a_sample_is_the_time_between_its_marks() -> None:
 
 def test_the_number_of_marks_between_calls_varies() -> None:
     plain, spaced = Clockwork(), Clockwork()
-    Sampler(plain, spare_marks=0).run(slots(plain, rounds=1, calls=40))
+    sampler = Sampler(plain)
+    sampler.spare_marks = 0
+    sampler.run(slots(plain, rounds=1, calls=40))
     Sampler(spaced).run(slots(spaced, rounds=1, calls=40))
     assert len(set(marks_between_calls(plain)[1:-1])) == 1
     assert len(set(marks_between_calls(spaced)[1:-1])) == 4
@@ -326,7 +328,7 @@ def test_the_centre_of_two_heaps_lies_between_them_where_a_median_jumps() -> Non
     assert 6.4 < more < fewer < 6.6
 
 
-def timed(device: Clockwork, hot: range = NEVER, sigma_us: float = 0.1) -> Timing:
+def timed(device: Clockwork, hot: range = NEVER) -> Timing:
     """A kernel of 7 us against a reference that takes no time, marks included."""
     definition = problem("gelu_tanh")
     context = ProblemContext(definition, definition.tiny, device, (1, 2))
@@ -338,7 +340,7 @@ def timed(device: Clockwork, hot: range = NEVER, sigma_us: float = 0.1) -> Timin
         Sampler(device),
         reader,
         rng,
-        TimingSettings(process_sigma_us=sigma_us),
+        TimingSettings(),
         lambda samples: True,
     )
 
@@ -487,12 +489,10 @@ def test_a_gpu_that_stays_slowed_is_a_failure_of_the_machine() -> None:
         timed(Clockwork(), hot=range(10 * DISCARDS))
 
 
-def test_a_wider_spread_between_processes_widens_the_interval() -> None:
-    narrow, wide = timed(Clockwork(), sigma_us=0.05), timed(Clockwork(), sigma_us=0.5)
-    assert narrow.runtime is not None
-    assert wide.runtime is not None
-    assert narrow.runtime.half_width == pytest.approx(1.96 * math.hypot(0.002, 0.005), rel=0.01)
-    assert wide.runtime.half_width == pytest.approx(1.96 * math.hypot(0.002, 0.05), rel=0.01)
+def test_the_spread_between_processes_is_part_of_an_interval_without_noise() -> None:
+    runtime = timed(Clockwork()).runtime
+    assert runtime is not None
+    assert runtime.half_width == pytest.approx(1.96 * math.hypot(PROCESS_SIGMA, PROCESS_SIGMA_US / 10.0), rel=0.01)
 
 
 def test_the_null_kernel_forgets_old_samples() -> None:

@@ -186,45 +186,21 @@ class Harness:
         )
         self._planners.on_stage = self.on_stage
 
-    def _show(self, job: Job, result: dict[str, Any]) -> None:
-        if self.on_workload is not None:
-            self.on_workload(self._record(job.kernel, result, Outcome(job, 0, (result,))))
+    def close(self) -> None:
+        """End all workers."""
+        if self._planners is not None:
+            self._planners.close()
+        for queue in self._queues:
+            queue.close()
+        for spawner in (self._spawner, self._plan_spawner) if self.spawner_type is not None else ():
+            if spawner is not None:
+                spawner.close()
+        self._queues, self._planners, self._spawner, self._plan_spawner = [], None, None, None
 
     def prepare(self) -> None:
         """Have a process ready for the next kernel to be planned in, where workers run."""
         if self._planners is not None:
             self._planners.prepare()
-
-    def device_facts(self) -> DeviceFacts:
-        """What host code may ask of the device it is planned for: the first one's facts, or an H200's in a dry run."""
-        facts = self._queues[0].facts.get("planning")
-        return H200 if facts is None else DeviceFacts(**facts)
-
-    def target(self) -> Target:
-        """The architecture kernels are built for: as set, or the first device's, or sm_90 for a dry run."""
-        if self.settings.target is not None:
-            return self.settings.target
-        major, minor = (int(part) for part in self._queues[0].facts["compute_capability"].split("."))
-        return Target(major, minor) if major else Target(9, 0)
-
-    def environment(self, device: int = 0) -> Environment:
-        """The machine and software, with the device's ceilings as measured at the start."""
-        self.open()
-        if device not in self._environments:
-            at = self._queues[device]
-            ceilings = Ceilings(**at.ceilings) if at.ceilings else None
-            self._environments[device] = make_environment(at.facts, "+".join(at.sandbox) or "none", ceilings)
-        return self._environments[device]
-
-    def ceilings(self) -> Ceilings:
-        """The first device's bandwidth and rates as measured at the start."""
-        self.open()
-        return Ceilings(**(self._queues[0].ceilings or {}))
-
-    def facts(self) -> Mapping[str, Any]:
-        """What the first device's worker knows of it, the facts that no record keeps among them."""
-        self.open()
-        return self._queues[0].facts
 
     def measure(
         self,
@@ -251,6 +227,134 @@ class Harness:
         if self.settings.fenced and not check_only:
             raise UserError("a fenced harness can only check; times taken with a fence mean nothing")
         yield from self._run(self._jobs(kernels, check_only, fragile), on_lost)
+
+    def _jobs(
+        self, kernels: Iterable[KernelSource | None], check_only: bool, fragile: Collection[str]
+    ) -> Iterator[Job | None]:
+        for number, kernel in enumerate(kernels):
+            if kernel is None:
+                yield None
+                continue
+            task = self._task(kernel.problem_id, self._chosen(kernel.problem_id), check_only=check_only)
+            job = Job(number, kernel, task, alone=kernel.kernel_id in fragile)
+            refused = refusal(adapter_for(kernel.source), kernel.problem_id)
+            if refused is not None:
+                # Nothing is left to plan: the kernel's form alone says that it solves another problem.
+                job.build = Build("", Status.REJECTED.value, refused)
+            yield job
+
+    def _task(self, problem_id: str, workloads: tuple[str, ...] | None, *, check_only: bool = False) -> dict[str, Any]:
+        """Instructions for a worker, with a seed of their own."""
+        seed = self._rng.getrandbits(63)
+        return task_message(MeasureTask(problem_id, self.settings.timing, seed, check_only, workloads))
+
+    def _chosen(self, problem_id: str) -> tuple[str, ...] | None:
+        """Names of the workloads to measure; None for all.
+
+        Raises:
+            UserError: one does not fit into the GPU's memory and none was to be left out, or none fits.
+        """
+        definition, limit_bytes = problem(problem_id), self.settings.max_memory_bytes
+        sizes = chosen_sizes(definition, self.settings.workloads)
+        total_bytes = min((int(queue.facts.get("memory_bytes") or 0) for queue in self._queues), default=0)
+        if limit_bytes is not None:
+            return tuple(size.name for size in fitting(definition, sizes, limit_bytes))
+        for size in sizes if total_bytes else ():
+            if device_bytes(definition, size) > total_bytes:
+                need, have = gigabytes(device_bytes(definition, size)), gigabytes(total_bytes)
+                raise UserError(
+                    f"workload {size.name!r} of {problem_id!r} takes about {need} and the GPU has {have};"
+                    f" --max-memory {total_bytes >> 30}G leaves out what does not fit"
+                )
+        return self.settings.workloads
+
+    def _run(
+        self, jobs: Iterator[Job | None], on_lost: Callable[[KernelSource, str], None] | None
+    ) -> Iterator[Measurement]:
+        for outcome in self._outcomes(jobs, on_lost):
+            if outcome is not None:
+                yield from self._records(outcome)
+
+    def _supervisor(self) -> Supervisor:
+        self._begin()
+        assert self._planners is not None
+        return Supervisor(self._planners, self._queues, self.settings)
+
+    def _outcomes(
+        self, jobs: Iterator[Job | None], on_lost: Callable[[KernelSource, str], None] | None
+    ) -> Iterator[Outcome | None]:
+        """Outcomes as they are reached; `on_lost` is told of kernels that the machine failed.
+
+        Raises:
+            InfrastructureError: at the end, where nobody is told and the machine failed some.
+        """
+        supervisor = self._supervisor()
+        lost: list[str] = []
+        began = time.monotonic()
+        for outcome in supervisor.run(jobs):
+            self.tally.wall_s = time.monotonic() - began
+            if outcome is None or outcome.infrastructure is None:
+                yield outcome
+                continue
+            if on_lost is not None:
+                on_lost(outcome.job.kernel, outcome.infrastructure)
+            else:
+                lost.append(f"{outcome.job.kernel.kernel_id}: {outcome.infrastructure}")
+            yield None
+        self.tally.wall_s = time.monotonic() - began
+        if lost:
+            raise InfrastructureError(f"the machine failed {len(lost)} kernels, not recorded; first: {lost[0]}")
+
+    def _records(self, outcome: Outcome) -> Iterator[Measurement]:
+        results = list(outcome.results)
+        if outcome.status is not None:
+            task = outcome.job.task
+            names = task.get("workloads") or self._workloads(outcome.job.kernel, bool(task.get("check_only")))
+            results = [failure(name, Status(outcome.status), outcome.reason or outcome.status) for name in names]
+        self.tally.kernels += 1
+        self.tally.busy_s += outcome.busy_s
+        self.tally.build_s += outcome.job.build_s
+        self.tally.deaths = sum(queue.deaths for queue in self._queues)
+        for place, result in enumerate(results):
+            if self.on_result is not None:
+                self.on_result(outcome.job.kernel, result)
+            measurement = self._record(outcome.job.kernel, result, outcome, first=place == 0)
+            self.tally.measurements += 1
+            self.tally.verify_s += measurement.verify_s or 0.0
+            self.tally.time_s += measurement.time_s or 0.0
+            yield measurement
+
+    def _record(
+        self, kernel: KernelSource, result: dict[str, Any], outcome: Outcome, *, first: bool = True
+    ) -> Measurement:
+        environment = self.environment(max(outcome.device, 0))
+        stamp = outcome.job.started_at or time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+        make = functools.partial(
+            make_measurement,
+            kernel,
+            outcome.job.build,
+            gpu=environment.gpu,
+            env_id=environment.env_id,
+            started_at=stamp,
+            build_s=outcome.job.build_s if first else 0.0,
+        )
+        try:
+            return make(result)
+        except DataError as error:
+            # Only code that bypassed the harness can send figures that are not numbers.
+            workload = self._workloads(kernel, False)[0]
+            return make(failure(workload, Status.REJECTED, f"returned an impossible record: {error}"))
+
+    def _workloads(self, kernel: KernelSource, check_only: bool) -> list[str]:
+        definition = problem(kernel.problem_id)
+        sizes = chosen_sizes(definition, self._chosen(kernel.problem_id))
+        if check_only:
+            sizes = [definition.tiny, *(sizes if self.gpus != (None,) else [])]
+        return [size.name for size in sizes]
+
+    def _show(self, job: Job, result: dict[str, Any]) -> None:
+        if self.on_workload is not None:
+            self.on_workload(self._record(job.kernel, result, Outcome(job, 0, (result,))))
 
     def sweep(
         self,
@@ -324,6 +428,24 @@ class Harness:
             o for o in self._supervisor().run(self._duel_jobs(pairs_to_compare, built, threshold)) if o is not None
         )
 
+    def _duel_jobs(
+        self, pairs: Sequence[tuple[KernelSource, KernelSource]], built: Mapping[str, Job], threshold: float
+    ) -> Iterator[Job]:
+        for number, (first, second) in enumerate(pairs):
+            one, other = built[first.kernel_id], built[second.kernel_id]
+            # Both run the same way: a planned kernel is not compared with one that runs beside its judge.
+            process = self.gpus == (None,) or any(job.build and job.build.unplannable for job in (one, other))
+            yield Job(
+                number,
+                first,
+                self._task(first.problem_id, self._chosen(first.problem_id)),
+                build=one.build,
+                process=process,
+                extension=one.extension,
+                rival=other,
+                threshold=threshold,
+            )
+
     def second_clock(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[str, SecondTimes]]:
         """Times of planned kernels by the profiler, on calls that are judged; kernel ids with them, in no order.
 
@@ -366,158 +488,36 @@ class Harness:
         """What came of building each kernel."""
         return list(filter(None, self._supervisor().run(_compilations(kernels))))
 
-    def _duel_jobs(
-        self, pairs: Sequence[tuple[KernelSource, KernelSource]], built: Mapping[str, Job], threshold: float
-    ) -> Iterator[Job]:
-        for number, (first, second) in enumerate(pairs):
-            one, other = built[first.kernel_id], built[second.kernel_id]
-            # Both run the same way: a planned kernel is not compared with one that runs beside its judge.
-            process = self.gpus == (None,) or any(job.build and job.build.unplannable for job in (one, other))
-            yield Job(
-                number,
-                first,
-                self._task(first.problem_id, self._chosen(first.problem_id)),
-                build=one.build,
-                process=process,
-                extension=one.extension,
-                rival=other,
-                threshold=threshold,
-            )
+    def target(self) -> Target:
+        """The architecture kernels are built for: as set, or the first device's, or sm_90 for a dry run."""
+        if self.settings.target is not None:
+            return self.settings.target
+        major, minor = (int(part) for part in self._queues[0].facts["compute_capability"].split("."))
+        return Target(major, minor) if major else Target(9, 0)
 
-    def _task(self, problem_id: str, workloads: tuple[str, ...] | None, *, check_only: bool = False) -> dict[str, Any]:
-        """Instructions for a worker, with a seed of their own."""
-        seed = self._rng.getrandbits(63)
-        return task_message(MeasureTask(problem_id, self.settings.timing, seed, check_only, workloads))
+    def device_facts(self) -> DeviceFacts:
+        """What host code may ask of the device it is planned for: the first one's facts, or an H200's in a dry run."""
+        facts = self._queues[0].facts.get("planning")
+        return H200 if facts is None else DeviceFacts(**facts)
 
-    def _supervisor(self) -> Supervisor:
-        self._begin()
-        assert self._planners is not None
-        return Supervisor(self._planners, self._queues, self.settings)
+    def environment(self, device: int = 0) -> Environment:
+        """The machine and software, with the device's ceilings as measured at the start."""
+        self.open()
+        if device not in self._environments:
+            at = self._queues[device]
+            ceilings = Ceilings(**at.ceilings) if at.ceilings else None
+            self._environments[device] = make_environment(at.facts, "+".join(at.sandbox) or "none", ceilings)
+        return self._environments[device]
 
-    def _run(
-        self, jobs: Iterator[Job | None], on_lost: Callable[[KernelSource, str], None] | None
-    ) -> Iterator[Measurement]:
-        for outcome in self._outcomes(jobs, on_lost):
-            if outcome is not None:
-                yield from self._records(outcome)
+    def ceilings(self) -> Ceilings:
+        """The first device's bandwidth and rates as measured at the start."""
+        self.open()
+        return Ceilings(**(self._queues[0].ceilings or {}))
 
-    def _outcomes(
-        self, jobs: Iterator[Job | None], on_lost: Callable[[KernelSource, str], None] | None
-    ) -> Iterator[Outcome | None]:
-        """Outcomes as they are reached; `on_lost` is told of kernels that the machine failed.
-
-        Raises:
-            InfrastructureError: at the end, where nobody is told and the machine failed some.
-        """
-        supervisor = self._supervisor()
-        lost: list[str] = []
-        began = time.monotonic()
-        for outcome in supervisor.run(jobs):
-            self.tally.wall_s = time.monotonic() - began
-            if outcome is None or outcome.infrastructure is None:
-                yield outcome
-                continue
-            if on_lost is not None:
-                on_lost(outcome.job.kernel, outcome.infrastructure)
-            else:
-                lost.append(f"{outcome.job.kernel.kernel_id}: {outcome.infrastructure}")
-            yield None
-        self.tally.wall_s = time.monotonic() - began
-        if lost:
-            raise InfrastructureError(f"the machine failed {len(lost)} kernels, not recorded; first: {lost[0]}")
-
-    def close(self) -> None:
-        """End all workers."""
-        if self._planners is not None:
-            self._planners.close()
-        for queue in self._queues:
-            queue.close()
-        for spawner in (self._spawner, self._plan_spawner) if self.spawner_type is not None else ():
-            if spawner is not None:
-                spawner.close()
-        self._queues, self._planners, self._spawner, self._plan_spawner = [], None, None, None
-
-    def _jobs(
-        self, kernels: Iterable[KernelSource | None], check_only: bool, fragile: Collection[str]
-    ) -> Iterator[Job | None]:
-        for number, kernel in enumerate(kernels):
-            if kernel is None:
-                yield None
-                continue
-            task = self._task(kernel.problem_id, self._chosen(kernel.problem_id), check_only=check_only)
-            job = Job(number, kernel, task, alone=kernel.kernel_id in fragile)
-            refused = refusal(adapter_for(kernel.source), kernel.problem_id)
-            if refused is not None:
-                # Nothing is left to plan: the kernel's form alone says that it solves another problem.
-                job.build = Build("", Status.REJECTED.value, refused)
-            yield job
-
-    def _chosen(self, problem_id: str) -> tuple[str, ...] | None:
-        """Names of the workloads to measure; None for all.
-
-        Raises:
-            UserError: one does not fit into the GPU's memory and none was to be left out, or none fits.
-        """
-        definition, limit_bytes = problem(problem_id), self.settings.max_memory_bytes
-        sizes = chosen_sizes(definition, self.settings.workloads)
-        total_bytes = min((int(queue.facts.get("memory_bytes") or 0) for queue in self._queues), default=0)
-        if limit_bytes is not None:
-            return tuple(size.name for size in fitting(definition, sizes, limit_bytes))
-        for size in sizes if total_bytes else ():
-            if device_bytes(definition, size) > total_bytes:
-                need, have = gigabytes(device_bytes(definition, size)), gigabytes(total_bytes)
-                raise UserError(
-                    f"workload {size.name!r} of {problem_id!r} takes about {need} and the GPU has {have};"
-                    f" --max-memory {total_bytes >> 30}G leaves out what does not fit"
-                )
-        return self.settings.workloads
-
-    def _workloads(self, kernel: KernelSource, check_only: bool) -> list[str]:
-        definition = problem(kernel.problem_id)
-        sizes = chosen_sizes(definition, self._chosen(kernel.problem_id))
-        if check_only:
-            sizes = [definition.tiny, *(sizes if self.gpus != (None,) else [])]
-        return [size.name for size in sizes]
-
-    def _records(self, outcome: Outcome) -> Iterator[Measurement]:
-        results = list(outcome.results)
-        if outcome.status is not None:
-            task = outcome.job.task
-            names = task.get("workloads") or self._workloads(outcome.job.kernel, bool(task.get("check_only")))
-            results = [failure(name, Status(outcome.status), outcome.reason or outcome.status) for name in names]
-        self.tally.kernels += 1
-        self.tally.busy_s += outcome.busy_s
-        self.tally.build_s += outcome.job.build_s
-        self.tally.deaths = sum(queue.deaths for queue in self._queues)
-        for place, result in enumerate(results):
-            if self.on_result is not None:
-                self.on_result(outcome.job.kernel, result)
-            measurement = self._record(outcome.job.kernel, result, outcome, first=place == 0)
-            self.tally.measurements += 1
-            self.tally.verify_s += measurement.verify_s or 0.0
-            self.tally.time_s += measurement.time_s or 0.0
-            yield measurement
-
-    def _record(
-        self, kernel: KernelSource, result: dict[str, Any], outcome: Outcome, *, first: bool = True
-    ) -> Measurement:
-        environment = self.environment(max(outcome.device, 0))
-        stamp = outcome.job.started_at or time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
-        make = functools.partial(
-            make_measurement,
-            kernel,
-            outcome.job.build,
-            gpu=environment.gpu,
-            env_id=environment.env_id,
-            started_at=stamp,
-            build_s=outcome.job.build_s if first else 0.0,
-        )
-        try:
-            return make(result)
-        except DataError as error:
-            # Only code that bypassed the harness can send figures that are not numbers.
-            workload = self._workloads(kernel, False)[0]
-            return make(failure(workload, Status.REJECTED, f"returned an impossible record: {error}"))
+    def facts(self) -> Mapping[str, Any]:
+        """What the first device's worker knows of it, the facts that no record keeps among them."""
+        self.open()
+        return self._queues[0].facts
 
 
 def _compilations(kernels: Iterable[KernelSource]) -> Iterator[Job]:

@@ -1,15 +1,19 @@
 """Hidden places: where answers lie on this machine, as far as kbench knows, and what must not be changed there.
 
-Beside the folders of the corpus: what their links lead to, the shipped dataset, pulled corpora, the Hub's caches, and
-in every checkout of the repository its history, its evidence and its leaderboard's entries.
+Beside the folders of the corpus: what their links lead to, the shipped dataset, pulled corpora, the Hub's caches, the
+packages that installers keep, and in every checkout of the repository its history, its evidence, its packages and its
+leaderboard's entries.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
+import json
 import os
 import sys
 import tempfile
+import urllib.parse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -21,8 +25,8 @@ from kbench.schemas import UserError
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout, or the installed package."""
 PACKAGES = ("schemas", "loaders", "benchmark", "harness", "generation", "leaderboard", "src")
-ANSWERS = ("benchmark/dataset", "leaderboard/submissions", "leaderboard/seasons", "docs/evidence")
-"""Folders of a checkout that hold answers, or forecasts of others."""
+ANSWERS = ("benchmark/dataset", "leaderboard/submissions", "leaderboard/seasons", "docs/evidence", "dist", "build")
+"""Folders of a checkout that hold answers, or forecasts of others, or packages with the dataset."""
 CONTROLS = ("/run/docker.sock", "/run/containerd", "/run/podman", "/run/crio", "/run/dbus", "/run/user", "/run/libvirt",
             "/run/systemd/private", "/run/snapd.socket", "/run/screen")  # fmt: skip
 """Services that start programs for whoever asks, outside of what confines the one who asks."""
@@ -46,10 +50,11 @@ def hidden_places(folders: Iterable[Path], own: Path | None) -> list[Path]:
         UserError: the surrogate, or Python itself, lies in such a place.
     """
     corpus = [folder.resolve() for folder in folders]
-    places = [*corpus, shipped(), data_home(), *_link_targets(corpus), *_hub_copies(), *_secrets(own)]
-    for start in (ROOT, Path.cwd(), *corpus):
+    places = [*corpus, shipped(), data_home(), *_link_targets(corpus), *_hub_copies(), *_packages(), *_secrets(own)]
+    origin = _installed_from()
+    for start in (ROOT, Path.cwd(), *corpus, *([origin] if origin else [])):
         places += _checkouts(start)
-    places += [ROOT / name for name in ANSWERS]
+    places += [folder / name for folder in (ROOT, origin) if folder for name in ANSWERS]
     found = _outermost(place.resolve() for place in places if os.path.lexists(place))
     for needed in (*([own] if own else []), Path(sys.prefix), Path(sys.base_prefix), ROOT / "loaders"):
         place = next((one for one in found if needed.resolve().is_relative_to(one)), None)
@@ -121,6 +126,30 @@ def _hub_copies() -> Iterator[Path]:
     yield Path(variables.get("HF_XET_CACHE") or home / "xet")
     yield home / "token"
     yield home / "stored_tokens"
+
+
+def _packages() -> Iterator[Path]:
+    """Copies of our package, dataset included, that installers keep to install it again."""
+    variables = os.environ
+    cache = Path(variables.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    yield Path(variables.get("PIP_CACHE_DIR") or cache / "pip")
+    uv = Path(variables.get("UV_CACHE_DIR") or cache / "uv")
+    # Not all of it: environments of `uvx` run from there.
+    yield from uv.glob("archive-v*/*/kbench/benchmark/dataset")
+    yield from uv.glob("sdists-v*")
+    origin = _installed_from()
+    if origin is not None and origin.is_file():
+        yield origin
+
+
+def _installed_from() -> Path | None:
+    """The file or folder that the installed package was made from, where that was on this machine."""
+    try:
+        stated = importlib.metadata.distribution("kbench").read_text("direct_url.json")
+        url = urllib.parse.urlsplit(json.loads(stated or "{}").get("url", ""))
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return None
+    return Path(urllib.parse.unquote(url.path)) if url.scheme == "file" else None
 
 
 def _secrets(own: Path | None) -> list[Path]:

@@ -21,7 +21,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[3]
 SECRET = "c0ffee-secret-value"
 HEAD = '''
-import base64, ctypes, glob, io, os, socket, subprocess, sys
+import base64, ctypes, glob, io, os, socket, subprocess, sys, zipfile
 import pyarrow.parquet as pq
 from kbench.schemas import Forecast
 
@@ -76,6 +76,10 @@ CHEATS: dict[str, str] = {
     "reads blobs of the Hub's cache": "return glob.glob(HOME + '/hf/hub/datasets--*/blobs/*')",
     "reads snapshots of the Hub's cache": "return glob.glob(HOME + '/hf/hub/*/snapshots/*/**', recursive=True)",
     "reads the cache of datasets": "return glob.glob(HOME + '/hf/datasets/**', recursive=True)",
+    "reads packages that pip keeps": """
+    kept = [zipfile.ZipFile(found) for found in glob.glob(HOME + "/pip/http-v2/*/*.body")]
+    return [io.BytesIO(one.read(name)) for one in kept for name in one.namelist()]""",
+    "reads packages that uv keeps": "return under(HOME + '/uv')",
     "reads the history of the checkout": """
     git = ["git", "-c", "safe.directory=*", "-C", ROOT]
     names = subprocess.run([*git, "ls-tree", "-r", "--name-only", "HEAD", "benchmark/dataset/questions"],
@@ -253,7 +257,7 @@ CHEATS: dict[str, str] = {
 """The body of `places` by what it tries."""
 LISTENING: list[socket.socket] = []
 """Kept open."""
-READERS = list(CHEATS)[:14]
+READERS = list(CHEATS)[:16]
 """Those that read files and do nothing else."""
 REACHED = "reached"
 ALONE = f"""
@@ -292,6 +296,10 @@ def world(base: Path) -> dict[str, str]:
         shutil.copyfile(path, repository / "blobs" / f"{number:064x}")
     shutil.copytree(base / "real" / "questions", home / "hf" / "datasets" / "questions")
     (home / "hf" / "token").write_text(SECRET)
+    shutil.copytree(base / "real", home / "uv" / "archive-v0" / "0" / "kbench" / "benchmark" / "dataset")
+    shutil.make_archive(str(base / "package"), "zip", base / "real")
+    (home / "pip" / "http-v2" / "0").mkdir(parents=True)
+    (base / "package.zip").rename(home / "pip" / "http-v2" / "0" / "0.body")
     terminal = socket.socket(socket.AF_UNIX)
     terminal.bind(str(home / "terminal"))
     terminal.listen()
@@ -302,7 +310,8 @@ def world(base: Path) -> dict[str, str]:
 
 def variables(place: dict[str, str]) -> dict[str, str]:
     """The environment of that world."""
-    return {"KBENCH_HOME": f"{place['home']}/kbench", "HF_HOME": f"{place['home']}/hf", "DB_PASS": SECRET}
+    names = {"KBENCH_HOME": "kbench", "HF_HOME": "hf", "PIP_CACHE_DIR": "pip", "UV_CACHE_DIR": "uv"}
+    return {name: f"{place['home']}/{folder}" for name, folder in names.items()} | {"DB_PASS": SECRET}
 
 
 def asked(corpus: Any) -> tuple[Any, Any, Any]:

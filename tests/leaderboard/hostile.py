@@ -187,6 +187,7 @@ METADATA: dict[str, tuple[dict[str, Any], str]] = {
     "zero_width_author": ({"authors": ["The kbench\u200b authors"]}, "cannot be seen"),
     "script_in_name": ({"name": "<script>alert(1)</script>"}, "name"),
     "script_link": ({"links": ["javascript:alert(1)"]}, "links"),
+    "made_in_the_future": ({"created_at": "2999-01-01"}, "in the future"),
     "wrong_fingerprint": ({"dataset_fingerprint": "0" * 32}, "dataset_fingerprint"),
     "scores_instead_of_forecasts": ({"scores": {"rps": 0.0}}, "scores"),
     "repeats_unlike_stated": ({"repeats": 3}, "repeat"),

@@ -23,6 +23,7 @@ from playwright.sync_api import expect
 
 from kbench.cli import cli
 from kbench.leaderboard.scoring.results import Results
+from kbench.leaderboard.site import build as build_module
 from kbench.leaderboard.site.build import build
 from kbench.leaderboard.site.kernels import latest_records
 from kbench.leaderboard.site.shards import shard
@@ -134,6 +135,16 @@ def test_what_a_page_shows_can_be_taken_away(tab: Any, kernels: list[dict[str, A
     board = json.loads(download.value.path().read_text("utf-8"))
     assert {row["name"] for row in board} == {"hostile", "length", "prior", "uniform"}
     assert all({"rank", "skill", "accuracy"} <= row.keys() for row in board)
+
+
+def test_a_text_that_a_spreadsheet_would_compute_is_downloaded_as_a_text(tab: Any) -> None:
+    texts = ["=1+1", " =1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", '=HYPERLINK("x,y")', "a=1", "-1.5", "a"]
+    script = Path(build_module.__file__).with_name("js").joinpath("base.js").read_text("utf-8")
+    functions = script[script.index("const harmless") : script.index("// `content` answers")]
+    functions += re.findall("^const none = .*$", script, re.M)[0]
+    made = tab.open().evaluate(f"texts => {{{functions}return csv(['text'], texts.map(text => [text]))}}", texts)
+    rows = [row["text"] for row in csv.DictReader(io.StringIO(made))]
+    assert rows == [f"'{text}" for text in texts[:7]] + texts[7:]
 
 
 def test_all_wgmma_kernels_faster_than_cublas_are_found(

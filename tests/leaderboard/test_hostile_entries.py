@@ -13,7 +13,7 @@ from submission_copy import submission_copy
 
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.score import BootstrapSettings
-from kbench.leaderboard.board import score_all
+from kbench.leaderboard.board import check_all, score_all
 from kbench.leaderboard.submission.check import check
 from kbench.leaderboard.submission.metadata import oddity
 
@@ -39,6 +39,16 @@ def test_a_refused_entry_leaves_the_others_scored(
     assert [result.submission.name for result in results] == ["length"]
     assert len(refused) == 1
     assert next(iter(change)) in refused[0] or "cannot be checked" in refused[0]
+
+
+@pytest.mark.parametrize("name", ["pri0r", "Prior", "pr\u0131or", "prior", "p-r-i-o-r", "prlor"])
+def test_a_name_that_passes_for_another_entrys_is_refused(
+    name: str, submissions: dict[str, Path], tmp_path: Path
+) -> None:
+    entry = submission_copy(submissions["prior"], tmp_path / "entry", name=name)
+    (_, first), (_, second) = check_all([submissions["prior"], entry], None)
+    assert first.ok
+    assert len(second.flaws) == 1, second.flaws
 
 
 @pytest.mark.parametrize("name", ["setup.py", ".hidden", "forecasts.parquet.exe"])

@@ -110,14 +110,14 @@ def read_corpus_recipe(path: Path) -> CorpusRecipe:
     stages: dict[str, Stage] = {}
     for number, table in enumerate(tables):
         where = f"recipe.campaigns[{number}]"
-        told = {name: table.pop(name, None) for name in ("model", "endpoint")}
+        author = {name: table.pop(name, None) for name in ("model", "endpoint")}
         spec = spec_of(dict(table), where)
         if not spec.label or spec.label in stages or not spec.label.replace("-", "").replace("_", "").isalnum():
             raise DataError(f"{where}.label is {spec.label!r}; give each campaign a short name of its own")
-        if "llm" in spec.proposer.split("+") and not told["model"]:
+        if "llm" in spec.proposer.split("+") and not author["model"]:
             raise DataError(f"{where}.model is missing; name the language model that proposer {spec.proposer!r} asks")
         runs_of(spec)
-        stages[spec.label] = Stage(spec, table, **told)
+        stages[spec.label] = Stage(spec, table, **author)
     return CorpusRecipe(measures, stages)
 
 
@@ -202,8 +202,8 @@ class StageError(KbenchError):
 
 
 def _run(run: Runner, words: Command, variables: Mapping[str, str] = NONE, accepted: Sequence[int] = (0,)) -> int:
-    told = "".join(f"{name}={shlex.quote(value)} " for name, value in variables.items())
-    click.echo(f"$ {told}kbench {shlex.join(words)}", err=True)
+    assignments = "".join(f"{name}={shlex.quote(value)} " for name, value in variables.items())
+    click.echo(f"$ {assignments}kbench {shlex.join(words)}", err=True)
     code = run(words, variables)
     if code not in accepted:
         raise StageError(f"`kbench {shlex.join(words)}` failed as said above; fix it and run the recipe again", code)

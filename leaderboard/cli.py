@@ -334,5 +334,5 @@ def audit(submissions: tuple[Path, ...], as_json: bool, **given: Any) -> None:
     corpus = options.corpus()
     questions = options.questions(corpus)
     entries = read_entries(submissions, questions) if submissions else []
-    found = audited(corpus, questions, {entry.name: entry.table for entry in entries})
-    echo_json(found) if as_json else click.echo(audit_text(found))
+    report = audited(corpus, questions, {entry.name: entry.table for entry in entries})
+    echo_json(report) if as_json else click.echo(audit_text(report))

@@ -119,19 +119,19 @@ def open_season(folder: Path, kernels: Iterable[Kernel], dataset: Tables, gpu: s
     """
     if folder.exists():
         raise UserError(f"season {folder.name!r} exists; choose another name")
-    asked = [without_figures(one, gpu=gpu) for one in {one.kernel_id: one for one in kernels}.values()]
-    check_rules(asked, dataset, public_kernels(dataset, folder.parent))
-    questions = draw_unanswered(asked)
+    unmeasured = [without_figures(one, gpu=gpu) for one in {one.kernel_id: one for one in kernels}.values()]
+    check_rules(unmeasured, dataset, public_kernels(dataset, folder.parent))
+    questions = draw_unanswered(unmeasured)
     with whole_folder(folder) as aside:
         with CorpusWriter(aside / EDITION) as writer:
-            problems = sorted({kernel.problem_id for kernel in asked})
+            problems = sorted({kernel.problem_id for kernel in unmeasured})
             writer.append("problems", [listed(problem).record() for problem in problems])
-            writer.append("kernels", asked)
+            writer.append("kernels", unmeasured)
             writer.append("questions", questions)
         season = Season(
             schema_version=Season.VERSION, name=folder.name, opened_at=_utc(now),
-            gpu=gpu, kernels=len(asked), queries=len(questions), fingerprint=Corpus.open(aside / EDITION).fingerprint,
-            trained_on=dataset.fingerprint,
+            gpu=gpu, kernels=len(unmeasured), queries=len(questions),
+            fingerprint=Corpus.open(aside / EDITION).fingerprint, trained_on=dataset.fingerprint,
         )  # fmt: skip
         (aside / FILE).write_bytes(season.to_bytes())
     return season
@@ -182,28 +182,24 @@ def enter_season(folder: Path, path: Path, now: datetime.datetime) -> SeasonEntr
     """
     read_season(folder, to_change=True)
     with held(folder, wait_s=WAIT_S):
-        return _enter(folder, path, now)
-
-
-def _enter(folder: Path, path: Path, now: datetime.datetime) -> SeasonEntry:
-    remove_leftovers(folder)
-    season = read_season(folder, to_change=True)
-    checked = check(path, _expected(folder, season))
-    if checked.submission is None or not checked.ok:
-        more = f" (and {len(checked.flaws) - 1} more)" if checked.flaws[1:] else ""
-        raise UserError(f"{path}: {checked.flaws[0]}{more}")
-    entry = SeasonEntry(entry_id=entry_id(checked.submission), digest=checked.digest, entered_at=_utc(now))
-    before = next((one for one in season.entries if one.entry_id == entry.entry_id), None)
-    if before is not None:
-        how = "unchanged" if before.digest == entry.digest else "with other files"
-        raise UserError(f"{entry.entry_id} entered {how} on {before.entered_at}; to enter again, raise the version")
-    alike = next((one for one in season.entries if skeleton(one.entry_id) == skeleton(entry.entry_id)), None)
-    if alike is not None:
-        raise UserError(f"{entry.entry_id} looks like {alike.entry_id}, which has entered; choose another name")
-    entries = {**read_entry_files(folder), entry.entry_id: dict(read_files(path))}
-    record = dataclasses.replace(season, entries=(*season.entries, entry))
-    replace_together(folder, {ENTRIES: packed_entries(entries), FILE: record.to_bytes()})
-    return entry
+        remove_leftovers(folder)
+        season = read_season(folder, to_change=True)
+        checked = check(path, _expected(folder, season))
+        if checked.submission is None or not checked.ok:
+            more = f" (and {len(checked.flaws) - 1} more)" if checked.flaws[1:] else ""
+            raise UserError(f"{path}: {checked.flaws[0]}{more}")
+        entry = SeasonEntry(entry_id=entry_id(checked.submission), digest=checked.digest, entered_at=_utc(now))
+        before = next((one for one in season.entries if one.entry_id == entry.entry_id), None)
+        if before is not None:
+            how = "unchanged" if before.digest == entry.digest else "with other files"
+            raise UserError(f"{entry.entry_id} entered {how} on {before.entered_at}; to enter again, raise the version")
+        alike = next((one for one in season.entries if skeleton(one.entry_id) == skeleton(entry.entry_id)), None)
+        if alike is not None:
+            raise UserError(f"{entry.entry_id} looks like {alike.entry_id}, which has entered; choose another name")
+        entries = {**read_entry_files(folder), entry.entry_id: dict(read_files(path))}
+        record = dataclasses.replace(season, entries=(*season.entries, entry))
+        replace_together(folder, {ENTRIES: packed_entries(entries), FILE: record.to_bytes()})
+        return entry
 
 
 def close_season(
@@ -232,40 +228,31 @@ def close_season(
     """
     read_season(folder, to_change=True)
     with held(folder):
-        return _close(folder, measured, dataset, now, settings, tell)
-
-
-def _close(
-    folder: Path,
-    measured: Corpus,
-    dataset: Tables,
-    now: datetime.datetime,
-    settings: BootstrapSettings | None,
-    tell: Callable[[str], None],
-) -> tuple[Season, list[Results]]:
-    remove_leftovers(folder)
-    season = read_season(folder, to_change=True)
-    edition = _edition(folder, season)
-    ids = edition.table("kernels", columns=["kernel_id"]).column("kernel_id").to_pylist()
-    figures = _figures(measured, season, ids)
-    began = _first_measured(measured, season, set(ids), now)
-    asked = [from_dict(Question, row) for row in edition.table("questions").to_pylist()]
-    answers = [with_answer(one, figures) for one in asked]
-    corpus = TrainedOn(CorpusView(edition, season.gpu, {one.question_id: to_dict(one) for one in answers}), dataset)
-    questions = season_questions(corpus, season)
-    with temporary_folder() as scratch:
-        paths, refused = _frozen(folder, season, began, scratch)
-        results = list(score_all(paths, questions, settings, tell)) if paths else []
-    closing = Closing(
-        closed_at=_utc(now), measured_from=_utc(began), measurements_fingerprint=measured.fingerprint,
-        refused=tuple(refused),
-    )  # fmt: skip
-    season = dataclasses.replace(season, closing=closing)
-    tell(LOOK_UP)
-    scores = {one.entry_id: one.scores for one in results} | {LOOK_UP: looked_up(questions, dataset, settings).scores()}
-    files = {ANSWERS: packed_answers(answers), RESULTS: packed_results(scores), FILE: season.to_bytes()}
-    replace_together(folder, files)
-    return season, results
+        remove_leftovers(folder)
+        season = read_season(folder, to_change=True)
+        edition = _edition(folder, season)
+        ids = edition.table("kernels", columns=["kernel_id"]).column("kernel_id").to_pylist()
+        figures = _figures(measured, season, ids)
+        began = _first_measured(measured, season, set(ids), now)
+        published = [from_dict(Question, row) for row in edition.table("questions").to_pylist()]
+        answers = [with_answer(one, figures) for one in published]
+        corpus = TrainedOn(CorpusView(edition, season.gpu, {one.question_id: to_dict(one) for one in answers}), dataset)
+        questions = season_questions(corpus, season)
+        with temporary_folder() as scratch:
+            paths, refused = _frozen(folder, season, began, scratch)
+            results = list(score_all(paths, questions, settings, tell)) if paths else []
+        closing = Closing(
+            closed_at=_utc(now), measured_from=_utc(began), measurements_fingerprint=measured.fingerprint,
+            refused=tuple(refused),
+        )  # fmt: skip
+        season = dataclasses.replace(season, closing=closing)
+        tell(LOOK_UP)
+        scores = {one.entry_id: one.scores for one in results} | {
+            LOOK_UP: looked_up(questions, dataset, settings).scores()
+        }
+        files = {ANSWERS: packed_answers(answers), RESULTS: packed_results(scores), FILE: season.to_bytes()}
+        replace_together(folder, files)
+        return season, results
 
 
 def _figures(measured: Corpus, season: Season, ids: Sequence[str]) -> dict[str, Row]:

@@ -76,8 +76,8 @@ def open_command(season: Path, kernels: Path, proposer: str, gpu: str, dataset: 
     if as_json:
         echo_json({"path": str(season), **to_dict(record)})
     else:
-        asked = f"{record.queries:,} queries about {record.kernels:,} kernels, fingerprint {record.fingerprint}"
-        click.echo(f"{season}: {asked}, opened {record.opened_at}")
+        opened = f"{record.queries:,} queries about {record.kernels:,} kernels, fingerprint {record.fingerprint}"
+        click.echo(f"{season}: {opened}, opened {record.opened_at}")
 
 
 @season.command(short_help="Forecast a season's queries with a surrogate.")

@@ -70,15 +70,15 @@ def public_kernels(dataset: Tables, seasons: Path) -> list[PublicKernel]:
         seasons: folder of the seasons so far.
     """
     editions = [Corpus.open(path.parent) for path in sorted(seasons.glob("*/*/manifest.json"))]
-    found: dict[str, PublicKernel] = {}
+    by_id: dict[str, PublicKernel] = {}
     for corpus, config in ((dataset, "kernels"), (dataset, "live"), *((one, "kernels") for one in editions)):
         where = f"season {corpus.folders[0].parent.name}" if corpus is not dataset else f"config {config}"
         if config in corpus.configs:
             for row in corpus.table(config).to_pylist():
                 shape = row.get("structure_id") or structure_id(row["source"])
                 one = PublicKernel(row["kernel_id"], row["problem_id"], stripped(row["source"]), shape, where)
-                found.setdefault(one.kernel_id, one)
-    return list(found.values())
+                by_id.setdefault(one.kernel_id, one)
+    return list(by_id.values())
 
 
 def relatives(kernels: Sequence[Kernel], public: Sequence[PublicKernel]) -> Iterator[Relative]:
@@ -125,11 +125,12 @@ def check_rules(kernels: Sequence[Kernel], dataset: Tables, public: Sequence[Pub
     near = list(relatives(kernels, public))
     if near:
         raise UserError(f"{near[0]}; {len(near)} of {len(kernels)} kernels have a public relative: take them out")
-    asked = {one.problem_id for one in kernels}
-    old = sorted(asked & {one.problem_id for one in public})
-    if len(old) >= (1 - NEW_PROBLEMS) * len(asked):
+    problems = {one.problem_id for one in kernels}
+    old = sorted(problems & {one.problem_id for one in public})
+    if len(old) >= (1 - NEW_PROBLEMS) * len(problems):
         raise UserError(
-            f"{len(old)} of {len(asked)} problems have public kernels, {old[0]} for one; a season needs more new ones"
+            f"{len(old)} of {len(problems)} problems have public kernels, {old[0]} for one; "
+            "a season needs more new ones"
         )
 
 

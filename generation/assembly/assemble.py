@@ -72,51 +72,35 @@ def recipe_of(sources: Sequence[Path]) -> Recipe:
 
     Raises:
         UserError: a recipe and other paths are named together, or a path of the recipe does not exist.
-        DataError: the recipe is damaged; names the field.
+        DataError: names the field of the recipe that is missing, unknown or of the wrong type.
     """
     recipes = [path for path in sources if path.suffix == ".toml"]
     if not recipes:
         return Recipe(runs=tuple(sources))
+    path = recipes[0]
     if len(sources) > 1:
-        raise UserError(f"{str(recipes[0])!r} is a recipe and stands alone; list the runs in it")
-    return read_recipe(recipes[0])
-
-
-def read_recipe(path: Path) -> Recipe:
-    """Read a recipe file.
-
-    Raises:
-        UserError: a path in it does not exist.
-        DataError: names the field that is missing, unknown or of the wrong type.
-    """
+        raise UserError(f"{str(path)!r} is a recipe and stands alone; list the runs in it")
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{path}: not TOML: {error}") from None
     names = [field.name for field in dataclasses.fields(Recipe)]
-    unknown = sorted(set(data) - set(names))
-    if unknown:
+    if unknown := sorted(set(data) - set(names)):
         raise DataError(f"{path}: unknown field {unknown[0]!r}; known: {', '.join(names)}")
     if not data.get("runs"):
         raise DataError(f"{path}: field 'runs' is missing; list the run folders")
-    plain = {"private": data.pop("private", False)}
-    if not isinstance(plain["private"], bool):
-        raise DataError(f"{path}: field 'private' is {plain['private']!r}; it must be true or false")
-    fields: dict[str, Any] = {name: _paths(path, name, value) for name, value in data.items() if name != "samples"}
-    fields |= plain
-    if "samples" in data:
-        (fields["samples"],) = _paths(path, "samples", [data["samples"]])
+    fields: dict[str, Any] = {"private": data.pop("private", False)}
+    if not isinstance(fields["private"], bool):
+        raise DataError(f"{path}: field 'private' is {fields['private']!r}; it must be true or false")
+    for name, value in data.items():
+        listed_paths = [value] if name == "samples" else value
+        if not isinstance(listed_paths, list) or not all(isinstance(item, str) for item in listed_paths):
+            raise DataError(f"{path}: field {name!r} is {value!r}; it must be a list of paths")
+        paths = tuple(path.parent / item for item in listed_paths)
+        if missing := [one for one in paths if not one.exists()]:
+            raise UserError(f"{path}: field {name!r} names {str(missing[0])!r}, which does not exist")
+        fields[name] = paths[0] if name == "samples" else paths
     return Recipe(**fields)
-
-
-def _paths(recipe: Path, name: str, value: Any) -> tuple[Path, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise DataError(f"{recipe}: field {name!r} is {value!r}; it must be a list of paths")
-    paths = tuple(recipe.parent / item for item in value)
-    for path in paths:
-        if not path.exists():
-            raise UserError(f"{recipe}: field {name!r} names {str(path)!r}, which does not exist")
-    return paths
 
 
 BY_KERNEL = ("measurements", "repeats", "plans", "counters")
@@ -261,10 +245,10 @@ def private_edition(tables: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Sequ
     runs = set(hidden.values())
     left = {name: [row for row in tables[name] if row.kernel_id not in hidden] for name in BY_KERNEL}
     kernels = [without_figures(one) if one.kernel_id in hidden else one for one in tables["kernels"]]
-    asked = [without_answer(one) if one.split in TEST_SPLITS else one for one in questions]
+    public_questions = [without_answer(one) if one.split in TEST_SPLITS else one for one in questions]
     events = [row for row in tables["events"] if row.run_id not in runs]
     held_out = [one for one in questions if one.split in TEST_SPLITS]
-    return {**tables, **left, "kernels": kernels, "questions": asked, "events": events}, held_out
+    return {**tables, **left, "kernels": kernels, "questions": public_questions, "events": events}, held_out
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,10 +270,6 @@ class Ledger:
     tokens: int
     by_model: Mapping[str, int]
     """Replies of language models, those without a kernel included."""
-    characters: int
-    """Length of requests and replies whose tokens nobody counted."""
-    answered: tuple[str, ...]
-    """Days on which models answered, where the replies say so."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -307,8 +287,7 @@ class Ledger:
         ]
         if self.by_model:
             models = ", ".join(f"{name} {count}" for name, count in self.by_model.items())
-            days = f", {self.answered[0]} to {self.answered[-1]}" if self.answered else ""
-            lines.append(f"replies: {models}; {self.characters} characters beside the tokens{days}")
+            lines.append(f"replies: {models}")
         return "\n".join(lines)
 
 
@@ -326,7 +305,6 @@ def ledger_of(gathered: Gathered, moved: Sequence[Measured], rows: Sequence[Kern
     moved_build = [one.build_s or 0.0 for row in moved for one in row.measurements]
     proposals = [event for event in gathered.events if event.kind in ("candidate_proposed", "proposal_failed")]
     recipes = [json.loads(event.payload_json).get("recipe") or {} for event in proposals]
-    replies = [recipe for recipe in recipes if "model" in recipe]
     return Ledger(
         runs=len(gathered.states),
         problems=len({row.problem_id for row in logged}),
@@ -337,7 +315,5 @@ def ledger_of(gathered: Gathered, moved: Sequence[Measured], rows: Sequence[Kern
         gpu_seconds=math.fsum((one.verify_s or 0.0) + (one.time_s or 0.0) for one in measurements),
         build_cpu_seconds=math.fsum((*(state.charge.build_seconds for state in gathered.states), *moved_build)),
         tokens=sum(state.charge.tokens for state in gathered.states),
-        by_model=dict(Counter(reply["model"] for reply in replies).most_common()),
-        characters=sum(one.get("input_characters", 0) + one.get("output_characters", 0) for one in replies),
-        answered=tuple(sorted({one["date"][:10] for one in replies if "date" in one})),
+        by_model=dict(Counter(recipe["model"] for recipe in recipes if "model" in recipe).most_common()),
     )

@@ -8,7 +8,7 @@ Errata take the figures of kernels that were found wrong, on every GPU.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,16 +66,20 @@ class Samples:
         Raises:
             DataError: the corpus does not have one of them.
         """
-        return tuple(self._whole(row) if row.runtime_us is not None and row.samples_us is None else row for row in rows)
+        whole = []
+        for row in rows:
+            if row.runtime_us is not None and row.samples_us is None:
+                if row.measurement_id not in self._rows:
+                    raise DataError(
+                        f"measurement {row.measurement_id} of kernel {row.kernel_id} has no samples; {self._hint}"
+                    )
+                row = from_dict(Measurement, self._rows[row.measurement_id])
+            whole.append(row)
+        return tuple(whole)
 
     def kernels(self, kernels: Iterable[Measured]) -> tuple[Measured, ...]:
         """Kernels whose measurements have them."""
         return tuple(dataclasses.replace(one, measurements=self.rows(one.measurements)) for one in kernels)
-
-    def _whole(self, row: Measurement) -> Measurement:
-        if row.measurement_id not in self._rows:
-            raise DataError(f"measurement {row.measurement_id} of kernel {row.kernel_id} has no samples; {self._hint}")
-        return from_dict(Measurement, self._rows[row.measurement_id])
 
 
 def repeated(corpora: Sequence[Path], kernel_ids: Collection[str]) -> tuple[list[Measurement], list[Environment]]:
@@ -113,15 +117,15 @@ def corrected(gathered: Gathered, corpora: Sequence[Path]) -> tuple[Gathered, li
     by_kernel: dict[str, dict[str, Measurement]] = {}
     for row in rows:
         by_kernel.setdefault(row.kernel_id, {})[row.workload] = row
-    kernels = list(gathered.kernels)
-    for place, one in enumerate(kernels):
-        fresh = by_kernel.get(one.node.kernel_id)
-        if fresh is not None:
-            kernels[place] = _with_figures(one, fresh, "was not corrected")
+    kernels = []
+    for one in gathered.kernels:
+        if fresh := by_kernel.get(one.node.kernel_id):
             other = next((row.gpu for row in fresh.values() if row.gpu != one.gpu), None)
             if other is not None:
                 here = f"kernel {one.node.kernel_id}, which was measured on {one.gpu}"
                 raise UserError(f"a figure of {other} cannot correct {here}")
+            one = _with_figures(one, fresh, "was not corrected")
+        kernels.append(one)
     return dataclasses.replace(gathered, kernels=tuple(kernels)), environments
 
 
@@ -140,9 +144,17 @@ def measured_elsewhere(
     groups: dict[tuple[str, str], dict[str, Measurement]] = {}
     for row in rows:
         groups.setdefault((row.kernel_id, row.gpu), {}).setdefault(row.workload, row)
-    moved = tuple(_moved(groups, kernels))
+    logged = {(one.node.kernel_id, one.gpu) for one in kernels}
+    by_id = {one.node.kernel_id: one for one in kernels}
+    moved = []
+    for (key, gpu), fresh in groups.items():
+        if (key, gpu) in logged:
+            raise UserError(f"kernel {key} was measured on {gpu} in the logs; figures made again are `repeats`")
+        one = _with_figures(by_id[key], fresh, f"was not measured on {gpu}")
+        if not untimed(one.measurements):
+            moved.append(one)
     check_trust(moved)
-    return moved, environments
+    return tuple(moved), environments
 
 
 def read_errata(paths: Sequence[Path], kernels: Iterable[Measured]) -> dict[str, str]:
@@ -171,27 +183,14 @@ def read_errata(paths: Sequence[Path], kernels: Iterable[Measured]) -> dict[str,
 
 def refuted(kernels: Iterable[Measured], errata: Mapping[str, str]) -> tuple[Measured, ...]:
     """The kernels; those in the errata are incorrect and lose their times."""
-    return tuple(_refuted(one, errata.get(one.node.kernel_id)) for one in kernels)
-
-
-def _refuted(one: Measured, wrong: str | None) -> Measured:
-    if wrong is None:
-        return one
-    lost: dict[str, Any] = dict.fromkeys((*TIMED, *SAMPLED)) | {"status": Status.INCORRECT, "error": wrong}
-    return dataclasses.replace(one, measurements=tuple(dataclasses.replace(m, **lost) for m in one.measurements))
-
-
-def _moved(
-    groups: Mapping[tuple[str, str], Mapping[str, Measurement]], kernels: Sequence[Measured]
-) -> Iterator[Measured]:
-    logged = {(one.node.kernel_id, one.gpu) for one in kernels}
-    by_id = {one.node.kernel_id: one for one in kernels}
-    for (key, gpu), fresh in groups.items():
-        if (key, gpu) in logged:
-            raise UserError(f"kernel {key} was measured on {gpu} in the logs; figures made again are `repeats`")
-        moved = _with_figures(by_id[key], fresh, f"was not measured on {gpu}")
-        if not untimed(moved.measurements):
-            yield moved
+    nothing: dict[str, Any] = {**dict.fromkeys((*TIMED, *SAMPLED)), "status": Status.INCORRECT}
+    rows = []
+    for one in kernels:
+        if wrong := errata.get(one.node.kernel_id):
+            without = [dataclasses.replace(row, **nothing, error=wrong) for row in one.measurements]
+            one = dataclasses.replace(one, measurements=tuple(without))
+        rows.append(one)
+    return tuple(rows)
 
 
 def _with_figures(one: Measured, fresh: Mapping[str, Measurement], lacking: str) -> Measured:

@@ -161,8 +161,8 @@ def untimed(rows: Iterable[Measurement]) -> bool:
 
 
 def _measured(state: RunState, entries: Sequence[LogEntry]) -> Iterator[Measured]:
-    asked = (entry.payload for entry in entries if entry.kind == "kernel_refereed")
-    seconds = {payload["kernel_id"]: payload["error"] or payload["second_clock_us"] for payload in asked}
+    refereed_payloads = (entry.payload for entry in entries if entry.kind == "kernel_refereed")
+    seconds = {payload["kernel_id"]: payload["error"] or payload["second_clock_us"] for payload in refereed_payloads}
     for entry in entries:
         if entry.kind == "kernel_measured":
             where = f"run {entry.run_id!r} entry {entry.index}"

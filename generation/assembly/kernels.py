@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -16,7 +16,7 @@ from kbench.benchmark.problems.registry import listed, problem
 from kbench.generation.assembly.gather import Gathered, Measured, TextFacts, ancestors, check_lineage, text_facts
 from kbench.generation.log import by_run, read_log
 from kbench.generation.search.reducer import replay
-from kbench.generation.search.state import RunState
+from kbench.generation.search.settings import RunSettings
 from kbench.harness.record import TIMED, Aggregate, aggregate
 from kbench.harness.timing.rounds import Z95
 from kbench.loaders.corpus.places import is_corpus
@@ -62,21 +62,16 @@ def against_best(
     ratios: dict[tuple[str, str], list[tuple[bool, float] | None]] = {}
     for one in measurements:
         reference = timed.get((one.problem_id, one.workload, one.gpu))
-        ratio = (
-            (reference.launch_bound, one.speedup * reference.best[1] / reference.reference_us)
-            if reference is not None and one.speedup is not None
-            else None
-        )
+        ratio = None
+        if reference is not None and one.speedup is not None:
+            ratio = reference.launch_bound, one.speedup * reference.best[1] / reference.reference_us
         ratios.setdefault((one.kernel_id, one.gpu), []).append(ratio)
-    best = {key: _over_best(values) for key, values in ratios.items()}
+    best: dict[tuple[str, str], float] = {}
+    for key, values in ratios.items():
+        timed_ratios = [value for value in values if value is not None]
+        if len(timed_ratios) == len(values):
+            best[key] = geometric_mean([r for bound, r in timed_ratios if not bound] or [r for _, r in timed_ratios])
     return [dataclasses.replace(row, speedup_best=best.get((row.kernel_id, row.gpu or ""))) for row in rows]
-
-
-def _over_best(ratios: Sequence[tuple[bool, float] | None]) -> float | None:
-    known = [one for one in ratios if one is not None]
-    if len(known) < len(ratios):
-        return None
-    return geometric_mean([ratio for bound, ratio in known if not bound] or [ratio for _, ratio in known])
 
 
 def between_machines(row: Kernel) -> Kernel:
@@ -163,29 +158,24 @@ def unmeasured_rows(folders: Sequence[Path]) -> list[Kernel]:
     states = [state for run in runs if (state := replay(run))]
     for state in states:
         check_lineage(state)
-    waiting = [one for state in states for one in _waiting(state)]
-    measured_texts = [_text(s, n.source) for s in states for n in s.nodes.values() if n.outcome is not None]
-    texts = text_facts([*(one.node.source for one in waiting), *(source for _, _, source in measured_texts)])
-    seen_texts = {(problem, backend, texts[source].stripped) for problem, backend, source in measured_texts}
+    waiting = [
+        Measured(state.run_id, state.settings, node, (), tuple(ancestors(state, node)))
+        for state in states
+        for node in state.nodes.values()
+        if not node.settled
+    ]
+    measured = [(s.settings, node.source) for s in states for node in s.nodes.values() if node.outcome is not None]
+    texts = text_facts([*(one.node.source for one in waiting), *(source for _, source in measured)])
+
+    def text_of(settings: RunSettings, source: str) -> tuple[str, str, str]:
+        return settings.problem_id, settings.backend.value, texts[source].stripped
+
+    seen = {text_of(settings, source) for settings, source in measured}
+    figures = dict.fromkeys(field.name for field in dataclasses.fields(Aggregate))
     rows: list[Kernel] = []
     for one in waiting:
-        facts = texts[one.node.source]
-        key = (one.settings.problem_id, one.settings.backend.value, facts.stripped)
-        if key not in seen_texts:
-            seen_texts.add(key)
-            rows.append(kernel_row(one, facts, one.node.parent_id, UNMEASURED))
+        text = text_of(one.settings, one.node.source)
+        if text not in seen:
+            seen.add(text)
+            rows.append(kernel_row(one, texts[one.node.source], one.node.parent_id, figures))
     return rows
-
-
-UNMEASURED = dict.fromkeys(field.name for field in dataclasses.fields(Aggregate))
-"""The figures of a kernel that has none."""
-
-
-def _waiting(state: RunState) -> Iterator[Measured]:
-    for node in state.nodes.values():
-        if not node.settled:
-            yield Measured(state.run_id, state.settings, node, (), tuple(ancestors(state, node)))
-
-
-def _text(state: RunState, source: str) -> tuple[str, str, str]:
-    return state.settings.problem_id, state.settings.backend.value, source

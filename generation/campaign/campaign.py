@@ -137,7 +137,8 @@ class Campaign:
         self._proposed: set[Shared] = set()
         self._cells: defaultdict[tuple[str, Backend, str], list[Search]] = defaultdict(list)
         self._waiting: dict[str, list[Search]] = {}
-        self._outstanding: dict[str, int] = {}
+        self._outstanding: Counter[str] = Counter()
+        """Kernels that each run waits for."""
         self._kernels: dict[str, KernelSource] = {}
         self._attempts: defaultdict[str, int] = defaultdict(int)
         self._searches: list[Search] = []
@@ -215,27 +216,27 @@ class Campaign:
         return ready
 
     def _advance(self, search: Search) -> Sequence[KernelSource]:
-        failed = search.state.failed_forecasts
+        progress, failed = self.progress, search.state.failed_forecasts
         kernels = search.advance()
-        self.progress.failed_forecasts += search.state.failed_forecasts - failed
         if search.state.failed_forecasts > failed:
-            self.progress.forecast_failure = self.progress.forecast_failure or search.state.forecast_failure
+            progress.failed_forecasts += search.state.failed_forecasts - failed
+            progress.forecast_failure = progress.forecast_failure or search.state.forecast_failure
         if search.halted is not None:
-            self.progress.halted[search.state.run_id] = search.halted
+            progress.halted[search.state.run_id] = search.halted
         if search.waiting is not None:
             self.unanswered.append(search.waiting)
-            self.progress.waiting = len(self.unanswered)
+            progress.waiting = len(self.unanswered)
         return kernels
 
     def _queue(self, search: Search, kernels: Sequence[KernelSource]) -> list[KernelSource]:
+        """Note who waits for which kernel; returns those that must be measured."""
         fresh: list[KernelSource] = []
         for kernel in kernels:
             key = kernel.kernel_id
             shared = (search.settings.label, key)
             self._proposed.add(shared)
             if shared in self._known:
-                outcome, run_id = self._known[shared]
-                search.reuse(key, outcome, run_id)
+                search.reuse(key, *self._known[shared])
                 self.progress.reused += 1
                 continue
             if key not in self._waiting:
@@ -243,54 +244,52 @@ class Campaign:
                 self._kernels[key] = kernel
                 fresh.append(kernel)
             self._waiting[key].append(search)
-            self._outstanding[search.state.run_id] = self._outstanding.get(search.state.run_id, 0) + 1
+            self._outstanding[search.state.run_id] += 1
         return fresh
 
     def _settle(self, result: Result) -> list[Search]:
-        """Give a result to the searches that wait for it; returns those that may go on."""
+        """Give a result to the searches that wait for it; returns those that may go on.
+
+        The first search of each label is charged for it, the others reuse it.
+        """
         key = result.kernel_id
-        if result.lost is not None:
+        if result.lost is not None and not result.final:
             self._attempts[key] += 1
-            if self._attempts[key] < ATTEMPTS and not result.final:
+            if self._attempts[key] < ATTEMPTS:
                 self._executor.submit([self._kernels[key]])
                 return []
-        waiting = self._waiting.pop(key)
         del self._kernels[key]
-        self._count(result, self._share(result, waiting))
-        return [search for search in waiting if self._release(search)]
-
-    def _share(self, result: Result, waiting: Sequence[Search]) -> KernelOutcome | None:
-        """Charge the result to the first search of each label; the others reuse it. Returns the outcome."""
-        outcome = None
+        waiting, outcome = self._waiting.pop(key), None
         for search in waiting:
-            shared = (search.settings.label, result.kernel_id)
+            shared = (search.settings.label, key)
             if shared in self._known:
-                search.reuse(result.kernel_id, *self._known[shared])
+                search.reuse(key, *self._known[shared])
                 continue
             search.receive(result)
-            outcome = search.state.nodes[result.kernel_id].outcome
+            outcome = search.state.nodes[key].outcome
             if outcome is not None:
                 self._known[shared] = (outcome, search.state.run_id)
-        return outcome
+        self._count(result, outcome)
+        ready = []
+        for search in waiting:
+            self._outstanding[search.state.run_id] -= 1
+            if not self._outstanding[search.state.run_id]:
+                del self._outstanding[search.state.run_id]
+                ready.append(search)
+        return ready
 
     def _count(self, result: Result, outcome: KernelOutcome | None) -> None:
+        progress = self.progress
         if outcome is None:
-            self.progress.lost += 1
+            progress.lost += 1
             return
-        self.progress.measured += 1
-        self.progress.ok += outcome.speedup is not None
-        self.progress.best = max(self.progress.best, outcome.speedup or 0.0)
+        progress.measured += 1
+        progress.gpu_seconds += gpu_seconds(result.measurements)
         if outcome.speedup is None:
-            self.progress.failures[outcome.status.value] += 1
-        self.progress.gpu_seconds += gpu_seconds(result.measurements)
-
-    def _release(self, search: Search) -> bool:
-        left = self._outstanding[search.state.run_id] - 1
-        if left:
-            self._outstanding[search.state.run_id] = left
-            return False
-        del self._outstanding[search.state.run_id]
-        return True
+            progress.failures[outcome.status.value] += 1
+        else:
+            progress.ok += 1
+            progress.best = max(progress.best, outcome.speedup)
 
     def _write(self, every_s: float = 0.0) -> None:
         now = time.monotonic()

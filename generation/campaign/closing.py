@@ -37,11 +37,11 @@ def close_runs(searches: Sequence[Search], executor: Executor, late: Callable[[]
         executor: measures nothing else any more.
         late: whether time is up.
     """
-    asked = unrefereed(searches)
-    for start in range(0, len(asked), TOGETHER):
+    due_kernels = unrefereed(searches)
+    for start in range(0, len(due_kernels), TOGETHER):
         if late():
             return
-        kernels = list(asked.values())[start : start + TOGETHER]
+        kernels = list(due_kernels.values())[start : start + TOGETHER]
         seconds = dict(executor.second_clock(kernels))
         doubted = {key for search in searches for key in search.contradicted(seconds)}
         if doubted:
@@ -53,7 +53,10 @@ def close_runs(searches: Sequence[Search], executor: Executor, late: Callable[[]
     due = sorted((one for one in searches if finale_due(one.state)), key=lambda one: one.settings.problem_id)
     if late() or not due:
         return
-    pairs = [pair for search in due for pair in search.pairs(finalists(search.state))]
+    pairs = []
+    for search in due:
+        first, *rest = map(search.kernel, finalists(search.state))
+        pairs += [(first, other) for other in rest]
     comparisons = iter(executor.compare(pairs))
     for search in due:
         leader, *others = finalists(search.state)
@@ -102,8 +105,8 @@ class Duel:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the log."""
-        found = [one.to_dict() for one in self.workloads]
-        return {"kernel_id": self.node.kernel_id, "ratio": self.ratio, "workloads": found}
+        workloads = [one.to_dict() for one in self.workloads]
+        return {"kernel_id": self.node.kernel_id, "ratio": self.ratio, "workloads": workloads}
 
 
 def winner(leader: Node, duels: Sequence[Duel]) -> Node:

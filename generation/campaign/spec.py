@@ -139,19 +139,16 @@ def runs_of(spec: CampaignSpec) -> tuple[list[RunSettings], list[str]]:
             raise DataError(
                 f"campaign.overrides names {name!r}, which is not among its problems; add it or leave it out"
             )
-    for problem_id, backend in itertools.product(problem_ids, map(_backend, spec.backends)):
+    for name in spec.backends:
+        if name not in ("triton", "cuda"):
+            raise DataError(f"campaign names backend {name!r}; it must be triton or cuda")
+    for problem_id, backend in itertools.product(problem_ids, map(Backend, spec.backends)):
         cell = list(_cell(spec, problem_id, backend))
         if families_for(problem_id, backend) or all(settings.proposer == "llm" for settings in cell):
             runs.extend(cell)
         else:
             uncovered.append(f"{problem_id}/{backend.value}")
     return runs, uncovered
-
-
-def _backend(name: str) -> Backend:
-    if name not in ("triton", "cuda"):
-        raise DataError(f"campaign names backend {name!r}; it must be triton or cuda")
-    return Backend(name)
 
 
 def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[RunSettings]:

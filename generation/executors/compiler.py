@@ -110,7 +110,7 @@ def builds(
     try:
         for outcome in Supervisor(planners, [], settings).run(jobs):
             if outcome is not None:
-                said = outcome.infrastructure or outcome.reason or "it could not be built"
-                yield outcome.job.kernel, outcome.job.build if outcome.job.build is not None else said
+                reason = outcome.infrastructure or outcome.reason or "it could not be built"
+                yield outcome.job.kernel, outcome.job.build if outcome.job.build is not None else reason
     finally:
         planners.close()

@@ -101,20 +101,15 @@ class LocalExecutor:
             InfrastructureError: the harness itself failed.
         """
         results: list[Result] = []
-        try:
-            results.append(
-                self._checked(self._done.get(timeout=timeout_s) if timeout_s > 0 else self._done.get_nowait())
-            )
+        with contextlib.suppress(queue.Empty):
             while True:
-                results.append(self._checked(self._done.get_nowait()))
-        except queue.Empty:
-            return results
-
-    def _checked(self, item: Result | BaseException) -> Result:
-        if isinstance(item, BaseException):
-            raise InfrastructureError(f"the harness failed: {type(item).__name__}: {item}") from item
-        self._unfinished -= 1
-        return item
+                first = not results and timeout_s > 0
+                done = self._done.get(timeout=timeout_s) if first else self._done.get_nowait()
+                if isinstance(done, BaseException):
+                    raise InfrastructureError(f"the harness failed: {type(done).__name__}: {done}") from done
+                self._unfinished -= 1
+                results.append(done)
+        return results
 
     def second_clock(self, kernels: Sequence[KernelSource]) -> Mapping[str, SecondTimes]:
         """What the profiler says of kernels."""

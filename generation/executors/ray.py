@@ -61,8 +61,8 @@ class MeasuringActor:
         """The machine the actor is on."""
         return self._harness.environment()
 
-    def measure(self, kernels: list[KernelSource]) -> list[Result]:
-        """Every kernel's result, with the reason where the machine lost it."""
+    def measure(self, kernels: list[KernelSource]) -> tuple[Environment, list[Result]]:
+        """The machine, and every kernel's result, with the reason where the machine lost it."""
         lost: dict[str, Result] = {}
         rows: collections.defaultdict[str, list[Measurement]] = collections.defaultdict(list)
 
@@ -71,7 +71,8 @@ class MeasuringActor:
 
         for measurement in self._harness.measure(kernels, on_lost=lose):
             rows[measurement.kernel_id].append(measurement)
-        return [lost.get(one.kernel_id) or result_of(one.kernel_id, rows[one.kernel_id]) for one in kernels]
+        results = [lost.get(one.kernel_id) or result_of(one.kernel_id, rows[one.kernel_id]) for one in kernels]
+        return self.environment(), results
 
     def second_clock(self, kernels: list[KernelSource]) -> dict[str, SecondTimes]:
         """What the profiler says of kernels."""
@@ -85,27 +86,20 @@ class MeasuringActor:
 class RayExecutor:
     """Measures on every GPU of a Ray cluster."""
 
-    def __init__(
-        self, make: Maker, *, actors: int | None = None, gpus_each: float = 1.0, cpus_each: float = 1.0,
-        address: str | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, make: Maker, *, actors: int | None = None, gpus_each: float = 1.0) -> None:
         """Prepare.
 
         Args:
             make: opens a harness inside an actor; must be picklable.
             actors: how many to start; by default one for each GPU of the cluster.
             gpus_each: GPUs an actor takes.
-            cpus_each: CPU cores an actor takes.
-            address: the cluster; by default what Ray finds, else one on this machine.
         """
-        self._make, self._wanted, self._address = make, actors, address
-        self._resources = {"num_gpus": gpus_each, "num_cpus": cpus_each}
+        self._make, self._wanted, self._gpus_each = make, actors, gpus_each
         self._queue: collections.deque[KernelSource] = collections.deque()
         self._busy: dict[Any, tuple[Any, list[KernelSource]]] = {}
+        """The actor and the kernels of each batch that is being measured."""
         self._actors: list[Any] = []
         self._environments: dict[str, Environment] = {}
-        self._asked: dict[int, Any] = {}
-        """Pending answers about the environments of actors, by the actor's identity."""
         self._own_cluster = False
         self._deaths: collections.Counter[str] = collections.Counter()
         """Actors that ended under a kernel."""
@@ -116,40 +110,27 @@ class RayExecutor:
     def __enter__(self) -> Self:
         ray = _ray()
         if not ray.is_initialized():
-            ray.init(address=self._address, log_to_driver=False, include_dashboard=False)
+            ray.init(log_to_driver=False, include_dashboard=False)
             self._own_cluster = True
-        if self._wanted is None:
-            self._wanted = int(ray.cluster_resources().get("GPU", 0))
-        if self._wanted < 1:
+        wanted = int(ray.cluster_resources().get("GPU", 0)) if self._wanted is None else self._wanted
+        if wanted < 1:
             raise InfrastructureError("the Ray cluster has no GPU; start its nodes with GPUs, or use --executor local")
-        self._actors = [self._start() for _ in range(self._wanted)]
-        self._learn_first_environments()
+        self._actors = [self._start() for _ in range(wanted)]
+        # The environments of actors that start later come with their first results.
+        answers = [actor.environment.remote() for actor in self._actors]
+        ready, _ = ray.wait(answers, num_returns=len(answers), timeout=LONGEST_WAIT_S)
+        for answer in ready:
+            try:
+                self._learn(ray.get(answer))
+            except ray.exceptions.RayError as error:
+                raise InfrastructureError(f"an actor could not open its GPU: {error}") from error
         return self
 
     def _start(self) -> Any:
-        """A new actor, asked at once for its environment: it answers before it measures."""
-        actor = _ray().remote(MeasuringActor).options(**self._resources).remote(self._make)
-        self._asked[id(actor)] = actor.environment.remote()
-        return actor
+        return _ray().remote(MeasuringActor).options(num_gpus=self._gpus_each, num_cpus=1).remote(self._make)
 
-    def _learn_first_environments(self) -> None:
-        """Learn the environments of the actors that start in time; those of others come with their first results."""
-        ray = _ray()
-        asked = list(self._asked.values())
-        ready = set(ray.wait(asked, num_returns=len(asked), timeout=LONGEST_WAIT_S)[0])
-        for actor in self._actors:
-            if self._asked[id(actor)] in ready:
-                try:
-                    self._learn_environment(actor)
-                except ray.exceptions.RayError as error:
-                    raise InfrastructureError(f"an actor could not open its GPU: {error}") from error
-
-    def _learn_environment(self, actor: Any) -> None:
-        """Learn an actor's environment, once."""
-        asked = self._asked.pop(id(actor), None)
-        if asked is not None:
-            environment: Environment = _ray().get(asked)
-            self._environments[environment.env_id] = environment
+    def _learn(self, environment: Environment) -> None:
+        self._environments[environment.env_id] = environment
 
     def __exit__(self, *error: Any) -> None:
         ray = _ray()
@@ -187,16 +168,38 @@ class RayExecutor:
         return batch
 
     def collect(self, timeout_s: float) -> list[Result]:
-        """Results of batches that finished; an actor's environment is learnt with its first ones.
+        """Results of batches that finished.
 
         Raises:
             InfrastructureError: the cluster is gone; what is not measured yet is measured on resume.
         """
-        ray = _ray()
+        ray, results = _ray(), []
         try:
-            return self._collected(ray, timeout_s)
+            if not self._busy:
+                time.sleep(timeout_s if self._queue else 0.0)
+            else:
+                ready, _ = ray.wait(list(self._busy), num_returns=1, timeout=timeout_s)
+                if ready:
+                    self._heard = time.monotonic()
+                    results = self._finished(ray, ready[0])
+                else:
+                    self._check_cluster(ray)
+            self._hand_out()
         except (ray.exceptions.RaySystemError, ConnectionError) as error:
             raise _gone(f"{type(error).__name__}: {error}") from error
+        return results
+
+    def _finished(self, ray: Any, done: Any) -> list[Result]:
+        """The results of a batch whose measuring has ended, one way or another."""
+        actor, batch = self._busy.pop(done)
+        try:
+            environment, results = ray.get(done)
+            self._learn(environment)
+        except ray.exceptions.RayActorError:
+            return self._lose(actor, batch)
+        except ray.exceptions.RayTaskError as error:
+            return [Result(kernel.kernel_id, lost=f"harness failed: {error}") for kernel in batch]
+        return list(results)
 
     def _check_cluster(self, ray: Any) -> None:
         """Ask a cluster that has been silent for a while whether it is still there."""
@@ -210,6 +213,7 @@ class RayExecutor:
             except Exception as error:  # noqa: BLE001 - handed to the collecting thread
                 answer.put(error)
 
+        # In a thread: a cluster that is gone may never answer.
         threading.Thread(target=ask, daemon=True).start()
         try:
             alive = answer.get(timeout=ANSWER_S)
@@ -221,30 +225,6 @@ class RayExecutor:
             raise _gone("none of its nodes is alive")
         self._heard = time.monotonic()
 
-    def _collected(self, ray: Any, timeout_s: float) -> list[Result]:
-        if not self._busy:
-            time.sleep(timeout_s if self._queue else 0.0)
-            self._hand_out()
-            return []
-        ready, _ = ray.wait(list(self._busy), num_returns=1, timeout=timeout_s)
-        if not ready:
-            self._check_cluster(ray)
-        else:
-            self._heard = time.monotonic()
-        results: list[Result] = []
-        for done in ready:
-            actor, batch = self._busy.pop(done)
-            try:
-                found = ray.get(done)
-                self._learn_environment(actor)
-                results.extend(found)
-            except ray.exceptions.RayActorError:
-                results.extend(self._lose(actor, batch))
-            except ray.exceptions.RayTaskError as error:
-                results.extend(Result(kernel.kernel_id, lost=f"harness failed: {error}") for kernel in batch)
-        self._hand_out()
-        return results
-
     def _lose(self, actor: Any, batch: list[KernelSource]) -> list[Result]:
         """An actor is gone: its kernels go back to the front of the queue, and a new one starts.
 
@@ -252,28 +232,25 @@ class RayExecutor:
             Kernels under which too many have ended, as lost for good.
         """
         # An actor holds two batches and works on the older one: the other is not to blame.
-        blamed = actor in self._actors
-        if blamed:
-            self._deaths.update(kernel.kernel_id for kernel in batch)
-        given_up = [kernel for kernel in batch if len(batch) == 1 and self._deaths[kernel.kernel_id] >= MOST_DEATHS]
-        self._queue.extendleft(reversed([kernel for kernel in batch if kernel not in given_up]))
         if actor in self._actors:
+            self._deaths.update(kernel.kernel_id for kernel in batch)
             self.lost_actors += 1
             self._actors.remove(actor)
-            self._asked.pop(id(actor), None)
             self._actors.append(self._start())
+        given_up = [kernel for kernel in batch if len(batch) == 1 and self._deaths[kernel.kernel_id] >= MOST_DEATHS]
+        self._queue.extendleft(reversed([kernel for kernel in batch if kernel not in given_up]))
         reason = f"its actor ended {MOST_DEATHS} times while measuring it"
         return [Result(kernel.kernel_id, lost=reason, final=True) for kernel in given_up]
 
     def second_clock(self, kernels: Sequence[KernelSource]) -> Mapping[str, SecondTimes]:
         """What the profiler says of kernels, on one GPU."""
-        found: dict[str, SecondTimes] = _ray().get(self._actors[0].second_clock.remote(list(kernels)))
-        return found
+        times: dict[str, SecondTimes] = _ray().get(self._actors[0].second_clock.remote(list(kernels)))
+        return times
 
     def compare(self, pairs: Sequence[Pair]) -> list[list[Comparison]]:
         """Kernels against each other, on one GPU."""
-        found: list[list[Comparison]] = _ray().get(self._actors[0].compare.remote(list(pairs)))
-        return found
+        comparisons: list[list[Comparison]] = _ray().get(self._actors[0].compare.remote(list(pairs)))
+        return comparisons
 
     def environments(self) -> list[Environment]:
         """The machines known so far, among them all that sent results."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from kbench.benchmark.llm import chat
 from kbench.generation.log import LogEntry, seconds_between
-from kbench.generation.search.settings import IDLE_LIMIT_S, Budget, Charge, settings_from_json
+from kbench.generation.search.settings import IDLE_LIMIT_S, Budget, settings_from_json
 from kbench.generation.search.state import (
     BestKnown,
     BestReference,
@@ -31,6 +31,8 @@ An abandoned step asks the same again: a fault that repeats, such as a bug of th
 """
 
 Payload = Mapping[str, Any]
+Changes = dict[str, Any]
+"""Fields of the state that a fact changes, with their new values."""
 
 
 def _with(state: RunState, key: str, **changes: Any) -> Mapping[str, Node]:
@@ -38,19 +40,19 @@ def _with(state: RunState, key: str, **changes: Any) -> Mapping[str, Node]:
     return {**state.nodes, key: dataclasses.replace(state.nodes[key], **changes)}
 
 
-def _step_started(state: RunState, payload: Payload) -> RunState:
+def _step_started(state: RunState, payload: Payload) -> Changes:
     requests = tuple(
         ProposalRequest(Operator(one["operator"]), one["parent_id"], one["other_id"]) for one in payload["requests"]
     )
     best = payload.get("best_known")
     references = {name: BestReference(*one) for name, one in payload.get("references", {}).items()}
-    return dataclasses.replace(
-        state, requests=requests, best_known=BestKnown(**best) if best else None, references=references,
-        answered=frozenset(), open=(), outages=(), halted=None, filtered=False, measured_in_step=0,
-    )  # fmt: skip
+    return {
+        "requests": requests, "best_known": BestKnown(**best) if best else None, "references": references,
+        "answered": frozenset(), "open": (), "outages": (), "halted": None, "filtered": False, "measured_in_step": 0,
+    }  # fmt: skip
 
 
-def _candidate_proposed(state: RunState, payload: Payload) -> RunState:
+def _candidate_proposed(state: RunState, payload: Payload) -> Changes:
     slot = payload["slot"]
     if payload["source"] is None:
         raise DataError(
@@ -62,51 +64,33 @@ def _candidate_proposed(state: RunState, payload: Payload) -> RunState:
         parent_id=payload["parent_id"], other_id=payload["other_id"], operator=state.requests[slot].operator,
         proposer=payload["proposer"], edit=payload["edit"], recipe=payload["recipe"], niche=payload["niche"],
     )  # fmt: skip
-    return dataclasses.replace(
-        state,
-        nodes={**state.nodes, node.kernel_id: node},
-        answered=state.answered | {slot},
-        open=(*state.open, node.kernel_id),
-        charge=_with_tokens(state.charge, payload),
-    )
+    nodes = {**state.nodes, node.kernel_id: node}
+    return {"nodes": nodes, "answered": state.answered | {slot}, "open": (*state.open, node.kernel_id)}
 
 
-def _with_tokens(charge: Charge, payload: Payload) -> Charge:
-    spent = payload.get("input_tokens", 0) + payload.get("output_tokens", 0)
-    return dataclasses.replace(charge, tokens=charge.tokens + spent) if spent else charge
-
-
-def _proposal_failed(state: RunState, payload: Payload) -> RunState:
+def _proposal_failed(state: RunState, payload: Payload) -> Changes:
     reason = payload["reason"]
     word = reason.split(":")[0]
-    failures = Counter(state.proposal_failures)
-    failures[word] += 1
-    return dataclasses.replace(
-        state,
-        answered=state.answered | {payload["slot"]},
-        outages=(*state.outages, reason) if word in OUTAGES else state.outages,
-        proposal_failures=failures,
-        charge=_with_tokens(state.charge, payload),
-    )
+    return {
+        "answered": state.answered | {payload["slot"]},
+        "outages": (*state.outages, reason) if word in OUTAGES else state.outages,
+        "proposal_failures": Counter(state.proposal_failures) + Counter([word]),
+    }
 
 
-def _candidates_filtered(state: RunState, payload: Payload) -> RunState:
+def _candidates_filtered(state: RunState, payload: Payload) -> Changes:
     nodes = dict(state.nodes)
     for decision in payload["decisions"]:
         if not decision["measure"]:
             nodes[decision["kernel_id"]] = dataclasses.replace(nodes[decision["kernel_id"]], skipped=True)
     silent = [decision["forecast"] for decision in payload["decisions"] if "probabilities" not in decision["forecast"]]
-    return dataclasses.replace(
-        state,
-        nodes=nodes,
-        filtered=True,
-        failed_forecasts=state.failed_forecasts + len(silent),
-        forecast_failure=state.forecast_failure or (silent[0]["failure"] if silent else None),
-        charge=_with_tokens(state.charge, payload),
-    )
+    return {
+        "nodes": nodes, "filtered": True, "failed_forecasts": state.failed_forecasts + len(silent),
+        "forecast_failure": state.forecast_failure or (silent[0]["failure"] if silent else None),
+    }  # fmt: skip
 
 
-def _kernel_measured(state: RunState, payload: Payload) -> RunState:
+def _kernel_measured(state: RunState, payload: Payload) -> Changes:
     outcome = outcome_of([from_dict(Measurement, row) for row in payload["measurements"]])
     charge = dataclasses.replace(
         state.charge,
@@ -115,56 +99,54 @@ def _kernel_measured(state: RunState, payload: Payload) -> RunState:
         build_seconds=state.charge.build_seconds + payload["build_seconds"],
     )
     nodes = _with(state, payload["kernel_id"], outcome=outcome)
-    return dataclasses.replace(state, nodes=nodes, charge=charge, measured_in_step=state.measured_in_step + 1)
+    return {"nodes": nodes, "charge": charge, "measured_in_step": state.measured_in_step + 1}
 
 
-def _kernel_refereed(state: RunState, payload: Payload) -> RunState:
+def _kernel_refereed(state: RunState, payload: Payload) -> Changes:
     outcome = state.nodes[payload["kernel_id"]].outcome
     assert outcome is not None
     seconds = payload["second_clock_us"] if payload["error"] is None else payload["error"]
-    nodes = _with(state, payload["kernel_id"], outcome=refereed_outcome(outcome, seconds), refereed=True)
-    return dataclasses.replace(state, nodes=nodes)
+    return {"nodes": _with(state, payload["kernel_id"], outcome=refereed_outcome(outcome, seconds), refereed=True)}
 
 
-def _finale_held(state: RunState, payload: Payload) -> RunState:
-    return dataclasses.replace(state, finalists=tuple(payload["finalists"]), winner=payload["winner"])
+def _finale_held(state: RunState, payload: Payload) -> Changes:
+    return {"finalists": tuple(payload["finalists"]), "winner": payload["winner"]}
 
 
-def _kernel_reused(state: RunState, payload: Payload) -> RunState:
-    outcome = outcome_from_json(payload["outcome"])
-    return dataclasses.replace(state, nodes=_with(state, payload["kernel_id"], outcome=outcome))
+def _kernel_reused(state: RunState, payload: Payload) -> Changes:
+    return {"nodes": _with(state, payload["kernel_id"], outcome=outcome_from_json(payload["outcome"]))}
 
 
-def _kernel_lost(state: RunState, payload: Payload) -> RunState:
-    return dataclasses.replace(state, nodes=_with(state, payload["kernel_id"], lost=payload["reason"]))
+def _kernel_lost(state: RunState, payload: Payload) -> Changes:
+    return {"nodes": _with(state, payload["kernel_id"], lost=payload["reason"])}
 
 
-def _step_completed(state: RunState, payload: Payload) -> RunState:
+def _step_completed(state: RunState, payload: Payload) -> Changes:
     idle = 0 if state.measured_in_step else state.idle_steps + 1
-    return dataclasses.replace(state, step=state.step + 1, requests=(), open=(), idle_steps=idle)
+    return {"step": state.step + 1, "requests": (), "open": (), "idle_steps": idle}
 
 
-def _step_abandoned(state: RunState, payload: Payload) -> RunState:
+def _step_abandoned(state: RunState, payload: Payload) -> Changes:
     """The step is undone: it begins again, with the same requests, when the run is resumed."""
-    return dataclasses.replace(state, requests=(), open=(), halted=payload["reason"])
+    return {"requests": (), "open": (), "halted": payload["reason"]}
 
 
-def _run_stopped(state: RunState, payload: Payload) -> RunState:
-    return dataclasses.replace(state, stopped=payload["reason"])
+def _run_stopped(state: RunState, payload: Payload) -> Changes:
+    return {"stopped": payload["reason"]}
 
 
-def _budget_changed(state: RunState, payload: Payload) -> RunState:
+def _run_resumed(state: RunState, payload: Payload) -> Changes:
+    """What kept it from finding anything may be gone: idle steps count from zero again."""
+    return {"stopped": None, "idle_steps": 0}
+
+
+def _budget_changed(state: RunState, payload: Payload) -> Changes:
     batch = payload.get("batch", state.settings.batch)
     settings = dataclasses.replace(state.settings, budget=from_dict(Budget, payload["budget"]), batch=batch)
-    return _run_resumed(dataclasses.replace(state, settings=settings), payload)
+    return {"settings": settings, **_run_resumed(state, payload)}
 
 
-def _run_resumed(state: RunState, payload: Payload) -> RunState:
-    """What kept it from finding anything may be gone: idle steps count from zero again."""
-    return dataclasses.replace(state, stopped=None, idle_steps=0)
-
-
-HANDLERS: Mapping[str, Callable[[RunState, Payload], RunState]] = {
+HANDLERS: Mapping[str, Callable[[RunState, Payload], Changes]] = {
     "step_started": _step_started,
     "candidate_proposed": _candidate_proposed,
     "proposal_failed": _proposal_failed,
@@ -180,7 +162,7 @@ HANDLERS: Mapping[str, Callable[[RunState, Payload], RunState]] = {
     "run_resumed": _run_resumed,
     "budget_changed": _budget_changed,
 }
-"""What each kind of fact does to the state; `run_started` makes it."""
+"""What each kind of fact changes in the state; `run_started` makes it."""
 
 
 @contextlib.contextmanager
@@ -220,11 +202,13 @@ def reduce(state: RunState, entry: LogEntry) -> RunState:
     if handler is None:
         raise DataError(f"{where} is of no known kind; known: {', '.join(HANDLERS)}")
     with _fitting(where):
-        after = handler(state, entry.payload)
+        changes = handler(state, entry.payload)
         gap = max(0.0, seconds_between(state.last_at, entry.at))
-    wall = after.charge.wall_seconds + (gap if gap <= IDLE_LIMIT_S else 0.0)
-    charge = dataclasses.replace(after.charge, wall_seconds=wall)
-    return dataclasses.replace(after, entries=state.entries + 1, last_at=entry.at, charge=charge)
+        charge = changes.pop("charge", state.charge)
+        tokens = entry.payload.get("input_tokens", 0) + entry.payload.get("output_tokens", 0)
+        wall = charge.wall_seconds + (gap if gap <= IDLE_LIMIT_S else 0.0)
+        charge = dataclasses.replace(charge, tokens=charge.tokens + tokens, wall_seconds=wall)
+    return dataclasses.replace(state, **changes, entries=state.entries + 1, last_at=entry.at, charge=charge)
 
 
 def replay(entries: Iterable[LogEntry]) -> RunState | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
@@ -44,17 +43,11 @@ from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import Forecast, KbenchError, KernelSource, to_dict
 from kbench.schemas.ids import content_hash, kernel_id
 
-EMPTY: Mapping[str, Any] = MappingProxyType({})
 Siblings = Callable[[], Iterable[Node]]
 """Measured candidates of other runs on the same problem and backend, for the surrogate to learn from."""
 
 if TYPE_CHECKING:
     from kbench.generation.search.guidance.question import Guide
-
-
-def no_siblings() -> Iterable[Node]:
-    """A run on its own."""
-    return ()
 
 
 class Search:
@@ -63,13 +56,13 @@ class Search:
     def __init__(
         self, settings: RunSettings, proposer: Proposer, clock: Clock, *,
         surrogate: Guide | None = None, state: RunState | None = None,
-        seen_elsewhere: Callable[[str], bool] = lambda key: False, siblings: Siblings = no_siblings,
-        references: Mapping[str, BestReference] = EMPTY, gpu: str = "", gpu_facts_json: str = "{}",
+        seen_elsewhere: Callable[[str], bool] = lambda key: False, siblings: Siblings = lambda: (),
+        references: Mapping[str, BestReference] | None = None, gpu: str = "", gpu_facts_json: str = "{}",
     ) -> None:  # fmt: skip
         self.settings = settings
         self._proposer, self._surrogate, self._clock = proposer, surrogate, clock
         self._seen_elsewhere, self._siblings = seen_elsewhere, siblings
-        self._references, self._gpu, self._gpu_facts_json = references, gpu, gpu_facts_json
+        self._references, self._gpu, self._gpu_facts_json = references or {}, gpu, gpu_facts_json
         self._fresh: list[LogEntry] = []
         self.halted: str | None = None
         """Why the run cannot go on for now; resuming tries again."""
@@ -119,19 +112,21 @@ class Search:
         return ()
 
     def _carry_out(self, todo: action.Action) -> None:
-        if isinstance(todo, action.StartStep):
-            self._record("step_started", requests=[request.to_json() for request in todo.requests], **self._briefing())
-        elif isinstance(todo, action.Propose):
-            self._propose(todo.slots)
-        elif isinstance(todo, action.Filter):
-            self._filter(todo)
-        elif isinstance(todo, action.CompleteStep):
-            self._record("step_completed")
-        elif isinstance(todo, action.Abandon):
-            self._record("step_abandoned", reason=todo.reason)
-            self.halted = todo.reason
-        elif isinstance(todo, action.Stop):
-            self._record("run_stopped", reason=todo.reason)
+        match todo:
+            case action.StartStep():
+                requests = [request.to_json() for request in todo.requests]
+                self._record("step_started", requests=requests, **self._briefing())
+            case action.Propose():
+                self._propose(todo.slots)
+            case action.Filter():
+                self._filter(todo)
+            case action.CompleteStep():
+                self._record("step_completed")
+            case action.Abandon():
+                self._record("step_abandoned", reason=todo.reason)
+                self.halted = todo.reason
+            case action.Stop():
+                self._record("run_stopped", reason=todo.reason)
 
     def _measured(self) -> Iterator[Node]:
         """Every candidate of the cell that was measured."""
@@ -224,41 +219,46 @@ class Search:
 
     def _take(self, slot: int, answer: Answer) -> None:
         spent: dict[str, Any] = _token_fields(answer.input_tokens, answer.output_tokens)
-        reason = refuse_source(answer.source, self.settings.backend) if isinstance(answer, Proposal) else answer.reason
-        if reason is None and isinstance(answer, Proposal):
-            key = kernel_id(self.settings.problem_id, self.settings.backend, answer.source)
-            twin = None if self._has(key) else self._twin(answer)
-            if not self._has(key) and twin is None:
-                self._record(
-                    "candidate_proposed", slot=slot, kernel_id=key, parent_id=answer.parent_id,
-                    other_id=answer.other_id, proposer=answer.proposer, edit=answer.edit, recipe=answer.recipe,
-                    niche=answer.niche, source=answer.source, **spent,
-                )  # fmt: skip
-                return
-            reason = f"near-duplicate: {twin}" if twin else "duplicate: the run already has this kernel"
+        reason = self._refusal(answer)
+        if isinstance(answer, Proposal) and reason is None:
+            self._record(
+                "candidate_proposed", slot=slot, kernel_id=self._key(answer), parent_id=answer.parent_id,
+                other_id=answer.other_id, proposer=answer.proposer, edit=answer.edit, recipe=answer.recipe,
+                niche=answer.niche, source=answer.source, **spent,
+            )  # fmt: skip
+            return
         if answer.recipe is not None:
             spent["recipe"] = answer.recipe
         self._record("proposal_failed", slot=slot, reason=reason, proposer=answer.proposer, **spent)
 
-    def _twin(self, answer: Proposal) -> str | None:
-        """What a proposal repeats, in words; None where it is new or may repeat."""
-        return near_duplicate(answer.source, self._measured()) if answer.must_differ else None
+    def _key(self, proposal: Proposal) -> str:
+        return kernel_id(self.settings.problem_id, self.settings.backend, proposal.source)
+
+    def _refusal(self, answer: Answer) -> str | None:
+        """Why an answer is no candidate; None where it is one."""
+        if isinstance(answer, Refusal):
+            return answer.reason
+        unusable = refuse_source(answer.source, self.settings.backend)
+        if unusable is not None:
+            return unusable
+        if self._has(self._key(answer)):
+            return "duplicate: the run already has this kernel"
+        twin = near_duplicate(answer.source, self._measured()) if answer.must_differ else None
+        return f"near-duplicate: {twin}" if twin else None
 
     def _filter(self, todo: action.Filter) -> None:
         filter_settings = filter_of(self.settings)
         assert filter_settings is not None
-        nodes = [self.state.nodes[key] for key in todo.kernel_ids]
         try:
-            expected = self._guesses(list(self._measured()), nodes)
+            expected = self._guesses(list(self._measured()), [self.state.nodes[key] for key in todo.kernel_ids])
         except WaitingForResponsesError as error:
             self.waiting = error.unanswered
             return
         decisions = decide(todo.kernel_ids, expected, filter_settings, todo.keep)
         spent = tokens([guess.forecast for guess in expected])
         self._record(
-            "candidates_filtered", surrogate=filter_settings.surrogate,
-            decisions=[decision.to_json() for decision in decisions], **_token_fields(*spent),
-        )  # fmt: skip
+            "candidates_filtered", surrogate=filter_settings.surrogate, decisions=decisions, **_token_fields(*spent)
+        )
 
     def _guesses(self, known: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Guess]:
         # It loads numpy, whose threads the command limits first.
@@ -276,8 +276,6 @@ class Search:
 
     def receive(self, result: Result) -> None:
         """Record a measurement, or its loss."""
-        # It loads numpy, whose threads the command limits first.
-
         if result.lost is not None:
             self._record("kernel_lost", kernel_id=result.kernel_id, reason=result.lost)
             return
@@ -293,28 +291,20 @@ class Search:
 
     def contradicted(self, seconds: Mapping[str, SecondTimes]) -> list[str]:
         """Candidates whose times the profiler does not confirm."""
-        asked = [(node, seconds[node.kernel_id]) for node in self.state.rewarded() if node.kernel_id in seconds]
-        return [
-            node.kernel_id
-            for node, said in asked
-            if node.outcome is not None and refereed_outcome(node.outcome, said).speedup is None
-        ]
+        times = {node.kernel_id: (node.outcome, seconds.get(node.kernel_id)) for node in self.state.rewarded()}
+        return [key for key, (outcome, said) in times.items()
+                if outcome and said is not None and refereed_outcome(outcome, said).speedup is None]  # fmt: skip
 
     def referee(self, seconds: Mapping[str, SecondTimes]) -> None:
         """Record what the profiler says of candidates."""
         for node in self.state.rewarded():
-            said = None if node.refereed else seconds.get(node.kernel_id)
-            if said is not None:
-                silent = isinstance(said, str)
+            times = None if node.refereed else seconds.get(node.kernel_id)
+            if times is not None:
+                silent = isinstance(times, str)
                 self._record(
-                    "kernel_refereed", kernel_id=node.kernel_id, second_clock_us=None if silent else said,
-                    error=said if silent else None,
+                    "kernel_refereed", kernel_id=node.kernel_id, second_clock_us=None if silent else times,
+                    error=times if silent else None,
                 )  # fmt: skip
-
-    def pairs(self, finalists: Sequence[Node]) -> list[tuple[KernelSource, KernelSource]]:
-        """Each finalist but the first, beside the first."""
-        first, *others = map(self.kernel, finalists)
-        return [(first, other) for other in others]
 
     def hold_finale(self, finalists: Sequence[Node], winner: Node, duels: Sequence[Mapping[str, Any]]) -> None:
         """Record how finalists fared against the first of them."""

@@ -83,18 +83,12 @@ def parse_budget(text: str) -> Budget:
         unit = UNITS[match[2]]
         if unit in limits:
             raise UserError(f"budget names {unit} twice in {text!r}; give it once")
-        limits[unit] = _amount(match[1], unit)
+        if unit in COUNTED and not match[1].isdecimal():
+            raise UserError(f"budget has {match[1]} {unit}; give a whole number")
+        limits[unit] = int(match[1]) if unit in COUNTED else float(match[1])
     if not limits:
         raise UserError("budget is empty; write for example --budget 320 (measurements) or --budget 600s (GPU-seconds)")
     return Budget(**limits)  # type: ignore[arg-type]
-
-
-def _amount(digits: str, unit: str) -> int | float:
-    if unit not in COUNTED:
-        return float(digits)
-    if not digits.isdecimal():
-        raise UserError(f"budget has {digits} {unit}; give a whole number")
-    return int(digits)
 
 
 FILE = re.compile(r"(?:.*/)?([\w-]+)\.py(?::(\w+))?")

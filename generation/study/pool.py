@@ -159,32 +159,23 @@ class PoolProposer:
             yield self._answer(task, ask)
 
     def _answer(self, task: ProposalTask, ask: Ask) -> Answer:
-        unseen = [place for place, key in enumerate(self._ids) if not task.seen(key)]
-        if not unseen:
+        places = [place for place, key in enumerate(self._ids) if not task.seen(key)]
+        if not places:
             return Refusal(reason="pool spent: every recorded kernel was proposed", proposer=self.name)
         if ask.operator is Operator.FRESH or ask.parent is None:
-            drawn = [place for place in unseen if self._ids[place] in self._fresh]
-            if not drawn:
+            places = [place for place in places if self._ids[place] in self._fresh]
+            if not places:
                 return Refusal(reason="pool spent: every kernel without a parent was proposed", proposer=self.name)
-            return self._proposal(ask.rng.choice(drawn), ask)
-        near = sorted(unseen, key=self._distances(ask).__getitem__)[:NEIGHBOURS]
-        return self._proposal(ask.rng.choice(near), ask)
-
-    def _distances(self, ask: Ask) -> list[float]:
-        import numpy
-
-        assert ask.parent is not None
-        center = self._features[self._place[ask.parent.kernel_id]]
-        if ask.operator is Operator.CROSS and ask.other is not None:
-            center = (center + self._features[self._place[ask.other.kernel_id]]) / 2
-        distances: list[float] = numpy.square(self._features - center).sum(axis=1).tolist()
-        return distances
-
-    def _proposal(self, place: int, ask: Ask) -> Proposal:
-        key = self._ids[place]
+        else:
+            center = self._features[self._place[ask.parent.kernel_id]]
+            if ask.operator is Operator.CROSS and ask.other is not None:
+                center = (center + self._features[self._place[ask.other.kernel_id]]) / 2
+            distances: list[float] = ((self._features - center) ** 2).sum(axis=1).tolist()
+            places = sorted(places, key=distances.__getitem__)[:NEIGHBOURS]
+        place = ask.rng.choice(places)
         parent = ask.parent if ask.operator is not Operator.FRESH else None
         return Proposal(
-            source=self._sources[key],
+            source=self._sources[self._ids[place]],
             proposer=self.name,
             edit="a near neighbour" if parent else None,
             parent_id=parent.kernel_id if parent else None,

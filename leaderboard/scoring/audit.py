@@ -41,11 +41,9 @@ def audited(corpus: Tables, questions: Questions, entries: Mapping[str, Forecast
             "metric": OVERALL if track == OVERALL else headline(track).name,
             "probes": {name: _plain(figure) for name, figure in of_probes.items()},
             "entries": {
-                name: dataclasses.asdict(beside[name][track])
-                | {"probe_value": beside[name][track].value}
-                | _plain(figure)
+                name: dataclasses.asdict(against) | {"probe_value": against.value} | _plain(figure)
                 for name, figure in figures.items()
-                if track in beside[name]
+                if (against := beside[name].get(track)) is not None
             },
             "power": dataclasses.asdict(Power.among(list(figures.values()))),
         }
@@ -66,7 +64,9 @@ def audit_text(report: Mapping[str, Mapping[str, Any]]) -> str:
             lines.append(f"   probe {name}: {_with_interval(one)}")
         for name, one in part["entries"].items():
             mark = "~" if one["reached_by_layout"] else " "
-            lines.append(f" {mark} {name}: {_with_interval(one)}; against probe {one['probe']}: {_over(one)}")
+            lines.append(
+                f" {mark} {name}: {_with_interval(one)}; against probe {one['probe']}: {one['over_probe']['verdict']}"
+            )
         if part["power"]["pairs"]:
             lines.append(f"   {power_text(part['power'])}")
     return "\n".join([*lines, "~ no headline: the layout of the text alone comes as far, within the interval"])
@@ -85,7 +85,3 @@ def power_text(power: Mapping[str, Any]) -> str:
 def _with_interval(one: Mapping[str, Any]) -> str:
     value, low, high = ("–" if one[end] is None else f"{one[end]:.3f}" for end in ("value", "low", "high"))
     return f"{value} [{low}, {high}]"
-
-
-def _over(one: Mapping[str, Any]) -> str:
-    return str(one["over_probe"]["verdict"])

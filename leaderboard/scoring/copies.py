@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -70,16 +71,9 @@ class Copies:
 
     def flags(self, at: int) -> list[str]:
         """One line for each copy of the entry at this place, by name."""
-        return sorted(self._named(at))
-
-    def _named(self, at: int) -> Iterator[str]:
-        named = 0
-        for place in self.near(at):
-            if same_forecasts(self._entries[at], self._entries[place]):
-                yield f"forecasts are nearly identical to those of {self._entries[place].name}"
-                named += 1
-            if named == MOST_NAMED:
-                return
+        alike = (place for place in self.near(at) if same_forecasts(self._entries[at], self._entries[place]))
+        names = [self._entries[place].name for place in itertools.islice(alike, MOST_NAMED)]
+        return sorted(f"forecasts are nearly identical to those of {name}" for name in names)
 
 
 def same_forecasts(one: PackedForecasts, other: PackedForecasts) -> bool:

@@ -49,52 +49,37 @@ class Finding:
 
 
 def probe(questions: Questions) -> list[Finding]:
-    """What the queries of all tracks tell of the order of pools; `leaks` marks a finding that fails."""
-    pools = questions.pools
-    ids = [questions.queries[at].query_id for at in pools.query.tolist()]
-    features = KernelFeatures(queries_by_track(questions), dict(zip(ids, pools.pool.tolist(), strict=True)))
+    """What the queries of all tracks tell of the order of pools; `leaks` marks a finding that fails.
+
+    Each feature is taken in its better direction; after them come the models of all of them.
+    """
+    ids = [questions.queries[at].query_id for at in questions.pools.query.tolist()]
+    features = KernelFeatures(queries_by_track(questions), dict(zip(ids, questions.pools.pool.tolist(), strict=True)))
     row_of = {query.query_id: row for row, query in enumerate(features.asked)}
-    rows = np.array([row_of[query_id] for query_id in ids], dtype=np.int64)
-    return list(_about_rank(questions, features, rows))
-
-
-def _about_rank(questions: Questions, features: KernelFeatures, rows: Ints) -> Iterator[Finding]:
     correct = questions.pools.valid & ~np.isnan(questions.pools.runtime_us)
-    pools, rows = questions.pools.take(correct), rows[correct]
+    pools, rows = questions.pools.take(correct), np.array([row_of[key] for key in ids], dtype=np.int64)[correct]
     strata = np.array([features.stratum[row] for row in rows], dtype=object)
     members = [np.flatnonzero(strata == name) for name in dict.fromkeys(strata.tolist())]
     members = [stratum for stratum in members if len(stratum) >= LEAST_RANKED]
     if not members:
-        return
+        return []
     speed = -pools.runtime_us
     bootstrap = Bootstrap(np.array([pools.problem[stratum[0]] for stratum in members], dtype=object), RESAMPLES)
-    place = np.zeros(len(speed))
-    for stratum in members:
-        order = speed[stratum].argsort().argsort()
-        place[stratum] = order / len(order) - 0.5
 
     def figure(column: Floats) -> Figure:
         return bootstrap.mean(np.array([spearman(column[stratum], speed[stratum]) for stratum in members]))
 
-    table = features.standard(rows)
-    fits = ((name, np.round(fitted, 9)) for name, fitted in _fits(table, place, pools.problem))
-    yield from _findings(features, table, figure, fits)
-
-
-def _findings(
-    features: KernelFeatures,
-    table: Floats,
-    figure: Callable[[Floats], Figure],
-    fits: Iterator[tuple[str, Floats]],
-) -> Iterator[Finding]:
-    """Each feature in its better direction, and then the models of all of them."""
-    figures = {}
+    place = np.zeros(len(speed))
+    for stratum in members:
+        order = speed[stratum].argsort().argsort()
+        place[stratum] = order / len(order) - 0.5
+    table, figures = features.standard(rows), {}
     for name, column in zip(features.columns, table.T, strict=True):
         one = figure(column)
         figures[name] = one if one.value >= 0.0 else figure(-column)
-    figures |= {name: figure(fitted) for name, fitted in fits}
-    for name, one in figures.items():
-        yield Finding(feature=name, value=one.value, low=one.low, high=one.high)
+    for name, fitted in _fits(table, place, pools.problem):
+        figures[name] = figure(np.round(fitted, 9))
+    return [Finding(feature=name, value=one.value, low=one.low, high=one.high) for name, one in figures.items()]
 
 
 def _fits(table: Floats, target: Floats, problem: npt.NDArray[np.object_]) -> Iterator[tuple[str, Floats]]:

@@ -29,14 +29,23 @@ SAFE_DECIMALS = 12
 """Above the bits processors differ in, far below what is published."""
 
 
+FIGURES = ("value", "low", "high", "ceiling")
+"""Of a score."""
+
+
 def rounded_figure(value: float) -> float:
     """A figure as it is published."""
     # Adding zero makes a negative zero positive, so that both are written alike.
     return round(round(float(value), SAFE_DECIMALS), DECIMALS) + 0.0
 
 
-def _rounded_if_known(value: float | None) -> float | None:
-    return None if value is None else rounded_figure(value)
+def _rounded(value: Any) -> Any:
+    """The same with every figure in it rounded."""
+    if isinstance(value, float):
+        return rounded_figure(value)
+    if isinstance(value, Mapping):
+        return {key: _rounded(one) for key, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,33 +89,18 @@ class Results:
 
     def rounded(self) -> Results:
         """As they are published."""
-        return dataclasses.replace(
-            self,
-            answered_share=rounded_figure(self.answered_share),
-            cost={name: _rounded_if_known(value) for name, value in self.cost.items()},
-            scores=[_rounded_score(score) for score in self.scores],
-            draws=_rounded_draws(self.draws),
-            core_draws=_rounded_draws(self.core_draws),
-            curves={
-                name: [[rounded_figure(value) for value in point] for point in points]
-                for name, points in self.curves.items()
-            },
-        )
+        scores = [
+            dataclasses.replace(score, **{name: _rounded(getattr(score, name)) for name in FIGURES})
+            for score in self.scores
+        ]
+        parts = ("answered_share", "cost", "curves", "draws", "core_draws")
+        return dataclasses.replace(self, scores=scores, **{name: _rounded(getattr(self, name)) for name in parts})
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values, in a fixed order."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         plain |= {"submission": to_dict(self.submission), "scores": [to_dict(score) for score in self.scores]}
         return {"version": VERSION, "entry_id": self.entry_id, **plain}
-
-
-def _rounded_draws(draws: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
-    return {track: [rounded_figure(draw) for draw in of_track] for track, of_track in draws.items()}
-
-
-def _rounded_score(score: Score) -> Score:
-    value, low, high = (_rounded_if_known(one) for one in (score.value, score.low, score.high))
-    return dataclasses.replace(score, value=value, low=low, high=high, ceiling=_rounded_if_known(score.ceiling))
 
 
 def entry_id(submission: Submission) -> str:

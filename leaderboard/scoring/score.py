@@ -70,15 +70,15 @@ def score_submission(
     settings = settings or BootstrapSettings()
     limits = limits or Limits(questions, settings)
     failed = table.failed[:, asked_queries(submission, questions)]
-    asked = dataclasses.replace(questions, tracks=tuple(t for t in questions.tracks if t in submission.tracks))
-    scored = score(asked, table, settings, sliced=sliced, bounds=limits.of("all", asked))
+    entered = dataclasses.replace(questions, tracks=tuple(t for t in questions.tracks if t in submission.tracks))
+    scored = score(entered, table, settings, sliced=sliced, bounds=limits.of("all", entered))
     scores = [one for one in scored.scores() if not _is_page_slice(one.slice)]
     core_draws = {}
     if sliced:
         smaller = dataclasses.replace(settings, resamples=min(settings.resamples, PAGE_RESAMPLES))
-        scores += _slices(asked, table, smaller, limits)
+        scores += _slices(entered, table, smaller, limits)
         if questions.subset is None and (questions.pairs.core.any() or questions.pools.core.any()):
-            core = asked.core()
+            core = entered.core()
             on_core = score(core, table, smaller, sliced=False, bounds=limits.of("core", core))
             scores += [dataclasses.replace(one, slice="core") for one in on_core.scores()]
             core_draws = headline_draws(on_core)
@@ -93,7 +93,7 @@ def score_submission(
         scores=scores,
         draws=_draws(scored),
         core_draws=core_draws,
-        curves=_curves(asked, table),
+        curves=_curves(entered, table),
     )
     # The last bits of a figure are the processor's own.
     return exact.rounded()
@@ -108,16 +108,14 @@ def asked_queries(submission: Submission, questions: Questions) -> Ints:
 
 def _cost(submission: Submission, table: ForecastTable, count: int) -> Mapping[str, float | None]:
     """Per 1,000 forecasts: what the rows state, else what the submission states for all `count` of them."""
-    seconds = float(np.nanmean(table.elapsed_s)) if not np.isnan(table.elapsed_s).all() else None
-    tokens = float(np.nanmean(table.tokens)) if not np.isnan(table.tokens).all() else None
-    if seconds is None and submission.total_seconds is not None and count:
-        seconds = submission.total_seconds / count
-    if tokens is None and submission.total_tokens is not None and count:
-        tokens = submission.total_tokens / count
-    return {
-        "seconds_per_1000": None if seconds is None else 1000 * seconds,
-        "tokens_per_1000": None if tokens is None else 1000 * tokens,
-    }
+    cost: dict[str, float | None] = {}
+    for name, each, total in (("seconds", table.elapsed_s, submission.total_seconds),
+                              ("tokens", table.tokens, submission.total_tokens)):  # fmt: skip
+        mean = None if np.isnan(each).all() else float(np.nanmean(each))
+        if mean is None and total is not None and count:
+            mean = total / count
+        cost[f"{name}_per_1000"] = None if mean is None else 1000 * mean
+    return cost
 
 
 def headline_draws(scored: Scored) -> dict[str, list[float]]:

@@ -80,11 +80,11 @@ def inspected(request: bytes) -> Iterator[bytes]:
     """
     import pyarrow as pa
 
-    asked: dict[str, Any] = json.loads(request)
+    options: dict[str, Any] = json.loads(request)
     try:
-        expected = None if asked["expected"] is None else Expected.from_json(asked["expected"])
-        flaws, submission, table, digest = _inspect(Path(asked["path"]), expected)
-        if asked.get("draft"):
+        expected = None if options["expected"] is None else Expected.from_json(options["expected"])
+        flaws, submission, table, digest = _inspect(Path(options["path"]), expected)
+        if options.get("draft"):
             flaws = [flaw for flaw in flaws if not flaw.message.startswith(UNSTATED)]
         rows = [dataclasses.astuple(flaw) for flaw in flaws]
         report = {"flaws": rows, "submission": None if submission is None else to_dict(submission), "digest": digest}

@@ -42,8 +42,8 @@ class Expected:
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
         pairs = None if self.pair_ids is None else sorted(self.pair_ids)
-        asked = {"query_ids": list(self.query_ids), "pair_ids": pairs, "other_ids": sorted(self.other_ids)}
-        return {"fingerprint": self.fingerprint} | asked
+        queries = {"query_ids": list(self.query_ids), "pair_ids": pairs, "other_ids": sorted(self.other_ids)}
+        return {"fingerprint": self.fingerprint} | queries
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Expected:
@@ -68,21 +68,22 @@ def check_forecasts(
         submission: its metadata, where that is right.
         expected: what it must answer; None checks the values alone.
     """
-    given = [name for name in FORECAST_FILES if name in files]
-    if len(given) != 1:
-        value = "missing" if not given else "given twice"
+    names = [name for name in FORECAST_FILES if name in files]
+    if len(names) != 1:
+        value = "missing" if not names else "given twice"
         return None, [Flaw("forecasts", "file", value, f"give exactly one of {' or '.join(FORECAST_FILES)}")]
-    name = given[0]
+    name = names[0]
     try:
         table = read_forecasts(files[name], name)
     except DataError as error:
         return None, [Flaw(name, "file", "unreadable", str(error))]
     if expected is not None and table.num_rows > MOST_TIMES * (most := _most_rows(expected, submission)):
         return None, [Flaw(name, "rows", f"{table.num_rows:,}", f"give one row per query and repeat, {most:,} in all")]
+    rows = _rows_by_query(table)
     flaws = [*_value_flaws(table, name), *_text_flaws(table, name), *_repeat_flaws(table, name, submission)]
-    flaws += [*_unasked(table, name), *_repeated(table, name)]
+    flaws += [*_unasked(table, name), *_repeated(rows, name)]
     if expected is not None:
-        flaws += _query_flaws(table, name, expected, submission)
+        flaws += _query_flaws(rows, name, expected, submission)
     return table, flaws
 
 
@@ -112,11 +113,9 @@ def _unasked(table: pa.Table, name: str) -> Iterable[Flaw]:
         yield Flaw(name, "failure", f"{rows:,} rows {INTERRUPTED!r}", fix)
 
 
-def _repeated(table: pa.Table, name: str) -> Iterable[Flaw]:
+def _repeated(rows: pa.Table, name: str) -> Iterable[Flaw]:
     """A query and repeat that more than one row answers."""
-    counts = _rows_by_query(table)
-    order = counts.sort_by([("count_all", "descending")]).slice(0, 1).to_pylist()
-    for row in order:
+    for row in rows.sort_by([("count_all", "descending")]).slice(0, 1).to_pylist():
         if row["count_all"] > 1:
             yield Flaw(name, "query_id", f"{shown(row['query_id'])} repeat {row['repeat']} twice", "keep one row each")
 
@@ -129,11 +128,11 @@ def _rows_by_query(table: pa.Table) -> pa.Table:
     return keys.group_by(["query_id", "repeat"], use_threads=False).aggregate([([], "count_all")])
 
 
-def _query_flaws(table: pa.Table, name: str, expected: Expected, submission: Submission | None) -> list[Flaw]:
-    answered = _rows_by_query(table).column("query_id").to_pylist()
-    asked = {*expected.query_ids, *expected.other_ids}
+def _query_flaws(rows: pa.Table, name: str, expected: Expected, submission: Submission | None) -> list[Flaw]:
+    answered = rows.column("query_id").to_pylist()
+    allowed_ids = {*expected.query_ids, *expected.other_ids}
     flaws = []
-    unknown = sorted({str(query) for query in answered if query not in asked})
+    unknown = sorted({str(query) for query in answered if query not in allowed_ids})
     if unknown:
         fix = "these are not queries of this dataset; export them with `kbench leaderboard export-queries`"
         flaws.append(Flaw(name, "query_id", f"{shown(unknown[0])} and {len(unknown) - 1} more unknown", fix))
@@ -153,8 +152,8 @@ def _value_flaws(table: pa.Table, name: str) -> Iterator[Flaw]:
     for fix, rows in _wrong_distributions(table).items():
         yield from _row_flaws(table, name, "probabilities", rows, fix)
     for field in NUMBERS:
-        given = np.asarray(table.column(field).is_valid())
-        yield from _row_flaws(table, name, field, given & ~allowed(field, column_of(table, field)), described(field))
+        stated = np.asarray(table.column(field).is_valid())
+        yield from _row_flaws(table, name, field, stated & ~allowed(field, column_of(table, field)), described(field))
 
 
 def _text_flaws(table: pa.Table, name: str) -> Iterator[Flaw]:

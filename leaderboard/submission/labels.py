@@ -23,6 +23,13 @@ SET_FACTS = ("dataset", "split", "subset", "shots")
 """What tells one set of queries from another, with the GPU."""
 
 
+WITHHELD = Query(
+    query_id="0" * 32, problem_id="withheld", family="withheld", problem_text="", workloads_json="[]",
+    backend=Backend.TRITON, kind=PairKind.REFERENCE, anchor_source="", candidate_source="", gpu="", gpu_facts_json="{}",
+)  # fmt: skip
+"""Stands for a query whose text is not with its label."""
+
+
 def write_queries(questions: Questions, folder: Path) -> list[Path]:
     """Everything a submitter may see: one Parquet file per track, because what another track asks may tell."""
     import pyarrow as pa
@@ -50,30 +57,21 @@ def gpu_of(questions: Questions) -> str:
 
 def write_labels(questions: Questions, path: Path) -> None:
     """Everything a submitter may not see, into a file: enough to score forecasts without the corpus."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, packed_labels(questions))
-
-
-def packed_labels(questions: Questions) -> bytes:
-    """Everything a submitter may not see, as Parquet."""
     import pyarrow as pa
 
-    facts = {
-        "dataset": questions.dataset,
-        "split": questions.split,
-        "shots": questions.shots,
-        "subset": questions.subset,
-        "gpu": questions.gpu,
-        "tracks": list(questions.tracks),
+    facts = {name: getattr(questions, name) for name in (*SET_FACTS, "gpu", "tracks", "measure_seconds")} | {
         "pair_queries": questions.pair_queries.tolist(),
         "prior": questions.prior.tolist(),
         "kind_priors": {kind: prior.tolist() for kind, prior in questions.kind_priors.items()},
-        "measure_seconds": questions.measure_seconds,
         "queries": [[query.query_id, query.gpu] for query in questions.queries],
     }
-    tables = [_columns(questions.pairs, "pair"), _columns(questions.pools, "pool")]
+    tables = []
+    for name, labels in (("pair", questions.pairs), ("pool", questions.pools)):
+        columns = {field.name: getattr(labels, field.name) for field in dataclasses.fields(labels)}
+        tables.append(pa.table({"labels": [name] * len(labels), **columns}))
     table = pa.concat_tables(tables, promote_options="default")
-    return _packed(table.replace_schema_metadata({KEY: json.dumps(facts)}))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, _packed(table.replace_schema_metadata({KEY: json.dumps(facts)})))
 
 
 def read_labels(path: Path) -> Questions:
@@ -100,19 +98,12 @@ def read_labels(path: Path) -> Questions:
             prior=np.asarray(facts["prior"], dtype=np.float64),
             kind_priors={kind: np.asarray(prior, dtype=np.float64) for kind, prior in facts["kind_priors"].items()},
             measure_seconds=facts["measure_seconds"],
-            queries=tuple(_bare_query(query_id, gpu) for query_id, gpu in facts["queries"]),
+            queries=tuple(dataclasses.replace(WITHHELD, query_id=key, gpu=gpu) for key, gpu in facts["queries"]),
             pairs=PairLabels(**_fields(table, kinds == "pair", PairLabels)),
             pools=PoolLabels(**_fields(table, kinds == "pool", PoolLabels)),
         )
     except (OSError, pa.ArrowException, KeyError, ValueError, TypeError) as error:
         raise DataError(f"{path} is not a labels file ({type(error).__name__}: {error}); export it again") from None
-
-
-def _columns(labels: PairLabels | PoolLabels, name: str) -> pa.Table:
-    import pyarrow as pa
-
-    columns = {"labels": [name] * len(labels)}
-    return pa.table(columns | {field.name: getattr(labels, field.name) for field in dataclasses.fields(labels)})
 
 
 def _fields(table: pa.Table, rows: Any, kind: type[PairLabels] | type[PoolLabels]) -> dict[str, Any]:
@@ -124,14 +115,6 @@ def _fields(table: pa.Table, rows: Any, kind: type[PairLabels] | type[PoolLabels
         name: strings(column.to_pylist()) if pa.types.is_string(column.type) else column.to_numpy()
         for name, column in columns.items()
     }
-
-
-def _bare_query(query_id: str, gpu: str) -> Query:
-    return Query(
-        query_id=query_id, problem_id="withheld", family="withheld", problem_text="", workloads_json="[]",
-        backend=Backend.TRITON, kind=PairKind.REFERENCE, anchor_source="", candidate_source="",
-        gpu=gpu, gpu_facts_json="{}",
-    )  # fmt: skip
 
 
 def _packed(table: pa.Table) -> bytes:

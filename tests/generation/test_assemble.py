@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from kbench.benchmark.problems import problem
-from kbench.generation.assembly.assemble import Ledger, Recipe, assemble, command, read_recipe, recipe_of
+from kbench.generation.assembly.assemble import Ledger, Recipe, assemble, command, recipe_of
 from kbench.generation.assembly.kernels import MACHINE_SIGMA, against_best
 from kbench.generation.campaign.drive import Drive, drive, recorded_states
 from kbench.generation.executors.replay import ReplayExecutor
@@ -487,7 +487,7 @@ def test_a_recipe_names_its_inputs_by_paths_relative_to_itself(
 def test_a_damaged_recipe_is_refused_by_the_name_of_its_field(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "recipe.toml").write_text(text)
     with pytest.raises((DataError, UserError), match=message):
-        read_recipe(tmp_path / "recipe.toml")
+        recipe_of([tmp_path / "recipe.toml"])
 
 
 def test_a_corpus_that_is_there_is_replaced_whole_or_not_at_all(

@@ -287,7 +287,8 @@ class FakeRay:
             return types.SimpleNamespace(env_id="e")
         if any("die" in kernel.source for kernel in ref[1]):
             raise ActorError
-        return [Result(kernel.kernel_id, lost="measured") for kernel in ref[1]]
+        here = types.SimpleNamespace(env_id="e")
+        return here, [Result(kernel.kernel_id, lost="measured") for kernel in ref[1]]
 
     def nodes(self) -> list[dict[str, bool]]:
         return [{"Alive": self.alive}]

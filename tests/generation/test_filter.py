@@ -35,7 +35,7 @@ def forecast(key: str, best: int, sure: float = 0.9, **more: object) -> Forecast
 
 def chosen(forecasts: dict[str, Forecast], keep: int, settings: FilterSettings = SETTINGS) -> dict[str, str]:
     decisions = decide(list(forecasts), [Guess(one) for one in forecasts.values()], settings, keep)
-    return {decision.kernel_id: decision.why for decision in decisions if decision.measure}
+    return {decision["kernel_id"]: decision["why"] for decision in decisions if decision["measure"]}
 
 
 def silent(count: int) -> dict[str, Forecast]:
@@ -77,8 +77,8 @@ def test_places_go_to_silent_unsure_and_highly_ranked_candidates(
 def test_candidates_without_a_forecast_take_no_more_places_than_there_are() -> None:
     asked = silent(5) | {"fast": forecast("fast", 8)}
     decisions = decide(list(asked), [Guess(one) for one in asked.values()], SETTINGS, 2)
-    assert [(d.kernel_id, d.why) for d in decisions if d.measure] == [("x0", "no forecast"), ("x1", "no forecast")]
-    assert {d.why for d in decisions if not d.measure} == {"no place", "below"}
+    assert chosen(asked, 2) == {"x0": "no forecast", "x1": "no forecast"}
+    assert {d["why"] for d in decisions if not d["measure"]} == {"no place", "below"}
 
 
 def test_an_invalid_kernel_is_worth_the_slowest_bin() -> None:
@@ -123,7 +123,7 @@ def test_a_surrogate_that_raises_costs_counted_forecasts_and_not_the_search(run_
     assert progress.result().endswith(told)
     assert progress.line().endswith(told)
     rows = summaries(run_folder)
-    assert (rows[0].failed_forecasts, rows[0].forecast_failure) == (40, "RuntimeError: out of order")
+    assert (rows[0]["failed_forecasts"], rows[0]["forecast_failure"]) == (40, "RuntimeError: out of order")
     assert told in render_report(rows)
 
 

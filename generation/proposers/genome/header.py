@@ -129,13 +129,13 @@ ALLOWED = (
 @functools.cache
 def families() -> Mapping[str, Family]:
     """Every family by name. Files are read in alphabetical order: a recorded search draws families by their place."""
-    found: dict[str, Family] = {}
+    by_name: dict[str, Family] = {}
     for path in sorted(path for path in GENOMES.rglob("*") if path.suffix in BACKENDS):
         for family in read_file(path):
-            if family.name in found:
+            if family.name in by_name:
                 raise ValueError(f"genome family {family.name!r} is declared twice, again in {path.name}")
-            found[family.name] = family
-    return MappingProxyType(found)
+            by_name[family.name] = family
+    return MappingProxyType(by_name)
 
 
 def families_for(problem_id: str, backend: Backend) -> tuple[Family, ...]:
@@ -204,13 +204,13 @@ def _lines(header: str, name: str) -> list[Line]:
         elif line and not line.startswith("#"):
             joined.append(line)
     start = next((i for i, line in enumerate(joined) if line.split(" ")[0] in WORDS), len(joined))
-    found = []
+    parsed = []
     for line in joined[start:]:
         try:
-            found.append(_line(line))
+            parsed.append(_line(line))
         except ValueError as error:
             raise ValueError(f"{name}, line {line!r} of the header: {error}") from error
-    return found
+    return parsed
 
 
 def _suffix(template: str) -> str:

@@ -247,12 +247,12 @@ class Window(Sliding):
     @functools.cache  # noqa: B019 - see the base class
     def passes(self, outer_first: bool) -> list[tuple[str, str, str]]:
         """Passes along one axis each: the axis, the extents of what it writes, and how many values lie inside it."""
-        current, found = [*self.names("in_{}")], []
+        current, steps = [*self.names("in_{}")], []
         for at in range(len(self.axes))[:: 1 if outer_first else -1]:
             inner = " * ".join(current[at + 1 :]) or "1"
             current[at] = f"out_{self.axes[at]}"
-            found.append((self.axes[at], ", ".join(current), inner))
-        return found
+            steps.append((self.axes[at], ", ".join(current), inner))
+        return steps
 
 
 class Stencil:

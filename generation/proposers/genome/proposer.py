@@ -34,23 +34,23 @@ class GenomeProposer:
         Raises:
             UserError: no family solves the problem in this backend.
         """
-        found = [f for f in self._families.values() if f.backend is task.backend and task.problem_id in f.problems]
-        if not found:
+        choices = [f for f in self._families.values() if f.backend is task.backend and task.problem_id in f.problems]
+        if not choices:
             raise UserError(
                 f"no genome family solves problem {task.problem_id!r} in backend {task.backend.value!r}; "
                 "use --proposer llm, or --from-folder"
             )
         for ask in asks:
-            yield self._answer(task, ask, found)
+            yield self._answer(task, ask, choices)
 
-    def _answer(self, task: ProposalTask, ask: Ask, found: Sequence[Family]) -> Answer:
+    def _answer(self, task: ProposalTask, ask: Ask, choices: Sequence[Family]) -> Answer:
         answer: Answer = Refusal(reason="no genome: no valid combination of genes found", proposer=self.name)
         for attempt in range(TRIES):
             if attempt in WIDER and ask.operator is not Operator.FRESH:
                 # Alike parents have few children, and a good one's neighbours may all have been measured.
                 ask = dataclasses.replace(ask, operator=WIDER[attempt])
             try:
-                answer = self._derive(task.problem_id, ask, found)
+                answer = self._derive(task.problem_id, ask, choices)
             except ValueError as error:
                 return Refusal(reason=f"no genome: {error}", proposer=self.name)
             if not task.seen(kernel_id(task.problem_id, task.backend, answer.source)):
@@ -61,24 +61,29 @@ class GenomeProposer:
         """Whether a recipe names a family that still exists."""
         return recipe is not None and recipe.get("family") in self._families
 
-    def _derive(self, problem_id: str, ask: Ask, found: Sequence[Family]) -> Proposal:
+    def _derive(self, problem_id: str, ask: Ask, choices: Sequence[Family]) -> Proposal:
         parent = ask.parent
         if ask.operator is Operator.FRESH or parent is None or parent.recipe is None or not self.knows(parent.recipe):
-            family = ask.rng.choice(found)
-            return _proposal(problem_id, family, sample(family, problem_id, ask.rng))
+            family = ask.rng.choice(choices)
+            return self._proposal(problem_id, family, sample(family, problem_id, ask.rng))
         family = self._families[parent.recipe["family"]]
         before = _in_order(family, problem_id, parent.recipe["genome"])
+        changes: dict[str, Any] = {"parent_id": parent.kernel_id}
         other = ask.other
-        if ask.operator is Operator.CROSS and other is not None and _same_family(other.recipe, family):
-            assert other.recipe is not None
-            child = cross(family, problem_id, before, _in_order(family, problem_id, other.recipe["genome"]), ask.rng)
-            return _proposal(problem_id, family, child, parent.kernel_id, other.kernel_id, before)
-        child = mutate(family, problem_id, before, ask.rng)
-        return _proposal(problem_id, family, child, parent.kernel_id, None, before)
+        if ask.operator is Operator.CROSS and other and other.recipe and other.recipe.get("family") == family.name:
+            genes = _in_order(family, problem_id, other.recipe["genome"])
+            child, changes["other_id"] = cross(family, problem_id, before, genes, ask.rng), other.kernel_id
+        else:
+            child = mutate(family, problem_id, before, ask.rng)
+        return self._proposal(
+            problem_id, family, child, edit=describe(before, child, changes.get("other_id")), **changes
+        )
 
-
-def _same_family(recipe: Mapping[str, Any] | None, family: Family) -> bool:
-    return recipe is not None and recipe.get("family") == family.name
+    def _proposal(self, problem_id: str, family: Family, genome: Genome, **changes: Any) -> Proposal:
+        return Proposal(
+            source=family.render(problem_id, genome), proposer=self.name, niche=niche_of(family, problem_id, genome),
+            recipe={"family": family.name, "genome": dict(genome)}, **changes,
+        )  # fmt: skip
 
 
 def _in_order(family: Family, problem_id: str, genome: Genome) -> Genome:
@@ -87,21 +92,6 @@ def _in_order(family: Family, problem_id: str, genome: Genome) -> Genome:
     if set(names) != set(genome):
         raise ValueError(f"the recorded genome has genes {sorted(genome)}, family {family.name!r} has {sorted(names)}")
     return {name: genome[name] for name in names}
-
-
-def _proposal(
-    problem_id: str, family: Family, genome: Genome,
-    parent_id: str | None = None, other_id: str | None = None, before: Genome | None = None,
-) -> Proposal:  # fmt: skip
-    return Proposal(
-        source=family.render(problem_id, genome),
-        proposer=GenomeProposer.name,
-        edit=describe(before, genome, other_id) if before is not None else None,
-        parent_id=parent_id,
-        other_id=other_id,
-        recipe={"family": family.name, "genome": dict(genome)},
-        niche=niche_of(family, problem_id, genome),
-    )
 
 
 def describe(before: Genome, after: Genome, other_id: str | None = None) -> str:

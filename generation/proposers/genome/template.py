@@ -95,6 +95,6 @@ def _text(name: str) -> str:
     top, *parts = SECTION.split(text)
     text = parts[parts.index(part) + 1] if part else top
     text = text.removeprefix(header_of(text, Path(file).suffix))
-    text = INCLUDE.sub(lambda found: _text(found[1]), text)
+    text = INCLUDE.sub(lambda include: _text(include[1]), text)
     cuda, *host = HOST.split(text)
     return IMPORTS + MODULES[host[0]].format(cuda) + host[1] if host else text

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,20 +66,7 @@ class LlmProposer:
         for ask, body, reply in zip(asks, bodies, replies, strict=True):
             if (reply.failure or "").startswith(OVER_BUDGET):
                 raise BudgetSpentError(f"tokens: {reply.failure}")
-            yield self._answer(task, ask, self._counted(task, body, reply), self._account(ask, body, reply))
-
-    def _counted(self, task: ProposalTask, body: Body, reply: Reply) -> Reply:
-        """The reply with estimated tokens where a budget must count them and the server does not."""
-        if task.tokens_left is None or reply.input_tokens is not None or reply.output_tokens is not None:
-            return reply
-        if reply.failure is not None:
-            return reply
-        read, written = sum(len(message["content"]) for message in body["messages"]), len(reply.text)
-        return dataclasses.replace(
-            reply,
-            input_tokens=math.ceil(read / CHARACTERS_PER_TOKEN),
-            output_tokens=math.ceil(written / CHARACTERS_PER_TOKEN),
-        )
+            yield self._answer(task, ask, body, reply)
 
     def _body(self, task: ProposalTask, ask: Ask) -> Body:
         # Equal prompts would be one request: a number from the slot's own generator makes each a draw of its own.
@@ -89,31 +75,35 @@ class LlmProposer:
         options = {} if self._temperature is None else {"temperature": self._temperature}
         return {"model": self._model, "messages": [system, numbered], **options}
 
-    def _account(self, ask: Ask, body: Body, reply: Reply) -> dict[str, Any]:
-        """Who answered what, when the answer says so, and its length where tokens are unknown."""
+    def _answer(self, task: ProposalTask, ask: Ask, body: Body, reply: Reply) -> Answer:
+        """The kernel of a reply, with who answered what, when the reply says so, and what it cost."""
+        read, written = sum(len(message["content"]) for message in body["messages"]), len(reply.text)
+        spent = {"input_tokens": reply.input_tokens or 0, "output_tokens": reply.output_tokens or 0}
+        uncounted = reply.input_tokens is None and reply.output_tokens is None
+        estimated = uncounted and reply.failure is None and task.tokens_left is not None
+        if estimated:
+            # A budget must count tokens where the server does not.
+            spent = {"input_tokens": math.ceil(read / CHARACTERS_PER_TOKEN),
+                     "output_tokens": math.ceil(written / CHARACTERS_PER_TOKEN)}  # fmt: skip
         account: dict[str, Any] = {"model": reply.model or self._model, "operator": ask.operator.value}
         if reply.date is not None:
             account["date"] = reply.date
         if reply.input_tokens is None:
-            account["input_characters"] = sum(len(message["content"]) for message in body["messages"])
+            account["input_characters"] = read
         if reply.output_tokens is None:
-            account["output_characters"] = len(reply.text)
-        return account
-
-    def _answer(self, task: ProposalTask, ask: Ask, reply: Reply, account: Mapping[str, Any]) -> Answer:
-        spent = {"input_tokens": reply.input_tokens or 0, "output_tokens": reply.output_tokens or 0}
-        if reply.failure is not None:
-            return Refusal(reason=reply.failure, proposer=self.name, recipe=account, **spent)
+            account["output_characters"] = written
         try:
-            source = extract(reply.text, input_count(task.problem_id))
+            source = "" if reply.failure is not None else extract(reply.text, input_count(task.problem_id))
+            failure = reply.failure
         except NoKernelError as error:
-            return Refusal(reason=str(error), proposer=self.name, recipe=account, **spent)
-        parent = ask.parent.kernel_id if ask.parent else None
+            failure = str(error)
+        if failure is not None:
+            return Refusal(reason=failure, proposer=self.name, recipe=account, **spent)
         return Proposal(
             source=source,
             proposer=self.name,
             edit=note_of(reply.text, source),
-            parent_id=parent,
+            parent_id=ask.parent.kernel_id if ask.parent else None,
             other_id=ask.other.kernel_id if ask.other else None,
             recipe=account,
             niche=structure_id(source),
@@ -126,8 +116,8 @@ def note_of(text: str, source: str) -> str:
     """What a reply says of its kernel: its note, or else the idea the kernel states, or the first line of prose."""
     prose = [line.strip() for line in FENCE.sub("", text + "\n").splitlines() if line.strip()]
     notes = [match[1].strip() for line in prose if (match := NOTE.match(line))]
-    said = [*notes[-1:], *filter(None, [idea_of(source)]), *prose[:1], "written by the model"]
-    return said[0][:LONGEST_NOTE]
+    remarks = [*notes[-1:], *filter(None, [idea_of(source)]), *prose[:1], "written by the model"]
+    return remarks[0][:LONGEST_NOTE]
 
 
 def proposer_from_environment() -> LlmProposer:

@@ -33,13 +33,13 @@ THREADS, BLOCKS, REGISTERS, SHARED_BYTES, RESERVED_BYTES = 2048, 32, 65_536, 233
 
 def messages(task: ProposalTask, ask: Ask) -> list[dict[str, str]]:
     """The chat messages of one request: the first is the same for all requests of a backend."""
-    asked = problem(task.problem_id)
-    tiny = "\n".join(f"  in  {text}" for text in asked.workload(asked.tiny).inputs)
+    definition = problem(task.problem_id)
+    tiny = "\n".join(f"  in  {text}" for text in definition.workload(definition.tiny).inputs)
     parts = [
-        "# Problem\n" + asked.prompt().rstrip(),
+        "# Problem\n" + definition.prompt().rstrip(),
         f"# Tiny size, checked but not timed\n{tiny}",
-        listed("Adversarial inputs", [case.stresses for case in asked.cases]),
-        listed("Limits", limits(asked, json.loads(task.gpu_facts_json), ask.references)),
+        listed("Adversarial inputs", [case.stresses for case in definition.cases]),
+        listed("Limits", limits(definition, json.loads(task.gpu_facts_json), ask.references)),
     ]
     if ask.parent is not None:
         parts.append(_kernel("Kernel", ask.parent, ask.references))
@@ -49,7 +49,7 @@ def messages(task: ProposalTask, ask: Ask) -> list[dict[str, str]]:
         parts.append(
             listed("Already tried on it: do something else", [summary(node) for node in ask.tried[-MOST_LISTED:]])
         )
-    task_text = _task(asked, task.backend, ask)
+    task_text = _task(definition, task.backend, ask)
     if ask.other is not None:
         left = LONGEST_USER_TEXT - sum(map(len, parts)) - len(task_text)
         parts.append(_kernel("Second kernel", ask.other, ask.references, max(SHORTEST_OTHER, left)))
@@ -63,24 +63,26 @@ def listed(title: str, lines: Sequence[str]) -> str:
     return "\n- ".join([f"# {title}", *lines]) if lines else ""
 
 
-def limits(asked: ProblemDefinition, facts: Mapping[str, Any], references: Mapping[str, BestReference]) -> list[str]:
+def limits(
+    definition: ProblemDefinition, facts: Mapping[str, Any], references: Mapping[str, BestReference]
+) -> list[str]:
     """What bounds each workload: the roofline of this GPU, and the fastest known way to do it without a kernel."""
-    known = ("copy_bandwidth_gbs", "matmul_peak_tflops", "l2_bytes")
+    measured = ("copy_bandwidth_gbs", "matmul_peak_tflops", "l2_bytes")
     ceilings = None
-    if all(facts.get(name) for name in known):
-        bandwidth, peak, l2_bytes = (facts[name] for name in known)
+    if all(facts.get(name) for name in measured):
+        bandwidth, peak, l2_bytes = (facts[name] for name in measured)
         ceilings = Ceilings(float(two_digits(bandwidth)), 0.0, float(two_digits(peak)), 0.0, l2_bytes)
     lines = []
-    for size in asked.sizes:
-        told = [f"no kernel below {floor_us(asked, size, ceilings):.3g} us on this GPU"] if ceilings else []
+    for size in definition.sizes:
+        bounds = [f"no kernel below {floor_us(definition, size, ceilings):.3g} us on this GPU"] if ceilings else []
         if reference := references.get(size.name):
-            told.append(f"best reference {reference.runtime_us:.4g} us ({reference.name})")
-        if told:
-            lines.append(f"{size.name}: {', '.join(told)}")
+            bounds.append(f"best reference {reference.runtime_us:.4g} us ({reference.name})")
+        if bounds:
+            lines.append(f"{size.name}: {', '.join(bounds)}")
     return lines
 
 
-def _task(asked: ProblemDefinition, backend: Backend, ask: Ask) -> str:
+def _task(definition: ProblemDefinition, backend: Backend, ask: Ask) -> str:
     """What to write, and what the best other kernels of the search do."""
     shown = {node.kernel_id for node in (ask.parent, ask.other) if node is not None}
     others = [node for node in ask.archive if node.kernel_id not in shown]
@@ -95,7 +97,7 @@ def _task(asked: ProblemDefinition, backend: Backend, ask: Ask) -> str:
         parts.append(f"The best kernel known so far reaches {best.speedup:.2f} times PyTorch. Its idea: {best.idea}")
     # Every second change follows the measurements alone, so that good kernels are also refined.
     if ask.operator is Operator.FRESH or (ask.operator is Operator.MUTATE and ask.turn % 2 == 0):
-        texts, turn = strategies(asked, backend), ask.turn // 2 if ask.parent else ask.turn
+        texts, turn = strategies(definition, backend), ask.turn // 2 if ask.parent else ask.turn
         parts.append(f"Strategy to try, unless you know why it cannot pay here: {texts[turn % len(texts)]}")
     return "\n\n".join(part for part in parts if part)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kbench.benchmark.surrogates.protocol import accept
@@ -21,27 +21,12 @@ class Guess:
     """Expected rise of the best log2 speedup; None where it is not known."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FilterDecision:
-    """What the filter decided on one candidate."""
-
-    kernel_id: str
-    measure: bool
-    why: str
-    """`rank`, `unsure` or `no forecast` if measured; else `below` or `no place`."""
-    score: float | None
-    """Expected improvement, or expected log2 speedup, weighed by the chance of being valid; None without a forecast."""
-    confidence: float | None
-    forecast: Mapping[str, Any]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for the log."""
-        return dataclasses.asdict(self)
+Decision = dict[str, Any]
+"""What the filter decided on one candidate, as the log has it: `kernel_id`, `measure`, `why` (`rank`, `unsure` or
+`no forecast` if measured, else `below` or `no place`), `score`, `confidence` and `forecast`."""
 
 
-def decide(
-    kernel_ids: Sequence[str], guesses: Sequence[Guess], settings: FilterSettings, keep: int
-) -> list[FilterDecision]:
+def decide(kernel_ids: Sequence[str], guesses: Sequence[Guess], settings: FilterSettings, keep: int) -> list[Decision]:
     """Which candidates to measure, in the order given.
 
     Candidates without a forecast come first, up to `keep`: nothing is known against them. Of the remaining places a
@@ -60,14 +45,14 @@ def decide(
     for key in ranked[: keep - len(why)]:
         why[key] = "rank"
     return [
-        FilterDecision(
-            key,
-            key in why,
-            why.get(key) or passed_over.get(key, "below"),
-            scored[key],
-            sure[key],
-            _summary(guess.forecast),
-        )
+        {
+            "kernel_id": key,
+            "measure": key in why,
+            "why": why.get(key) or passed_over.get(key, "below"),
+            "score": scored[key],
+            "confidence": sure[key],
+            "forecast": _summary(guess.forecast),
+        }
         for key, guess in zip(kernel_ids, guesses, strict=True)
     ]
 
@@ -77,11 +62,8 @@ def _below(value: float | None, threshold: float) -> bool:
 
 
 def score(guess: Guess) -> float | None:
-    """Expected improvement where it is known, else expected log2 speedup; None without a forecast."""
-    forecast = guess.forecast
-    if guess.improvement is not None or forecast.probabilities is None:
-        return guess.improvement
-    return expected_log2(forecast)
+    """Expected improvement where it is known, else expected log2 speedup, weighed by the chance of being valid."""
+    return expected_log2(guess.forecast) if guess.improvement is None else guess.improvement
 
 
 def expected_log2(forecast: Forecast) -> float | None:

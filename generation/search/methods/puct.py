@@ -100,11 +100,11 @@ def best_children(nodes: Mapping[str, Node]) -> dict[str, float]:
 
 def lineage(nodes: Mapping[str, Node], key: str | None) -> list[str]:
     """The node and its ancestors, youngest first."""
-    found: list[str] = []
-    while key is not None and key in nodes and key not in found:
-        found.append(key)
+    ancestors: list[str] = []
+    while key is not None and key in nodes and key not in ancestors:
+        ancestors.append(key)
         key = nodes[key].parent_id
-    return found
+    return ancestors
 
 
 def related(nodes: Mapping[str, Node], one: str, other: str) -> bool:

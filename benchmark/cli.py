@@ -195,19 +195,19 @@ def parse_arguments(pairs: Sequence[str]) -> dict[str, Any]:
     Raises:
         UserError: a setting without `=`, or one given twice.
     """
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not all(name.isidentifier() for name in key.split(".")):
             raise UserError(f"--surrogate-arg is {pair!r}; it must be name=value")
-        if key in found:
+        if key in arguments:
             raise UserError(f"--surrogate-arg {key} is given twice; give it once")
         try:
             value = json.loads(text)
         except ValueError:
             value = text
-        found[key] = text if isinstance(value, dict | list) else value
-    return found
+        arguments[key] = text if isinstance(value, dict | list) else value
+    return arguments
 
 
 class TerminalProgress:

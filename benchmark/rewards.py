@@ -57,8 +57,8 @@ def text_of(completion: Completion) -> str:
 
 def hit(completions: Sequence[Completion], *, bin: Sequence[int], **columns: Any) -> list[float]:
     """1 where the answer's bin is the measured one, else 0; in JSON the likeliest bin counts as the answer's."""
-    found = [_stated(completion) for completion in completions]
-    return [float(one is not None and one[0] == number) for one, number in zip(found, bin, strict=True)]
+    stated = [_stated(completion) for completion in completions]
+    return [float(one is not None and one[0] == number) for one, number in zip(stated, bin, strict=True)]
 
 
 def brier(completions: Sequence[Completion], *, bin: Sequence[int], **columns: Any) -> list[float]:
@@ -102,9 +102,9 @@ def _forecast_reward(
 def _stated(completion: Completion) -> tuple[int, tuple[float, ...]] | None:
     """The bin and the distribution an answer states; None where it states none."""
     text = text_of(completion)
-    found = read_digits(text)
-    shares = None if found is not None else parse(text, "0" * 16).probabilities
-    return found if shares is None else (int(np.argmax(shares)) + 1, shares)
+    digits = read_digits(text)
+    shares = None if digits is not None else parse(text, "0" * 16).probabilities
+    return digits if shares is None else (int(np.argmax(shares)) + 1, shares)
 
 
 FORECAST_REWARDS: Mapping[str, tuple[Reward, ...]] = MappingProxyType(
@@ -151,15 +151,15 @@ def judged(reward: Reward, judge: Callable[[KernelSource], Verdict]) -> Reward:
             return Status.REJECTED, None
         kernel = KernelSource(problem_id, Backend(backend), source)
         if kernel not in verdicts:
-            found = judge(kernel)
-            verdicts[kernel] = found.status, found.speedup
+            result = judge(kernel)
+            verdicts[kernel] = result.status, result.speedup
         return verdicts[kernel]
 
     def measured(
         completions: Sequence[Completion], *, problem_id: Sequence[str], backend: Sequence[str], **columns: Any
     ) -> list[float]:
-        found = [verdict(*one) for one in zip(completions, problem_id, backend, strict=True)]
-        outcome = {"status": [status for status, _ in found], "speedup": [speedup for _, speedup in found]}
+        verdicts = [verdict(*one) for one in zip(completions, problem_id, backend, strict=True)]
+        outcome = {"status": [status for status, _ in verdicts], "speedup": [speedup for _, speedup in verdicts]}
         return reward(completions, **columns | outcome | {"problem_id": problem_id, "backend": backend})
 
     # TRL logs a reward by its function's name.

@@ -19,7 +19,7 @@ from kbench.benchmark.questions.answers import UNMEASURED, packed_answers, read_
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.corpus_view import CorpusView
 from kbench.benchmark.questions.draw import draw_unanswered
-from kbench.benchmark.questions.trained import TrainedOn
+from kbench.benchmark.questions.transfer import TrainedOn
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.leaderboard.board import score_all
 from kbench.leaderboard.scoring.results import Results, entry_id

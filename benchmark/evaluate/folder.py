@@ -144,10 +144,10 @@ def _submission(path: Path) -> Submission | None:
 
 def _results(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        results = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return results if isinstance(results, dict) else {}
 
 
 def _forecasts(path: Path) -> tuple[int, str]:

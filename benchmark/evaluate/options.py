@@ -34,10 +34,10 @@ def setting(group: str, help: str, value: Any = None, **option: Any) -> Any:
 
     `flags` are the option's names where they are not the field's.
     """
-    told = {"group": group, "help": help, "option": option}
+    metadata = {"group": group, "help": help, "option": option}
     if isinstance(value, Mapping):
-        return dataclasses.field(default_factory=dict, metadata=told)
-    return dataclasses.field(default=value, metadata=told)
+        return dataclasses.field(default_factory=dict, metadata=metadata)
+    return dataclasses.field(default=value, metadata=metadata)
 
 
 SECRET = re.compile("key|token$|secret|passw", re.IGNORECASE)
@@ -160,7 +160,7 @@ class Options:
 
         asked = benchmark_of(Corpus.open(self.dataset, verified=True), self.gpu, answers)
         if self.train is not None:
-            from kbench.benchmark.questions.trained import TrainedOn
+            from kbench.benchmark.questions.transfer import TrainedOn
 
             learnt = Corpus.open(None if self.train == SHIPPED else self.train, verified=True)
             asked = TrainedOn(asked, benchmark_of(learnt))
@@ -183,15 +183,15 @@ def option_of(name: str) -> Callable[..., Any]:
     """The command-line option of one field of Options, as a decorator."""
     field = next(each for each in dataclasses.fields(Options) if each.name == name)
     kind = typing.get_type_hints(Options)[name]
-    told = {"help": field.metadata["help"], **field.metadata["option"]}
+    settings = {"help": field.metadata["help"], **field.metadata["option"]}
     if kind is bool:
-        told["is_flag"] = True
-    elif typing.get_origin(kind) is tuple and "default" not in told:
-        told["multiple"] = True
+        settings["is_flag"] = True
+    elif typing.get_origin(kind) is tuple and "default" not in settings:
+        settings["multiple"] = True
     elif field.default not in (None, dataclasses.MISSING):
-        told = {"default": field.default, "show_default": True} | told
-    flags = told.pop("flags", (f"--{name.replace('_', '-')}",))
-    return click.option(*flags, name, cls=GroupedOption, group=field.metadata["group"], **told)
+        settings = {"default": field.default, "show_default": True} | settings
+    flags = settings.pop("flags", (f"--{name.replace('_', '-')}",))
+    return click.option(*flags, name, cls=GroupedOption, group=field.metadata["group"], **settings)
 
 
 def options_of(names: Iterable[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

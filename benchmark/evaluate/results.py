@@ -96,8 +96,8 @@ class Failures:
     @classmethod
     def of(cls, evaluation: Evaluation) -> Failures:
         """What went wrong, most frequent first."""
-        found = dict(evaluation.run.failures) or dict(evaluation.table.reasons)
-        reasons = sorted(found.items(), key=lambda item: -item[1])[:MOST_REASONS]
+        reasons_counted = dict(evaluation.run.failures) or dict(evaluation.table.reasons)
+        reasons = sorted(reasons_counted.items(), key=lambda item: -item[1])[:MOST_REASONS]
         return cls(int(evaluation.table.failed.sum()), dict(reasons))
 
 
@@ -181,20 +181,20 @@ class EvaluationResults:
         return dataclasses.asdict(self)
 
 
-def terminal(found: EvaluationResults, others: Sequence[EvaluationResults] = ()) -> str:
+def terminal(results: EvaluationResults, others: Sequence[EvaluationResults] = ()) -> str:
     """The results of one surrogate, with the values of others beside it."""
-    probe = ["probe"] if found.probes else []
-    head = ["", found.surrogate, "95 % interval", "floor", *probe, "ceiling", *(other.surrogate for other in others)]
+    probe = ["probe"] if results.probes else []
+    head = ["", results.surrogate, "95 % interval", "floor", *probe, "ceiling", *(other.surrogate for other in others)]
     rows = [head]
-    for track, metrics in found.tracks.items():
+    for track, metrics in results.tracks.items():
         rows.append([track.upper(), *[""] * (len(head) - 1)])
         for metric in of_track(track):
             if metric.shown >= Shown.TERMINAL and metric.name in metrics:
-                beside = found.probes.get(track) if metric.headline else None
+                beside = results.probes.get(track) if metric.headline else None
                 cells = _row(metric, metrics[metric.name], others, beside)
-                rows.append(cells if found.probes else cells[:4] + cells[5:])
-    lead = [*_aligned(standing_rows(found)), *standing_notes(found)]
-    return "\n".join([_title(found), "", *lead, "", *_aligned(rows), "", *_notes(found)])
+                rows.append(cells if results.probes else cells[:4] + cells[5:])
+    lead = [*_aligned(standing_rows(results)), *standing_notes(results)]
+    return "\n".join([_title(results), "", *lead, "", *_aligned(rows), "", *_notes(results)])
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
@@ -222,32 +222,32 @@ def _row(
     ]
 
 
-def _title(found: EvaluationResults) -> str:
-    limited = (f", {found.shots} shots" if found.shots else "") + (", limited" if found.limited else "")
+def _title(results: EvaluationResults) -> str:
+    limited = (f", {results.shots} shots" if results.shots else "") + (", limited" if results.limited else "")
     return (
-        f"{found.surrogate} on {found.split} of dataset {found.dataset[:12]}: "
-        f"{found.queries:,} queries{limited}, inputs: {found.inputs}"
+        f"{results.surrogate} on {results.split} of dataset {results.dataset[:12]}: "
+        f"{results.queries:,} queries{limited}, inputs: {results.inputs}"
     )
 
 
-def _notes(found: EvaluationResults) -> list[str]:
-    cost, failures = found.cost, found.failures
-    overall = found.overall
+def _notes(results: EvaluationResults) -> list[str]:
+    cost, failures = results.cost, results.failures
+    overall = results.overall
     speed = "" if cost.forecasts_per_s is None else f", {cost.forecasts_per_s:,.0f} forecasts/s"
     tokens = "" if cost.total_tokens is None else f", {cost.total_tokens:,} tokens"
     notes = [f"{cost.forecasts:,} forecasts ({cost.reused:,} reused) in {cost.wall_s:.1f} s{speed}{tokens}"]
     if overall is not None and overall.value is not None and overall.low is not None and overall.high is not None:
-        probe = found.probes.get(OVERALL)
+        probe = results.probes.get(OVERALL)
         beside = "" if probe is None else f"; probe {probe.probe} {probe.value:.3f}"
         interval = f"[{overall.low:.3f}, {overall.high:.3f}]{beside}"
         notes.insert(0, f"overall {overall.value:.3f} {interval}: mean of the headlines, 0 the floor and 1 the ceiling")
     if failures.count:
         notes.append(f"{failures.count:,} without an answer, scored as the uniform forecast and a forced deferral:")
         notes += [f"  {count:,} × {reason}" for reason, count in list(failures.reasons.items())[:SHOWN_REASONS]]
-    if found.stray_answers:
-        notes.append(f"{found.stray_answers:,} answers to queries that were not asked were ignored")
+    if results.stray_answers:
+        notes.append(f"{results.stray_answers:,} answers to queries that were not asked were ignored")
     notes.append("floor: training frequencies or a random order; ceiling: a second measurement of the same kernels")
-    if found.probes:
+    if results.probes:
         notes.append("probe: the strongest that sees layout, names or author alone, or no source at all")
         notes.append("~ no headline here: the layout of the text alone comes as far, within the interval")
     notes.append("* headline of its track; ↑ higher is better, ↓ lower is better")
@@ -259,34 +259,34 @@ def _standings() -> Any:
     return json.loads(STANDINGS.read_text(encoding="utf-8"))
 
 
-def standing_rows(found: EvaluationResults) -> list[list[str]]:
+def standing_rows(results: EvaluationResults) -> list[list[str]]:
     """A row per track: yours, the prior, a first model, the best built-in, a language model, the ceiling."""
-    others = _comparable(found)
-    head = ["", found.surrogate, "prior", *([FIRST, "best built-in", LANGUAGE_MODEL] if others else []), "ceiling"]
+    others = _comparable(results)
+    head = ["", results.surrogate, "prior", *([FIRST, "best built-in", LANGUAGE_MODEL] if others else []), "ceiling"]
     table = [head]
-    for track, metrics in found.tracks.items():
+    for track, metrics in results.tracks.items():
         metric = headline(track)
         result = metrics.get(metric.name)
         if result is None:
             continue
-        beside = _beside(others, metric, CORE if found.subset == CORE else WHOLE) if others else []
+        beside = _beside(others, metric, CORE if results.subset == CORE else WHOLE) if others else []
         figures = [metric.text(result.value), metric.text(result.floor), *beside, metric.text(result.ceiling)]
         table.append([f"{track}: {metric.name} {metric.arrow}", *figures])
     return table
 
 
-def standing_notes(found: EvaluationResults) -> list[str]:
+def standing_notes(results: EvaluationResults) -> list[str]:
     """What the table needs said: what others were asked, and why a skill is below zero."""
     lines = []
-    if found.limited and _comparable(found):
+    if results.limited and _comparable(results):
         lines.append("the others answered all questions of the split, this surrogate a part of them")
-    why = _why_negative(found)
+    why = _why_negative(results)
     return [*lines, why] if why else lines
 
 
-def _comparable(found: EvaluationResults) -> dict[str, Any]:
-    same = found.dataset == _standings()["dataset"] and found.split == WHOLE and not found.shots
-    return dict(_standings()["entries"]) if same and found.subset in (None, CORE) else {}
+def _comparable(results: EvaluationResults) -> dict[str, Any]:
+    same = results.dataset == _standings()["dataset"] and results.split == WHOLE and not results.shots
+    return dict(_standings()["entries"]) if same and results.subset in (None, CORE) else {}
 
 
 def _beside(entries: dict[str, Any], metric: Metric, part: str) -> list[str]:
@@ -309,9 +309,9 @@ def _beside(entries: dict[str, Any], metric: Metric, part: str) -> list[str]:
     ]
 
 
-def _why_negative(found: EvaluationResults) -> str | None:
+def _why_negative(results: EvaluationResults) -> str | None:
     """What is wrong with forecasts that are worse than the training frequencies."""
-    forecast = found.tracks.get("forecast", {})
+    forecast = results.tracks.get("forecast", {})
     skill, sign, error = (forecast.get(name) for name in ("skill", "sign_accuracy", "ece"))
     if skill is None or sign is None or error is None or skill.value is None or skill.value >= 0:
         return None

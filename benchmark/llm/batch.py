@@ -146,9 +146,9 @@ def read_responses(path: Path) -> Responses:
     Raises:
         DataError: names the line that is not a response.
     """
-    found = Responses()
+    responses = Responses()
     if not path.is_file():
-        return found
+        return responses
     *whole, last = path.read_bytes().split(b"\n")
     for number, line in enumerate([*whole, last] if _id_of(last) is not None else whole, 1):
         if not line.strip():
@@ -160,11 +160,11 @@ def read_responses(path: Path) -> Responses:
             raise DataError(f"{path}: line {number} is no response: it must be JSON with a custom_id") from None
         answer = _answer(data)
         if isinstance(answer, Reply):
-            found.replies[key] = answer
-            found.errors.pop(key, None)
-        elif key not in found.replies:
-            found.errors[key] = answer
-    return found
+            responses.replies[key] = answer
+            responses.errors.pop(key, None)
+        elif key not in responses.replies:
+            responses.errors[key] = answer
+    return responses
 
 
 def _answer(data: dict[str, Any]) -> Reply | str:

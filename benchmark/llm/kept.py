@@ -47,13 +47,13 @@ class KeptReplies:
         """
         known = self._read()
         keys = [self._key(body) for body in bodies]
-        found = {at: known[key] for at, key in enumerate(keys) if key in known and usable(at, known[key])}
-        first = {key: at for at, key in reversed(list(enumerate(keys))) if at not in found}
+        replies = {at: known[key] for at, key in enumerate(keys) if key in known and usable(at, known[key])}
+        first = {key: at for at, key in reversed(list(enumerate(keys))) if at not in replies}
         asked = sorted(first.values())
         if asked:
             fresh = self._ask([bodies[at] for at in asked], [keys[at] for at in asked], tokens_left)
-            found |= {at: fresh[keys[at]] for at in range(len(bodies)) if at not in found}
-        return [found[at] for at in range(len(bodies))]
+            replies |= {at: fresh[keys[at]] for at in range(len(bodies)) if at not in replies}
+        return [replies[at] for at in range(len(bodies))]
 
     def _ask(self, bodies: Sequence[Body], keys: Sequence[str], tokens_left: int | None) -> dict[str, Reply]:
         meter = self.meter if tokens_left is None else Meter(limit=tokens_left)
@@ -70,8 +70,8 @@ class KeptReplies:
 
     def _key(self, body: Body) -> str:
         """All of a request but its length counts: a seed tells repeats apart."""
-        told = {name: value for name, value in body.items() if name != "max_completion_tokens"}
-        return content_hash("reply", self.endpoint.base_url or "", json.dumps(told, sort_keys=True))
+        identifying = {name: value for name, value in body.items() if name != "max_completion_tokens"}
+        return content_hash("reply", self.endpoint.base_url or "", json.dumps(identifying, sort_keys=True))
 
     def _read(self) -> dict[str, Reply]:
         if self._known is None:

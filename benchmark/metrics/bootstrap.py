@@ -184,8 +184,8 @@ class Bootstrap:
         chances = np.append(np.ones(self.count), [0.5, 0.5]) / (self.count + 1)
         weights = np.random.default_rng((self.seed, 1)).multinomial(self.count, chances, size=len(self.weights) - 1)
         typical = most.mean()
-        found = weights @ np.append(parts, [0.0, typical]), weights @ np.append(most, [typical, typical])
-        return Figure(value, divide(*(each.astype(np.float64) for each in found)))
+        sums = weights @ np.append(parts, [0.0, typical]), weights @ np.append(most, [typical, typical])
+        return Figure(value, divide(*(each.astype(np.float64) for each in sums)))
 
     def levels(self, keys: Floats) -> Levels:
         """Rows grouped by descending key into at most 1,024 levels, for metrics of an order."""

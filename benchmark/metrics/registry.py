@@ -36,5 +36,5 @@ def markdown_table() -> str:
 def figures(track: str, bootstrap: Bootstrap, rows: Any, headline_alone: bool = False) -> dict[str, Figure]:
     """Every metric of a track that these rows can say, or its headline alone, by name."""
     metrics = (headline(track),) if headline_alone else of_track(track)
-    found = {metric.name: metric.measured(bootstrap, rows) for metric in metrics}
-    return {name: figure for name, figure in found.items() if figure is not None}
+    measured = {metric.name: metric.measured(bootstrap, rows) for metric in metrics}
+    return {name: figure for name, figure in measured.items() if figure is not None}

@@ -36,17 +36,17 @@ def problems() -> None:
 def list_problems(family: str | None, retired: bool, as_json: bool) -> None:
     """List problems: id, family, workloads, title."""
     known = (registry.retired() if retired else registry.problems()).values()
-    found = [p for p in known if family in (None, p.family)]
-    if not found:
+    listed = [p for p in known if family in (None, p.family)]
+    if not listed:
         raise UnknownNameError("problem family", family, {p.family for p in known})
     if as_json:
-        click.echo(json.dumps([_summary(p) for p in found], indent=2))
+        click.echo(json.dumps([_summary(p) for p in listed], indent=2))
         return
-    width = max(len(p.id) for p in found)
-    for p in found:
+    width = max(len(p.id) for p in listed)
+    for p in listed:
         end = f"like {RETIRED[p.id].like}: {RETIRED[p.id].reason}" if retired else p.title
         click.echo(f"{p.id:<{width}}  {p.family:<22}  {', '.join(s.name for s in p.sizes):<24}  {end}")
-    click.echo(f"{len(found)} problems", err=True)
+    click.echo(f"{len(listed)} problems", err=True)
 
 
 def _summary(p: ProblemDefinition) -> dict[str, object]:
@@ -67,13 +67,13 @@ def _summary(p: ProblemDefinition) -> dict[str, object]:
 @json_option
 def show(problem: str, as_json: bool) -> None:
     """Show one problem as a kernel writer sees it."""
-    found = registry.named(problem)
+    definition = registry.named(problem)
     if as_json:
-        cases = {case.name: case.stresses for case in found.every_case}
-        shown = to_dict(found.record()) | {"cases": cases, "judges_ends": found.judges_ends}
+        cases = {case.name: case.stresses for case in definition.every_case}
+        shown = to_dict(definition.record()) | {"cases": cases, "judges_ends": definition.judges_ends}
         click.echo(json.dumps(shown, indent=2))
     else:
-        click.echo(f"{found.prompt()}\n{found.adversarial()}", nl=False)
+        click.echo(f"{definition.prompt()}\n{definition.adversarial()}", nl=False)
 
 
 @problems.command("check")

@@ -117,10 +117,10 @@ def users() -> Mapping[str, ProblemDefinition]:
 def _from_file(path: str) -> ProblemDefinition:
     from kbench.benchmark.problems.foreign.user import load_user_problem
 
-    found = load_user_problem(path)
-    if resolve(found.id) is not None:
-        raise UserError(f"{path} defines {found.id!r}, which is a problem of the benchmark; give it another name")
-    return found
+    definition = load_user_problem(path)
+    if resolve(definition.id) is not None:
+        raise UserError(f"{path} defines {definition.id!r}, which is a problem of the benchmark; give it another name")
+    return definition
 
 
 def named(name: str) -> ProblemDefinition:
@@ -135,29 +135,29 @@ def named(name: str) -> ProblemDefinition:
     is_file = path.exists() or path.suffix == ".py"
     if resolve(name) is not None or name in users() or not is_file:
         return problem(resolve(name) or name)
-    found = _from_file(str(path.resolve()))
-    if users().get(found.id, found) is not found:
-        raise UserError(f"{name} defines {found.id!r}, as another file does; give it another name")
+    definition = _from_file(str(path.resolve()))
+    if users().get(definition.id, definition) is not definition:
+        raise UserError(f"{name} defines {definition.id!r}, as another file does; give it another name")
     given = [given for given in os.environ.get(USER_FILES, "").split(os.pathsep) if given]
     os.environ[USER_FILES] = os.pathsep.join(dict.fromkeys([*given, str(path.resolve())]))
-    return found
+    return definition
 
 
 def edition(problem_id: str) -> str:
     """What tells versions of a user's problem apart; empty for problems of ours, whose ids never change meaning."""
-    found = users().get(problem_id)
-    return content_hash("problem", json.dumps(to_dict(found.record()), sort_keys=True)) if found else ""
+    definition = users().get(problem_id)
+    return content_hash("problem", json.dumps(to_dict(definition.record()), sort_keys=True)) if definition else ""
 
 
 def _declared(modules: tuple[str, ...]) -> Mapping[str, ProblemDefinition]:
-    found: dict[str, ProblemDefinition] = {}
+    declared: dict[str, ProblemDefinition] = {}
     for name in modules:
         module = importlib.import_module(f"kbench.benchmark.problems.{name}")
         for problem in module.PROBLEMS:
-            if problem.id in found:
+            if problem.id in declared:
                 raise ValueError(f"problem id {problem.id!r} is declared twice, again in {name}.py")
-            found[problem.id] = problem
-    return MappingProxyType(found)
+            declared[problem.id] = problem
+    return MappingProxyType(declared)
 
 
 def resolve(name: str) -> str | None:
@@ -170,12 +170,12 @@ def resolve(name: str) -> str | None:
 
 @functools.cache
 def _aliases() -> dict[str, str]:
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     for problem_id, definition in known().items():
         for alias in definition.aliases:
-            found[alias] = problem_id
-            found[re.sub(r"[^a-z0-9]+", "_", alias.lower())] = problem_id
-    return found
+            ids[alias] = problem_id
+            ids[re.sub(r"[^a-z0-9]+", "_", alias.lower())] = problem_id
+    return ids
 
 
 def listed(problem_id: str) -> ProblemDefinition:
@@ -184,10 +184,10 @@ def listed(problem_id: str) -> ProblemDefinition:
     Raises:
         UnknownNameError: with the nearest ids.
     """
-    found = known().get(problem_id) or users().get(problem_id)
-    if found is None:
+    definition = known().get(problem_id) or users().get(problem_id)
+    if definition is None:
         raise UnknownNameError("problem", problem_id, known())
-    return found
+    return definition
 
 
 def problem(problem_id: str) -> ProblemDefinition:
@@ -201,5 +201,5 @@ def problem(problem_id: str) -> ProblemDefinition:
 
 def input_count(problem_id: str) -> int:
     """How many inputs a problem's `run` takes."""
-    found = problem(problem_id)
-    return len(found.inputs(found.tiny.params))
+    definition = problem(problem_id)
+    return len(definition.inputs(definition.tiny.params))

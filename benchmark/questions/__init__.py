@@ -1,8 +1,7 @@
 """Questions: what is asked on a split of a corpus, track by track, with the answers kept apart."""
 
 from kbench.benchmark.questions.build import build_questions, training_kernels, training_pairs
-from kbench.benchmark.questions.labels import PairLabels, PoolLabels
-from kbench.benchmark.questions.questions import Questions, TrackQueries
+from kbench.benchmark.questions.questions import PairLabels, PoolLabels, Questions, TrackQueries
 
 __all__ = [
     "PairLabels",

@@ -23,8 +23,7 @@ from kbench.benchmark.questions.asked import (
     known_problems,
 )
 from kbench.benchmark.questions.corpus_view import CorpusView
-from kbench.benchmark.questions.labels import PairLabels, PoolLabels, Strings, floats, strings
-from kbench.benchmark.questions.questions import Questions
+from kbench.benchmark.questions.questions import PairLabels, PoolLabels, Questions, Strings, floats, strings
 from kbench.benchmark.questions.render import Renderer, reference_query_id
 from kbench.benchmark.tracks import SELECT, SHOTS, TRACK_NAMES
 from kbench.loaders.source.normalise import normalised

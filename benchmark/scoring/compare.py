@@ -140,11 +140,11 @@ class Power:
     @classmethod
     def of(cls, differences: Sequence[Figure]) -> Power:
         """From the paired differences of any two entries."""
-        told = [one for one in differences if len(one.draws) and float(np.ptp(one.draws)) > 0.0]
-        intervals = [one.interval for one in told]
-        least = [_decidable(one, high - low) for one, (low, high) in zip(told, intervals, strict=True)]
+        decidable = [one for one in differences if len(one.draws) and float(np.ptp(one.draws)) > 0.0]
+        intervals = [one.interval for one in decidable]
+        least = [_decidable(one, high - low) for one, (low, high) in zip(decidable, intervals, strict=True)]
         decided = sum(low > 0.0 or high < 0.0 for low, high in intervals)
-        return cls(len(told), decided, float(np.median(least)) if least else None)
+        return cls(len(decidable), decided, float(np.median(least)) if least else None)
 
     @classmethod
     def among(cls, figures: Sequence[Figure]) -> Power:

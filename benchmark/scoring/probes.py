@@ -175,8 +175,10 @@ class Probe:
         classes = _fitted(table, numbers, of_classes=True)
         points = _fitted(table, np.clip([np.log2(row["speedup"]) for row in rows], -2, 2))
         truth = np.array([row["bin"] for row in held], dtype=np.int64)
-        told = self._distributions(classes, held)
-        losses = {kept: rps_rows(kept * told + (1 - kept) * shares, truth).mean() for kept in KEPT} if held else {}
+        probabilities = self._distributions(classes, held)
+        losses = (
+            {kept: rps_rows(kept * probabilities + (1 - kept) * shares, truth).mean() for kept in KEPT} if held else {}
+        )
         return classes, points, shares, min(losses, key=lambda kept: losses[kept], default=1.0)
 
     def forecasts(self, rows: Sequence[Row]) -> list[Forecast]:
@@ -185,8 +187,8 @@ class Probe:
         for kind, (classes, points, shares, kept) in self._models.items():
             asked = [row for row in rows if row["kind"] == kind]
             if asked:
-                told = kept * self._distributions(classes, asked) + (1 - kept) * shares
-                given += _forecasts(asked, told, points.predict(self._pairs(asked)))
+                probabilities = kept * self._distributions(classes, asked) + (1 - kept) * shares
+                given += _forecasts(asked, probabilities, points.predict(self._pairs(asked)))
         levels = [row for row in rows if row["kind"] == QuestionKind.LEVEL and row["pool"] is not None]
         if levels and self._places is not None:
             even = np.full((len(levels), bins.COUNT), 1 / bins.COUNT)
@@ -194,10 +196,10 @@ class Probe:
         return given
 
     def _distributions(self, classes: Any, rows: Sequence[Row]) -> Floats:
-        told = np.zeros((len(rows), bins.COUNT))
+        probabilities = np.zeros((len(rows), bins.COUNT))
         if rows:
-            told[:, np.asarray(classes.classes_, dtype=int) - 1] = classes.predict_proba(self._pairs(rows))
-        return told
+            probabilities[:, np.asarray(classes.classes_, dtype=int) - 1] = classes.predict_proba(self._pairs(rows))
+        return probabilities
 
     def _pairs(self, rows: Sequence[Row]) -> Floats:
         """The candidate's features less the anchor's, and the anchor's."""
@@ -227,9 +229,9 @@ def _fitted(table: Floats, target: Floats, of_classes: bool = False) -> Any:
     )
 
 
-def _forecasts(rows: Sequence[Row], told: Floats, logs: Floats) -> list[Forecast]:
-    told = told / told.sum(axis=1, keepdims=True)
+def _forecasts(rows: Sequence[Row], probabilities: Floats, logs: Floats) -> list[Forecast]:
+    probabilities = probabilities / probabilities.sum(axis=1, keepdims=True)
     return [
         Forecast(query_id=row["question_id"], probabilities=tuple(map(float, shares)), speedup=float(2.0**log))
-        for row, shares, log in zip(rows, told, logs, strict=True)
+        for row, shares, log in zip(rows, probabilities, logs, strict=True)
     ]

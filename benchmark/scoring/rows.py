@@ -15,8 +15,7 @@ from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities, enco
 from kbench.benchmark.metrics.metric import FULL, PairRows, Pool, PoolRows
 from kbench.benchmark.metrics.rank import FRACTIONS, regret_at
 from kbench.benchmark.questions.asked import ONE_WORKLOAD
-from kbench.benchmark.questions.labels import PoolLabels
-from kbench.benchmark.questions.questions import Questions
+from kbench.benchmark.questions.questions import PoolLabels, Questions
 from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.benchmark.tracks import PAIR_TRACKS, RANK
 from kbench.schemas import PairKind, bins
@@ -140,12 +139,12 @@ def rank_rows(labels: PoolLabels, pools: list[Ints], scores: Floats) -> PoolRows
 def surrogate_rows(questions: Questions, table: ForecastTable) -> TrackRows:
     """Rows of every track that the questions ask and can be scored."""
     labels = questions.pools
-    found: TrackRows = {}
+    rows: TrackRows = {}
     if len(questions.pairs):
-        found |= dict.fromkeys(PAIR_TRACKS, pair_rows(questions.over_all_workloads(), table))
+        rows |= dict.fromkeys(PAIR_TRACKS, pair_rows(questions.over_all_workloads(), table))
     if RANK.name in questions.tracks and (pools := ranked_pools(labels)):
-        found[RANK.name] = rank_rows(labels, pools, pool_scores(labels, table))
-    return {track: found[track] for track in questions.tracks if track in found}
+        rows[RANK.name] = rank_rows(labels, pools, pool_scores(labels, table))
+    return {track: rows[track] for track in questions.tracks if track in rows}
 
 
 def log_sigma(low: Floats, high: Floats) -> Floats:
@@ -183,21 +182,21 @@ def ceiling_rows(questions: Questions, seed: int) -> TrackRows:
     """What a second measurement would answer; pairs are left out where none has an interval to draw it from."""
     questions = questions.over_all_workloads()
     pairs, labels = questions.pairs, questions.pools
-    found: TrackRows = {}
+    rows: TrackRows = {}
     if len(pairs) and not np.isnan(pairs.speedup_low).all():
         generator = np.random.default_rng((seed, 1))
         given = oracle_forecasts(pairs.speedup, pairs.speedup_low, pairs.speedup_high, generator)
-        found |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, given))
-    return _asked(questions, found | _pools(labels, remeasured_scores(labels, seed)))
+        rows |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, given))
+    return _asked(questions, rows | _pools(labels, remeasured_scores(labels, seed)))
 
 
 def floor_rows(questions: Questions) -> TrackRows:
     """The training frequencies of each kind, and every kernel of a pool alike."""
     questions = questions.over_all_workloads()
-    found: TrackRows = {}
+    rows: TrackRows = {}
     if len(questions.pairs):
-        found |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, kind_priors(questions)))
-    return _asked(questions, found | _pools(questions.pools, np.zeros((1, len(questions.pools)))))
+        rows |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, kind_priors(questions)))
+    return _asked(questions, rows | _pools(questions.pools, np.zeros((1, len(questions.pools)))))
 
 
 def remeasured_scores(labels: PoolLabels, seed: int) -> Floats:

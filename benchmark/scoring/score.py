@@ -18,8 +18,7 @@ from kbench.benchmark.metrics.bootstrap import RESAMPLES, Bootstrap, Figure
 from kbench.benchmark.metrics.forecast import LEVEL_SKILL, WORKLOAD_SKILL
 from kbench.benchmark.metrics.metric import PairRows
 from kbench.benchmark.metrics.registry import METRICS, figures, headline
-from kbench.benchmark.questions.labels import PairLabels, Strings, strings
-from kbench.benchmark.questions.questions import Questions
+from kbench.benchmark.questions.questions import PairLabels, Questions, Strings, strings
 from kbench.benchmark.scoring.rows import ceiling_rows, floor_rows, pair_rows, ranked_pools, surrogate_rows
 from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.benchmark.tracks import FORECAST, OVERALL, PAIR_TRACKS, RANK
@@ -144,24 +143,24 @@ def score(
     clusters = _clusters(questions)
     # All tracks draw from the same problems, so that draw i is the same sample for each.
     problems = sorted({*map(str, questions.pairs.problem.tolist()), *map(str, questions.pools.problem.tolist())})
-    found = {}
+    figures_by_track = {}
     for track, given in rows.items():
         shared = problems if set(clusters[track].tolist()) <= set(problems) else None
         bootstrap = settings.draws(np.tile(clusters[track], table.repeats), shared)
-        found[track] = figures(track, bootstrap, given, headlines_alone)
-    if FORECAST.name in found and not headlines_alone:
-        found[FORECAST.name] |= _apart(questions, table, settings)
+        figures_by_track[track] = figures(track, bootstrap, given, headlines_alone)
+    if FORECAST.name in figures_by_track and not headlines_alone:
+        figures_by_track[FORECAST.name] |= _apart(questions, table, settings)
     parts: tuple[Score, ...] = ()
     if sliced and FORECAST.name in rows:
         counted = questions.over_all_workloads()
         parts = _slices(counted, pair_rows(counted, table), settings)
     bounds = bounds or Bounds.of(questions, settings)
     return Scored(
-        figures=found,
+        figures=figures_by_track,
         ceilings=bounds.ceilings,
         floors=bounds.floors,
         slices=parts,
-        rows={track: len(questions.pairs if track in PAIR_TRACKS else questions.pools) for track in found},
+        rows={track: len(questions.pairs if track in PAIR_TRACKS else questions.pools) for track in figures_by_track},
     )
 
 
@@ -181,8 +180,8 @@ def _apart(questions: Questions, table: ForecastTable, settings: BootstrapSettin
 def _clusters(questions: Questions) -> dict[str, Strings]:
     """The cluster of each row of every track, for one repeat."""
     pairs, labels = questions.over_all_workloads().pairs, questions.pools
-    found = dict.fromkeys(PAIR_TRACKS, clusters_of(pairs.problem, pairs.candidate))
-    return found | {RANK.name: labels.problem[[int(rows[0]) for rows in ranked_pools(labels)]]}
+    by_track = dict.fromkeys(PAIR_TRACKS, clusters_of(pairs.problem, pairs.candidate))
+    return by_track | {RANK.name: labels.problem[[int(rows[0]) for rows in ranked_pools(labels)]]}
 
 
 def _values(track: str, clusters: Strings, rows: Any) -> dict[str, float]:

@@ -84,14 +84,14 @@ class _Asker:
 
     def _matched(self, batch: Batch, given: Sequence[Forecast], elapsed_s: float) -> Finished:
         counts = Counter((forecast.query_id, forecast.repeat) for forecast in given)
-        found = {(forecast.query_id, forecast.repeat): forecast for forecast in given}
+        answers = {(forecast.query_id, forecast.repeat): forecast for forecast in given}
         asked = [(query.query_id, repeat) for query in batch for repeat in range(self._repeats)]
         result = []
         for key in asked:
             if counts[key] > 1:
                 made = failure(key[0], f"answered {counts[key]} times; it must answer once", key[1])
-            elif key in found:
-                made = accept(found[key])
+            elif key in answers:
+                made = accept(answers[key])
             else:
                 made = failure(key[0], "no answer to this query among those returned", key[1])
             if made.elapsed_s is None and not self._times_itself:

@@ -139,8 +139,8 @@ class BinnedSurrogate(ABC):
 
     def _of(self, query: Query) -> Floats:
         group = np.searchsorted(self._cuts[query.kind], self.number(query), side="right")
-        found: Floats = self._shares[query.kind][group]
-        return found
+        frequencies: Floats = self._shares[query.kind][group]
+        return frequencies
 
 
 class LengthSurrogate(BinnedSurrogate):
@@ -278,11 +278,11 @@ class ReplaySurrogate:
         Raises:
             UserError: the file, or submission.json beside it, names another dataset.
         """
-        found = (read_forecasts(self.path).schema.metadata or {}).get(DATASET_KEY, b"").decode()
-        found = found or str(self._submission.get("dataset_fingerprint", ""))
-        if found and found != fingerprint:
+        dataset = (read_forecasts(self.path).schema.metadata or {}).get(DATASET_KEY, b"").decode()
+        dataset = dataset or str(self._submission.get("dataset_fingerprint", ""))
+        if dataset and dataset != fingerprint:
             raise UserError(
-                f"{self.path} holds forecasts for dataset {found}, this is {fingerprint}; evaluate them on their own"
+                f"{self.path} holds forecasts for dataset {dataset}, this is {fingerprint}; evaluate them on their own"
             )
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
@@ -294,20 +294,20 @@ class ReplaySurrogate:
     @functools.cached_property
     def _submission(self) -> dict[str, Any]:
         path = self.path.parent / "submission.json"
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        return found
+        submission: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return submission
 
     @functools.cached_property
     def _forecasts(self) -> dict[tuple[str, int], Forecast]:
         table = read_forecasts(self.path)
         check_repeats(table, str(self.path))
-        found: dict[tuple[str, int], Forecast] = {}
+        forecasts: dict[tuple[str, int], Forecast] = {}
         for values in table.to_pylist():
             values["repeat"] = values["repeat"] or 0
             probabilities = values["probabilities"]
             values["probabilities"] = None if probabilities is None else tuple(probabilities)
             key = (str(values["query_id"]), values["repeat"])
-            if key in found:
+            if key in forecasts:
                 raise UserError(f"{self.path} holds query {key[0]} repeat {key[1]} twice; keep one of them")
-            found[key] = Forecast(**values)
-        return found
+            forecasts[key] = Forecast(**values)
+        return forecasts

@@ -154,14 +154,16 @@ class LlmSurrogate:
         """What asking would cost, before any money is spent."""
         tokens_in = round(sum(len(SYSTEM) + len(render(q)) for q in queries) / CHARACTERS_PER_TOKEN) * self.repeats
         tokens_out = TOKENS_PER_ANSWER * len(queries) * self.repeats
-        found: dict[str, Any] = {
+        estimates: dict[str, Any] = {
             "requests": len(queries) * self.repeats,
             "input_tokens_estimate": tokens_in,
             "output_tokens_estimate": tokens_out,
         }
         if self.price_in is not None:
-            found["price_estimate"] = round((tokens_in * self.price_in + tokens_out * (self.price_out or 0)) / 1e6, 4)
-        return found
+            estimates["price_estimate"] = round(
+                (tokens_in * self.price_in + tokens_out * (self.price_out or 0)) / 1e6, 4
+            )
+        return estimates
 
     def body(self, query: Query, repeat: int) -> Body:
         """The chat completion request of one query and repeat."""
@@ -201,11 +203,11 @@ def _custom_id(asked: Asked) -> str:
 def _read(path: Path, asked: Sequence[Asked]) -> list[Forecast]:
     if not path.is_file():
         raise UserError(f"responses_file {str(path)!r} does not exist")
-    found = read_responses(path)
+    responses = read_responses(path)
     forecasts = []
     for key in asked:
-        reason = found.errors.get(_custom_id(key), "the responses hold no answer to this query")
-        forecasts.append(_forecast(key, found.replies.get(_custom_id(key), Reply(failure=reason))))
+        reason = responses.errors.get(_custom_id(key), "the responses hold no answer to this query")
+        forecasts.append(_forecast(key, responses.replies.get(_custom_id(key), Reply(failure=reason))))
     return forecasts
 
 
@@ -290,29 +292,29 @@ def parse(text: str, query_id: str, repeat: int = 0) -> Forecast:
     Sums other than one are kept as `raw_sum` and normalised; all zero is a failure.
     """
     try:
-        found = _answer(text[:LONGEST])
-        shares = _shares(found)
+        answer = _answer(text[:LONGEST])
+        shares = _shares(answer)
     except AnswerError as error:
         return failure(query_id, f"answer not understood: {str(error)[:LONGEST_REASON]}", repeat)
     base = Forecast(
         query_id=query_id,
         repeat=repeat,
-        speedup=_number(found.get("speedup"), low=1e-6, high=1e6),
-        p_valid=_number(found.get("p_valid"), low=0.0, high=1.0),
-        confidence=_number(found.get("confidence"), low=0.0, high=1.0),
+        speedup=_number(answer.get("speedup"), low=1e-6, high=1e6),
+        p_valid=_number(answer.get("p_valid"), low=0.0, high=1.0),
+        confidence=_number(answer.get("confidence"), low=0.0, high=1.0),
     )
     return normalised(base, shares)
 
 
 def _answer(text: str) -> Mapping[str, Any]:
     """The last JSON object that speaks of probabilities: models think aloud before they answer."""
-    found: Mapping[str, Any] | None = None
+    answer: Mapping[str, Any] | None = None
     for value in _objects(text):
         if "probabilities" in value or "bin_probabilities" in value or sum(map(_is_bin, value)) == bins.COUNT:
-            found = value
-    if found is None:
+            answer = value
+    if answer is None:
         raise AnswerError("no JSON object with probabilities")
-    return found
+    return answer
 
 
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:
@@ -329,8 +331,8 @@ def _is_bin(key: object) -> bool:
     return KEY.match(str(key).strip()) is not None
 
 
-def _shares(found: Mapping[str, Any]) -> list[float]:
-    given = found.get("probabilities", found.get("bin_probabilities", found))
+def _shares(answer: Mapping[str, Any]) -> list[float]:
+    given = answer.get("probabilities", answer.get("bin_probabilities", answer))
     by_bin: dict[int, float] = {}
     if isinstance(given, list) and given and all(isinstance(item, dict) for item in given):
         pairs = [(item.get("bin"), item.get("p", item.get("probability"))) for item in given]

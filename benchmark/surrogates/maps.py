@@ -135,10 +135,10 @@ def isotonic(sample: Sample) -> Isotonic:
 
     steps = []
     for at in range(sample.given.shape[2]):
-        found = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(
+        regression = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(
             sample.given[:, 0, at], sample.truth == at, sample_weight=sample.weights
         )
-        steps.append((found.X_thresholds_, found.y_thresholds_))
+        steps.append((regression.X_thresholds_, regression.y_thresholds_))
     return Isotonic(tuple(steps))
 
 
@@ -201,7 +201,7 @@ def _fitted(sample: Sample, basis: Floats, ridge: float, positive: int) -> LogLi
         return LogLinear(coefficients[:-classes].reshape(parts * classes, classes), coefficients[-classes:])
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
-        shares = _softmax(logs @ (found := unpacked(parameters)).matrix + found.bias)
+        shares = _softmax(logs @ (candidate := unpacked(parameters)).matrix + candidate.bias)
         value = -(weights * np.log(np.maximum(shares[at, sample.truth], 1e-300))).sum()
         shares[at, sample.truth] -= 1.0
         slope = shares * weights[:, None]

@@ -173,8 +173,10 @@ class LookupSurrogate:
             for query, compared, problem in zip(queries, pairs.tolist(), hidden, strict=True)
         ]
         first, near = self._neighbours(keys)
-        found = [self._speedup(at, query.gpu) for at, query in zip(first.tolist(), [*queries, *queries], strict=True)]
-        (candidate, anchor), similarity = np.array(found).reshape(2, -1), near.reshape(2, -1).min(axis=0)
+        speedups = [
+            self._speedup(at, query.gpu) for at, query in zip(first.tolist(), [*queries, *queries], strict=True)
+        ]
+        (candidate, anchor), similarity = np.array(speedups).reshape(2, -1), near.reshape(2, -1).min(axis=0)
         speedup = np.where(pairs, candidate / anchor, candidate)
         return bins.bins_of(speedup).astype(np.int64), np.searchsorted(LEVELS, similarity, side="right")
 

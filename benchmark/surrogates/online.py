@@ -101,8 +101,8 @@ def features(sources: Sequence[str]) -> Matrix:
 
 def squared_distances(one: Matrix, other: Matrix) -> Matrix:
     """Between every row of one and every row of the other."""
-    found: Matrix = (one**2).sum(1)[:, None] + (other**2).sum(1)[None, :] - 2 * one @ other.T
-    return np.maximum(found, 0.0)
+    distances: Matrix = (one**2).sum(1)[:, None] + (other**2).sum(1)[None, :] - 2 * one @ other.T
+    return np.maximum(distances, 0.0)
 
 
 def distribution(mean: float, error: float) -> tuple[float, ...]:

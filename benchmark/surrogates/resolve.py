@@ -154,14 +154,14 @@ def _forecasts(name: str, folder: Path | None) -> SurrogateTarget:
         choices = [Path(name) / f"forecasts{suffix}" for suffix in FORECAST_SUFFIXES]
     elif folder is not None and not Path(name).suffix:
         choices = [folder / f"{name}{suffix}" for suffix in FORECAST_SUFFIXES]
-    found = next((path for path in choices if path.is_file()), None)
-    if found is None:
+    file = next((path for path in choices if path.is_file()), None)
+    if file is None:
         here = sorted({p.stem for p in folder.iterdir()}) if folder is not None and folder.is_dir() else []
         if here:
             raise UnknownNameError("forecasts", name, here)
         raise UserError(f"forecasts {name!r} do not exist; give a .parquet or .jsonl file, or a folder that holds one")
-    stem = found.parent.name if found.stem == "forecasts" else found.stem
-    return SurrogateTarget(stem, "forecasts", str(found.resolve()))
+    stem = file.parent.name if file.stem == "forecasts" else file.stem
+    return SurrogateTarget(stem, "forecasts", str(file.resolve()))
 
 
 def resolve(spec: str, *, compiler: Compiler | None = None, **arguments: Any) -> Surrogate:
@@ -182,25 +182,25 @@ def construct(target: SurrogateTarget, arguments: Mapping[str, Any], compiler: C
     """
     if target.parts:
         return _construct_combined(target, arguments, compiler)
-    found = imported(target)
-    if inspect.isclass(found) or not hasattr(found, "forecast"):
-        if not callable(found):
-            raise UserError(f"surrogate {target.name!r} is {type(found).__name__}; it must have forecast(queries)")
-        signature = inspect.signature(found)
+    surrogate = imported(target)
+    if inspect.isclass(surrogate) or not hasattr(surrogate, "forecast"):
+        if not callable(surrogate):
+            raise UserError(f"surrogate {target.name!r} is {type(surrogate).__name__}; it must have forecast(queries)")
+        signature = inspect.signature(surrogate)
         try:
             signature.bind(**arguments)
         except TypeError as error:
             raise UserError(f"surrogate {target.name!r} does not take {dict(arguments)}: {error}") from None
         if target.kind == "built_in" and "compiler" in signature.parameters:
             arguments = {**arguments, "compiler": compiler}
-        found = found(**arguments)
+        surrogate = surrogate(**arguments)
     elif arguments:
         raise UserError(f"surrogate {target.name!r} takes no arguments, got {dict(arguments)}")
-    if not callable(getattr(found, "forecast", None)):
+    if not callable(getattr(surrogate, "forecast", None)):
         raise UserError(f"surrogate {target.name!r} has no method forecast(queries)")
-    if getattr(found, "inputs", INPUTS[0]) not in INPUTS:
-        raise UserError(f"surrogate {target.name!r} has inputs {found.inputs!r}; it must be one of {INPUTS}")
-    result: Surrogate = found
+    if getattr(surrogate, "inputs", INPUTS[0]) not in INPUTS:
+        raise UserError(f"surrogate {target.name!r} has inputs {surrogate.inputs!r}; it must be one of {INPUTS}")
+    result: Surrogate = surrogate
     return result
 
 

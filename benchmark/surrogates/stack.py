@@ -16,8 +16,7 @@ import numpy as np
 
 from kbench.benchmark.metrics.arrays import Booleans, Floats, Ints, encode
 from kbench.benchmark.questions.build import build_questions, training_pairs
-from kbench.benchmark.questions.labels import Strings, strings
-from kbench.benchmark.questions.questions import Questions
+from kbench.benchmark.questions.questions import Questions, Strings, strings
 from kbench.benchmark.surrogates.forecasts import ensembled
 from kbench.benchmark.surrogates.maps import Choice, Sample, choose
 from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate, accept, answer_rows, checked, failure
@@ -195,28 +194,28 @@ class Part:
         fit = getattr(self.surrogate, "fit", None)
         fit_corpus = getattr(self.surrogate, "fit_corpus", None) if corpus is not None else None
         without_validation = getattr(self.surrogate, "without_validation", None)
-        found = None
+        forecasts = None
         if self.recorded is not None:
-            found = answers(self.recorded, queries)
+            forecasts = answers(self.recorded, queries)
         elif without_validation is not None:
-            found = answers(without_validation(corpus), queries)
+            forecasts = answers(without_validation(corpus), queries)
         elif fit is not None:
             fit([(query, pair) for query, pair in train if pair.split == "train"])
-            found = self.forecasts(queries)
+            forecasts = self.forecasts(queries)
         if fit_corpus is not None:
             fit_corpus(corpus)
         elif fit is not None:
             fit(train)
-        return self.forecasts(queries) if found is None else found
+        return self.forecasts(queries) if forecasts is None else forecasts
 
 
 def answers(surrogate: Surrogate, queries: Sequence[Query]) -> list[Forecast]:
     """What a surrogate says, one forecast per query, in their order, repeats averaged."""
     rows = answer_rows(surrogate.forecast(queries), queries)
     given = [accept(row) if isinstance(row, Forecast) else checked(row) for row in rows]
-    found = {each.query_id: each for each in ensembled(given)}
+    by_query = {each.query_id: each for each in ensembled(given)}
     missing = "no answer to this query among those returned"
-    return [found.get(query.query_id) or failure(query.query_id, missing) for query in queries]
+    return [by_query.get(query.query_id) or failure(query.query_id, missing) for query in queries]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

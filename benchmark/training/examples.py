@@ -127,7 +127,7 @@ def preferences(material: Material) -> Iterator[Preference]:
 
     The prompt names the GPU, so another GPU's answer is another row, also where it is the reverse.
     """
-    told: set[tuple[str, str, str]] = set()
+    yielded: set[tuple[str, str, str]] = set()
     for pair in material.corpus.table("questions", split=material.split).to_pylist():
         if pair["workload"] is not None or pair["speedup"] is None:
             continue
@@ -137,9 +137,9 @@ def preferences(material: Material) -> Iterator[Preference]:
             continue
         chosen, rejected = (candidate, anchor) if pair["speedup"] > 1 else (anchor, candidate)
         texts = material.source(chosen), material.source(rejected)
-        if not beyond_doubt(chosen, rejected) or texts[0] == texts[1] or (*texts, pair["gpu"]) in told:
+        if not beyond_doubt(chosen, rejected) or texts[0] == texts[1] or (*texts, pair["gpu"]) in yielded:
             continue
-        told.add((*texts, pair["gpu"]))
+        yielded.add((*texts, pair["gpu"]))
         yield Preference(
             **material.task(chosen),
             chosen=material.answer(chosen),
@@ -192,9 +192,9 @@ def write_prompts(material: Material) -> Iterator[WritePrompt]:
         return row["problem_id"], row["backend"], row["gpu"]
 
     for _, rows in groupby(sorted(material.kernels.values(), key=cell), key=cell):
-        found = list(rows)
-        speedups = [row["speedup"] for row in found if row["speedup"] is not None]
-        yield WritePrompt(**material.task(found[0]), best_speedup=max(speedups, default=None))
+        kernels = list(rows)
+        speedups = [row["speedup"] for row in kernels if row["speedup"] is not None]
+        yield WritePrompt(**material.task(kernels[0]), best_speedup=max(speedups, default=None))
 
 
 def demonstrations(material: Material) -> Iterator[Demonstration]:
@@ -283,7 +283,7 @@ def _candidate(material: Material, row: Row, origins: Mapping[tuple[str, str], O
 
 def proposals(corpus: Tables) -> dict[tuple[str, str], Origin]:
     """Operator and parents of every candidate, by run and kernel, as the corpus's events tell them."""
-    found: dict[tuple[str, str], Origin] = {}
+    origins: dict[tuple[str, str], Origin] = {}
     requests: dict[str, list[dict[str, Any]]] = {}
     for event in corpus.table("events", where="kind == 'step_started' or kind == 'candidate_proposed'").to_pylist():
         payload = json.loads(event["payload_json"])
@@ -292,8 +292,8 @@ def proposals(corpus: Tables) -> dict[tuple[str, str], Origin]:
             continue
         parents = tuple(payload[name] for name in ("parent_id", "other_id") if payload[name] is not None)
         operator = requests[event["run_id"]][payload["slot"]]["operator"]
-        found[event["run_id"], payload["kernel_id"]] = operator, parents
-    return found
+        origins[event["run_id"], payload["kernel_id"]] = operator, parents
+    return origins
 
 
 def unified_diff(before: str, after: str) -> str:

@@ -85,9 +85,9 @@ def evaluate_strategies(
 
 
 def _result(name: str, setting: str, kernels: Sequence[TunedKernel], resamples: int, seed: int) -> StrategyResult:
-    found = outcomes(kernels, STRATEGIES[name], unseen=setting == "unseen kernel", seed=seed)
+    by_budget = outcomes(kernels, STRATEGIES[name], unseen=setting == "unseen kernel", seed=seed)
     figures, reached, cost = {}, {}, {}
-    for budget, results in found.items():
+    for budget, results in by_budget.items():
         shares = by_kernel(results, "share")
         figures[budget] = Bootstrap([family for family, _ in shares], resamples, seed).mean(
             np.array([*shares.values()])
@@ -173,14 +173,14 @@ def outcomes(
     kernels: Iterable[TunedKernel], strategy: Strategy, *, unseen: bool = False, seed: int = 0
 ) -> dict[str, list[Outcome]]:
     """Every question of the kernels at both headline budgets, by the headline's name."""
-    found: dict[str, list[Outcome]] = {"share_at_4": [], "share_at_10_percent": []}
+    by_budget: dict[str, list[Outcome]] = {"share_at_4": [], "share_at_10_percent": []}
     for kernel in kernels:
         budgets = (FEW, budget_of(len(kernel.configs), SHARE))
-        for name, budget in zip(found, budgets, strict=True):
-            found[name] += [
+        for name, budget in zip(by_budget, budgets, strict=True):
+            by_budget[name] += [
                 outcome(kernel, shape, strategy, budget, unseen=unseen, seed=seed) for shape in kernel.asked
             ]
-    return found
+    return by_budget
 
 
 def headline(results: Iterable[Outcome]) -> float:
@@ -191,7 +191,7 @@ def headline(results: Iterable[Outcome]) -> float:
 
 def by_kernel(results: Iterable[Outcome], field: str) -> dict[tuple[str, str], float]:
     """A field's mean over the questions of each kernel on each GPU."""
-    found: dict[tuple[str, str], list[float]] = {}
+    grouped: dict[tuple[str, str], list[float]] = {}
     for result in results:
-        found.setdefault((result.family, result.gpu), []).append(getattr(result, field))
-    return {kernel: float(np.mean(values)) for kernel, values in found.items()}
+        grouped.setdefault((result.family, result.gpu), []).append(getattr(result, field))
+    return {kernel: float(np.mean(values)) for kernel, values in grouped.items()}

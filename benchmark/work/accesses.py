@@ -107,12 +107,12 @@ class Accesses:
                 number = value if value is None or isinstance(value, int) else int(value[mask.argmax()])
                 self.footprint.numbers.setdefault(place, []).append((self.place.warp, number))
             return []
-        told = self.footprint.numbers.get(where) if isinstance(where, int) and len(one.writes) == 1 else None
-        if not told:
+        numbers = self.footprint.numbers.get(where) if isinstance(where, int) and len(one.writes) == 1 else None
+        if not numbers:
             return [None] * len(one.writes)
         # Another warp's loop is further on: its numbers are read in the order in which it left them.
-        turn = len(told) - 1 if told[-1][0] == self.place.warp else min(self._times_before(), len(told) - 1)
-        return [told[turn][1]]
+        turn = len(numbers) - 1 if numbers[-1][0] == self.place.warp else min(self._times_before(), len(numbers) - 1)
+        return [numbers[turn][1]]
 
     def _loaded(self, one: Instruction, where: Lanes, mask: Mask) -> list[Lanes]:
         """What a load brings from a buffer whose contents are known."""

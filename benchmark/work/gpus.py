@@ -187,8 +187,8 @@ def gpu_named(name: str) -> Gpu:
         # Whole words: an A10 is no A100. A laptop's chip, or a Ti that is not in the table, is no close relative.
         if wanted <= words and not (words - wanted) & _VARIANTS:
             share = part.split(" of ")[0].strip()
-            found = GPUS[known]
-            return dataclasses.replace(found, multiprocessors=int(share)) if share.isdigit() else found
+            gpu = GPUS[known]
+            return dataclasses.replace(gpu, multiprocessors=int(share)) if share.isdigit() else gpu
     raise UnknownNameError("GPU", name, GPUS)
 
 

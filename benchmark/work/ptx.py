@@ -106,8 +106,8 @@ def _bodies(text: str) -> Iterator[tuple[re.Match[str], str]]:
         if delimiter[0] == "{":
             depth += 1
             if depth == 1:
-                found = max(text.rfind(keyword, start, delimiter.start()) for keyword in (".entry", ".func"))
-                header = HEADER.match(text, found, delimiter.start()) if found >= 0 else None
+                keyword_at = max(text.rfind(keyword, start, delimiter.start()) for keyword in (".entry", ".func"))
+                header = HEADER.match(text, keyword_at, delimiter.start()) if keyword_at >= 0 else None
                 start = delimiter.end()
         elif delimiter[0] == "}":
             depth = max(0, depth - 1)

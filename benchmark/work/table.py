@@ -103,9 +103,9 @@ def index_contents(definition: ProblemDefinition, workload: str) -> dict[int, by
 
     size = next(one for one in (*definition.sizes, definition.tiny) if one.name == workload)
     generator = torch.Generator().manual_seed(0)
-    found: dict[int, bytes] = {}
+    contents: dict[int, bytes] = {}
     for position, spec in enumerate(definition.inputs(size.params)):
         if isinstance(spec, ScalarSpec) or "int" not in spec.dtype or math.prod(spec.shape) > MOST_ELEMENTS:
             continue
-        found[position] = spec.fill(generator, spec, "cpu").contiguous().numpy().tobytes()
-    return found
+        contents[position] = spec.fill(generator, spec, "cpu").contiguous().numpy().tobytes()
+    return contents

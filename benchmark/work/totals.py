@@ -191,18 +191,18 @@ def by_line(function: Function, trace: Trace) -> dict[int | None, Totals]:
     lines: defaultdict[int | None, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for at, visits in trace.visits.items():
         one = function.code[at]
-        found = lines[one.line]
+        figures = lines[one.line]
         pipe = pipe_of(one)
-        found[pipe.value] += visits * machine_instructions(one)
+        figures[pipe.value] += visits * machine_instructions(one)
         if pipe is Pipe.TENSOR:
             bits, operations = tensor_flops(one)
-            found[f"flops_{bits}"] += visits * operations
+            figures[f"flops_{bits}"] += visits * operations
         if one.name in ("bar", "barrier"):
-            found["barriers"] += visits
+            figures["barriers"] += visits
         elif one.name == "mbarrier" and {"try_wait", "test_wait"} & set(one.parts):
-            found["waits"] += visits
-        _add_memory(found, one, at, visits, trace)
-    return {line: Totals(**found) for line, found in lines.items()}
+            figures["waits"] += visits
+        _add_memory(figures, one, at, visits, trace)
+    return {line: Totals(**figures) for line, figures in lines.items()}
 
 
 def in_all(trace: Trace, lines: Mapping[int | None, Totals]) -> Totals:

@@ -15,8 +15,7 @@ from kbench.leaderboard.season_record import FILE, read_season, season_scores
 from kbench.schemas import bins
 
 if TYPE_CHECKING:
-    from kbench.benchmark.questions.labels import PairLabels, PoolLabels
-    from kbench.benchmark.questions.questions import Questions
+    from kbench.benchmark.questions.questions import PairLabels, PoolLabels, Questions
     from kbench.loaders.corpus.corpus import Corpus
 
 LEAST_PROBLEMS = 5

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbench.benchmark.questions.labels import PairLabels, PoolLabels, strings
-from kbench.benchmark.questions.questions import Questions
+from kbench.benchmark.questions.questions import PairLabels, PoolLabels, Questions, strings
 from kbench.loaders.corpus.corpus import EVERY_GPU
 from kbench.loaders.storage.atomic import replace_together, write_atomically
 from kbench.schemas import Backend, DataError, PairKind, Query, arrow_schema, to_dict

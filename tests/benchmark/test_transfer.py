@@ -22,8 +22,7 @@ from kbench.benchmark.questions import build_questions
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.build import training_kernels, training_pairs
 from kbench.benchmark.questions.corpus_view import benchmark_of
-from kbench.benchmark.questions.trained import TrainedOn
-from kbench.benchmark.questions.transfer import HeldOutGpu
+from kbench.benchmark.questions.transfer import HeldOutGpu, TrainedOn
 from kbench.benchmark.surrogates.baselines import PriorSurrogate, TransferSurrogate, moved, normal_shares
 from kbench.benchmark.surrogates.static.kernel_rows import RowLayout
 from kbench.benchmark.surrogates.static.material import HeldOut, Material

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.questions.labels import PairLabels, PoolLabels, Strings
-from kbench.benchmark.questions.questions import Questions
+from kbench.benchmark.questions.questions import PairLabels, PoolLabels, Questions, Strings
 from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.schemas import bins

@@ -36,12 +36,12 @@ def mixed_cases(cases: Sequence[InputCase]) -> tuple[InputCase, ...]:
     near = [case for case in kinds if case.atol_scale <= LARGEST_SCALE]
     far = [case for case in kinds if case.atol_scale > LARGEST_SCALE]
     within = [case for case in near or far if case.unit == 0]
-    found = (
+    mixed = (
         _mixed("mixed_rows", near or far, spans=False),
         _mixed("mixed_spans", within, spans=True),
         _mixed("mixed_large", far if near else [], spans=None),
     )
-    return tuple(case for case in found if case is not None)
+    return tuple(case for case in mixed if case is not None)
 
 
 def _mixed(name: str, kinds: Sequence[InputCase], *, spans: bool | None) -> InputCase | None:

@@ -61,10 +61,10 @@ def attempt(path: Path, what: str, function: Callable[..., Any], *args: Any, **k
 
 def required(path: Path, module: ModuleType, name: str) -> Any:
     """A function or class that the file must define."""
-    found = getattr(module, name, None)
-    if not callable(found):
+    attribute = getattr(module, name, None)
+    if not callable(attribute):
         raise UserError(f"{path.name}: {name!r} is missing or not callable; define it as the format asks")
-    return found
+    return attribute
 
 
 def identifier(text: str) -> str:

@@ -136,15 +136,15 @@ class CountedSurrogate:
             more: text that is added to references that are counted.
         """
         asked = [query for query in queries if query.kind is PairKind.REFERENCE]
-        found: dict[str, float | None] = {
+        times: dict[str, float | None] = {
             one.query_id: self._reference(one) for one in asked if one.problem_id in known()
         }
         pool = KernelPool([dataclasses.replace(one, kind=PairKind.SIBLING, candidate_source=one.anchor_source + more)
-                           for one in asked if one.query_id not in found])  # fmt: skip
+                           for one in asked if one.query_id not in times])  # fmt: skip
         facts = compiled_facts(pool, self._needed_compiler())
         rows = [self._row(query, fact) for query, fact in zip(pool.queries, facts, strict=True)]
-        rest = [one.query_id for one in asked if one.query_id not in found]
-        return found | {name: self._time(rows[at]) for name, at in zip(rest, pool.candidate.tolist(), strict=True)}
+        rest = [one.query_id for one in asked if one.query_id not in times]
+        return times | {name: self._time(rows[at]) for name, at in zip(rest, pool.candidate.tolist(), strict=True)}
 
     def _reference(self, query: Query) -> float:
         """log2 microseconds that PyTorch takes."""
@@ -154,7 +154,7 @@ class CountedSurrogate:
 
 def compiled_facts(pool: KernelPool, compiler: Compiler) -> list[CompilerFacts | None]:
     """What the compiler says of each kernel of a pool, for the GPU each is asked about."""
-    found: list[CompilerFacts | None] = [None] * len(pool.sources)
+    facts_of: list[CompilerFacts | None] = [None] * len(pool.sources)
     by_capability: dict[str, list[int]] = {}
     for at, query in enumerate(pool.queries):
         if query.problem_id not in known() and not any(one["inputs"] for one in json.loads(query.workloads_json)):
@@ -164,8 +164,8 @@ def compiled_facts(pool: KernelPool, compiler: Compiler) -> list[CompilerFacts |
     for target, places in by_capability.items():
         kernels = [_kernel(pool.sources[at], pool.queries[at]) for at in places]
         for at, facts in zip(places, compiler(kernels, target), strict=True):
-            found[at] = facts
-    return found
+            facts_of[at] = facts
+    return facts_of
 
 
 def _kernel(source: str, query: Query) -> KernelSource:

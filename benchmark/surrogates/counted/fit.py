@@ -41,8 +41,8 @@ from kbench.benchmark.surrogates.counted.model import (
 )
 from kbench.benchmark.surrogates.static.calibration import ErrorShape
 from kbench.benchmark.surrogates.static.forest import Forest, from_sklearn
-from kbench.benchmark.surrogates.static.guesses import Level
 from kbench.benchmark.surrogates.static.kernel_rows import problem_of
+from kbench.benchmark.surrogates.static.model import Level
 from kbench.benchmark.work.gpus import gpu_named
 from kbench.benchmark.work.table import read_work
 from kbench.benchmark.work.times import Fitted, launch_time, plan_time_us

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
 from kbench.benchmark.surrogates.static.forest import Forest
-from kbench.benchmark.surrogates.static.guesses import Level
+from kbench.benchmark.surrogates.static.model import Level
 from kbench.benchmark.work.gpus import Gpu
 from kbench.benchmark.work.times import (
     RESOURCES,

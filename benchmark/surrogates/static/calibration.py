@@ -110,13 +110,13 @@ def _learned(given: Floats, truth: Ints) -> tuple[float, Floats]:
     """The exponent with the best log score, with weights that forecast every bin as often as it happens."""
     counted = np.bincount(truth - 1, minlength=bins.COUNT) + PSEUDO_ROWS * given.mean(axis=0)
     share = counted / counted.sum()
-    found = []
+    candidates = []
     for exponent in EXPONENTS:
         weights = np.ones(bins.COUNT)
         for _ in range(ROUNDS):
             weights *= share / _reweighted(given, exponent, weights).mean(axis=0)
-        found.append((log_score(_reweighted(given, exponent, weights), truth), float(exponent), weights))
-    _, exponent, weights = min(found, key=lambda each: each[0])
+        candidates.append((log_score(_reweighted(given, exponent, weights), truth), float(exponent), weights))
+    _, exponent, weights = min(candidates, key=lambda each: each[0])
     return exponent, weights / weights.mean()
 
 

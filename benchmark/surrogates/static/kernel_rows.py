@@ -81,12 +81,12 @@ def _cross(fixed: Rows, problem: Rows) -> Rows:
 def _launched(pool: KernelPool, problem: Rows) -> Rows:
     """What is launched, and how the problem's work divides among its threads."""
     processors = problem[:, _PROBLEM["problem:sm_count"]].tolist()
-    found = [
+    launches = [
         launch_row(*run_of(source), query.workloads_json, int(count) or None)
         for source, query, count in zip(pool.sources, pool.queries, processors, strict=True)
     ]
     names = ("output_elements", "input_elements", "flops", "bytes", "sm_count")
-    return launch_rows(found, {name: problem[:, _PROBLEM[f"problem:{name}"]] for name in names})
+    return launch_rows(launches, {name: problem[:, _PROBLEM[f"problem:{name}"]] for name in names})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -206,10 +206,10 @@ def run_of(source: str) -> tuple[str, Constants]:
 @functools.lru_cache(maxsize=32768)
 def launch_row(run: str, constants: Constants, workloads_json: str, processors: int | None) -> Row:
     """What is known without the problem: means over workloads, all −1 where no launch is understood."""
-    found = [_numbers(trace) for trace in traces(run, constants, workloads_json, processors)]
-    if not found or UNKNOWN in found:
+    per_workload = [_numbers(trace) for trace in traces(run, constants, workloads_json, processors)]
+    if not per_workload or UNKNOWN in per_workload:
         return UNKNOWN
-    return tuple(sum(column) / len(found) for column in zip(*found, strict=True))
+    return tuple(sum(column) / len(per_workload) for column in zip(*per_workload, strict=True))
 
 
 def launch_rows(found: Sequence[Row], problem: dict[str, Rows]) -> Rows:

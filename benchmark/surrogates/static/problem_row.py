@@ -36,11 +36,11 @@ CALLS: tuple[str, ...] = (
 
 
 def _elements(text: str) -> list[tuple[str, int, list[int]]]:
-    found = []
+    tensors = []
     for name, dims in SHAPE.findall(text):
         shape = [int(dim) for dim in dims.split(",") if dim]
-        found.append((name, math.prod(shape), shape))
-    return found
+        tensors.append((name, math.prod(shape), shape))
+    return tensors
 
 
 def _mean(values: list[float]) -> float:

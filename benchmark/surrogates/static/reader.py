@@ -63,14 +63,14 @@ def parsed(run: str) -> tuple[tuple[str, ...], tuple[ast.stmt, ...]] | None:
         with warnings.catch_warnings():
             # The parser warns of escapes and of words that touch a number; neither is of interest here.
             warnings.simplefilter("ignore")
-            found = ast.parse(run).body
+            statements = ast.parse(run).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    if not found or not isinstance(found[0], ast.FunctionDef) or found[0].name != "run":
+    if not statements or not isinstance(statements[0], ast.FunctionDef) or statements[0].name != "run":
         return None
-    if len(run) > PLAIN_RUN and not _shallow(found[0]):
+    if len(run) > PLAIN_RUN and not _shallow(statements[0]):
         return None
-    return tuple(each.arg for each in found[0].args.args), tuple(found[0].body)
+    return tuple(each.arg for each in statements[0].args.args), tuple(statements[0].body)
 
 
 def _shallow(tree: ast.AST) -> bool:
@@ -91,8 +91,8 @@ def _inputs_of(workloads_json: str) -> tuple[tuple[Any, ...], ...]:
 
 def _input(text: str) -> Any:
     value = text.partition(": ")[2]
-    if found := INPUT.match(value):
-        return Tensor(tuple(int(each) for each in found[1].split(",") if each))
+    if shape := INPUT.match(value):
+        return Tensor(tuple(int(each) for each in shape[1].split(",") if each))
     return int(value) if value.isdecimal() else None
 
 
@@ -107,10 +107,10 @@ def traces(run: str, constants: Constants, workloads_json: str, processors: int 
     """
     if len(run) > MOST_RUN:
         return []
-    found = parsed(run)
-    if found is None:
+    parts = parsed(run)
+    if parts is None:
         return []
-    names, body = found
+    names, body = parts
     known: Env = dict(constants)
     reader = RunReader(processors)
     try:
@@ -174,8 +174,8 @@ class RunReader:
             elif kind in LEAVING:
                 return kind
             elif isinstance(statement, ast.AugAssign):
-                found = combined(type(statement.op), self._value(statement.target), self._value(statement.value))
-                self._assign(statement.target, found)
+                value_after = combined(type(statement.op), self._value(statement.target), self._value(statement.value))
+                self._assign(statement.target, value_after)
             elif isinstance(statement, ast.AnnAssign):
                 self._assign(statement.target, self._value(statement.value))
             elif isinstance(statement, ast.If):
@@ -251,23 +251,23 @@ class RunReader:
         self.depth += 1
         if self.left < 0 or self.depth > MOST_DEPTH:
             raise UnreadableError
-        found = handler(self, node)
+        value = handler(self, node)
         self.depth -= 1
-        return found
+        return value
 
     def _binary(self, node: ast.BinOp) -> Any:
         return combined(type(node.op), self._value(node.left), self._value(node.right))
 
     def _compare(self, node: ast.Compare) -> Any:
-        left, found = self._value(node.left), None
+        left, outcome = self._value(node.left), None
         self._spend(len(node.ops))
         for kind, other in zip(node.ops, node.comparators, strict=True):
             right = self._value(other)
-            found = combined(type(kind), left, right)
-            if not found:
-                return found
+            outcome = combined(type(kind), left, right)
+            if not outcome:
+                return outcome
             left = right
-        return found
+        return outcome
 
     def _negated(self, node: ast.UnaryOp) -> Any:
         return computed(SIGNS.get(type(node.op)), self._value(node.operand))
@@ -279,17 +279,17 @@ class RunReader:
     def _elements(self, nodes: Sequence[ast.expr]) -> tuple[Any, ...] | None:
         """Of a tuple or a call; None where their number is unknown."""
         self._spend(len(nodes))
-        found: list[Any] = []
+        values: list[Any] = []
         for each in nodes:
             if not isinstance(each, ast.Starred):
-                found.append(self._value(each))
+                values.append(self._value(each))
                 continue
             value = self._value(each.value)
             if not isinstance(value, tuple):
                 return None
             self._spend(len(value))
-            found += value
-        return short(tuple(found))
+            values += value
+        return short(tuple(values))
 
     def _attribute(self, node: ast.Attribute) -> Any:
         if node.attr == "multi_processor_count":

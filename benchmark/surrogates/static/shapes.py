@@ -35,8 +35,8 @@ def product(values: Any) -> float | None:
         return float(values)
     if not isinstance(values, tuple) or not all(map(is_number, values)):
         return None
-    found = math.prod(map(float, values))
-    return found if abs(found) < MOST else None
+    total = math.prod(map(float, values))
+    return total if abs(total) < MOST else None
 
 
 def short(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -65,8 +65,8 @@ class Tensor:
         """What a method gives."""
         first = arguments[0] if arguments else None
         if name == "numel":
-            found = self.elements
-            return int(found) if found is not None else None
+            elements = self.elements
+            return int(elements) if elements is not None else None
         if name == "size" and self.shape is not None:
             return (
                 self.shape[first]

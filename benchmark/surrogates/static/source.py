@@ -120,9 +120,9 @@ def _is_number(token: str) -> bool:
 def _per_processor(source: str, counts: Mapping[str, int]) -> list[int]:
     """Factors of the number of multiprocessors: how many programs a persistent grid has on each."""
     factors = []
-    found = tokens_of(source) if PROCESSORS & counts.keys() else []
-    for at in (i for i, token in enumerate(found) if token in PROCESSORS):
-        before, after = found[max(at - 2, 0) : at], found[at + 1 : at + 3]
+    tokens = tokens_of(source) if PROCESSORS & counts.keys() else []
+    for at in (i for i, token in enumerate(tokens) if token in PROCESSORS):
+        before, after = tokens[max(at - 2, 0) : at], tokens[at + 1 : at + 3]
         if len(before) == 2 and before[1] == "*" and _is_number(before[0]):
             factors.append(int(before[0]))
         elif len(after) == 2 and after[0] == "*" and _is_number(after[1]):
@@ -229,26 +229,26 @@ def _declarations(source: str) -> Iterator[str]:
 
 def _elements(sizes: Sequence[str], largest: Mapping[str, int]) -> int:
     """A product of numbers and names; what is not known counts as one."""
-    found = 1
+    product = 1
     for size in sizes:
         known = largest.get(size, 1) if not size.isdecimal() else int(size) if _is_number(size) else MOST_SHARED
-        found = min(found * (known or 1), MOST_SHARED)
-    return found
+        product = min(product * (known or 1), MOST_SHARED)
+    return product
 
 
 def _settings(source: str) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    settings: dict[str, list[int]] = {}
     for name, value in settings_of(source):
-        found.setdefault(name, []).append(value)
-    return found
+        settings.setdefault(name, []).append(value)
+    return settings
 
 
 def _by_role(settings: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {role: [] for role in (*ROLES, *KINDS)}
+    values_of: dict[str, list[int]] = {role: [] for role in (*ROLES, *KINDS)}
     for name, values in settings.items():
         for role in _roles_of(name):
-            found[role] += values
-    return found
+            values_of[role] += values
+    return values_of
 
 
 @functools.lru_cache(maxsize=4096)

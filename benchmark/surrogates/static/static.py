@@ -71,8 +71,8 @@ class StaticSurrogate:
     def _forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         if self._model is None:
             self._model = StaticModel.load(self._path)
-        found = self._model.forecast(queries)
-        columns = (found.probabilities.tolist(), (2.0**found.log2_speedup).tolist(), found.p_valid.tolist())
+        forecasts = self._model.forecast(queries)
+        columns = (forecasts.probabilities.tolist(), (2.0**forecasts.log2_speedup).tolist(), forecasts.p_valid.tolist())
         return [
             Forecast(query_id=q.query_id, probabilities=tuple(shares), speedup=speedup, p_valid=p_valid)
             for q, shares, speedup, p_valid in zip(queries, *columns, strict=True)

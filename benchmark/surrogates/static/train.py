@@ -24,16 +24,6 @@ from kbench.benchmark.questions.build import TRAIN_SPLITS, training_kernels, tra
 from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities, recalibrated
 from kbench.benchmark.surrogates.static.forest import Forest, constant
-from kbench.benchmark.surrogates.static.guesses import (
-    Guesses,
-    Level,
-    Places,
-    pair_inputs,
-    pair_width_rows,
-    reference_width_rows,
-    turned,
-    weighted,
-)
 from kbench.benchmark.surrogates.static.kernel_rows import RowLayout, Rows
 from kbench.benchmark.surrogates.static.material import (
     Effort,
@@ -45,7 +35,18 @@ from kbench.benchmark.surrogates.static.material import (
     cross_fitted,
     fitted,
 )
-from kbench.benchmark.surrogates.static.model import MODEL_FILE, StaticModel
+from kbench.benchmark.surrogates.static.model import (
+    MODEL_FILE,
+    Guesses,
+    Level,
+    Places,
+    StaticModel,
+    pair_inputs,
+    pair_width_rows,
+    reference_width_rows,
+    turned,
+    weighted,
+)
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import PairKind, Query, Question
 
@@ -126,16 +127,16 @@ def train(
 @click.option("--check", is_flag=True, help="Only print the cross-validation; write no model.")
 def main(dataset: str | None, out: Path | None, seed: int, check: bool) -> None:
     """Train the static surrogate, print its cross-validation over problems, and write its model file."""
-    found = train(
+    trained = train(
         benchmark_of(Corpus.open(dataset)),
         seed=seed,
         tell=lambda text: click.echo(f"{text} …", err=True),
     )
-    click.echo(json.dumps(found.held_out.figures(), indent=1))
+    click.echo(json.dumps(trained.held_out.figures(), indent=1))
     if not check:
         path = out or MODEL_FILE
-        found.model.save(path)
-        click.echo(f"wrote {os.fspath(path)}: {found.model.facts}", err=True)
+        trained.model.save(path)
+        click.echo(f"wrote {os.fspath(path)}: {trained.model.facts}", err=True)
 
 
 if __name__ == "__main__":
@@ -234,13 +235,13 @@ class Ends:
     def of(cls, material: Material, pairs: Sequence[tuple[Query, Question]]) -> Ends:
         """Look both kernels of each pair up."""
         places = dict(material.pool.places())
-        found = []
+        ends = []
         for index, (query, _) in enumerate(pairs):
             one = places.get((query.candidate_source, query.problem_id, query.gpu))
             other = places.get((query.anchor_source, query.problem_id, query.gpu))
             if query.kind is not PairKind.REFERENCE and one is not None and other is not None:
-                found.append((one, other, index))
-        candidate, anchor, kept = np.array(found, dtype=np.int64).reshape(-1, 3).T
+                ends.append((one, other, index))
+        candidate, anchor, kept = np.array(ends, dtype=np.int64).reshape(-1, 3).T
         target = np.log2([pairs[i][1].speedup for i in kept])
         both = np.concatenate([candidate, anchor]), np.concatenate([anchor, candidate])
         return cls(*both, np.concatenate([target, -target]), kept)

@@ -15,7 +15,7 @@ from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.forecast import ece, log_score, rps
-from kbench.benchmark.questions.labels import strings
+from kbench.benchmark.questions.questions import strings
 from kbench.benchmark.surrogates.baselines import normal_shares
 from kbench.benchmark.surrogates.maps import Sample, choose, isotonic, matrix, pool, pool_weights
 from kbench.benchmark.surrogates.protocol import failure

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from kbench.benchmark.surrogates.static.guesses import Level, weighted
+from kbench.benchmark.surrogates.static.model import Level, weighted
 from kbench.benchmark.surrogates.static.problem_row import NAMES, problem_row
 from kbench.benchmark.surrogates.static.source import numbers, settings_of, tokens_of
 

@@ -10,9 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 from kbench.benchmark.cli import evaluate
+from kbench.benchmark.problems import TensorSpec, problem
+from kbench.benchmark.problems.registry import known
+from kbench.benchmark.problems.tuned import GROUPED, PREFIX
 from kbench.benchmark.tuning.strategies import NEW_KERNEL, STRATEGIES, TunedKernel, kernels_of
 from kbench.benchmark.tuning.track import headline, outcome, outcomes
 from kbench.loaders.corpus.writer import CorpusWriter
@@ -104,3 +108,16 @@ def test_the_command_scores_strategies_on_a_corpus(tmp_path: Path) -> None:
     assert "interpolated" in CliRunner().invoke(evaluate, [*arguments, "--all-baselines"]).stdout
     wrong = CliRunner().invoke(evaluate, [*arguments, "--surrogate", "nearest"])
     assert isinstance(wrong.exception, UnknownNameError)
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_the_floor_counts_no_matrix_of_an_expert_without_rows(name: str) -> None:
+    definition = problem(PREFIX + name)
+    for size in definition.sizes:
+        specs = {spec.name: spec for spec in definition.inputs(size.params) if isinstance(spec, TensorSpec)}
+        matrices = sum(spec.nbytes for spec in specs.values() if spec.name.startswith("weight"))
+        unused = known()[name].count_bytes(size.params) - definition.count_bytes(size.params)
+        for seed in range(4):
+            ends = specs["offsets"].fill(torch.Generator().manual_seed(seed), specs["offsets"], "cpu")
+            without = int((ends.diff(prepend=torch.zeros(1, dtype=ends.dtype)) == 0).sum())
+            assert unused >= matrices * without // size.params["experts"]

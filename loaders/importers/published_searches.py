@@ -1,0 +1,270 @@
+"""Searches of the published release: events in, kernels with lineage, verdict and figures out.
+
+Version 2 ties an evaluation to its code by request id; version 3 repeats step, request and parent on each event, adds
+forecasts, and drops candidates before measurement ("deferred" there means dropped, not sent to the GPU).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kbench.loaders.importers.context import Context
+from kbench.loaders.importers.fields import (
+    RowError,
+    an_object,
+    json_value,
+    mapping,
+    optional_positive,
+    optional_text,
+    optional_whole,
+    positive,
+    sequence,
+    slug,
+    text,
+    whole,
+)
+from kbench.loaders.importers.rows import Row, backend_of, failure, kernel_row, measurement_row
+from kbench.schemas import Status
+from kbench.schemas.ids import kernel_id
+
+EVENT_KINDS = (
+    "search_initialized", "step_started", "mutation_requested", "mutation_completed", "mutation_failed",
+    "evaluation_requested", "evaluation_completed", "evaluation_failed", "step_completed",
+    "forecast_requested", "forecast_completed", "forecast_failed", "candidate_selected", "candidate_deferred",
+    "mutations_drained", "forecasts_drained", "evaluations_drained",
+)  # fmt: skip
+"""The nine kinds of version 2, then the eight that version 3 adds."""
+
+
+Case = tuple[str, float | None, float]
+"""A workload's name, runtime in microseconds and speedup."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an evaluation says of a kernel; status None when the machine failed, which says nothing of the kernel."""
+
+    status: Status | None
+    error: str | None = None
+    cases: Sequence[Case] = ()
+    stated_speedup: float | None = None
+
+    def figures(self) -> Row:
+        """The fields of the kernel's row: geometric means over cases, or the speedup that is stated without them."""
+        if self.status is None:
+            return {}
+        if self.status is not Status.OK:
+            return failure(self.status, self.error)
+        speedup = _mean([speedup for _, _, speedup in self.cases]) or self.stated_speedup
+        runtime = _mean([runtime for _, runtime, _ in self.cases])
+        return {"status": Status.OK.value, "runtime_us": runtime, "speedup": speedup}
+
+
+@dataclasses.dataclass(slots=True)
+class Candidate:
+    """One kernel of a search, as far as its events have told."""
+
+    code: str
+    parent: str | None
+    step: int
+    seed: bool = False
+    verdict: Verdict | None = None
+    dropped: bool = False
+
+
+class PublishedSearch:
+    """One search of the release."""
+
+    def __init__(self, search: str, problem: tuple[str, str], gpu: str | None, context: Context) -> None:
+        """Start a search.
+
+        Args:
+            search: the search's name.
+            problem: our id and family of its problem.
+            gpu: what it was measured on, where the release says so.
+            context: the import.
+        """
+        self._search, self._gpu, self._context = search, gpu, context
+        self._problem, self._family = problem
+        self._candidates: dict[str, Candidate] = {}
+        """By the request that a later event names."""
+        self._nodes: dict[str, Candidate] = {}
+        self._step, self._index = 0, -1
+        self._forecast = False
+        self._handlers: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
+            "search_initialized": self._initialized,
+            "mutation_completed": self._mutated,
+            "evaluation_requested": self._requested,
+            "evaluation_completed": self._evaluated,
+            "evaluation_failed": self._failed,
+            "candidate_deferred": self._dropped,
+        }
+
+    def event(self, data: Mapping[str, Any]) -> None:
+        """Take one event.
+
+        Raises:
+            RowError: an unknown kind, an index out of order, or a field that is missing.
+        """
+        index, kind = whole(data, "event_index"), text(data, "event_kind")
+        if kind not in EVENT_KINDS:
+            raise RowError("event_kind", kind, "is not a kind of event this importer knows")
+        if index <= self._index:
+            raise RowError("event_index", index, f"must be larger than the one before, {self._index}")
+        stated = data.get("payload")
+        payload = an_object(json_value(stated, "payload", stated) if isinstance(stated, str) else stated, "payload")
+        if payload.get("kind") not in (None, kind):
+            raise RowError("payload.kind", payload["kind"], f"contradicts event_kind {kind!r}")
+        self._step = max(self._step, optional_whole(payload, "step") or 0)
+        if kind in self._handlers:
+            self._handlers[kind](payload)
+        self._index = index
+        self._forecast |= kind in ("forecast_completed", "candidate_selected")
+
+    def _initialized(self, payload: Mapping[str, Any]) -> None:
+        root = mapping(payload, "root")
+        candidate, node = Candidate(text(root, "program_code"), None, 0, seed=True), text(root, "ulid")
+        evaluation = root.get("evaluation")
+        if isinstance(evaluation, Mapping) and evaluation.get("observation") is not None:
+            candidate.verdict = read_evaluation(evaluation)
+        self._candidates[f"root/{node}"] = self._nodes[node] = candidate
+
+    def _mutated(self, payload: Mapping[str, Any]) -> None:
+        parent = optional_text(payload, "parent_ulid")
+        self._candidates[text(payload, "request_id")] = Candidate(text(payload, "code"), parent, self._step)
+
+    def _requested(self, payload: Mapping[str, Any]) -> None:
+        request, mutation = text(payload, "request_id"), optional_text(payload, "from_mutation_request_id")
+        candidate = self._candidates.pop(mutation, None) if mutation else self._candidates.get(request)
+        code = optional_text(payload, "code")
+        if candidate is None:
+            candidate = Candidate(text(payload, "code"), None, self._step)
+        elif code is not None and code != candidate.code:
+            raise RowError("code", code, "differs from the code of the mutation it was requested for")
+        candidate.parent = optional_text(payload, "parent_ulid") or candidate.parent
+        self._candidates[request] = candidate
+        self._name_node(payload, candidate)
+
+    def _evaluated(self, payload: Mapping[str, Any]) -> None:
+        candidate = self._candidate(payload)
+        candidate.verdict = read_evaluation(mapping(payload, "evaluation"))
+        self._name_node(payload, candidate)
+
+    def _failed(self, payload: Mapping[str, Any]) -> None:
+        self._candidate(payload).verdict = Verdict(None, str(payload.get("reason")))
+
+    def _dropped(self, payload: Mapping[str, Any]) -> None:
+        self._candidate(payload).dropped = True
+
+    def _candidate(self, payload: Mapping[str, Any]) -> Candidate:
+        request = text(payload, "request_id")
+        if request not in self._candidates:
+            raise RowError("request_id", request, "no earlier event of the search gives its code")
+        return self._candidates[request]
+
+    def _name_node(self, payload: Mapping[str, Any], candidate: Candidate) -> None:
+        node = optional_text(payload, "child_ulid")
+        if node is not None:
+            self._nodes[node] = candidate
+
+    def kernels(self, origin: str) -> Iterator[tuple[Row, list[Row]]]:
+        """Every kernel of the search, each with its measurements; call it after the last event."""
+        method = "puct+surrogate" if self._forecast else "puct"
+        for request, candidate in self._candidates.items():
+            verdict = candidate.verdict
+            if verdict is not None and verdict.status is None:
+                self._context.note("evaluations the machine failed; their kernels are kept as not measured")
+            elif candidate.dropped:
+                self._context.note("candidates a forecast dropped before measurement; kept as not measured")
+            row = kernel_row(
+                self._problem, self._family, backend_of(candidate.code), candidate.code,
+                gpu=self._gpu, origin=origin, license=None, split="train", search_method=method,
+                proposer="seed" if candidate.seed else "llm", run_id=slug(self._search, "search"),
+                step=candidate.step, parent_id=self._parent_id(candidate),
+                **(verdict.figures() if verdict is not None else {}),
+            )  # fmt: skip
+            place, measured = f"{self._search}/{request}", verdict is not None and verdict.status is not None
+            if verdict is None or not measured:
+                yield row, []
+            elif self._gpu is None:
+                self._context.null("gpu", "the events name none, and no pair of the search names exactly one")
+                yield row, []
+            else:
+                cases = verdict.cases or [("published", None, row["speedup"])]
+                yield (
+                    row,
+                    [
+                        measurement_row(row, name, place, runtime_us=runtime, speedup=speedup)
+                        for name, runtime, speedup in cases
+                    ],
+                )
+
+    def _parent_id(self, candidate: Candidate) -> str | None:
+        parent = self._nodes.get(candidate.parent) if candidate.parent is not None else None
+        if parent is None:
+            if not candidate.seed:
+                self._context.null("parent_id", "the events do not tell the parent's code")
+            return None
+        return None if parent.code == candidate.code else kernel_id(self._problem, backend_of(parent.code), parent.code)
+
+
+FAILURES = {
+    "compile_failed": (Status.COMPILE_ERROR, ("compilation_error",)),
+    "runtime_error": (Status.LAUNCH_ERROR, ("runtime_error_name", "runtime_error")),
+    "incorrect": (Status.INCORRECT, ("error_message", "correctness_issue")),
+}
+"""What a kind of feedback means, and the fields that say more."""
+INFRASTRUCTURE = "infrastructure_failure"
+
+
+def read_evaluation(evaluation: Mapping[str, Any]) -> Verdict:
+    """An evaluation's verdict.
+
+    Raises:
+        RowError: an unknown kind of feedback, or figures that are missing or impossible.
+    """
+    observation = mapping(evaluation, "observation")
+    feedback = observation.get("feedback")
+    feedback = feedback if isinstance(feedback, Mapping) else observation
+    kind = text(feedback, "kind")
+    if kind == INFRASTRUCTURE:
+        return Verdict(None, str(feedback.get("reason")))
+    if kind in FAILURES:
+        status, fields = FAILURES[kind]
+        words = [str(feedback[field]) for field in fields if feedback.get(field)]
+        if "OutOfMemory" in str(feedback.get("runtime_error_name")):
+            status = Status.OUT_OF_MEMORY
+        return Verdict(status, ": ".join(words) or f"{kind}; no more is stated")
+    if kind != "success":
+        raise RowError("kind", kind, f"must be success, {INFRASTRUCTURE} or one of {', '.join(FAILURES)}")
+    if feedback.get("per_case_speedups") is not None:
+        given = [an_object(case, "per_case_speedups") for case in sequence(feedback, "per_case_speedups")]
+        cases = [_case(f"case_{number}", case, "runtime_ns") for number, case in enumerate(given)]
+        stated = optional_positive(feedback, "aggregated_speedup")
+        if not cases and stated is None:
+            raise RowError("aggregated_speedup", None, "a success states a speedup")
+        return Verdict(Status.OK, cases=cases, stated_speedup=stated)
+    if feedback.get("runtime_us") is None:
+        return Verdict(Status.OK, stated_speedup=positive(feedback, "aggregated_speedup"))
+    return Verdict(Status.OK, cases=[_case("published", feedback, "runtime_us")])
+
+
+def _case(name: str, case: Mapping[str, Any], field: str) -> Case:
+    """Figures of one workload; runtimes that give another speedup than the stated one are refused."""
+    speedup = positive(case, "speedup")
+    runtime, reference = optional_positive(case, field), optional_positive(case, f"ref_{field}")
+    if runtime and reference and not math.isclose(reference / runtime, speedup, rel_tol=0.02):
+        raise RowError("speedup", speedup, f"the runtimes give {reference / runtime:g}")
+    if runtime is None:
+        return name, None, speedup
+    # The `runtime_us` of KernelBench feedback holds milliseconds.
+    return name, runtime / 1000.0 if field == "runtime_ns" else runtime * 1000.0, speedup
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Geometric mean; None unless every value is known."""
+    logs = [math.log(value) for value in values if value is not None]
+    return math.exp(math.fsum(logs) / len(logs)) if logs and len(logs) == len(values) else None

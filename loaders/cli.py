@@ -130,13 +130,13 @@ def _show_coverage(corpus: Corpus, as_json: bool) -> None:
     from kbench.loaders.summary.timed import timed
 
     gpu = corpus.main_gpu()
-    found = coverage_of(corpus, timed(corpus, gpu))
+    coverage = coverage_of(corpus, timed(corpus, gpu))
     if gpu:
         click.echo(f"kernels as measured on {gpu}", err=True)
     if as_json:
-        echo_json(dataclasses.asdict(found))
+        echo_json(dataclasses.asdict(coverage))
         return
-    for line in layout([{"property": figure.what, "found": figure.text} for figure in found.figures], width=60):
+    for line in layout([{"property": figure.what, "found": figure.text} for figure in coverage.figures], width=60):
         click.echo(line)
 
 
@@ -221,8 +221,8 @@ def _prove_splits(corpus: Corpus, as_json: bool) -> None:
     violations += [SplitViolation("lineage", name, message) for name, message in survey.violations]
     rows = [dataclasses.asdict(one) for one in survey.splits]
     if as_json:
-        found = [dataclasses.asdict(violation) for violation in violations]
-        echo_json({"ok": not violations, "splits": rows, "violations": found})
+        messages = [dataclasses.asdict(violation) for violation in violations]
+        echo_json({"ok": not violations, "splits": rows, "violations": messages})
     else:
         verdict = f"{len(violations)} violations" if violations else f"ok: {len(known):,} kernels"
         click.echo("\n".join([*layout(rows), *(violation.message for violation in violations), verdict]))

@@ -26,10 +26,10 @@ US_PER_MS = 1000.0
 
 def format_of(path: Path) -> str:
     """The format a file's name asks for."""
-    found = path.suffix.lstrip(".").lower()
-    if found not in BY_ENDING:
-        raise UnknownNameError("export format", found or str(path), FORMATS)
-    return found
+    ending = path.suffix.lstrip(".").lower()
+    if ending not in BY_ENDING:
+        raise UnknownNameError("export format", ending or str(path), FORMATS)
+    return ending
 
 
 def export(
@@ -148,8 +148,8 @@ def _t4_results(selection: Selection) -> Iterator[tuple[int, str]]:
                 head = {"schema_version": "1.0.0", "metadata": {"kernel_name": here[0], "device": row["gpu"] or ""}}
                 yield 0, json.dumps(head)[:-1] + ', "results": [\n'
             elif here != space:
-                found = " and ".join(f"{problem} on {gpu}" for problem, gpu in (space, here))
-                raise UserError(f"--format t4 takes one problem on one GPU, found {found}; add --problem and --gpu")
+                both = " and ".join(f"{problem} on {gpu}" for problem, gpu in (space, here))
+                raise UserError(f"--format t4 takes one problem on one GPU, found {both}; add --problem and --gpu")
             yield 1, (",\n" if space else "") + json.dumps(_t4_result(row))
             space = here
     if space is None:

@@ -14,11 +14,11 @@ def partition_name(gpu: str, sms: int, of: int) -> str:
 
 def whole_gpu(name: str) -> str:
     """The name of the GPU that a device is, or is a partition of."""
-    found = PARTITION.fullmatch(name)
-    return name if found is None else found[1]
+    match = PARTITION.fullmatch(name)
+    return name if match is None else match[1]
 
 
 def partition_size(name: str) -> tuple[int, int] | None:
     """Multiprocessors of a partition and of its GPU; None for a whole GPU."""
-    found = PARTITION.fullmatch(name)
-    return None if found is None else (int(found[2]), int(found[3]))
+    match = PARTITION.fullmatch(name)
+    return None if match is None else (int(match[2]), int(match[3]))

@@ -35,8 +35,8 @@ class Limit:
     def json(self) -> dict[str, Any]:
         """The bound in JSON Schema's words."""
         names = {"minimum": "minimum", "exclusive_minimum": "exclusiveMinimum", "maximum": "maximum"}
-        found = {word: getattr(self, name) for name, word in names.items() if getattr(self, name) is not None}
-        return found | ({"pattern": self.pattern} if self.pattern else {})
+        bounds = {word: getattr(self, name) for name, word in names.items() if getattr(self, name) is not None}
+        return bounds | ({"pattern": self.pattern} if self.pattern else {})
 
 
 Positive = Annotated[float, Limit(exclusive_minimum=0)]
@@ -62,12 +62,12 @@ T = TypeVar("T")
 
 
 def _once_per_type(derive: Callable[[type[Record]], T]) -> Callable[[type[Record]], T]:
-    known: dict[type[Record], T] = {}
+    derived_of: dict[type[Record], T] = {}
 
     def derived(record: type[Record]) -> T:
-        if record not in known:
-            known[record] = derive(record)
-        return known[record]
+        if record not in derived_of:
+            derived_of[record] = derive(record)
+        return derived_of[record]
 
     derived.__doc__ = derive.__doc__
     return derived

@@ -162,7 +162,7 @@ def _questions(corpus: Corpus) -> list[list[str]]:
         return []
     columns = ["split", "problem_id", "kind", "workload", "core"]
     rows = corpus.table("questions", columns=columns).to_pylist()
-    found = []
+    lines = []
     for split in (name for name in SPLITS if any(row["split"] == name for row in rows)):
         asked = [row for row in rows if row["split"] == split]
         whole = [row["kind"] for row in asked if row["workload"] is None]
@@ -172,8 +172,8 @@ def _questions(corpus: Corpus) -> list[list[str]]:
             len(asked) - len(whole),
             sum(row["core"] for row in asked),
         ]
-        found.append([f"`{split}`", *(f"{number:,}" for number in numbers)])
-    return found
+        lines.append([f"`{split}`", *(f"{number:,}" for number in numbers)])
+    return lines
 
 
 def _columns(name: str) -> Iterator[tuple[str, str, str]]:

@@ -20,14 +20,14 @@ def describe(corpus: Corpus, folder: Path) -> dict[str, bytes | None]:
     The order is the one to write in: the card follows the plots it shows, and what goes is gone after it.
     """
     # Findings are about what kbench measured; of other people's figures it has nothing to explain.
-    found = findings_of(corpus) if provenance_of(corpus).ours else None
-    files = {f"{PLOTS}/{name}": text for name, text in found.plots.items()} if found else {}
-    if found and found.costs:
-        files[LEDGER] = render_ledger(found.costs)
+    findings = findings_of(corpus) if provenance_of(corpus).ours else None
+    files = {f"{PLOTS}/{name}": text for name, text in findings.plots.items()} if findings else {}
+    if findings and findings.costs:
+        files[LEDGER] = render_ledger(findings.costs)
     tasks = render_eval(corpus)
     if tasks is not None:
         files[EVAL] = tasks
-    files |= {CROISSANT: render_croissant(corpus), CARD: render_card(corpus, found)}
+    files |= {CROISSANT: render_croissant(corpus), CARD: render_card(corpus, findings)}
     made: dict[str, bytes | None] = {name: text.encode() for name, text in files.items()}
     left = [folder / LEDGER, folder / EVAL, *sorted((folder / PLOTS).glob("*.svg"))]
     return made | {name: None for path in left if (name := path.relative_to(folder).as_posix()) not in made}

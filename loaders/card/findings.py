@@ -115,5 +115,5 @@ def errata_of(corpus: Corpus) -> tuple[Erratum, ...]:
     rows = corpus.table(
         "kernels", columns=["kernel_id", "problem_id"], kernel_id=list(errata()), status=Status.OK.value
     )
-    found = {Erratum(row["kernel_id"], row["problem_id"], errata()[row["kernel_id"]]) for row in rows.to_pylist()}
-    return tuple(sorted(found, key=lambda one: (one.problem_id, one.kernel_id)))
+    errata_here = {Erratum(row["kernel_id"], row["problem_id"], errata()[row["kernel_id"]]) for row in rows.to_pylist()}
+    return tuple(sorted(errata_here, key=lambda one: (one.problem_id, one.kernel_id)))

@@ -133,15 +133,15 @@ def _families(kernels: polars.DataFrame) -> str:
 
 
 def _bins(corpus: Corpus) -> str:
-    found = bins_by_split(corpus)
-    splits = [split for split in SPLITS if split in found]
+    counts = bins_by_split(corpus)
+    splits = [split for split in SPLITS if split in counts]
 
     def draw(axes: Axes) -> None:
         for position, split in enumerate(splits):
-            total = found[split].total()
+            total = counts[split].total()
             width = 0.84 / len(splits)
             lefts = [place - 0.42 + position * width for place in range(len(NUMBERS))]
-            heights = [100 * found[split][number] / total for number in NUMBERS]
+            heights = [100 * counts[split][number] / total for number in NUMBERS]
             axes.bar(lefts, heights, width * 0.95, align="edge", label=f"{split} ({total:,} questions)")
         names = [f"bin {number}\n{label}" for number, label in zip(NUMBERS, LABELS, strict=True)]
         axes.set_xticks(range(len(NUMBERS)), names, fontsize=8)

@@ -82,8 +82,8 @@ def provenance_of(corpus: Corpus) -> Provenance:
     for batch in corpus.select("kernels", columns=columns).batches():
         for kernel, *group in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
             ids[group[0], group[1]].append(int(kernel[:16], 16))
-    found = {group: distinct(some) for group, some in ids.items()}
-    return Provenance(dict(sorted(found.items(), key=str)))
+    counts = {group: distinct(some) for group, some in ids.items()}
+    return Provenance(dict(sorted(counts.items(), key=str)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,8 +91,8 @@ def _broken(field: FieldType, column: Any) -> Iterator[tuple[Any, str]]:
     """(mask, message) for each rule of a scalar field."""
     if isinstance(field.base, type) and issubclass(field.base, enum.StrEnum):
         allowed = [member.value for member in field.base]
-        known = pc.is_in(column, value_set=pa.array(allowed))
-        yield pc.and_(pc.is_valid(column), pc.invert(known)), f"must be one of {', '.join(allowed)}"
+        is_allowed = pc.is_in(column, value_set=pa.array(allowed))
+        yield pc.and_(pc.is_valid(column), pc.invert(is_allowed)), f"must be one of {', '.join(allowed)}"
     if field.base is float:
         yield pc.invert(pc.is_finite(column)), "must be finite; use null for 'not measured'"
     if field.limit is not None:

@@ -59,12 +59,12 @@ def _live_figure_holds(
 ) -> bool:
     if workloads is None or speedups is None or len(workloads) != len(speedups):
         return False
-    known = [value for value in speedups if value is not None and value > 0.0]
+    measured = [value for value in speedups if value is not None and value > 0.0]
     if status != Status.OK:
         return speedup is None
-    if speedup is None or len(known) != len(workloads) or not known:
+    if speedup is None or len(measured) != len(workloads) or not measured:
         return False
-    return math.isclose(speedup, statistics.geometric_mean(known), rel_tol=EXACT)
+    return math.isclose(speedup, statistics.geometric_mean(measured), rel_tol=EXACT)
 
 
 def _ours(table: pa.Table) -> pa.ChunkedArray:
@@ -123,21 +123,21 @@ def _means(measurements: pa.Table, sizes: pa.Table | None) -> Lookup:
     table = pa.table({"kernel_id": timed.column("kernel_id"), "gpu": timed.column("gpu"), **logs})
     means = table.group_by(["kernel_id", "gpu"]).aggregate([(name, "mean") for name in FIGURES])
     figures = {name: pc.exp(means.column(f"{name}_mean")) for name in FIGURES}
-    found = pa.table({"kernel_id": means.column("kernel_id"), "gpu": means.column("gpu"), **figures})
-    return Lookup(found, ["kernel_id", "gpu"])
+    mean_figures = pa.table({"kernel_id": means.column("kernel_id"), "gpu": means.column("gpu"), **figures})
+    return Lookup(mean_figures, ["kernel_id", "gpu"])
 
 
 def _complete(timed: pa.Table, sizes: pa.Table) -> pa.ChunkedArray:
     """Which rows are of a kernel and GPU that have a row for every listed workload of their problem."""
     asked = sizes.group_by("problem_id").aggregate([("workload", "count_distinct")])
     listed = joined(sizes.columns).combine_chunks()
-    known = pc.is_in(joined([timed.column("problem_id"), timed.column("workload")]), value_set=listed)
-    of_kernel = timed.filter(known).group_by(["kernel_id", "gpu"]).aggregate([("workload", "count_distinct")])
+    is_listed = pc.is_in(joined([timed.column("problem_id"), timed.column("workload")]), value_set=listed)
+    of_kernel = timed.filter(is_listed).group_by(["kernel_id", "gpu"]).aggregate([("workload", "count_distinct")])
     problems, kernels = Lookup(asked, ["problem_id"]), Lookup(of_kernel, ["kernel_id", "gpu"])
     needed = problems.column("workload_count_distinct", problems.rows(timed.column("problem_id")))
     rows = kernels.rows(timed.column("kernel_id"), timed.column("gpu"))
-    found = kernels.column("workload_count_distinct", rows)
-    return pc.greater_equal(pc.fill_null(found, 0), pc.fill_null(needed, 0))
+    measured = kernels.column("workload_count_distinct", rows)
+    return pc.greater_equal(pc.fill_null(measured, 0), pc.fill_null(needed, 0))
 
 
 def _kernel_figures(file: str, table: pa.Table, means: Lookup) -> Iterator[Issue]:

@@ -100,14 +100,14 @@ def _lost(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
         if not parts[target]:
             # A corpus may hold kernels alone; what it does not hold cannot be pointed into.
             continue
-        known = whole(parts[target], [key]).column(key).combine_chunks()
+        ids = whole(parts[target], [key]).column(key).combine_chunks()
         for config in parts:
             if config in SELF_CONTAINED and target == "kernels":
                 continue
             for file, table in parts[config] if (config, column) != (target, key) else ():
                 if column in table.column_names:
                     values = table.column(column)
-                    lost = pc.and_(pc.is_valid(values), pc.invert(pc.is_in(values, value_set=known)))
+                    lost = pc.and_(pc.is_valid(values), pc.invert(pc.is_in(values, value_set=ids)))
                     yield from rows_where(lost, file, column, values, f"the {what} is not in the corpus")
 
 
@@ -149,18 +149,18 @@ def _unknown_workloads(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     if not parts["problems"]:
         return
     problems = whole(parts["problems"], ["problem_id"])
-    known = joined(workloads(parts["problems"]).columns).combine_chunks()
+    listed_workloads = joined(workloads(parts["problems"]).columns).combine_chunks()
     for file, table in parts["measurements"] + parts["repeats"] + parts["references"]:
         problem, workload = table.column("problem_id"), table.column("workload")
         listed = pc.is_in(problem, value_set=problems.column("problem_id").combine_chunks())
         ours = pc.is_valid(table.column("env_id")) if "env_id" in table.column_names else listed
         asked = pc.and_(ours, listed)
-        strange = pc.and_(asked, pc.invert(pc.is_in(joined([problem, workload]), value_set=known)))
+        strange = pc.and_(asked, pc.invert(pc.is_in(joined([problem, workload]), value_set=listed_workloads)))
         yield from rows_where(strange, file, "workload", workload, "the problem has no workload of this name")
     for file, table in parts["live"]:
         names = table.column("workloads")
         problem = table.column("problem_id").take(pc.list_parent_indices(names))
-        strange = pc.invert(pc.is_in(joined([problem, pc.list_flatten(names)]), value_set=known))
+        strange = pc.invert(pc.is_in(joined([problem, pc.list_flatten(names)]), value_set=listed_workloads))
         rows = pc.is_in(
             pa.array(range(table.num_rows)), value_set=pc.list_parent_indices(names).filter(strange).combine_chunks()
         )
@@ -185,8 +185,8 @@ def _lost_parents(live: list[Part]) -> Iterator[Issue]:
     measured = Lookup(whole(live, [*SEARCH, "kernel_id"]), [*SEARCH, "kernel_id"])
     for (file, table), column in itertools.product(live, ("parent_id", "other_id")):
         values = table.column(column)
-        found = measured.rows(*(table.column(name) for name in SEARCH), values)
-        lost = pc.and_(pc.is_valid(values), pc.is_null(found))
+        parent_rows = measured.rows(*(table.column(name) for name in SEARCH), values)
+        lost = pc.and_(pc.is_valid(values), pc.is_null(parent_rows))
         yield from rows_where(lost, file, column, values, "the parent is not in its search")
 
 
@@ -196,10 +196,10 @@ def _strange_splits(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
         return
     kernels = whole(parts["kernels"], ["problem_id", "split"])
     listed = kernels.column("problem_id").combine_chunks()
-    known = joined([kernels.column("problem_id"), kernels.column("split")]).combine_chunks()
+    splits_of_problems = joined([kernels.column("problem_id"), kernels.column("split")]).combine_chunks()
     for file, table in parts["live"]:
         problem, split = table.column("problem_id"), table.column("split")
-        strange = pc.invert(pc.is_in(joined([problem, split]), value_set=known))
+        strange = pc.invert(pc.is_in(joined([problem, split]), value_set=splits_of_problems))
         wrong = pc.and_(pc.is_in(problem, value_set=listed), strange)
         yield from rows_where(wrong, file, "split", split, "no kernel of the problem is in this split")
 

@@ -65,12 +65,12 @@ def distances(corpus: Corpus, stripped: Mapping[str, str]) -> Survey:
     _, near = grams.nearest(asked, np.unique(grams.row[splits == "train"]))
     nearness = np.ones(len(splits), dtype=np.float32)
     nearness[splits != "train"] = near[place]
-    found = []
+    surveyed = []
     for split in HELD_OUT[1:]:
         inside = splits == split
         if inside.any():
             means = [float(nearness[inside & (names == name)].mean()) for name in np.unique(names[inside])]
-            found.append(
+            surveyed.append(
                 SplitDistance(
                     split=split,
                     problems=len(means),
@@ -80,7 +80,7 @@ def distances(corpus: Corpus, stripped: Mapping[str, str]) -> Survey:
                     near_duplicates=round(float((nearness[inside] >= NEAR_DUPLICATE).mean()), 4),
                 )
             )
-    return Survey(found, [*_too_near(found), *_torn(rule.groups, used), *_outdated(rule.splits, used)])
+    return Survey(surveyed, [*_too_near(surveyed), *_torn(rule.groups, used), *_outdated(rule.splits, used)])
 
 
 def _too_near(found: list[SplitDistance]) -> list[tuple[str, str]]:
@@ -93,12 +93,12 @@ def _too_near(found: list[SplitDistance]) -> list[tuple[str, str]]:
 
 def _torn(groups: Mapping[str, str], splits: Mapping[str, str]) -> list[tuple[str, str]]:
     """Lineages of test or validation that also lie elsewhere."""
-    found = []
+    torn = []
     for lineage in sorted(set(groups.values())):
         sides = {splits[problem] for problem in groups if groups[problem] == lineage}
         if len(sides) > 1 and sides & {"test", "validation"}:
-            found.append((lineage, f"lineage of {lineage!r} lies in several splits: {', '.join(sorted(sides))}"))
-    return found
+            torn.append((lineage, f"lineage of {lineage!r} lies in several splits: {', '.join(sorted(sides))}"))
+    return torn
 
 
 def _outdated(rule: Mapping[str, str], used: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -146,11 +146,11 @@ def shapes(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) ->
     table = corpus.table("kernels", columns=["kernel_id", "source"])
     sources = dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
     if len(sources) < POOL_FROM:
-        found: Iterable[Shape] = map(_shape, sources.values())
+        computed: Iterable[Shape] = map(_shape, sources.values())
     else:
-        found = spread(_shape, sources.values(), chunk=64)
+        computed = spread(_shape, sources.values(), chunk=64)
     named = {}
-    for kernel, shape in zip(sources, found, strict=True):
+    for kernel, shape in zip(sources, computed, strict=True):
         named[kernel] = shape
         advance(1)
     return named
@@ -172,16 +172,16 @@ def check_splits(corpus: Corpus, known: Mapping[str, Shape] | None = None) -> li
     ids, problems, stored, splits = columns
     found_shapes = shapes(corpus) if known is None else known
     clusters = [cluster_id(found_shapes[kernel].structure_id) for kernel in ids]
-    found = list(_stale(ids, stored, clusters))
-    found += _mixed("twin", "near-duplicate cluster", zip(clusters, splits, ids, strict=True), set(HELD_OUT))
-    found += _mixed("kernel", "kernel", zip(ids, splits, problems, strict=True), set(HELD_OUT))
+    violations = list(_stale(ids, stored, clusters))
+    violations += _mixed("twin", "near-duplicate cluster", zip(clusters, splits, ids, strict=True), set(HELD_OUT))
+    violations += _mixed("kernel", "kernel", zip(ids, splits, problems, strict=True), set(HELD_OUT))
     # A problem may lie in train and in test_seen, which is what seen means; test and validation problems are unseen.
     sides = [split if split in ("test", "test_near", "validation") else "train" for split in splits]
-    found += _mixed("seen_problem", "problem", zip(problems, sides, ids, strict=True), set(HELD_OUT))
+    violations += _mixed("seen_problem", "problem", zip(problems, sides, ids, strict=True), set(HELD_OUT))
     for config, key in (("pairs", "pair_id"), ("questions", "question_id")):
         if config in corpus.configs:
-            found += _pairs(corpus, config, key, dict(zip(ids, splits, strict=True)))
-    return found
+            violations += _pairs(corpus, config, key, dict(zip(ids, splits, strict=True)))
+    return violations
 
 
 def _shape(source: str) -> Shape:

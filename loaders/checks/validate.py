@@ -168,13 +168,13 @@ def _folder_issues(folder: Path) -> Iterator[Issue]:
 
 def _card_faults(card: Path, manifest: Manifest) -> Iterator[str]:
     """What the card says otherwise than the manifest, config by config."""
-    told = card_configs(card) if card.is_file() else None
-    if told is None:
+    configs = card_configs(card) if card.is_file() else None
+    if configs is None:
         yield "the card is missing or cannot be read, so `datasets` guesses what the files are"
         return
     versions = manifest.versions()
-    for name in sorted({*told, *versions}):
-        version, files = told.get(name, (None, set()))
+    for name in sorted({*configs, *versions}):
+        version, files = configs.get(name, (None, set()))
         listed = {(entry.split, entry.path) for entry in manifest.files.get(name, ())}
         extra, missing = sorted(files - listed), sorted(listed - files)
         if extra:

@@ -206,16 +206,16 @@ class Corpus:
         """Rows of a config, not yet read; filters as in `load`."""
         chosen = config(name)
         columns = [columns] if isinstance(columns, str) else columns
-        known = field_types(chosen.record)
+        fields = field_types(chosen.record)
         for column in columns or ():
-            if column not in known:
-                raise UnknownNameError(f"column of config {name!r}", column, known)
+            if column not in fields:
+                raise UnknownNameError(f"column of config {name!r}", column, fields)
         equals = {ALIASES.get(key, key): _values(value) for key, value in filters.items() if value is not None}
         if any(split in UNIONS for split in equals.get("split", ())):
             self._known(chosen, "split", tuple(split for split in equals.pop("split") if split not in UNIONS))
         for column in equals:
-            if column not in known:
-                raise UnknownNameError(f"column of config {name!r}", column, known)
+            if column not in fields:
+                raise UnknownNameError(f"column of config {name!r}", column, fields)
         equals = {column: self._known(chosen, column, values) for column, values in equals.items()}
         touched = [(path, entry) for path, entry in self._files.get(name, ()) if _may_match(entry, chosen, equals)]
         return Selection(chosen, touched, equals, where, tuple(columns) if columns is not None else None)
@@ -228,10 +228,10 @@ class Corpus:
                 if value not in allowed:
                     raise UnknownNameError(column, value, allowed)
             return tuple(str(value) for value in values)
-        found = self.manifest.values(chosen.name, column) if column in OPEN_FACETS else None
-        if found is None or not self._files.get(chosen.name):
+        spellings = self.manifest.values(chosen.name, column) if column in OPEN_FACETS else None
+        if spellings is None or not self._files.get(chosen.name):
             return values
-        return tuple(resolve(column, value, found) for value in values)
+        return tuple(resolve(column, value, spellings) for value in values)
 
 
 def _opened(item: Location | None, check_files: bool, verified: bool) -> tuple[Path, Manifest]:
@@ -266,9 +266,9 @@ def resolve(column: str, value: Any, known: Iterable[str]) -> str:
         near = [name for name in names if re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", name, re.IGNORECASE)]
         # H200 means the whole GPU, not one of its partitions, whose names go on after it.
         ending = [name for name in near if name.lower().endswith(str(value).lower())]
-        for found in (near, ending):
-            if len(found) == 1:
-                return found[0]
+        for candidates in (near, ending):
+            if len(candidates) == 1:
+                return candidates[0]
     raise UnknownNameError(column, value, names)
 
 

@@ -81,10 +81,10 @@ def _as_python(text: str) -> str:
         part = re.sub(r"(?<![<>=!])=(?!=)", "==", parts[number])
         part = SQL_WORDS.sub(lambda word: word[0].lower(), part)
         parts[number] = re.sub(r"\b(null|NULL|none)\b", "None", part)
-        found = SUBSTRING.search(parts[number])
-        if found and number + 1 < len(parts):
-            parts[number] = parts[number][: found.start()]
-            parts[number + 1] += f" {found[2] or ''}in {found[1]}"
+        match = SUBSTRING.search(parts[number])
+        if match and number + 1 < len(parts):
+            parts[number] = parts[number][: match.start()]
+            parts[number + 1] += f" {match[2] or ''}in {match[1]}"
     return "".join(parts)
 
 
@@ -120,8 +120,8 @@ class _Reader:
 
     def _one(self, left: ast.expr, symbol: ast.cmpop, right: ast.expr) -> Any:
         if isinstance(symbol, ast.In | ast.NotIn):
-            found = self._contained(left, right) if isinstance(right, ast.Name) else self._listed(left, right)
-            return found if isinstance(symbol, ast.In) else ~found
+            is_in = self._contained(left, right) if isinstance(right, ast.Name) else self._listed(left, right)
+            return is_in if isinstance(symbol, ast.In) else ~is_in
         if _is_none(left):
             left, right = right, left
         if _is_none(right):
@@ -166,12 +166,12 @@ class _Reader:
         names = [node.id for node in (left, right) if isinstance(node, ast.Name)]
         if not names:
             raise self._refusal(ast.Compare(left, [symbol], [right]))
-        found = self._operand(left, names[-1]), self._operand(right, names[0])
+        both = self._operand(left, names[-1]), self._operand(right, names[0])
         kinds = {kind_of(name, self.types[name]) for name in names if name in self.types}
         families = {float if kind is int else kind for kind in kinds}
         if len(families) > 1 or (bool in families and not isinstance(symbol, EQUALITIES)):
             raise self._refusal(ast.Compare(left, [symbol], [right]))
-        return found
+        return both
 
     def _operand(self, node: ast.expr, beside: str) -> Any:
         """A column, or a value that is compared with the column `beside`."""
@@ -222,10 +222,10 @@ def kind_of(name: str, field: FieldType) -> type:
     Raises:
         UserError: they are lists or records, which no filter compares.
     """
-    found = next((kind for kind in (str, bool, int, float) if issubclass(field.base, kind)), None)
-    if found is None:
+    declared = next((kind for kind in (str, bool, int, float) if issubclass(field.base, kind)), None)
+    if declared is None:
         raise UserError(f"column {name!r} holds lists or records; a filter can only ask whether it is None")
-    return found
+    return declared
 
 
 def operand(name: str, field: FieldType, value: Any) -> Any:
@@ -255,12 +255,12 @@ def member(name: str, field: FieldType, value: Any) -> Any:
     """
     if value is None:
         return None
-    found = operand(name, field, value)
-    if kind_of(name, field) is int and isinstance(found, float):
-        if not found.is_integer() or int(found) not in INTEGERS:
+    number = operand(name, field, value)
+    if kind_of(name, field) is int and isinstance(number, float):
+        if not number.is_integer() or int(number) not in INTEGERS:
             raise _misfit(name, int, value)
-        return int(found)
-    return found
+        return int(number)
+    return number
 
 
 def _number(name: str, kind: type, value: Any) -> int | float:

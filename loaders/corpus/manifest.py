@@ -90,12 +90,12 @@ class Manifest:
 
     def values(self, config: str, column: str) -> set[str] | None:
         """The values a facet takes in a config; None when some file does not list them."""
-        found: set[str] = set()
+        listed: set[str] = set()
         for entry in self.files.get(config, ()):
             if column not in entry.values:
                 return None
-            found |= set(entry.values[column])
-        return found
+            listed |= set(entry.values[column])
+        return listed
 
     def to_json(self) -> str:
         """The manifest's text."""
@@ -111,8 +111,8 @@ class Manifest:
 
     def faults(self, folder: Path) -> Iterator[tuple[Path, str | None, str | None, str]]:
         """What it says of itself and of files beside the tables, and is not so: path, field, value and message."""
-        told = {name: said for name, said in self.stated_versions.items() if name in self.config_hashes}
-        wrong = {name: said for name, said in told.items() if not self.is_version(name, said)}
+        stated = {name: said for name, said in self.stated_versions.items() if name in self.config_hashes}
+        wrong = {name: said for name, said in stated.items() if not self.is_version(name, said)}
         if self.stated is not None and self.stated != self.fingerprint:
             message = f"states the fingerprint {self.stated[:32]!r}, and its files make it {self.fingerprint!r}"
             yield folder / NAME, "fingerprint", self.stated, message
@@ -217,8 +217,8 @@ def _parse(text: str, path: Path) -> Manifest:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON ({error}); fetch the corpus again") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        found = data.get("format") if isinstance(data, dict) else data
-        raise DataError(f"{path} has format {found!r}; this kbench reads {FORMAT!r}")
+        stated_format = data.get("format") if isinstance(data, dict) else data
+        raise DataError(f"{path} has format {stated_format!r}; this kbench reads {FORMAT!r}")
     try:
         configs = _must(dict, "configs", data.get("configs"))
         files = {name: tuple(_entries(name, value)) for name, value in configs.items()}
@@ -245,15 +245,15 @@ def _must(kind: type[T], what: str, value: Any) -> T:
 
 
 def _entries(config: str, value: Any) -> Iterator[FileEntry]:
-    found = _must(dict, f"config {config!r}", value).get("files")
-    for item in _must(list, f"files of config {config!r}", found):
+    files = _must(dict, f"config {config!r}", value).get("files")
+    for item in _must(list, f"files of config {config!r}", files):
         yield _entry(_must(dict, f"a file of config {config!r}", item))
 
 
 def _entry(item: dict[str, Any]) -> FileEntry:
-    known = [field.name for field in dataclasses.fields(FileEntry)]
-    if set(item) != set(known):
-        odd = sorted(set(item) ^ set(known))[0]
+    fields = [field.name for field in dataclasses.fields(FileEntry)]
+    if set(item) != set(fields):
+        odd = sorted(set(item) ^ set(fields))[0]
         raise _DamageError(f"a file's field {odd!r} is {'unknown' if odd in item else 'missing'}")
     values = {
         name: tuple(_must(str, f"a value of {name!r}", value) for value in _must(list, f"values of {name!r}", found))

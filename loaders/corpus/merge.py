@@ -116,9 +116,9 @@ class _Merge:
         if not {"problem_id", "family"} <= set(table.column_names):
             return table
         rows = zip(table.column("problem_id").to_pylist(), table.column("family").to_pylist(), strict=True)
-        found = [self._families.setdefault(problem, family) for problem, family in rows]
+        families = [self._families.setdefault(problem, family) for problem, family in rows]
         place = table.column_names.index("family")
-        return table.set_column(place, table.schema.field("family"), pa.array(found, pa.string()))
+        return table.set_column(place, table.schema.field("family"), pa.array(families, pa.string()))
 
 
 def merge(paths: Sequence[Location], out: Path, advance: Callable[[int], object] = lambda _: None) -> Merged:

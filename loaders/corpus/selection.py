@@ -57,8 +57,8 @@ class Selection:
         shown = [] if rows is None else rows.slice(0, SHOWN_ROWS).to_pylist()
         body = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row.values())}</tr>" for row in shown)
         columns = f"{len(names)} of {len(self._names())} columns"
-        told = f"{len(shown):,} of {self.count():,} rows, {columns}: {html.escape(repr(self))}"
-        return f"<table><caption>{told}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        text = f"{len(shown):,} of {self.count():,} rows, {columns}: {html.escape(repr(self))}"
+        return f"<table><caption>{text}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def mixed_gpus(self) -> tuple[str, ...]:
         """The GPUs whose times or speedups a reader would mix up; none where one GPU is chosen, or no figure."""
@@ -111,12 +111,12 @@ class Selection:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        known, wanted = field_types(self.config.record), self._names()
+        fields, wanted = field_types(self.config.record), self._names()
         orders = [(key.removeprefix("-"), "descending" if key.startswith("-") else "ascending") for key in keys]
         for name, _ in orders:
-            if name not in known:
-                raise UnknownNameError(f"column of config {self.config.name!r}", name, known)
-            kind_of(name, known[name])
+            if name not in fields:
+                raise UnknownNameError(f"column of config {self.config.name!r}", name, fields)
+            kind_of(name, fields[name])
         extra = [name for name, _ in orders if name not in wanted]
         chosen = dataclasses.replace(self, columns=(*wanted, *extra))
         first = arrow_schema(self.config.record).empty_table().select([*wanted, *extra])
@@ -197,15 +197,15 @@ class Selection:
         """All conditions in one; None where every row is chosen."""
         import pyarrow.compute as pc
 
-        known = field_types(self.config.record)
+        fields = field_types(self.config.record)
         parts = []
         for column, values in self.equals.items():
-            listed = [member(column, known[column], value) for value in values]
-            is_one = len(listed) == 1 and listed[0] is not None and not is_prefix(known[column], listed[0])
+            listed = [member(column, fields[column], value) for value in values]
+            is_one = len(listed) == 1 and listed[0] is not None and not is_prefix(fields[column], listed[0])
             field = pc.field(column)
-            parts.append(field == listed[0] if is_one else among(field, listed, known[column]))
+            parts.append(field == listed[0] if is_one else among(field, listed, fields[column]))
         if isinstance(self.where, str):
-            parts.append(read_expression(self.where, known))
+            parts.append(read_expression(self.where, fields))
         elif isinstance(self.where, pc.Expression):
             # Counting takes a filter that is no condition and answers nonsense; filtering no rows at all refuses it.
             arrow_schema(self.config.record).empty_table().filter(self.where)
@@ -231,10 +231,10 @@ class Selection:
         schema = arrow_schema(self.config.record)
         for path, _ in self.files:
             try:
-                found = pq.read_schema(path)
+                file_schema = pq.read_schema(path)
             except (pa.ArrowException, OSError) as fault:
                 return DataError(f"{path} cannot be read as Parquet: {first_line(fault)}; fetch it again")
-            for field in found:
+            for field in file_schema:
                 if field.name in schema.names and field.type != schema.field(field.name).type:
                     wanted = schema.field(field.name).type
                     return DataError(f"{path}: column {field.name!r} is {field.type}; it must be {wanted}")

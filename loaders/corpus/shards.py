@@ -31,11 +31,11 @@ def describe_shards(paths: Iterable[Path]) -> dict[str, list[tuple[Path, FileEnt
         UserError: a file does not exist.
         DataError: a file is not Parquet, is cut short, or has the columns of no config.
     """
-    found: dict[str, list[tuple[Path, FileEntry]]] = {}
+    files: dict[str, list[tuple[Path, FileEntry]]] = {}
     for path in paths:
         name, entry = _describe(path)
-        found.setdefault(name, []).append((path, entry))
-    return found
+        files.setdefault(name, []).append((path, entry))
+    return files
 
 
 def _describe(path: Path) -> tuple[str, FileEntry]:

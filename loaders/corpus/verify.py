@@ -52,8 +52,8 @@ def verify(folder: Path, manifest: Manifest) -> None:
     for name, entries in manifest.files.items():
         for entry in entries:
             for field, value, message in _faults(CONFIGS[name], folder / entry.path, entry):
-                told = "" if field is None else f"{field} is {value!r:.80}: "
-                raise DataError(f"{folder / entry.path}: {told}{message}; {FIX}")
+                value_shown = "" if field is None else f"{field} is {value!r:.80}: "
+                raise DataError(f"{folder / entry.path}: {value_shown}{message}; {FIX}")
     if _state(folder, manifest) == state:
         _keep(mark)
 
@@ -128,15 +128,15 @@ class Contents:
 
         from kbench.loaders.corpus.fingerprint import MODULUS, rows_hash
 
-        found = cls(values={name: set() for name in config.facets})
+        contents = cls(values={name: set() for name in config.facets})
         for part in parts:
-            found.rows += part.num_rows
-            found.rows_hash = (found.rows_hash + rows_hash(part, config.later)) % MODULUS
-            for name, values in found.values.items():
+            contents.rows += part.num_rows
+            contents.rows_hash = (contents.rows_hash + rows_hash(part, config.later)) % MODULUS
+            for name, values in contents.values.items():
                 values.update(value for value in pc.unique(part.column(name)).to_pylist() if value is not None)
             if config.is_split:
-                found.splits.update(pc.unique(part.column("split")).to_pylist())
-        return found
+                contents.splits.update(pc.unique(part.column("split")).to_pylist())
+        return contents
 
     @property
     def listed(self) -> dict[str, tuple[str, ...]]:

@@ -286,11 +286,11 @@ def tabulate(chosen: Config, rows: Iterable[Record]) -> pa.Table:
     Raises:
         DataError: a record is of another type.
     """
-    found = list(rows)
-    for row in found:
+    listed = list(rows)
+    for row in listed:
         if type(row) is not chosen.record:
             raise DataError(f"config {chosen.name!r} takes {chosen.record.TYPE} records, got {type(row).__name__}")
-    return pa.Table.from_pylist([to_dict(row) for row in found], schema=arrow_schema(chosen.record))
+    return pa.Table.from_pylist([to_dict(row) for row in listed], schema=arrow_schema(chosen.record))
 
 
 def conform(chosen: Config, table: pa.Table) -> pa.Table:
@@ -309,8 +309,8 @@ def conform(chosen: Config, table: pa.Table) -> pa.Table:
     table = table.select(schema.names)
     for field in schema:
         if not _same_family(table.schema.field(field.name).type, field.type):
-            found = table.schema.field(field.name).type
-            raise DataError(f"column {field.name!r} of config {chosen.name!r} is {found}; it must be {field.type}")
+            kind = table.schema.field(field.name).type
+            raise DataError(f"column {field.name!r} of config {chosen.name!r} is {kind}; it must be {field.type}")
     return table.cast(schema)
 
 

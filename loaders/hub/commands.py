@@ -85,14 +85,14 @@ def fetch(
 
 
 def _revisions(given: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    commits: dict[str, str] = {}
     for item in given:
         dataset, equals, commit = item.partition("=")
         key, value = (dataset, commit) if equals else ("", item)
-        if key in found or not value:
+        if key in commits or not value:
             raise UserError(f"--revision is {item!r}; give a commit once, or dataset=commit for each dataset")
-        found[key] = value
-    return found
+        commits[key] = value
+    return commits
 
 
 @click.command("import", short_help="Import measurements in other formats; join corpora.")

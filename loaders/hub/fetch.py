@@ -108,11 +108,11 @@ def fetch_set(
             else:
                 say(f"fetching {place.repository}@{place.commit[:12]}")
                 _unpack(_download(name, place, Path(scratch) / "archive.tar.gz"), place, folder)
-        found = folder_digest(folder)
-        if found != recipe.digest:
+        digest = folder_digest(folder)
+        if digest != recipe.digest:
             stated = " with ".join(f"{place.repository} at {place.commit}" for place in recipe.places)
             raise DataError(
-                f"the files of {name} have the hash {found[:16]}, not {recipe.digest[:16]}: this is not {stated}"
+                f"the files of {name} have the hash {digest[:16]}, not {recipe.digest[:16]}: this is not {stated}"
             )
         say(f"importing {name}")
         settings = ImportSettings(gpu=recipe.gpu, license=recipe.license)
@@ -172,8 +172,8 @@ def _checkout_of(place: Place, checkouts: Sequence[Path]) -> Path:
     for checkout in checkouts:
         if all(next(checkout.glob(one), None) is not None for one in place.folders):
             return checkout
-    given, first = ", ".join(map(str, checkouts)), place.folders[0]
-    raise UserError(f"--checkout {given} has no folder {first}; give a copy of {place.repository} too")
+    names, first = ", ".join(map(str, checkouts)), place.folders[0]
+    raise UserError(f"--checkout {names} has no folder {first}; give a copy of {place.repository} too")
 
 
 def _copy(checkout: Path, place: Place, folder: Path) -> None:

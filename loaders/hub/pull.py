@@ -77,12 +77,12 @@ def pull_release(
         repository = published.repository(name)
         commits[name] = commit_of(repository, asked.get(name) or asked.get("") or None)
         say(f"fetching {repository}@{commits[name][:12]}")
-        found = fetch_parquet(repository, commits[name])
-        if not found:
+        parquet_files = fetch_parquet(repository, commits[name])
+        if not parquet_files:
             raise DataError(
                 f"repository {repository!r} holds no Parquet file at {commits[name]}; its layout has changed"
             )
-        files += found
+        files += parquet_files
     settings = ImportSettings(on_bad_rows=on_bad_rows, revisions=commits)
     with importing(sum(path.stat().st_size for path in files)) as advance:
         report = import_files(published.NAME, files, target, settings, advance, replace=out is None)

@@ -59,9 +59,9 @@ def plain_errors(repository: str) -> Iterator[None]:
     except Exception as error:
         # The client wraps what broke an upload in errors of no family of its own; the cause tells them from ours.
         chain = list(_causes(error))
-        told = next((cause for cause in chain if isinstance(cause, errors.HfHubHTTPError)), None)
-        if told is not None:
-            raise _explained(repository, told) from error
+        refusal = next((cause for cause in chain if isinstance(cause, errors.HfHubHTTPError)), None)
+        if refusal is not None:
+            raise _explained(repository, refusal) from error
         if not any(type(cause).__module__.split(".")[0] in TRANSPORT for cause in chain):
             raise
         reason = f"{type(error).__name__}: {first_line(error)}"
@@ -112,10 +112,10 @@ def commit_of(repository: str, revision: str | None = None) -> str:
     if revision is not None and COMMIT.fullmatch(revision):
         return revision
     with hub_answers(repository):
-        found = within(lambda: HfApi().dataset_info(repository, revision=revision).sha, repository)
-    if not isinstance(found, str) or COMMIT.fullmatch(found) is None:
+        sha = within(lambda: HfApi().dataset_info(repository, revision=revision).sha, repository)
+    if not isinstance(sha, str) or COMMIT.fullmatch(sha) is None:
         raise InfrastructureError(f"the Hub names no commit for {repository!r}; try again")
-    return found
+    return sha
 
 
 def fetch_files(repository: str, commit: str, patterns: Sequence[str] | None = None) -> Path:

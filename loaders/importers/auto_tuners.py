@@ -330,12 +330,12 @@ class Ktt(TunerReader):
         yield from self.results("Results")
 
     def entry(self, place: object, record: Any) -> Entry:
-        given = sequence(an_object(record, "result"), "Configuration")
-        if not given or not all(isinstance(one, Mapping) and isinstance(one.get("Name"), str) for one in given):
-            raise RowError("Configuration", given, "must be a list of parameters with Name and Value")
-        values = {one["Name"]: one.get("Value") for one in given}
-        if len(values) < len(given):
-            raise RowError("Configuration", given, "names a parameter twice")
+        stated = sequence(an_object(record, "result"), "Configuration")
+        if not stated or not all(isinstance(one, Mapping) and isinstance(one.get("Name"), str) for one in stated):
+            raise RowError("Configuration", stated, "must be a list of parameters with Name and Value")
+        values = {one["Name"]: one.get("Value") for one in stated}
+        if len(values) < len(stated):
+            raise RowError("Configuration", stated, "names a parameter twice")
         problem_id = slug(f"ktt_{text(record, 'KernelName')}", "KernelName")
         return self.configured(
             lambda: problem(problem_id, self.FAMILY, f"{problem_id}, tuned with KTT"), problem_id, int(str(place)),

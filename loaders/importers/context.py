@@ -117,14 +117,14 @@ class Context:
         Raises:
             DataError: bad rows are not to be skipped.
         """
-        found = BadRow(plain(str(file)), plain(str(row)), error.field, error.value, error.message)
+        row_error = BadRow(plain(str(file)), plain(str(row)), error.field, error.value, error.message)
         if entry:
             self.became(file, BAD)
         if self.settings.on_bad_rows == "error":
-            raise DataError(f"{found}; correct it, or skip bad rows with --on-bad-rows skip")
+            raise DataError(f"{row_error}; correct it, or skip bad rows with --on-bad-rows skip")
         self.report.bad_count += 1
         if len(self.report.bad) < KEPT_BAD_ROWS:
-            self.report.bad.append(found)
+            self.report.bad.append(row_error)
 
     @overload
     def known(self, option: str, stated: str) -> str: ...
@@ -140,11 +140,11 @@ class Context:
             option: unit or license.
             stated: what the file states; None when it states nothing.
         """
-        told: str | None = getattr(self.settings, option)
+        option_value: str | None = getattr(self.settings, option)
         if stated is None:
-            return told
-        if told is not None and told != stated:
-            self.note(f"--{option} {told} was not used: {shown(stated)} is stated")
+            return option_value
+        if option_value is not None and option_value != stated:
+            self.note(f"--{option} {option_value} was not used: {shown(stated)} is stated")
         return stated
 
     def gpu(self, file: Path, stated: str | None, missing: str) -> str | None:
@@ -155,13 +155,13 @@ class Context:
             stated: what the file states; None when it states nothing.
             missing: the reason to record when nobody says.
         """
-        told = self.settings.gpus.get(str(file)) or self.settings.gpus.get(file.name) or self.settings.gpu
+        option_value = self.settings.gpus.get(str(file)) or self.settings.gpus.get(file.name) or self.settings.gpu
         if stated is not None:
-            if told is not None and told != stated:
-                self.note(f"--gpu {told} was not used: {shown(stated)} is stated")
+            if option_value is not None and option_value != stated:
+                self.note(f"--gpu {option_value} was not used: {shown(stated)} is stated")
             return stated
-        if told is not None:
-            return told
+        if option_value is not None:
+            return option_value
         named = gpu_named(file)
         if named is not None:
             self.note(f"rows whose GPU, {named}, is read from the name of {plain(file.name)}")
@@ -171,10 +171,10 @@ class Context:
 
     def license(self, stated: str | None = None, missing: str = "the file states none") -> str | None:
         """The licence of a row: what the file states, else what the caller says; `missing` is recorded for neither."""
-        found = self.known("license", stated)
-        if found is None:
+        license_ = self.known("license", stated)
+        if license_ is None:
             self.null("license", f"{missing}; state it with --license")
-        return found
+        return license_
 
     def null(self, field: str, reason: str) -> None:
         """Count a value that is null because nobody states it."""

@@ -72,11 +72,11 @@ def microseconds(value: object, unit: str, field: str) -> float:
     """
     if not is_number(value) or value <= 0:
         raise RowError(field, value, "must be a positive number")
-    found = float(value) * UNITS[unit]
+    time_us = float(value) * UNITS[unit]
     low, high = PLAUSIBLE_US
-    if not low <= found <= high:
+    if not low <= time_us <= high:
         raise RowError(field, value, f"is no time a kernel takes in {unit}; the value or its unit is wrong")
-    return found
+    return time_us
 
 
 def optional_positive(data: Mapping[str, Any], field: str) -> float | None:
@@ -132,20 +132,20 @@ def name_text(data: Mapping[str, Any], field: str) -> str | None:
     value = data.get(field)
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
-    found = text(data, field)
-    if not found.isprintable():
+    stated = text(data, field)
+    if not stated.isprintable():
         raise RowError(field, value, "holds control characters; a name has none")
-    return found.strip()
+    return stated.strip()
 
 
 def source_text(data: Mapping[str, Any], field: str) -> str:
     """A kernel's text."""
-    found = text(data, field)
-    if len(found) > LARGEST_SOURCE:
-        raise RowError(field, found, f"has {len(found):,} characters; a kernel has at most {LARGEST_SOURCE:,}")
-    if "\0" in found:
-        raise RowError(field, found, "holds a NUL character; it is no program text")
-    return found.removeprefix("\ufeff")
+    source = text(data, field)
+    if len(source) > LARGEST_SOURCE:
+        raise RowError(field, source, f"has {len(source):,} characters; a kernel has at most {LARGEST_SOURCE:,}")
+    if "\0" in source:
+        raise RowError(field, source, "holds a NUL character; it is no program text")
+    return source.removeprefix("\ufeff")
 
 
 def optional_text(data: Mapping[str, Any], field: str) -> str | None:

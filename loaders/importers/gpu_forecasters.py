@@ -428,11 +428,11 @@ class PublishedForecasts:
         predicted = data.get("predicted_bin")
         if predicted is not None and predicted not in NUMBERS:
             raise RowError("predicted_bin", predicted, f"must be null or one of {NUMBERS}")
-        given = _probabilities(data)
+        values = _probabilities(data)
         reason = optional_text(data, "parse_error")
         if truth(data, "parse_failed"):
             return {"failure": (reason or "the answer could not be parsed; no more is stated")[:500]}
-        total = math.fsum(given)
+        total = math.fsum(values)
         if total <= 0:
             why = "no probability was given" if not data.get("bin_probabilities") else "all probabilities are zero"
             return {"failure": why, "raw_sum": 0.0}
@@ -443,9 +443,9 @@ class PublishedForecasts:
         raw = total if stated is None else stated
         if abs(raw - 1) > 1e-6:
             self._context.note("forecasts whose probabilities did not sum to one; normalised, the sum is kept")
-        if predicted is not None and given[predicted - 1] < max(given):
+        if predicted is not None and values[predicted - 1] < max(values):
             self._context.note("forecasts whose predicted_bin is not their most probable bin; the distribution counts")
-        return {"probabilities": [value / total for value in given], "raw_sum": raw}
+        return {"probabilities": [value / total for value in values], "raw_sum": raw}
 
     def check(self) -> None:
         """Report forecasts that are not there."""
@@ -482,14 +482,14 @@ class PublishedForecasts:
 
 def _probabilities(data: Mapping[str, Any]) -> list[float]:
     """Eight numbers; bins the list does not name are zero."""
-    given: dict[int, float] = {}
+    probabilities: dict[int, float] = {}
     for item in data.get("bin_probabilities") or ():
         if not isinstance(item, Mapping) or item.get("bin") not in NUMBERS:
             raise RowError("bin_probabilities", item, f"each item must name a bin of {NUMBERS}")
         number, value = item["bin"], item.get("p")
-        if number in given:
+        if number in probabilities:
             raise RowError("bin_probabilities", item, "names a bin twice")
         if not is_number(value) or value < 0:
             raise RowError("bin_probabilities", item, "p must be a number of at least 0")
-        given[number] = float(value)
-    return [given.get(number, 0.0) for number in NUMBERS]
+        probabilities[number] = float(value)
+    return [probabilities.get(number, 0.0) for number in NUMBERS]

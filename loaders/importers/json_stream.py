@@ -29,10 +29,10 @@ class CutShortError(DataError):
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise DataError(f"holds a key twice: {shown([key for key, _ in pairs])}")
-    return found
+    return members
 
 
 DECODER = json.JSONDecoder(object_pairs_hook=_unique)

@@ -81,20 +81,20 @@ class KernelBenchReader(Reader):
         Args:
             numbers: level and number of every entry; None for an entry whose problem has no number.
         """
-        found: dict[int | None, set[int]] = {}
+        by_level: dict[int | None, set[int]] = {}
         for level, number in numbers:
-            found.setdefault(level, set()).update([] if number is None else [number])
+            by_level.setdefault(level, set()).update([] if number is None else [number])
         if self.context.settings.first_id is not None:
-            return dict.fromkeys(found, self.context.settings.first_id)
-        if any(0 in given for given in found.values()):
-            return dict.fromkeys(found, 0)
-        if any(level is not None and LAST_OF_LEVEL.get(level) in given for level, given in found.items()):
-            return dict.fromkeys(found, 1)
+            return dict.fromkeys(by_level, self.context.settings.first_id)
+        if any(0 in given for given in by_level.values()):
+            return dict.fromkeys(by_level, 0)
+        if any(level is not None and LAST_OF_LEVEL.get(level) in given for level, given in by_level.items()):
+            return dict.fromkeys(by_level, 1)
         self.context.note(
             "problems whose numbering (from 0 or from 1) is not stated; state it with --kernelbench first-id=N",
-            sum(map(len, found.values())),
+            sum(map(len, by_level.values())),
         )
-        return dict.fromkeys(found, None)
+        return dict.fromkeys(by_level, None)
 
     def note_unstated(self, *, level: bool = True) -> None:
         """Say what would have to be stated for problems to be known ones."""
@@ -212,8 +212,8 @@ class KernelBenchEval(KernelBenchReader):
 def _level_named(path: Path) -> int | None:
     """The level that a file's name or its folder's states, or a folder above that is named by a level alone."""
     parts = path.absolute().parts[::-1]
-    found = [LEVEL.search(part) for part in parts[:2]] + [LEVEL.fullmatch(part) for part in parts[2:5]]
-    return next((int(match.group(1)) for match in found if match), None)
+    matches = [LEVEL.search(part) for part in parts[:2]] + [LEVEL.fullmatch(part) for part in parts[2:5]]
+    return next((int(match.group(1)) for match in matches if match), None)
 
 
 def _truth(record: Mapping[str, Any], field: str) -> bool | None:
@@ -224,10 +224,10 @@ def _truth(record: Mapping[str, Any], field: str) -> bool | None:
 
 
 def _runtime(record: Mapping[str, Any], stats: Mapping[str, Any]) -> float | None:
-    given = [record[name] for name in TIMES if record.get(name) is not None]
-    if len(given) > 1 and given[0] != given[1]:
-        raise RowError("runtime", given, "runtime and avg_runtime differ")
-    runtime = given[0] if given else None
+    times = [record[name] for name in TIMES if record.get(name) is not None]
+    if len(times) > 1 and times[0] != times[1]:
+        raise RowError("runtime", times, "runtime and avg_runtime differ")
+    runtime = times[0] if times else None
     if runtime is None or runtime in SENTINELS:
         return None
     mean = stats.get("mean")
@@ -285,9 +285,9 @@ class Sample:
 
     def names(self) -> dict[str, Any]:
         """What stands for its text where there is none."""
-        found = {"suite": "kernelbench", "run": self.run, "level": self.level, "problem": self.number}
-        found |= {"sample": self.sample} | ({"file": digest(self.path)} if self.stated_run is None else {})
-        return found | ({"occurrence": self.occurrence} if self.occurrence > 1 else {})
+        identity = {"suite": "kernelbench", "run": self.run, "level": self.level, "problem": self.number}
+        identity |= {"sample": self.sample} | ({"file": digest(self.path)} if self.stated_run is None else {})
+        return identity | ({"occurrence": self.occurrence} if self.occurrence > 1 else {})
 
 
 def _samples(path: Path, outer: int | None, context: Context) -> Iterator[Sample]:
@@ -296,11 +296,11 @@ def _samples(path: Path, outer: int | None, context: Context) -> Iterator[Sample
     for level, key, value in _problems(path, outer, context):
         try:
             number = _number(key)
-            found = list(_samples_of(path, value))
+            samples = list(_samples_of(path, value))
         except RowError as error:
             context.bad(path, key, error)
             continue
-        for sample, record in found:
+        for sample, record in samples:
             try:
                 stated = {} if record is None else an_object(record, "sample")
                 run = next((run for name in RUNS if (run := name_text(stated, name))), None)

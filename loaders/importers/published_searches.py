@@ -241,8 +241,8 @@ def read_evaluation(evaluation: Mapping[str, Any]) -> Verdict:
     if kind != "success":
         raise RowError("kind", kind, f"must be success, {INFRASTRUCTURE} or one of {', '.join(FAILURES)}")
     if feedback.get("per_case_speedups") is not None:
-        given = [an_object(case, "per_case_speedups") for case in sequence(feedback, "per_case_speedups")]
-        cases = [_case(f"case_{number}", case, "runtime_ns") for number, case in enumerate(given)]
+        results = [an_object(case, "per_case_speedups") for case in sequence(feedback, "per_case_speedups")]
+        cases = [_case(f"case_{number}", case, "runtime_ns") for number, case in enumerate(results)]
         stated = optional_positive(feedback, "aggregated_speedup")
         if not cases and stated is None:
             raise RowError("aggregated_speedup", None, "a success states a speedup")

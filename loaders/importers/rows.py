@@ -71,15 +71,15 @@ def _structure(source: str) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=KEPT_SOURCES)
 def _structure_of(source: str) -> tuple[str, str]:
-    found = structure_id(source)
-    return found, cluster_id(found)
+    structure = structure_id(source)
+    return structure, cluster_id(structure)
 
 
 @functools.lru_cache(maxsize=256)
 def _space_structure(problem_id: str, keys: tuple[str, ...]) -> tuple[str, str]:
     """All configurations of one space differ in literals alone, so they are one structure."""
-    found = content_hash("structure", "config", problem_id, *(key.encode(errors="surrogatepass") for key in keys))
-    return found, cluster_id(found)
+    identity = content_hash("structure", "config", problem_id, *(key.encode(errors="surrogatepass") for key in keys))
+    return identity, cluster_id(identity)
 
 
 def kernel_row(
@@ -148,8 +148,8 @@ def measurement_row(kernel: Row, workload: str, place: str, **figures: Any) -> R
 
 def failure(status: Status, message: str | None) -> Row:
     """The fields of a kernel that failed."""
-    said = plain(message or "").strip() or f"{status.value}; the origin states no more"
-    return {"status": status.value, "error": said[:4000]}
+    text = plain(message or "").strip() or f"{status.value}; the origin states no more"
+    return {"status": status.value, "error": text[:4000]}
 
 
 NO_WORKLOAD = to_dict(Workload(name="tiny", params_json="{}", inputs=(), outputs=(), seed=0, flops=0, min_bytes=0))
@@ -158,13 +158,13 @@ NO_WORKLOAD = to_dict(Workload(name="tiny", params_json="{}", inputs=(), outputs
 def problem_row(problem_id: str, family: str, title: str, *, reference: str = "", aliases: tuple[str, ...] = ()) -> Row:
     """A row of the problems table for a problem of another suite: what it is called, and its reference where known."""
     title = " ".join(plain(title).split())
-    told = f"Problem {title}." + ("" if reference else " Its reference is not part of the imported files.")
-    prompt = f"{told}\n\nReference:\n\n{reference}" if reference else told
+    description = f"Problem {title}." + ("" if reference else " Its reference is not part of the imported files.")
+    prompt = f"{description}\n\nReference:\n\n{reference}" if reference else description
     return {
-        "problem_id": problem_id, "title": title, "family": family, "description": told, "aliases": list(aliases),
-        "dtypes": [], "compute_unit": NOT_STATED, "atol": 0.0, "rtol": 0.0, "mismatch_share": 0.0,
-        "tolerance_reason": "the origin's own check, which is not known here", "reference_source": reference,
-        "prompt": prompt, "workloads": [], "tiny": NO_WORKLOAD,
+        "problem_id": problem_id, "title": title, "family": family, "description": description,
+        "aliases": list(aliases), "dtypes": [], "compute_unit": NOT_STATED, "atol": 0.0, "rtol": 0.0,
+        "mismatch_share": 0.0, "tolerance_reason": "the origin's own check, which is not known here",
+        "reference_source": reference, "prompt": prompt, "workloads": [], "tiny": NO_WORKLOAD,
     }  # fmt: skip
 
 
@@ -173,8 +173,8 @@ def with_workloads(row: Row, workloads: Sequence[Row]) -> Row:
     sized = sorted(workloads, key=lambda one: (one["min_bytes"], one["name"]))
     few = sized[:: -(-len(sized) // MOST_TOLD)] if sized else []
     lines = [f"- {one['params_json']}: {', '.join(one['inputs']) or 'inputs not stated'}" for one in few]
-    told = f"{row['prompt']}\n\nWorkloads, with their inputs ({len(few)} of {len(sized)}):\n\n" + "\n".join(lines)
-    return {**row, "workloads": list(workloads), "prompt": told if few else row["prompt"]}
+    prompt = f"{row['prompt']}\n\nWorkloads, with their inputs ({len(few)} of {len(sized)}):\n\n" + "\n".join(lines)
+    return {**row, "workloads": list(workloads), "prompt": prompt if few else row["prompt"]}
 
 
 @functools.cache

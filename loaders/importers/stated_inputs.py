@@ -134,10 +134,10 @@ class _Reader:
         """What a function returns."""
         if function not in self._functions:
             raise UnknownValueError(function)
-        found = self._run(self._functions[function].body, {**self._globals, **arguments})
-        if found is None:
+        value = self._run(self._functions[function].body, {**self._globals, **arguments})
+        if value is None:
             raise UnknownValueError("return")
-        return found
+        return value
 
     def _run(self, body: Sequence[ast.stmt], names: dict[str, Any]) -> Any:
         """What a block returns; None where it goes on."""
@@ -148,9 +148,9 @@ class _Reader:
                 self._assign(statement, names)
             elif isinstance(statement, ast.If):
                 branch = statement.body if self._holds(statement.test, names) else statement.orelse
-                found = self._run(branch, names)
-                if found is not None:
-                    return found
+                value = self._run(branch, names)
+                if value is not None:
+                    return value
             elif not isinstance(statement, ast.Expr | ast.Assert):
                 raise UnknownValueError(type(statement).__name__)
         return None
@@ -161,10 +161,10 @@ class _Reader:
         if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) and len(test.ops) == 1:
             one, other = self.value(test.left, names), self.value(test.comparators[0], names)
             return bool(one == other)
-        found = self.value(test, names)
-        if not isinstance(found, bool | int | None):
+        value = self.value(test, names)
+        if not isinstance(value, bool | int | None):
             raise UnknownValueError("condition")
-        return bool(found)
+        return bool(value)
 
     def _assign(self, statement: ast.Assign | ast.AnnAssign, names: dict[str, Any]) -> None:
         """Take note of names that are given a value; one whose value is not followed is forgotten."""
@@ -195,10 +195,10 @@ class _Reader:
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):
-            found = names.get(node.id, UnknownValueError)
-            if found is UnknownValueError:
+            bound = names.get(node.id, UnknownValueError)
+            if bound is UnknownValueError:
                 raise UnknownValueError(node.id)
-            return found
+            return bound
         if isinstance(node, ast.List | ast.Tuple):
             return tuple(self._spread(node.elts, names))
         if isinstance(node, ast.Dict):
@@ -227,10 +227,10 @@ class _Reader:
                 yield self.value(node, names)
 
     def _tensor(self, node: ast.expr, names: Mapping[str, Any]) -> Tensor:
-        found = self.value(node, names)
-        if not isinstance(found, Tensor):
+        value = self.value(node, names)
+        if not isinstance(value, Tensor):
             raise UnknownValueError("no tensor")
-        return found
+        return value
 
     def _computed(self, node: ast.BinOp, names: Mapping[str, Any]) -> Any:
         one, other = self.value(node.left, names), self.value(node.right, names)
@@ -240,66 +240,66 @@ class _Reader:
             return largest._replace(shape=_broadcast([tensor.shape for tensor in tensors]))
         if type(node.op) not in ARITHMETIC or not all(isinstance(value, int | float) for value in (one, other)):
             raise UnknownValueError("operator")
-        found = ARITHMETIC[type(node.op)](one, other)
-        if abs(found) > LARGEST_AXIS:
+        result = ARITHMETIC[type(node.op)](one, other)
+        if abs(result) > LARGEST_AXIS:
             raise UnknownValueError("too large")
-        return found
+        return result
 
     def _called(self, node: ast.Call, names: Mapping[str, Any]) -> Any:
-        given = list(self._spread(node.args, names))
+        arguments = list(self._spread(node.args, names))
         stated = {word.arg: word.value for word in node.keywords}
         dtype = self._dtype(stated, names)
         if not isinstance(node.func, ast.Attribute):
             raise UnknownValueError("call")
         name, of = node.func.attr, node.func.value
         if isinstance(of, ast.Name) and of.id == "math" and name == "sqrt":
-            return math.sqrt(*given)
+            return math.sqrt(*arguments)
         if isinstance(of, ast.Name) and of.id == "F" and name in (*SAME, "normalize"):
             return self._tensor(node.args[0], names)
         if isinstance(of, ast.Name) and of.id == "torch":
-            return self._made(name, given, stated, dtype, names)
+            return self._made(name, arguments, stated, dtype, names)
         tensor = self._tensor(of, names)
         if name in CASTS:
             return tensor._replace(dtype=CASTS[name])
         if name in ("to", "type"):
-            casts = [value.name for value in given if isinstance(value, Dtype)]
+            casts = [value.name for value in arguments if isinstance(value, Dtype)]
             return tensor._replace(dtype=dtype or (casts[0] if casts else tensor.dtype))
         if name in ("view", "reshape"):
-            return tensor._replace(shape=_shape(given))
-        if name == "transpose" and len(given) == 2:
+            return tensor._replace(shape=_shape(arguments))
+        if name == "transpose" and len(arguments) == 2:
             shape = list(tensor.shape)
-            shape[given[0]], shape[given[1]] = shape[given[1]], shape[given[0]]
+            shape[arguments[0]], shape[arguments[1]] = shape[arguments[1]], shape[arguments[0]]
             return tensor._replace(shape=tuple(shape))
-        if name == "unsqueeze" and given in ([0], [-1]):
-            return tensor._replace(shape=(1, *tensor.shape) if given == [0] else (*tensor.shape, 1))
+        if name == "unsqueeze" and arguments in ([0], [-1]):
+            return tensor._replace(shape=(1, *tensor.shape) if arguments == [0] else (*tensor.shape, 1))
         if name in SAME:
             return tensor
         raise UnknownValueError(name)
 
     def _dtype(self, stated: Mapping[str | None, ast.expr], names: Mapping[str, Any]) -> str | None:
-        found = self.value(stated["dtype"], names) if "dtype" in stated else None
-        return found.name if isinstance(found, Dtype) else None
+        value = self.value(stated["dtype"], names) if "dtype" in stated else None
+        return value.name if isinstance(value, Dtype) else None
 
     def _made(
-        self, name: str, given: list[Any], stated: Mapping[str | None, ast.expr], dtype: str | None, names: Any
+        self, name: str, arguments: list[Any], stated: Mapping[str | None, ast.expr], dtype: str | None, names: Any
     ) -> Tensor:
         size = self.value(stated["size"], names) if "size" in stated else None
         if name in MAKERS:
-            return Tensor(dtype or "float32", _shape([size] if size is not None else given))
+            return Tensor(dtype or "float32", _shape([size] if size is not None else arguments))
         if name == "full":
-            return Tensor(dtype or "float32", _shape([given[0] if size is None else size]))
+            return Tensor(dtype or "float32", _shape([arguments[0] if size is None else size]))
         if name == "randint":
-            return Tensor(dtype or "int64", _shape([size if size is not None else given[-1]]))
+            return Tensor(dtype or "int64", _shape([size if size is not None else arguments[-1]]))
         if name in ("randn_like", "rand_like", "zeros_like", "ones_like", "empty_like") and isinstance(
-            given[0], Tensor
+            arguments[0], Tensor
         ):
-            return given[0]._replace(dtype=dtype or given[0].dtype)
-        if name == "arange" and all(isinstance(value, int) for value in given) and len(given) in (1, 2):
-            return Tensor(dtype or "int64", (given[-1] - (given[0] if len(given) == 2 else 0),))
-        if name in ("randperm", "linspace") and isinstance(given[-1], int):
-            return Tensor(dtype or ("int64" if name == "randperm" else "float32"), (given[-1],))
-        if (name in SAME or name in ("tril", "triu")) and isinstance(given[0], Tensor):
-            return given[0]
+            return arguments[0]._replace(dtype=dtype or arguments[0].dtype)
+        if name == "arange" and all(isinstance(value, int) for value in arguments) and len(arguments) in (1, 2):
+            return Tensor(dtype or "int64", (arguments[-1] - (arguments[0] if len(arguments) == 2 else 0),))
+        if name in ("randperm", "linspace") and isinstance(arguments[-1], int):
+            return Tensor(dtype or ("int64" if name == "randperm" else "float32"), (arguments[-1],))
+        if (name in SAME or name in ("tril", "triu")) and isinstance(arguments[0], Tensor):
+            return arguments[0]
         raise UnknownValueError(name)
 
 

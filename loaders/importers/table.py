@@ -45,19 +45,19 @@ def parse_mapping(text: str) -> dict[str, str]:
     Raises:
         UserError: a part is no mapping, or a field is unknown or mapped twice.
     """
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         field, equals, column = (word.strip() for word in part.partition("="))
         if not equals or not column:
             raise UserError(f"--map holds {part!r}; write field=column, such as runtime_us=time*1000")
         if field not in FIELDS:
             raise UnknownNameError("field of --map", field, FIELDS)
-        if field in found:
+        if field in columns:
             raise UserError(f"--map names {field!r} twice; map each field once")
-        found[field] = column
-    if "problem" not in found or not {"source", "run", "sample"} & set(found):
+        columns[field] = column
+    if "problem" not in columns or not {"source", "run", "sample"} & set(columns):
         raise UserError("--map must name problem, and source or what tells kernels apart without one (run, sample)")
-    return found
+    return columns
 
 
 class Table(Reader):
@@ -135,8 +135,8 @@ class Table(Reader):
         if values.get("source"):
             return written(source_text(values, "source"))
         self.context.null("source", "the row holds no kernel text; the source names the row")
-        told = {field: str(values[field]) for field in ("run", "sample") if values.get(field) is not None}
-        return named(file=digest(self.path), row=place, **told)
+        stated = {field: str(values[field]) for field in ("run", "sample") if values.get(field) is not None}
+        return named(file=digest(self.path), row=place, **stated)
 
     def _figures(self, values: Mapping[str, Any]) -> Row:
         status = _status(values)
@@ -177,8 +177,8 @@ def _value(record: Mapping[str, Any], expression: str) -> Any:
     parts = [part.strip() for part in expression.split("+")]
     missing = [part for part in parts if part not in record]
     if missing:
-        known = ", ".join(shown(name) for name in list(record)[:8])
-        raise RowError(missing[0], None, f"the row has no such column; it has {known}")
+        here = ", ".join(shown(name) for name in list(record)[:8])
+        raise RowError(missing[0], None, f"the row has no such column; it has {here}")
     words = [str(record[part]).strip() for part in parts if record[part] is not None]
     if len(words) < len(parts) or not all(words):
         raise RowError(expression, [record[part] for part in parts], "must hold something in each of its columns")

@@ -150,16 +150,16 @@ class FlashinferTrace(Reader):
         return None if data is None else json_value(data, folder, f"{name}.json")
 
     def _looked_up(self, definition: str, solution: str) -> Source:
-        found = self._file("solutions", solution, definition)
-        if found is None:
+        stated = self._file("solutions", solution, definition)
+        if stated is None:
             self.context.null(
                 "source", "no solution file of this name lies in the trace set; the source names the solution"
             )
             return named(definition=definition, solution=solution)
         try:
-            if found.get("definition", definition) != definition:
-                raise RowError("solution", solution, f"its file is of definition {shown(found['definition'])}")
-            parts = [str(item["content"]) for item in found["sources"]]
+            if stated.get("definition", definition) != definition:
+                raise RowError("solution", solution, f"its file is of definition {shown(stated['definition'])}")
+            parts = [str(item["content"]) for item in stated["sources"]]
         except (AttributeError, KeyError, TypeError):
             raise RowError("solution", solution, "its file holds no sources") from None
         return written(source_text({"sources": "\n".join(parts)}, "sources"))
@@ -324,8 +324,8 @@ class Definitions:
 
     def named(self, name: str) -> Mapping[str, Any]:
         """The definition of this name, or an empty one."""
-        found = self._definitions.get(name)
-        return self._definitions.get(name.partition("__")[2], {}) if found is None else found
+        stated = self._definitions.get(name)
+        return self._definitions.get(name.partition("__")[2], {}) if stated is None else stated
 
     def workloads(self, name: str) -> list[Row]:
         """The workloads of the definition of this name; none, with a note, where the folder does not list them."""

@@ -46,20 +46,20 @@ class CppToken(NamedTuple):
 def tokens(text: str) -> list[CppToken]:
     """The tokens of a C++ text without its comments; a preprocessor line is one token."""
     return [
-        CppToken(found.lastgroup or "", found.group(), found.start(), found.end())
-        for found in _TOKENS.finditer(text)
-        if found.lastgroup not in ("comment", "unclosed")
+        CppToken(match.lastgroup or "", match.group(), match.start(), match.end())
+        for match in _TOKENS.finditer(text)
+        if match.lastgroup not in ("comment", "unclosed")
     ]
 
 
 def stripped_tokens(text: str) -> list[tuple[str, str]]:
     """Kind and text of the tokens of a text without comments: marks one by one, preprocessor lines like others."""
-    return [(found.lastgroup or "name", found.group()) for found in _STRIPPED_TOKENS.finditer(text)]
+    return [(token.lastgroup or "name", token.group()) for token in _STRIPPED_TOKENS.finditer(text)]
 
 
 def comment_spans(text: str) -> Iterator[tuple[int, int]]:
     """Where comments start and end; a line comment's newline is not part of it, an unclosed block comment is none."""
-    return (found.span() for found in _COMMENTS.finditer(text) if found.lastgroup == "comment")
+    return (token.span() for token in _COMMENTS.finditer(text) if token.lastgroup == "comment")
 
 
 def strip_cpp(source: str) -> str:

@@ -131,8 +131,8 @@ class Literal:
     def _piece(self, position: int) -> tuple[str, str]:
         body = self.body
         if body[position] == "\\" and "r" not in self.prefix:
-            found = _ESCAPE.match(body, position)
-            piece = found.group() if found else body[position]
+            escape = _ESCAPE.match(body, position)
+            piece = escape.group() if escape else body[position]
             return piece, _unescape(piece)
         if body[position] in "{}" and ("f" in self.prefix or "t" in self.prefix):
             if body.startswith(body[position] * 2, position):

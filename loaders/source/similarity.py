@@ -45,14 +45,14 @@ class Grams:
         sets: list[npt.NDArray[np.uint64]] = []
         self.row: Positions = np.zeros(len(sources), dtype=np.int64)
         """Row of each source."""
-        known: dict[str, int] = {}
+        row_of: dict[str, int] = {}
         for at, source in enumerate(sources):
-            if source not in known:
+            if source not in row_of:
                 tokens = np.array([vocabulary[token] for token in TOKEN.findall(source)], dtype=np.uint64)
-                known[source] = rows.setdefault(tokens.tobytes(), len(rows))
+                row_of[source] = rows.setdefault(tokens.tobytes(), len(rows))
                 if len(sets) < len(rows):
                     sets.append(np.unique(_grams(tokens)))
-            self.row[at] = known[source]
+            self.row[at] = row_of[source]
         sizes = [len(one) for one in sets]
         grams, columns = np.unique(np.concatenate([np.zeros(0, np.uint64), *sets]), return_inverse=True)
         ends = np.cumsum([0, *sizes])
@@ -101,7 +101,7 @@ def _grams(tokens: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Each run of five tokens as one number; a shorter source is one gram, so that it resembles its copies."""
     padded = np.concatenate([tokens, np.full(max(0, GRAM - len(tokens)), MIXER, dtype=np.uint64)])
     count = len(padded) - GRAM + 1
-    found = np.zeros(count, dtype=np.uint64)
+    numbers = np.zeros(count, dtype=np.uint64)
     for start in range(GRAM):
-        found = found * MIXER + padded[start : start + count] + np.uint64(1)
-    return found
+        numbers = numbers * MIXER + padded[start : start + count] + np.uint64(1)
+    return numbers

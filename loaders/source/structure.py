@@ -71,8 +71,8 @@ def _mask_python(pieces: list[PythonToken], chosen: set[str]) -> Iterator[str]:
         elif piece.kind == "NUMBER":
             yield NUMBER
         elif piece.kind == "NAME":
-            known = keyword.iskeyword(piece.text) or piece.text not in chosen
-            yield piece.text if known else NAME
+            keeps_name = keyword.iskeyword(piece.text) or piece.text not in chosen
+            yield piece.text if keeps_name else NAME
         elif piece.kind in ("INDENT", "DEDENT", "NEWLINE"):
             yield piece.kind
         elif piece.kind == "OP":
@@ -80,10 +80,10 @@ def _mask_python(pieces: list[PythonToken], chosen: set[str]) -> Iterator[str]:
 
 
 def _mask_cpp(text: str) -> Iterator[str]:
-    found = stripped_tokens(text)
-    library = _library_functions(found)
+    tokens = stripped_tokens(text)
+    library = _library_functions(tokens)
     before = ""
-    for kind, value in found:
+    for kind, value in tokens:
         member, before = before == "." and value in ("x", "y", "z", "w"), value
         if kind == "text":
             yield TEXT

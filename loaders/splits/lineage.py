@@ -80,8 +80,8 @@ def published_splits(before: str | None = None) -> dict[str, str]:
 
 def _recorded() -> dict[str, dict[str, str]]:
     """Each published dataset in order, with the splits of the problems that it added."""
-    found: dict[str, dict[str, str]] = json.loads(RECORDED.read_text(encoding="utf-8"))
-    return found
+    recorded: dict[str, dict[str, str]] = json.loads(RECORDED.read_text(encoding="utf-8"))
+    return recorded
 
 
 def kernel_splits(problems: Sequence[str], clusters: Sequence[str], splits: Mapping[str, str]) -> list[str]:
@@ -124,8 +124,8 @@ def split_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
     rows = [(kernel.kernel_id, kernel.problem_id, kernel.cluster_id) for kernel in kernels]
     families = {kernel.kernel_id: kernel.lineage for kernel in kernels if kernel.lineage}
     grams = Grams([stripped(kernel.source) for kernel in kernels])
-    found = split_problems(rows, families, grams, published_splits()).splits
-    splits = kernel_splits([row[1] for row in rows], [row[2] for row in rows], found)
+    splits_of_problems = split_problems(rows, families, grams, published_splits()).splits
+    splits = kernel_splits([row[1] for row in rows], [row[2] for row in rows], splits_of_problems)
     return [dataclasses.replace(kernel, split=split) for kernel, split in zip(kernels, splits, strict=True)]
 
 
@@ -158,22 +158,22 @@ def lineages(corpus: Corpus) -> dict[str, str]:
     A corpus of older rows, which have no `lineage`, says it in its events.
     """
     rows = corpus.table("kernels", columns=["kernel_id", "parent_id", "lineage"]).to_pylist()
-    found = {row["kernel_id"]: row["lineage"] for row in rows if row["lineage"]}
-    if not found and "events" in corpus.configs:
+    families = {row["kernel_id"]: row["lineage"] for row in rows if row["lineage"]}
+    if not families and "events" in corpus.configs:
         events = corpus.table("events", columns=["kind", "payload_json"]).to_pylist()
         for event in (event for event in events if event["kind"] == "candidate_proposed"):
             proposed: dict[str, Any] = json.loads(event["payload_json"])
             family = (proposed.get("recipe") or {}).get("family")
             if family and "kernel_id" in proposed:
-                found[proposed["kernel_id"]] = family
+                families[proposed["kernel_id"]] = family
     parents = {row["kernel_id"]: row["parent_id"] for row in rows}
     for kernel in parents:
         line = [kernel]
-        while line[-1] not in found and parents.get(line[-1]) is not None and parents[line[-1]] not in line:
+        while line[-1] not in families and parents.get(line[-1]) is not None and parents[line[-1]] not in line:
             line.append(parents[line[-1]])
-        if line[-1] in found:
-            found |= dict.fromkeys(line, found[line[-1]])
-    return found
+        if line[-1] in families:
+            families |= dict.fromkeys(line, families[line[-1]])
+    return families
 
 
 class Nearness:
@@ -256,18 +256,18 @@ def _chosen(groups: Mapping[str, str], twins: Mapping[str, str], outside: Mappin
     for name in order:
         if splits[members[name][0]] != "train" or len(members[name]) < SMALLEST_NEAR:
             continue
-        given = len(members[name]) / SMALLEST_NEAR
+        allowance = len(members[name]) / SMALLEST_NEAR
         inside = _members({problem: twins[problem] for problem in members[name]})
         for twin in sorted(inside, key=lambda one: content_hash("near", one)):
             size = len(inside[twin])
-            if size <= min(given, left + 0.5):
+            if size <= min(allowance, left + 0.5):
                 splits |= dict.fromkeys(inside[twin], "test_near")
-                given, left = given - size, left - size
+                allowance, left = allowance - size, left - size
     return splits
 
 
 def _members(groups: Mapping[str, str]) -> dict[str, list[str]]:
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    members: defaultdict[str, list[str]] = defaultdict(list)
     for problem in sorted(groups):
-        found[groups[problem]].append(problem)
-    return found
+        members[groups[problem]].append(problem)
+    return members

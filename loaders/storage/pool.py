@@ -23,9 +23,9 @@ def spread(function: Callable[[Item], Answer], items: Iterable[Item], chunk: int
     try:
         # Children inherit what is blocked, and all are started by the first call.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        found = pool.map(function, items, chunksize=chunk)
+        answers = pool.map(function, items, chunksize=chunk)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        yield from found
+        yield from answers
     finally:
         pool.shutdown(cancel_futures=True)
 

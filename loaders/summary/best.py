@@ -77,9 +77,9 @@ def best_kernels(
         rows = _ahead(corpus, rows, beats)[:limit]
     if not rows:
         asked = {**facets, "where": where, "faster than": beats}
-        told = ", ".join(f"{name} {value}" for name, value in asked.items() if value)
+        conditions = ", ".join(f"{name} {value}" for name, value in asked.items() if value)
         named = f"of {problem!r} " if problem else ""
-        raise UserError(f"no correct kernel {named}" + (f"with {told} " if told else "") + "in the corpus")
+        raise UserError(f"no correct kernel {named}" + (f"with {conditions} " if conditions else "") + "in the corpus")
     shares = roofline_shares(corpus, problem, [row["kernel_id"] for row in rows])
     return [row | {"roofline_share": shares.get((row["kernel_id"], row["gpu"]))} for row in rows]
 
@@ -87,14 +87,14 @@ def best_kernels(
 def _ahead(corpus: Corpus, rows: Sequence[dict[str, Any]], beaten: str) -> list[dict[str, Any]]:
     """Rows that are faster than a baseline, with its name and the ratio of the times."""
     speedups = functools.cache(lambda problem, gpu: reference_speedups(corpus, problem, gpu))
-    found = [
+    ahead = [
         row | {"baseline": name, "ahead": row["speedup"] / speedup}
         for row in rows
         for name, speedup in speedups(row["problem_id"], row["gpu"]).items()
         if row["speedup"] > speedup
         and (name != COMPILED if beaten.lower() == VENDOR else name.lower().startswith(beaten.lower()))
     ]
-    return sorted(found, key=lambda row: -row["ahead"])
+    return sorted(ahead, key=lambda row: -row["ahead"])
 
 
 def roofline_shares(corpus: Corpus, problem: str | None, kernels: Sequence[str]) -> dict[tuple[str, str], float]:
@@ -102,12 +102,12 @@ def roofline_shares(corpus: Corpus, problem: str | None, kernels: Sequence[str])
     columns = ("kernel_id", "gpu", "floor_us", "runtime_us")
     if "measurements" not in corpus.configs:
         return {}
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
     timed = "runtime_us > 0 and floor_us > 0"
     table = corpus.table("measurements", columns=columns, problem_id=problem, kernel_id=kernels, where=timed)
     for row in table.to_pylist():
-        found[row["kernel_id"], row["gpu"]].append(row["floor_us"] / row["runtime_us"])
-    return {key: geometric_mean(values) for key, values in found.items()}
+        ratios[row["kernel_id"], row["gpu"]].append(row["floor_us"] / row["runtime_us"])
+    return {key: geometric_mean(values) for key, values in ratios.items()}
 
 
 def reference_speedups(corpus: Corpus, problem: str, gpu: str) -> dict[str, float]:
@@ -156,7 +156,7 @@ def _view(corpus: Corpus, row: dict[str, Any]) -> KernelView:
         where = f"gpu == {row['gpu']!r}" if row["gpu"] else "gpu is null"
         timed = corpus.table("measurements", columns=FIGURES, kernel_id=row["kernel_id"], where=where).to_pylist()
     shares = [share(one) for one in timed]
-    known = [value for value in shares if value is not None]
+    known_shares = [value for value in shares if value is not None]
     seen = counted(corpus, row["kernel_id"], row["gpu"])
     references = {one.workload: one for one in reference_times(corpus, row["problem_id"], row["gpu"])}
     workloads = tuple(
@@ -169,7 +169,7 @@ def _view(corpus: Corpus, row: dict[str, Any]) -> KernelView:
         }
         for one, value in zip(timed, shares, strict=True)
     )
-    whole = row | {"roofline_share": geometric_mean(known) if known else None}
+    whole = row | {"roofline_share": geometric_mean(known_shares) if known_shares else None}
     same = corpus.select(columns=LINEAGE, problem=row["problem_id"], backend=row["backend"], gpu=row["gpu"])
     return KernelView(whole, workloads, tuple(same.ancestors(row["kernel_id"]).to_pylist()))
 

@@ -70,8 +70,8 @@ def best(
     if as_json:
         echo_json({"kernels": rows} | ({"diff": "\n".join(changed)} if diff else {}))
         return
-    known = any(row["speedup_best"] for row in rows)
-    for line in layout([_cells(row, named=not problem, over_best=known) for row in rows]):
+    has_best = any(row["speedup_best"] for row in rows)
+    for line in layout([_cells(row, named=not problem, over_best=has_best) for row in rows]):
         click.echo(line)
     for name in sorted({row["gpu"] for row in rows if row["gpu"]} if problem else ()):
         for baseline, speedup in reference_speedups(corpus, problem or "", name).items():

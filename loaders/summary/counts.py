@@ -84,9 +84,9 @@ def count(corpus: Corpus) -> Counts:
 def distinct(values: array[int]) -> int:
     """How many different numbers an array of 64-bit numbers holds; it is sorted where it lies."""
     # Not numpy.unique, whose hash table takes ten times the memory.
-    found = numpy.frombuffer(values, numpy.uint64)
-    found.sort()
-    return int((found[1:] != found[:-1]).sum()) + (len(found) > 0)
+    ordered = numpy.frombuffer(values, numpy.uint64)
+    ordered.sort()
+    return int((ordered[1:] != ordered[:-1]).sum()) + (len(ordered) > 0)
 
 
 def _ordered(values: Counter[str]) -> dict[str, int]:

@@ -132,8 +132,8 @@ def _least_share(counted: Counter[Any]) -> float:
 
 def bins_by_split(corpus: Corpus) -> dict[str, Counter[int]]:
     """Questions by bin, of each split."""
-    found: dict[str, Counter[int]] = {}
+    counts: dict[str, Counter[int]] = {}
     for batch in corpus.select("questions", columns=["split", "bin"]).batches():
         for row in pa.table(batch).group_by(["split", "bin"]).aggregate([([], "count_all")]).to_pylist():
-            found.setdefault(row["split"], Counter())[row["bin"]] += row["count_all"]
-    return found
+            counts.setdefault(row["split"], Counter())[row["bin"]] += row["count_all"]
+    return counts

@@ -127,10 +127,10 @@ def _wavering(rows: polars.DataFrame) -> polars.DataFrame:
     """The reference's time is that of each kernel times its speedup."""
     anchor = rows.select(*NAMES, anchor_us=polars.col("speedup") * polars.col("runtime_us")).filter(_known("anchor_us"))
     low, median, high = (polars.col("anchor_us").quantile(share, "linear") for share in (0.05, 0.5, 0.95))
-    found = anchor.group_by(NAMES).agg(measurements=polars.len(), low_us=low, median_us=median, high_us=high)
+    percentiles = anchor.group_by(NAMES).agg(measurements=polars.len(), low_us=low, median_us=median, high_us=high)
     apart = polars.col("high_us") > WAVERING * polars.col("low_us")
     names = polars.col(NAMES).cast(polars.String)
-    return found.filter(apart, polars.col("measurements") >= LEAST).with_columns(names).sort(NAMES)
+    return percentiles.filter(apart, polars.col("measurements") >= LEAST).with_columns(names).sort(NAMES)
 
 
 SHORT_US = 20.0

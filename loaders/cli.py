@@ -107,12 +107,10 @@ def info(path: tuple[str, ...], coverage: bool, card: str | None, as_json: bool)
         "measurements": counts.rows.get("measurements", 0),
         "questions": counts.rows.get("questions", 0),
         "problems": counts.problems,
-        "backends": counts.backends,
-        "gpus": counts.gpus,
-        "search_methods": counts.search_methods,
-        "statuses": counts.statuses,
-        "families": counts.families,
-        "splits": counts.splits,
+        **{f"{name}s": counts.facets[name] for name in ("backend", "gpu", "search_method")},
+        "statuses": counts.facets["status"],
+        "families": counts.facets["family"],
+        "splits": counts.facets["split"],
         "fingerprint": corpus.fingerprint,
     }
     if as_json:

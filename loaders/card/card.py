@@ -55,11 +55,7 @@ def render_card(corpus: Corpus, findings: Findings | None = None) -> str:
         row_each="a kernel has one for each GPU it was measured on", bins=list(zip(NUMBERS, LABELS, strict=True)),
         captions=CAPTIONS, bins_plot=BINS, plots_folder=PLOTS, ledger_file=LEDGER,
         example=_example(corpus), questions=_questions(corpus),
-        facets=(
-            ("split", counts.splits), ("backend", counts.backends), ("GPU", counts.gpus), ("status", counts.statuses),
-            ("search method", counts.search_methods), ("proposer", counts.proposers), ("family", counts.families),
-            ("origin", counts.origins),
-        ),
+        facet_titles={"gpu": "GPU", "search_method": "search method"},
     )  # fmt: skip
     # Sections that a corpus has nothing for leave their blank lines.
     page = re.sub(r"\n{3,}", "\n\n", page).strip()

@@ -76,7 +76,7 @@ def croissant(corpus: Corpus) -> dict[str, Any]:
 def responsible(counts: Counts, sheet: Sheet) -> dict[str, Any]:
     """The responsible-AI and provenance statements."""
     span = [date for date in (counts.first_measured, counts.last_measured) if date]
-    origins = ", ".join(counts.origins) or "none"
+    origins = ", ".join(counts.facets["origin"]) or "none"
     return {
         "rai:dataCollection": sheet.collection,
         "rai:dataCollectionType": ["Experiments", "Software Collection"],
@@ -93,8 +93,8 @@ def responsible(counts: Counts, sheet: Sheet) -> dict[str, Any]:
         "prov:wasDerivedFrom": f"Rows by origin: {origins}.",
         "prov:wasGeneratedBy": sheet.generated_by
         or (
-            f"Searches ({', '.join(counts.search_methods) or 'none'}) with proposers "
-            f"({', '.join(counts.proposers) or 'none'}); timings by the kbench harness."
+            f"Searches ({', '.join(counts.facets['search_method']) or 'none'}) with proposers "
+            f"({', '.join(counts.facets['proposer']) or 'none'}); timings by the kbench harness."
         ),
     }
 

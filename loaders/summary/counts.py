@@ -17,20 +17,18 @@ UNMEASURED = "unmeasured"
 """Where a kernel's gpu or status is null."""
 
 
+FACETS = ("split", "backend", "gpu", "status", "search_method", "proposer", "family", "origin")
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counts:
-    """Rows by config and by facet; a kernel has a row for each GPU it was measured on."""
+    """What a corpus holds; a kernel has a row for each GPU it was measured on."""
 
     rows: Mapping[str, int]
+    """By config."""
     distinct_kernels: int
-    splits: Mapping[str, int]
-    backends: Mapping[str, int]
-    gpus: Mapping[str, int]
-    search_methods: Mapping[str, int]
-    proposers: Mapping[str, int]
-    statuses: Mapping[str, int]
-    families: Mapping[str, int]
-    origins: Mapping[str, int]
+    facets: Mapping[str, Mapping[str, int]]
+    """For each of FACETS the rows of kernels by value, most frequent first."""
     problems: int
     """Problems that have kernels, or those listed when there are more."""
     problems_with_kernels: int
@@ -43,18 +41,15 @@ class Counts:
         return self.rows.get("kernels", 0) > self.distinct_kernels
 
 
-FACETS = ("split", "backend", "gpu", "search_method", "proposer", "status", "family", "origin")
-
-
 def count(corpus: Corpus) -> Counts:
     """Count a corpus; reads only the facet columns, a batch at a time."""
-    found: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
+    facets: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
     # Half of each id: 64 bits tell ten million kernels apart and take a tenth of the memory their texts would.
     ids, problems = array("Q"), array("Q")
     for batch in corpus.select("kernels", columns=["kernel_id", "problem_id", *FACETS]).batches():
-        for name in FACETS:
+        for name, values in facets.items():
             for item in pc.value_counts(pc.fill_null(batch.column(name), UNMEASURED)).to_pylist():
-                found[name][item["values"]] += item["counts"]
+                values[item["values"]] += item["counts"]
         ids.extend(int(text[:16], 16) for text in batch.column("kernel_id").to_pylist())
         # An imported table may name a problem per row, and names are longer than ids.
         names = pc.unique(batch.column("problem_id")).drop_null().to_pylist()
@@ -66,14 +61,9 @@ def count(corpus: Corpus) -> Counts:
     return Counts(
         rows={name: corpus.rows(name) for name in corpus.configs},
         distinct_kernels=distinct(ids),
-        splits=_ordered(found["split"]),
-        backends=_ordered(found["backend"]),
-        gpus=_ordered(found["gpu"]),
-        search_methods=_ordered(found["search_method"]),
-        proposers=_ordered(found["proposer"]),
-        statuses=_ordered(found["status"]),
-        families=_ordered(found["family"]),
-        origins=_ordered(found["origin"]),
+        facets={
+            name: dict(sorted(values.items(), key=lambda item: (-item[1], item[0]))) for name, values in facets.items()
+        },
         problems_with_kernels=with_kernels,
         problems=max(corpus.rows("problems"), with_kernels),
         first_measured=min((span["min"] for span in spans if span["min"]), default=None),
@@ -87,8 +77,3 @@ def distinct(values: array[int]) -> int:
     ordered = numpy.frombuffer(values, numpy.uint64)
     ordered.sort()
     return int((ordered[1:] != ordered[:-1]).sum()) + (len(ordered) > 0)
-
-
-def _ordered(values: Counter[str]) -> dict[str, int]:
-    """Most frequent first, then by name."""
-    return dict(sorted(values.items(), key=lambda item: (-item[1], item[0])))

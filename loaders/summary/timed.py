@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import polars
 import pyarrow as pa
@@ -30,7 +29,9 @@ def timed(corpus: Corpus, gpu: str | None = None) -> polars.DataFrame:
     return gathered(COLUMNS, batches, [polars.col(WORDS).fill_null("").cast(polars.Categorical)])
 
 
-def gathered(columns: Sequence[str], batches: Iterable[pa.RecordBatch], changes: Iterable[polars.Expr]) -> Any:
+def gathered(
+    columns: Sequence[str], batches: Iterable[pa.RecordBatch], changes: Iterable[polars.Expr]
+) -> polars.DataFrame:
     """Batches in one frame, each with some columns changed before the next is read; with the columns where none is."""
     parts = [polars.DataFrame(pa.table(batch)).with_columns(*changes) for batch in batches]
     return polars.concat(parts) if parts else polars.DataFrame(schema=list(columns))

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -28,6 +29,7 @@ from kbench.schemas import (
     Problem,
     Question,
     QuestionKind,
+    Record,
     ReferenceTime,
     Status,
     TuningTime,
@@ -35,12 +37,29 @@ from kbench.schemas import (
 )
 from kbench.schemas.bins import bin_of
 from kbench.schemas.ids import content_hash, kernel_id
+from kbench.schemas.record import field_types
 from kbench.schemas.records.launch_plan import PlannedLaunch
 
 GPUS = ("NVIDIA H200", "NVIDIA A100-SXM4-80GB")
 PROBLEMS = {"softmax": "norm", "relu": "activation", "gelu": "activation", "matmul_square": "matmul"}
 ENVIRONMENT = content_hash("environment")
 Drawing = Callable[[], AbstractContextManager[None]]
+
+
+PLAIN = {str: "x", int: 1, float: 1.0, bool: False, tuple: ()}
+FIGURES = ("runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high")
+R = TypeVar("R", bound=Record)
+
+
+def filled(record: type[R], *, like: Record | None = None, **values: object) -> R:
+    """A record with these values, and those of a kernel it is about; further fields are null, or plain values."""
+    stated = {name: getattr(like, name) for name in field_types(record) if like is not None and hasattr(like, name)}
+    missing = {
+        name: None if field.optional else PLAIN[field.base]
+        for name, field in field_types(record).items()
+        if name not in values and name not in stated
+    }
+    return record(**missing, **(stated | values))
 
 
 def make_source(problem: str, number: int) -> str:
@@ -57,175 +76,96 @@ def make_kernel(number: int, **changes: object) -> Kernel:
     source = make_source(problem, number)
     ok = rng.random() < 0.8
     runtime, speedup = rng.uniform(5, 500), rng.uniform(0.3, 5)
+    figures = (runtime, runtime * 0.99, runtime * 1.01, speedup, speedup * 0.99, speedup * 1.01)
     values: dict[str, object] = {
-        "kernel_id": kernel_id(problem, backend, source),
-        "problem_id": problem,
-        "family": PROBLEMS[problem],
-        "backend": backend,
-        "gpu": GPUS[number // 8 % 2],
-        "search_method": ("evolve", "random", "puct+surrogate")[number % 3],
-        "proposer": "genome",
-        "run_id": "run_1",
-        "step": number,
-        "parent_id": None,
-        "edit": None,
-        "structure_id": structure_id(source),
-        "cluster_id": content_hash("cluster", str(number)),
-        "split": ("train", "validation", "train", "test")[number % len(PROBLEMS)],
-        "source": source,
-        "status": Status.OK if ok else Status.COMPILE_ERROR,
-        "error": None if ok else "NameError: tl",
-        "runtime_us": runtime if ok else None,
-        "runtime_low_us": runtime * 0.99 if ok else None,
-        "runtime_high_us": runtime * 1.01 if ok else None,
-        "speedup": speedup if ok else None,
-        "speedup_low": speedup * 0.99 if ok else None,
-        "speedup_high": speedup * 1.01 if ok else None,
-        "compile_ms": 30.0,
-        "registers": 32,
-        "shared_bytes": 0,
-        "spill_bytes": 0,
-        "env_id": ENVIRONMENT,
-        "origin": "kbench",
-        "license": "CC-BY-4.0",
-    }
-    return Kernel(**(values | changes))  # type: ignore[arg-type]
+        "kernel_id": kernel_id(problem, backend, source), "problem_id": problem, "family": PROBLEMS[problem],
+        "backend": backend, "gpu": GPUS[number // 8 % 2],
+        "search_method": ("evolve", "random", "puct+surrogate")[number % 3], "proposer": "genome", "run_id": "run_1",
+        "step": number, "structure_id": structure_id(source), "cluster_id": content_hash("cluster", str(number)),
+        "split": ("train", "validation", "train", "test")[number % len(PROBLEMS)], "source": source,
+        "status": Status.OK if ok else Status.COMPILE_ERROR, "error": None if ok else "NameError: tl",
+        **dict(zip(FIGURES, figures if ok else (None,) * 6, strict=True)),
+        "compile_ms": 30.0, "registers": 32, "shared_bytes": 0, "spill_bytes": 0, "env_id": ENVIRONMENT,
+        "origin": "kbench", "license": "CC-BY-4.0",
+    }  # fmt: skip
+    return filled(Kernel, **(values | changes))
 
 
 def make_pair(kernel: Kernel, **changes: object) -> Pair:
-    assert kernel.gpu is not None
     speedup = kernel.speedup or 1.0
     values: dict[str, object] = {
-        "pair_id": content_hash("pair", kernel.kernel_id, kernel.gpu),
-        "problem_id": kernel.problem_id,
-        "family": kernel.family,
-        "backend": kernel.backend,
-        "gpu": kernel.gpu,
-        "anchor_id": None,
-        "candidate_id": kernel.kernel_id,
-        "kind": PairKind.REFERENCE,
-        "speedup": speedup,
-        "speedup_low": speedup * 0.99,
-        "speedup_high": speedup * 1.01,
-        "bin": bin_of(speedup),
-        "split": kernel.split,
-        "origin": "kbench",
-    }
-    return Pair(**(values | changes))  # type: ignore[arg-type]
+        "pair_id": content_hash("pair", kernel.kernel_id, str(kernel.gpu)), "candidate_id": kernel.kernel_id,
+        "kind": PairKind.REFERENCE, "speedup": speedup, "bin": bin_of(speedup),
+    }  # fmt: skip
+    return filled(Pair, like=kernel, **(values | changes))
 
 
 def make_question(kernel: Kernel) -> Question:
-    names = ("problem_id", "family", "backend", "split", "speedup", "speedup_low", "speedup_high")
-    values = {name: getattr(kernel, name) for name in names}
-    return Question(
-        question_id=content_hash("question", kernel.kernel_id, kernel.gpu or ""), kind=QuestionKind.LEVEL,
-        author=AuthorClass.GENOME, gpu=kernel.gpu or "", workload=None, core=False, anchor_id=None,
-        candidate_id=kernel.kernel_id, pool=None, known_ids=(), bin=bin_of(kernel.speedup or 1.0), **values,
+    return filled(
+        Question, like=kernel, question_id=content_hash("question", kernel.kernel_id, str(kernel.gpu)),
+        kind=QuestionKind.LEVEL, author=AuthorClass.GENOME, candidate_id=kernel.kernel_id,
+        bin=bin_of(kernel.speedup or 1.0),
     )  # fmt: skip
 
 
 def make_measurement(kernel: Kernel, **changes: object) -> Measurement:
-    timed = kernel.runtime_us is not None
+    timed: dict[str, object] = {
+        "samples_us": (kernel.runtime_us, kernel.runtime_us), "anchor_us": (1.5, 2.5), "rounds": 2,
+        "cache_policy": "flush", "max_abs_error": 0.0, "max_rel_error": 0.0, "sm_clock_mhz": (1980.0,),
+        "temperature_c": (40.0,), "power_w": (300.0,), "throttle_reasons": (),
+    }  # fmt: skip
     values: dict[str, object] = {
-        "measurement_id": content_hash("measurement", kernel.kernel_id, str(kernel.gpu)),
-        **{name: getattr(kernel, name) for name in ("kernel_id", "problem_id", "gpu", "env_id", "status", "error")},
-        **{name: getattr(kernel, name) for name in ("runtime_us", "runtime_low_us", "runtime_high_us")},
-        **{name: getattr(kernel, name) for name in ("speedup", "speedup_low", "speedup_high")},
-        **{name: getattr(kernel, name) for name in ("compile_ms", "registers", "shared_bytes", "spill_bytes")},
-        "workload": "large",
-        "samples_us": (kernel.runtime_us, kernel.runtime_us) if timed else None,
-        "anchor_us": (1.5, 2.5) if timed else None,
-        "rounds": 2 if timed else None,
-        "cache_policy": "flush" if timed else None,
-        "max_abs_error": 0.0 if timed else None,
-        "max_rel_error": 0.0 if timed else None,
-        "floor_us": 1.0,
-        "second_clock_us": None,
-        "clocks_disagree": None,
-        "sm_clock_mhz": (1980.0,) if timed else None,
-        "temperature_c": (40.0,) if timed else None,
-        "power_w": (300.0,) if timed else None,
-        "throttle_reasons": () if timed else None,
-        "cubin_sha": None,
-        "build_s": 0.1,
-        "verify_s": 0.1,
-        "time_s": 0.1,
-        "started_at": "2026-01-01T00:00:00Z",
-    }
-    return Measurement(**(values | changes))  # type: ignore[arg-type]
+        "measurement_id": content_hash("measurement", kernel.kernel_id, str(kernel.gpu)), "workload": "large",
+        "floor_us": 1.0, "build_s": 0.1, "verify_s": 0.1, "time_s": 0.1, "started_at": "2026-01-01T00:00:00Z",
+        **(timed if kernel.runtime_us is not None else {}),
+    }  # fmt: skip
+    return filled(Measurement, like=kernel, **(values | changes))
 
 
 def make_plan(kernel: Kernel) -> PlanSummary:
-    assert kernel.gpu is not None
-    launch = PlannedLaunch(
-        function="f", grid=(8, 1, 1), block=(128, 1, 1), cluster=None, cooperative=False, shared_bytes=0
-    )
-    return PlanSummary(
-        kernel_id=kernel.kernel_id, problem_id=kernel.problem_id, gpu=kernel.gpu, workload="large", configurations=1,
-        allocated_bytes=32, buffers=1, fills=0, copies=0, registers=32, spill_bytes=0, launches=(launch, launch),
-    )  # fmt: skip
-
-
-def make_counters(kernel: Kernel) -> KernelCounters:
-    assert kernel.gpu is not None
-    return KernelCounters(
-        kernel_id=kernel.kernel_id, problem_id=kernel.problem_id, gpu=kernel.gpu, workload="large", launches=1,
-        profiled_us=3.0, dram_read_bytes=1024, dram_write_bytes=0, l2_bytes=2048, occupancy_percent=50.0,
-        issue_percent=20.0, tensor_percent=0.0, profiler="ncu 2025.3.1", measured_at="2026-01-01T00:00:00Z",
-    )  # fmt: skip
+    launch = filled(PlannedLaunch, function="f", grid=(8, 1, 1), block=(128, 1, 1))
+    return filled(PlanSummary, like=kernel, workload="large", launches=(launch, launch))
 
 
 def make_live(number: int, parent_id: str | None = None) -> LiveKernel:
     """A kernel that a search measured, of the problem whose kernels are all held out."""
     problem, source = "matmul_square", make_source("live", number)
-    return LiveKernel(
-        study="live", run_id="live_run", number=number, step=number, problem_id=problem, family=PROBLEMS[problem],
-        backend=Backend.TRITON, gpu=GPUS[0], split="test", search_method="evolve", proposer="genome", model=None,
-        operator="mutate" if parent_id else "fresh", parent_id=parent_id, other_id=None, lineage="tiles",
-        recipe_json='{"family": "tiles"}', kernel_id=kernel_id(problem, Backend.TRITON, source), source=source,
-        license="CC-BY-4.0",
-        status=Status.OK, speedup=1.5, workloads=("large",), speedups=(1.5,), gpu_seconds=0.1,
-        measured_at="2026-01-01T00:00:00Z",
+    return filled(
+        LiveKernel, study="live", run_id="live_run", number=number, step=number, problem_id=problem,
+        family=PROBLEMS[problem], backend=Backend.TRITON, gpu=GPUS[0], split="test", search_method="evolve",
+        proposer="genome", operator="mutate" if parent_id else "fresh", parent_id=parent_id,
+        kernel_id=kernel_id(problem, Backend.TRITON, source), source=source, license="CC-BY-4.0", status=Status.OK,
+        speedup=1.5, workloads=("large",), speedups=(1.5,), measured_at="2026-01-01T00:00:00Z",
     )  # fmt: skip
 
 
 def make_tuning(block: int) -> TuningTime:
     """A configuration of a tuned kernel; the largest does not fit."""
     ok = block < 256
-    return TuningTime(
-        kernel="square_tuned", problem_id="matmul_square", gpu=GPUS[0], split="train", shape_json='{"m": 16}',
-        shown=True, config_json=f'{{"block": {block}}}', status=Status.OK if ok else Status.LAUNCH_ERROR,
+    return filled(
+        TuningTime, kernel="square_tuned", problem_id="matmul_square", gpu=GPUS[0], split="train",
+        shape_json='{"m": 16}', config_json=f'{{"block": {block}}}', status=Status.OK if ok else Status.LAUNCH_ERROR,
         error=None if ok else "out of shared memory", runtime_us=10.0 if ok else None,
-        runtime_low_us=9.9 if ok else None, runtime_high_us=10.1 if ok else None, registers=32, shared_bytes=0,
-        spill_bytes=0, compile_ms=5.0, env_id=None,
+        runtime_low_us=9.9 if ok else None, runtime_high_us=10.1 if ok else None,
     )  # fmt: skip
 
 
 def make_reference(name: str) -> ReferenceTime:
-    return ReferenceTime(
-        problem_id=name, workload="large", gpu=GPUS[0], reference_us=20.0, compiled_us=12.5, compiled_error=None,
-        vendor_us=None, vendor=None, vendor_error="cuDNN: RuntimeError: no plan", torch="2.11", driver="580",
-        measured_at="2026-01-01T00:00:00+00:00",
+    return filled(
+        ReferenceTime, problem_id=name, workload="large", gpu=GPUS[0], reference_us=20.0, compiled_us=12.5,
+        vendor_error="cuDNN: RuntimeError: no plan", measured_at="2026-01-01T00:00:00+00:00",
     )  # fmt: skip
 
 
 def make_problem(name: str) -> Problem:
-    size = Workload(
-        name="large", params_json="{}", inputs=("float32[8]",), outputs=("float32[8]",), seed=0, flops=8, min_bytes=64
+    size = filled(Workload, name="large", params_json="{}", inputs=("float32[8]",), outputs=("float32[8]",))
+    return filled(
+        Problem, problem_id=name, title=name, family=PROBLEMS[name], dtypes=("float32",), workloads=(size,), tiny=size
     )
-    return Problem(
-        problem_id=name, title=name, family=PROBLEMS[name], description="A test problem.", aliases=(),
-        dtypes=("float32",), compute_unit="fp32", atol=1e-5, rtol=1e-5, mismatch_share=0.0, tolerance_reason="float32",
-        reference_source="def reference(x):\n    return x\n", prompt="Compute it.", workloads=(size,), tiny=size,
-    )  # fmt: skip
 
 
 def make_environment() -> Environment:
-    return Environment(
-        env_id=ENVIRONMENT, gpu=GPUS[0], compute_capability="9.0", sm_count=132, memory_bytes=1, l2_bytes=1,
-        shared_bytes_per_block=1, driver="1", cuda="13", python="3.11", torch="2.13", triton="3.9", nvrtc=None,
-        copy_bandwidth_gbs=None, matmul_peak_tflops=None, timer_step_ns=None, sandbox="none", kbench="0.1.0",
-    )  # fmt: skip
+    return filled(Environment, env_id=ENVIRONMENT, gpu=GPUS[0])
 
 
 def write_corpus(path: Path, kernels: int = 40) -> Path:
@@ -235,7 +175,7 @@ def write_corpus(path: Path, kernels: int = 40) -> Path:
         writer.append("measurements", [make_measurement(row) for row in rows])
         writer.append("repeats", [make_measurement(row) for row in rows[:2]])
         writer.append("plans", [make_plan(row) for row in rows])
-        writer.append("counters", [make_counters(row) for row in rows])
+        writer.append("counters", [filled(KernelCounters, like=row, workload="large") for row in rows])
         timed = [row for row in rows if row.speedup is not None]
         writer.append("pairs", [make_pair(row) for row in timed])
         writer.append("questions", [make_question(row) for row in timed])

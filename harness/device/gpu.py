@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from kbench.harness.device.driver import DriverError, Launch, LaunchShape, Parameters, call
-from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word
+from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word, cuda_source
 from kbench.schemas import InfrastructureError, UserError
 from kbench.schemas.gpus import partition_name
 
@@ -93,15 +93,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 MOST_IDS = 4096
 """More than the number of any multiprocessor."""
-LOOK_SOURCE = r"""
-extern "C" __global__ void look(unsigned char* seen) {
-    unsigned int id;
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
-    // Long enough that no multiprocessor gets a second block before all have had one.
-    for (long long start = clock64(); clock64() - start < 20000;) {}
-    seen[id] = 1;
-}
-"""
+LOOK_SOURCE = cuda_source("look")
 
 
 class Partition:

@@ -14,7 +14,7 @@ from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.device.driver import Launch, LaunchShape, Parameters, Queue
 from kbench.harness.device.environment import device_facts
 from kbench.harness.device.floor import Ceilings
-from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word
+from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word, cuda_source
 from kbench.harness.device.nvml import ConditionsReader
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.timing.batch import Sampler, Slot
@@ -127,20 +127,7 @@ class Runner:
 COPY_BYTES = 1 << 30
 MATMUL_SIDE = 8192
 REPEATS = 8
-READ_SOURCE = r"""
-extern "C" __global__ void read(const uint4* from, unsigned int* to, long long count) {
-    uint4 parts[8];
-    unsigned int sum = 0;
-    long long step = (long long)gridDim.x * blockDim.x;
-    for (long long at = blockIdx.x * (long long)blockDim.x + threadIdx.x; at + 7 * step < count; at += 8 * step) {
-        #pragma unroll
-        for (int i = 0; i < 8; i++) parts[i] = __ldcs(from + at + i * step);
-        #pragma unroll
-        for (int i = 0; i < 8; i++) sum += parts[i].x ^ parts[i].y ^ parts[i].z ^ parts[i].w;
-    }
-    if (sum == 0x9e3779b9u) *to = sum;
-}
-"""
+READ_SOURCE = cuda_source("read")
 """Keeps 128 bytes per thread in flight: on a few multiprocessors torch's own kernels leave bandwidth unused."""
 
 

@@ -15,8 +15,7 @@ import torch
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import POISON_BYTE, CpuDevice, CudaDevice
 from kbench.harness.device.driver import LaunchShape, Parameters
-from kbench.harness.device.kernels import byte_sums as byte_sums_module
-from kbench.harness.device.kernels import hold, mask, mixing, own_kernels, scrub
+from kbench.harness.device.kernels import byte_sums, hold, mask, mixing, own_kernels, scrub, stamp
 from kbench.harness.device.kernels.byte_sums import intact, sealed_by_torch
 from kbench.harness.device.kernels.own_kernels import ROWS, RowsFunction, as_word
 from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
@@ -155,22 +154,29 @@ def test_a_pad_follows_from_its_number_what_it_is_for_and_the_keys() -> None:
     assert len({mixing.pad(*fact) for fact in facts}) == len(facts)
 
 
-@pytest.mark.parametrize(
-    ("function", "text", "use"),
-    [
-        ("sum_rows", "constexpr int ROWS = 4;" + byte_sums_module.SOURCE, mixing.SUMS),
-        ("mask_rows", "constexpr int ROWS = 4;" + mask.SOURCE, mixing.MASKS),
-        ("scrub", "constexpr int REGIONS = 4, PARTS = 8;" + scrub.SOURCE, mixing.SUMS),
-    ],
-)
-def test_keys_are_nowhere_but_in_code(function: str, text: str, use: str) -> None:
-    made = CudaModule(mixing.source(use) + text)
+STAMP_KEY = (0x1122334455667788, 0x99AABBCCDDEEFF01)
+KEYED = {
+    "sum_rows": ("constexpr int ROWS = 4;" + mixing.source() + byte_sums.SOURCE, mixing.process_keys(mixing.SUMS)),
+    "mask_rows": (
+        "constexpr int ROWS = 4;" + mixing.source(mixing.MASKS) + mask.SOURCE, mixing.process_keys(mixing.MASKS)
+    ),
+    "scrub": (
+        "constexpr int REGIONS = 4, PARTS = 8;" + mixing.source() + scrub.SOURCE, mixing.process_keys(mixing.SUMS)
+    ),
+    "stamp": (stamp.keyed_source(STAMP_KEY), [word ^ STAMP_KEY[at % 2] for at, word in enumerate(stamp.INITIAL)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("function", KEYED)
+def test_keys_are_nowhere_but_in_code(function: str) -> None:
+    text, keys = KEYED[function]
+    made = CudaModule(text)
     CudaModule.declared.pop()
-    halves = [half.to_bytes(4, "little") for key in mixing.process_keys(use) for half in (key & 0xFFFFFFFF, key >> 32)]
+    halves = [half.to_bytes(4, "little") for key in keys for half in (key & 0xFFFFFFFF, key >> 32)]
     held = {one.name: [half in one.data for half in halves] for one in _sections(made.compiled("sm_90a").cubin)}
-    # The compiler adds some to the place where masks begin.
-    assert sum(held.pop(f".text.{function}")) >= 5
-    assert not any(found for each in held.values() for found in each)
+    # The compiler adds some to the place where masks begin, and mixes some of the stamps' words in advance.
+    assert sum(held.pop(f".text.{function}")) >= (4 if function == "stamp" else 5)
+    assert not any(found for name, each in held.items() if not name.startswith(".text.") for found in each)
 
 
 def test_many_rows_are_few_launches_and_every_row_has_its_place_for_a_result(monkeypatch: pytest.MonkeyPatch) -> None:

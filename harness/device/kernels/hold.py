@@ -7,15 +7,9 @@ import secrets
 from typing import Any
 
 from kbench.harness.device.driver import Launch, LaunchShape, Parameters
-from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word
+from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word, cuda_source
 
-SOURCE = r"""
-extern "C" __global__ void hold_stream(const volatile unsigned long long* word, unsigned long long released,
-                                       long long cycles) {
-    const long long began = clock64();
-    while (*word != released && clock64() - began < cycles) {}
-}
-"""
+SOURCE = cuda_source("hold")
 
 
 class Hold:

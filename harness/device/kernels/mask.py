@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.harness.device.kernels import mixing
-from kbench.harness.device.kernels.own_kernels import RowsFunction
+from kbench.harness.device.kernels.own_kernels import RowsFunction, cuda_source
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,24 +18,7 @@ if TYPE_CHECKING:
 ROW = struct.Struct("<3Q")
 PART = 1 << 22
 """Words that torch masks at a time."""
-SOURCE = rf"""
-struct Row {{
-    unsigned char* bytes;
-    Word count, nonce;
-}};
-struct Rows {{ Row row[ROWS]; }};
-
-extern "C" __global__ void mask_rows(const Rows rows) {{
-    const Row row = rows.row[blockIdx.y];
-    const Word step = (Word)gridDim.x * blockDim.x;
-    const Word first = (Word)blockIdx.x * blockDim.x + threadIdx.x;
-    const Word words = (Word)row.bytes % 8 == 0 ? row.count / 8 : 0;
-    for (Word i = first; i < words; i += step)
-        reinterpret_cast<Word*>(row.bytes)[i] ^= mixed(row.nonce, {mixing.MASK:#x}ull + i);
-    for (Word i = 8 * words + first; i < row.count; i += step)
-        row.bytes[i] ^= (unsigned char)(mixed(row.nonce, {mixing.MASK:#x}ull + i / 8) >> i % 8 * 8);
-}}
-"""
+SOURCE = f"#define MASK {mixing.MASK:#x}ull\n{cuda_source('mask')}"
 
 
 class Mask:

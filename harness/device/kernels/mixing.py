@@ -11,6 +11,8 @@ import functools
 import secrets
 from typing import TYPE_CHECKING, Any
 
+from kbench.harness.device.kernels.own_kernels import cuda_source
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -34,21 +36,10 @@ def process_keys(use: str) -> tuple[int, int, int]:
 def source(use: str = SUMS) -> str:
     """CUDA C++ that sums over memory, or masks, build on; it contains the keys."""
     first, second, third = process_keys(use)
-    return rf"""
-using Word = unsigned long long;
-
-// Depends on every bit and on where the value lies.
-__device__ __forceinline__ Word mixed(Word value, Word at) {{
-    value = (value ^ {first:#x}ull + at * {second:#x}ull) * {FACTOR:#x}ull;
-    value = (value ^ value >> 32) * {third:#x}ull;
-    return value ^ value >> 32;
-}}
-
-// What hides a sum.
-__device__ __forceinline__ Word pad(Word nonce, Word address, Word count) {{
-    return mixed(mixed(mixed(nonce, {PAD:#x}ull) + address, {PAD + 1:#x}ull) + count, {PAD + 2:#x}ull);
-}}
-"""
+    constants = {"FIRST": first, "SECOND": second, "THIRD": third, "FACTOR": FACTOR, "PAD": PAD}
+    # Not constants of the language: the compiler would put those into memory, where kernels can read them.
+    lines = [f"\n#define {name} {value:#x}ull" for name, value in constants.items()]
+    return "".join(lines) + "\n" + cuda_source("mixing")
 
 
 def mixed(values: Tensor, places: Tensor, use: str = SUMS) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.harness.cuda import CudaModule, architecture
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ROWS, THREADS, BYTES_PER_THREAD, MOST_BLOCKS = 24, 256, 64, 1024
+
+
+def cuda_source(name: str) -> str:
+    """The text of kernels of the harness's own, from a file beside this one."""
+    return Path(__file__).with_name(f"{name}.cu").read_text(encoding="utf-8")
 
 
 class OwnKernels:

@@ -13,56 +13,19 @@ import secrets
 from typing import Any
 
 from kbench.harness.device.driver import Launch, LaunchShape, Parameters
-from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word
+from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word, cuda_source
 
 MOST_STAMPS = 512
 """Stamps of a batch that the table has room for."""
 INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 """What the four words of SipHash's state begin with, before the two words of the key are added in turn."""
-SOURCE = r"""
-using Word = unsigned long long;
-
-__device__ __forceinline__ Word turned(Word word, int by) { return word << by | word >> (64 - by); }
-
-__device__ __forceinline__ void mix(Word& a, Word& b, Word& c, Word& d) {
-    a += b, c += d, b = turned(b, 13) ^ a, d = turned(d, 16) ^ c, a = turned(a, 32);
-    c += b, a += d, b = turned(b, 17) ^ c, d = turned(d, 21) ^ a, c = turned(c, 32);
-}
-
-// Of 23 bytes: the place has seven, and the top byte of the last word is the length.
-__device__ __forceinline__ Word siphash(Word nonce, Word time, Word place) {
-    Word a = KEYED_0, b = KEYED_1, c = KEYED_2, d = KEYED_3;
-    const Word blocks[3] = {nonce, time, place | 23ull << 56};
-    #pragma unroll
-    for (int i = 0; i < 3; i++) {
-        d ^= blocks[i];
-        mix(a, b, c, d), mix(a, b, c, d);
-        a ^= blocks[i];
-    }
-    c ^= 0xff;
-    mix(a, b, c, d), mix(a, b, c, d), mix(a, b, c, d), mix(a, b, c, d);
-    return a ^ b ^ c ^ d;
-}
-
-extern "C" __global__ void stamp(Word* table, Word nonce, Word place) {
-    Word time;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time) :: "memory");
-    table[2 * place] = time;
-    table[2 * place + 1] = siphash(nonce, time, place);
-}
-
-// Replaces each tag by whether it is right.
-extern "C" __global__ void check(Word* table, Word nonce) {
-    const Word place = threadIdx.x;
-    table[2 * place + 1] = table[2 * place + 1] == siphash(nonce, table[2 * place], place);
-}
-"""
+SOURCE = cuda_source("stamp")
 
 
 def keyed_source(key: tuple[int, int]) -> str:
     """CUDA C++ of stamps under a key."""
-    state = (f"KEYED_{at} = {word ^ key[at % 2]:#x}ull" for at, word in enumerate(INITIAL))
-    return f"constexpr unsigned long long {', '.join(state)};{SOURCE}"
+    # Not constants of the language: the compiler would put those into memory, where kernels can read them.
+    return "".join(f"#define KEYED_{at} {word ^ key[at % 2]:#x}ull\n" for at, word in enumerate(INITIAL)) + SOURCE
 
 
 class StampClock:

@@ -10,19 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.loaders.importers.fields import (
-    UNITS,
-    RowError,
-    an_object,
-    is_number,
-    mapping,
-    microseconds,
-    name_text,
-    plain,
-    sequence,
-    slug,
-    text,
-)
+from kbench.loaders.importers import fields
+from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.inputs import gpu_named, stem
 from kbench.loaders.importers.json_stream import CutShortError, JsonStream, Opening
 from kbench.loaders.importers.reader import Entry, Reader
@@ -30,7 +19,9 @@ from kbench.loaders.importers.rows import Row, configuration, failure, problem
 from kbench.schemas import Backend, DataError, Status
 from kbench.schemas.ids import content_hash
 
-NAMED_UNITS = {"seconds": "s", "milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"} | {u: u for u in UNITS}
+NAMED_UNITS = {"seconds": "s", "milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"} | {
+    u: u for u in fields.UNITS
+}
 SPELLED_UNITS = (
     NAMED_UNITS
     | {name.removesuffix("s"): unit for name, unit in NAMED_UNITS.items() if len(name) > 2}
@@ -54,9 +45,9 @@ class TunerReader(Reader):
         self, problem: Callable[[], Row], problem_id: str, number: int, values: Mapping[str, Any], figures: Figures
     ) -> Entry:
         """A configuration's kernel, and its measurement."""
-        fields, samples = figures
+        verdict, samples = figures
         source = Backend.CONFIG, configuration(values), {"keys": tuple(values)}
-        kernel = self.kernel(problem_id, source, gpu=self.device, proposer=self.PROPOSER, **fields)
+        kernel = self.kernel(problem_id, source, gpu=self.device, proposer=self.PROPOSER, **verdict)
         return Entry(kernel, problem, [self.measured(kernel, number, samples_us=samples)])
 
     def head(self, results: str) -> dict[str, Any]:
@@ -103,10 +94,10 @@ def _timed(runtime_us: float | None = None) -> Row:
 
 def _with_samples(given: Mapping[str, Any], field: str, mean: tuple[str, Any], unit: str) -> Figures:
     """A mean and the samples behind it; a mean outside its own samples is of another unit, or of another run."""
-    runtime = microseconds(mean[1], unit, mean[0])
+    runtime = fields.microseconds(mean[1], unit, mean[0])
     if given.get(field) is None:
         return _timed(runtime), None
-    samples = [microseconds(value, unit, field) for value in sequence(given, field)]
+    samples = [fields.microseconds(value, unit, field) for value in fields.sequence(given, field)]
     if samples and not min(samples) * (1 - 1e-6) <= runtime <= max(samples) * (1 + 1e-6):
         raise RowError(mean[0], mean[1], f"lies outside its {field}, {min(samples):g} to {max(samples):g} us")
     return _timed(runtime), samples or None
@@ -159,39 +150,39 @@ class KernelTunerCache(TunerReader):
         """The problem, the names of its parameters, and what all configurations share."""
         try:
             self._names = _parameter_names(head)
-            kernel, given_size = text(head, "kernel_name"), head.get("problem_size")
+            kernel, given_size = fields.text(head, "kernel_name"), head.get("problem_size")
             parts = given_size if isinstance(given_size, list) else [given_size]
             size = "x".join(str(part) for part in parts if part is not None)
             # Two spaces of one kernel are two templates: what a parameter may be decides what the code is.
             space = content_hash("space", configuration({"keys": self._names, "values": head.get("tune_params")}))[:8]
-            self._problem_id = slug("_".join(["kernel_tuner", kernel, size, "s" + space]), "kernel_name")
-            self.device = self.gpu(name_text(head, "device_name"), "device_name is empty")
+            self._problem_id = fields.slug("_".join(["kernel_tuner", kernel, size, "s" + space]), "kernel_name")
+            self.device = self.gpu(fields.name_text(head, "device_name"), "device_name is empty")
             self.unit = self.context.known("unit", _cache_unit(head))
         except RowError as error:
             raise DataError(f"{self.path}: {error}") from None
-        title = f"{plain(kernel)} of Kernel Tuner, problem size {size or 'not stated'}"
-        self._title = f"{title}, parameters {', '.join(map(plain, self._names))}"
+        title = f"{fields.plain(kernel)} of Kernel Tuner, problem size {size or 'not stated'}"
+        self._title = f"{title}, parameters {', '.join(map(fields.plain, self._names))}"
 
     def entry(self, place: object, record: Any) -> Entry:
-        number, fields = record
-        values = self._values(str(place), an_object(fields, "entry"))
+        number, tuned = record
+        values = self._values(str(place), fields.an_object(tuned, "entry"))
         return self.configured(
             lambda: problem(self._problem_id, self.FAMILY, self._title), self._problem_id, number, values,
-            self._figures(fields),
+            self._figures(tuned),
         )  # fmt: skip
 
-    def _values(self, key: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-        missing = [name for name in self._names if name not in fields]
+    def _values(self, key: str, tuned: Mapping[str, Any]) -> dict[str, Any]:
+        missing = [name for name in self._names if name not in tuned]
         if missing:
             raise RowError(missing[0], None, "the entry lacks this tuning parameter")
-        values = {name: fields[name] for name in self._names}
+        values = {name: tuned[name] for name in self._names}
         # Keys are written in the order of the space at the time, which later versions sort.
         if sorted(key.split(",")) != sorted(",".join(str(value) for value in values.values()).split(",")):
             raise RowError("cache key", key, f"contradicts the entry's parameters {list(values.values())}")
         return values
 
-    def _figures(self, fields: Mapping[str, Any]) -> Figures:
-        time = fields.get("time")
+    def _figures(self, tuned: Mapping[str, Any]) -> Figures:
+        time = tuned.get("time")
         if time is None:
             self.context.null("runtime_us", "the entry holds no time: it was not measured, or tuned for something else")
             return {}, None
@@ -199,18 +190,18 @@ class KernelTunerCache(TunerReader):
             if time not in CACHE_FAILURES:
                 raise RowError("time", time, f"must be a number or one of {', '.join(CACHE_FAILURES)}")
             return failure(CACHE_FAILURES[time], time), None
-        if is_number(time) and time >= OLD_FAILURE:
+        if fields.is_number(time) and time >= OLD_FAILURE:
             return failure(Status.REJECTED, "the cache marks the configuration as failed (1e20)"), None
-        if not is_number(time) or time <= 0:
+        if not fields.is_number(time) or time <= 0:
             raise RowError("time", time, "must be a positive number, or the word of a failure")
         if self.unit is None:
             self.context.null("runtime_us", "the cache states no unit (Kernel Tuner's own is ms); state it with --unit")
             return _timed(), None
-        return _with_samples(fields, "times", ("time", time), self.unit)
+        return _with_samples(tuned, "times", ("time", time), self.unit)
 
 
 def _parameter_names(head: Mapping[str, Any]) -> tuple[str, ...]:
-    names = sequence(head, "tune_params_keys")
+    names = fields.sequence(head, "tune_params_keys")
     if not names or not all(isinstance(name, str) for name in names):
         raise RowError("tune_params_keys", names, "must be a list of names")
     return tuple(names)
@@ -220,8 +211,8 @@ def _cache_unit(head: Mapping[str, Any]) -> str | None:
     stated = head.get("time_unit", head.get("unit"))
     if stated is None:
         return "ms" if str(head.get("schema_version")).startswith(DATED_SCHEMA) else None
-    if not isinstance(stated, str) or stated not in UNITS:
-        raise RowError("unit", stated, f"must be one of {', '.join(UNITS)}")
+    if not isinstance(stated, str) or stated not in fields.UNITS:
+        raise RowError("unit", stated, f"must be one of {', '.join(fields.UNITS)}")
     return stated
 
 
@@ -252,10 +243,10 @@ class T4(TunerReader):
         stated = head.get("metadata")
         metadata: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
         try:
-            device = name_text(metadata, "device") or name_text(head, "device_name")
-            named = name_text(metadata, "kernel_name") or name_text(head, "kernel_name")
+            device = fields.name_text(metadata, "device") or fields.name_text(head, "device_name")
+            named = fields.name_text(metadata, "kernel_name") or fields.name_text(head, "kernel_name")
             self._kernel = named or kernel_named(self.path)
-            self._problem_id = slug(f"t4_{self._kernel}", "kernel_name")
+            self._problem_id = fields.slug(f"t4_{self._kernel}", "kernel_name")
             self.unit = _unit(metadata.get("timeunit"), "timeunit")
             self.device = self.gpu(device, "the file names no device")
         except RowError as error:
@@ -263,7 +254,7 @@ class T4(TunerReader):
         yield from self.results("results")
 
     def entry(self, place: object, record: Any) -> Entry:
-        values = mapping(an_object(record, "result"), "configuration")
+        values = fields.mapping(fields.an_object(record, "result"), "configuration")
         if not values:
             raise RowError("configuration", values, "must name at least one parameter")
         title = f"{self._kernel}, tuned by its configuration"
@@ -273,12 +264,12 @@ class T4(TunerReader):
         )  # fmt: skip
 
     def _figures(self, record: Mapping[str, Any]) -> Figures:
-        invalidity = text(record, "invalidity")
+        invalidity = fields.text(record, "invalidity")
         if invalidity in INVALIDITY:
             return failure(INVALIDITY[invalidity], f"the tuner reports: {invalidity}"), None
         if invalidity != CORRECT:
             raise RowError("invalidity", invalidity, f"must be {CORRECT} or one of {', '.join(INVALIDITY)}")
-        objects = [item for item in sequence(record, "measurements") if isinstance(item, Mapping)]
+        objects = [item for item in fields.sequence(record, "measurements") if isinstance(item, Mapping)]
         times = [item for item in objects if item.get("name") == "time"]
         if len(times) > 1:
             raise RowError("measurements", record["measurements"], "must hold one measurement named time")
@@ -298,7 +289,7 @@ class T4(TunerReader):
 def kernel_named(path: Path) -> str:
     """The kernel's name where no field has it: the file's, or its folder's when the file's names a GPU or nothing."""
     own = stem(path).removesuffix("_T4").removesuffix("-results")
-    return plain(path.absolute().parent.name) if gpu_named(path) or own.lower() in GENERIC else own
+    return fields.plain(path.absolute().parent.name) if gpu_named(path) or own.lower() in GENERIC else own
 
 
 KTT_OK = "Ok"
@@ -324,26 +315,26 @@ class Ktt(TunerReader):
         metadata: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
         try:
             self.unit = self.context.known("unit", _unit(metadata.get("TimeUnit"), "TimeUnit"))
-            self.device = self.gpu(name_text(metadata, "Device"), "the metadata name no device")
+            self.device = self.gpu(fields.name_text(metadata, "Device"), "the metadata name no device")
         except RowError as error:
             raise DataError(f"{self.path}: {error}") from None
         yield from self.results("Results")
 
     def entry(self, place: object, record: Any) -> Entry:
-        stated = sequence(an_object(record, "result"), "Configuration")
+        stated = fields.sequence(fields.an_object(record, "result"), "Configuration")
         if not stated or not all(isinstance(one, Mapping) and isinstance(one.get("Name"), str) for one in stated):
             raise RowError("Configuration", stated, "must be a list of parameters with Name and Value")
         values = {one["Name"]: one.get("Value") for one in stated}
         if len(values) < len(stated):
             raise RowError("Configuration", stated, "names a parameter twice")
-        problem_id = slug(f"ktt_{text(record, 'KernelName')}", "KernelName")
+        problem_id = fields.slug(f"ktt_{fields.text(record, 'KernelName')}", "KernelName")
         return self.configured(
             lambda: problem(problem_id, self.FAMILY, f"{problem_id}, tuned with KTT"), problem_id, int(str(place)),
             dict(sorted(values.items())), self._figures(record),
         )  # fmt: skip
 
     def _figures(self, record: Mapping[str, Any]) -> Figures:
-        status = text(record, "Status")
+        status = fields.text(record, "Status")
         if status in KTT_FAILURES:
             return failure(KTT_FAILURES[status], f"the tuner reports: {status}"), None
         if status != KTT_OK:
@@ -351,11 +342,13 @@ class Ktt(TunerReader):
         if self.unit is None:
             self.context.null("runtime_us", "the metadata state no time unit; state it with --unit")
             return _timed(), None
-        runtime = microseconds(record.get("TotalDuration"), self.unit, "TotalDuration")
-        launches = sequence(record, "ComputationResults") if record.get("ComputationResults") else ()
-        parts = [one["Duration"] for one in launches if isinstance(one, Mapping) and is_number(one.get("Duration"))]
+        runtime = fields.microseconds(record.get("TotalDuration"), self.unit, "TotalDuration")
+        launches = fields.sequence(record, "ComputationResults") if record.get("ComputationResults") else ()
+        parts = [
+            one["Duration"] for one in launches if isinstance(one, Mapping) and fields.is_number(one.get("Duration"))
+        ]
         extra = record.get("ExtraDuration")
-        sum_us = (sum(parts) + (extra if is_number(extra) else 0.0)) * UNITS[self.unit]
+        sum_us = (sum(parts) + (extra if fields.is_number(extra) else 0.0)) * fields.UNITS[self.unit]
         if parts and len(parts) == len(launches) and not math.isclose(sum_us, runtime, rel_tol=0.01):
             raise RowError("TotalDuration", record["TotalDuration"], f"its launches add up to {sum_us:g} us")
         return _timed(runtime), None

@@ -12,19 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kbench.loaders.importers import fields
 from kbench.loaders.importers.context import Context
-from kbench.loaders.importers.fields import (
-    RowError,
-    is_number,
-    non_negative,
-    optional_text,
-    optional_whole,
-    positive,
-    slug,
-    text,
-    truth,
-    whole,
-)
+from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.inputs import records
 from kbench.loaders.importers.published_searches import PublishedSearch
 from kbench.loaders.importers.rows import NOT_STATED, Row, backend_of, kernel_row
@@ -117,8 +107,8 @@ def problem_of(name: str, family: str | None, field: str) -> tuple[str, str]:
     """
     if name in PROBLEMS:
         return PROBLEMS[name], FAMILY
-    group = slug(family, "benchmark_family") if family else "gpu_forecasters"
-    return slug(f"{group}_{name}", field), group
+    group = fields.slug(family, "benchmark_family") if family else "gpu_forecasters"
+    return fields.slug(f"{group}_{name}", field), group
 
 
 class PairColumns(NamedTuple):
@@ -197,7 +187,10 @@ class Importer:
 
     def _import_row(self, dataset: str, data: Mapping[str, Any], place: Place, sink: Sink) -> None:
         if dataset == SUMMARIES:
-            self._summaries[text(data, "source_search")] = (whole(data, "n_evaluations"), whole(data, "n_correct"))
+            self._summaries[fields.text(data, "source_search")] = (
+                fields.whole(data, "n_evaluations"),
+                fields.whole(data, "n_correct"),
+            )
         elif dataset == PREDICTIONS:
             self._row_counts[dataset] += 1
             self._forecasts.add(data)
@@ -212,20 +205,24 @@ class Importer:
             RowError: a value is missing or contradicts another.
         """
         columns = PAIR_COLUMNS[dataset]
-        identity, gpu, name = text(data, columns.identity), text(data, "hardware"), text(data, columns.problem)
+        identity, gpu, name = (
+            fields.text(data, columns.identity),
+            fields.text(data, "hardware"),
+            fields.text(data, columns.problem),
+        )
         problem, family = problem_of(name, data.get("benchmark_family"), columns.problem)
-        speedup = positive(data, columns.speedup)
-        number = self._bin(whole(data, columns.label, 1), speedup, columns.label)
-        filled = text(data, "source_id").startswith(BINFILLER)
-        kind, search = _pair_kind(dataset, data), text(data, "source_search")
+        speedup = fields.positive(data, columns.speedup)
+        number = self._bin(fields.whole(data, columns.label, 1), speedup, columns.label)
+        filled = fields.text(data, "source_id").startswith(BINFILLER)
+        kind, search = _pair_kind(dataset, data), fields.text(data, "source_search")
         rows = [
             kernel_row(
                 problem, family, backend_of(source), source, gpu=gpu, origin=self._origin(dataset), license=None,
                 split=columns.split, proposer=proposer,
             )
             for source, proposer in (
-                (text(data, columns.anchor), NOT_STATED),
-                (text(data, columns.candidate), "binfiller" if filled else NOT_STATED),
+                (fields.text(data, columns.anchor), NOT_STATED),
+                (fields.text(data, columns.candidate), "binfiller" if filled else NOT_STATED),
             )
         ]  # fmt: skip
         anchor, candidate = (self._kernels.add(row, place) for row in rows)
@@ -258,7 +255,7 @@ class Importer:
         for row, data in self._rows(path, EVENTS):
             self._row_counts[EVENTS] += 1
             try:
-                search = text(data, "source_search")
+                search = fields.text(data, "source_search")
                 if search not in searches:
                     searches[search] = self._search(search, path)
                 searches[search].event(data)
@@ -380,7 +377,7 @@ def _pair_kind(dataset: str, data: Mapping[str, Any]) -> QuestionKind:
     if dataset == EVAL:
         # The release does not say how these anchors and candidates are related.
         return QuestionKind.PAIR
-    stated = text(data, "pair_type")
+    stated = fields.text(data, "pair_type")
     if stated not in KINDS:
         raise RowError("pair_type", stated, f"must be one of {', '.join(KINDS)}")
     return KINDS[stated]
@@ -402,8 +399,8 @@ class PublishedForecasts:
         Raises:
             RowError: a value is missing, or the row answers nothing in the evaluation set.
         """
-        surrogate, comparison = text(data, "surrogate_label"), text(data, "comparison_id")
-        repeat = whole(data, "repeat")
+        surrogate, comparison = fields.text(data, "surrogate_label"), fields.text(data, "comparison_id")
+        repeat = fields.whole(data, "repeat")
         if SAFE_NAME.fullmatch(surrogate) is None:
             raise RowError("surrogate_label", surrogate, "must be a plain name; it becomes a file's")
         pairs = self.asked.get(comparison)
@@ -413,13 +410,13 @@ class PublishedForecasts:
         if self._occurrences[key] >= len(pairs):
             raise RowError("comparison_id", comparison, f"occurs more often than in the evaluation set ({len(pairs)})")
         pair_id, pack = pairs[self._occurrences[key]]
-        if text(data, "pack") != pack:
+        if fields.text(data, "pack") != pack:
             raise RowError("pack", data["pack"], f"the comparison is of pack {pack!r}")
         forecast = {
             "query_id": pair_id, "repeat": repeat, **self._answer(data),
-            "input_tokens": optional_whole(data, "input_tokens"),
-            "output_tokens": optional_whole(data, "output_tokens"),
-            "elapsed_s": non_negative(data, "elapsed_s"),
+            "input_tokens": fields.optional_whole(data, "input_tokens"),
+            "output_tokens": fields.optional_whole(data, "output_tokens"),
+            "elapsed_s": fields.non_negative(data, "elapsed_s"),
         }  # fmt: skip
         self._occurrences[key] += 1
         self._forecasts.setdefault(surrogate, []).append(forecast)
@@ -429,14 +426,14 @@ class PublishedForecasts:
         if predicted is not None and predicted not in NUMBERS:
             raise RowError("predicted_bin", predicted, f"must be null or one of {NUMBERS}")
         values = _probabilities(data)
-        reason = optional_text(data, "parse_error")
-        if truth(data, "parse_failed"):
+        reason = fields.optional_text(data, "parse_error")
+        if fields.truth(data, "parse_failed"):
             return {"failure": (reason or "the answer could not be parsed; no more is stated")[:500]}
         total = math.fsum(values)
         if total <= 0:
             why = "no probability was given" if not data.get("bin_probabilities") else "all probabilities are zero"
             return {"failure": why, "raw_sum": 0.0}
-        stated = non_negative(data, "raw_probability_sum")
+        stated = fields.non_negative(data, "raw_probability_sum")
         sums = () if stated is None else (1.0, stated)
         if sums and not any(math.isclose(total, wanted, rel_tol=1e-3, abs_tol=1e-3) for wanted in sums):
             raise RowError("raw_probability_sum", stated, f"the probabilities sum to {total:g}")
@@ -489,7 +486,7 @@ def _probabilities(data: Mapping[str, Any]) -> list[float]:
         number, value = item["bin"], item.get("p")
         if number in probabilities:
             raise RowError("bin_probabilities", item, "names a bin twice")
-        if not is_number(value) or value < 0:
+        if not fields.is_number(value) or value < 0:
             raise RowError("bin_probabilities", item, "p must be a number of at least 0")
         probabilities[number] = float(value)
     return [probabilities.get(number, 0.0) for number in NUMBERS]

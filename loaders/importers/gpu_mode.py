@@ -14,7 +14,8 @@ from typing import Any
 
 import yaml
 
-from kbench.loaders.importers.fields import RowError, microseconds, name_text, plain, slug, source_text
+from kbench.loaders.importers import fields
+from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.gpu_forecasters import FAMILY, PROBLEMS
 from kbench.loaders.importers.inputs import files_below, kernel_text, read_inside, records
 from kbench.loaders.importers.reader import Entry, Reader
@@ -97,16 +98,16 @@ class GpuMode(Reader):
                 record["code"] = code.decode()
             except UnicodeDecodeError:
                 raise RowError("code", code, "is not text in UTF-8") from None
-        source = written(source_text(record, "code"))
+        source = written(fields.source_text(record, "code"))
         board = self._board(record)
-        problem_id = BOARDS.get(board) or slug(f"gpu_mode_{board}", "leaderboard")
+        problem_id = BOARDS.get(board) or fields.slug(f"gpu_mode_{board}", "leaderboard")
         system = _map(record.get("system"), "run_system_info")
-        gpu = self.gpu(name_text(system, "gpu") or name_text(record, "gpu"), "the export states no GPU")
+        gpu = self.gpu(fields.name_text(system, "gpu") or fields.name_text(record, "gpu"), "the export states no GPU")
         figures, cases = self._figures(record)
         kernel = self.kernel(
-            problem_id, source, gpu=gpu, license=name_text(record, "license"),
+            problem_id, source, gpu=gpu, license=fields.name_text(record, "license"),
             missing="it changed over time, and the row states none",
-            run_id=NOT_STATED if run is None else plain(str(run)), proposer="human", **figures,
+            run_id=NOT_STATED if run is None else fields.plain(str(run)), proposer="human", **figures,
         )  # fmt: skip
         timed = cases or [("published", kernel["runtime_us"])]
         measurements = [self.measured(kernel, place, name, runtime_us=runtime) for name, runtime in timed]
@@ -115,8 +116,8 @@ class GpuMode(Reader):
     def _board(self, record: Mapping[str, Any]) -> str:
         board = record["leaderboard"]
         if isinstance(board, int):
-            return plain(self._boards.get(board, f"leaderboard_{board}"))
-        name = name_text(record, "leaderboard")
+            return fields.plain(self._boards.get(board, f"leaderboard_{board}"))
+        name = fields.name_text(record, "leaderboard")
         if name is None:
             raise RowError("leaderboard", board, "must be non-empty text or a number")
         return name
@@ -157,9 +158,8 @@ class GpuMode(Reader):
             self.context.note("runs that did not pass, for a reason that is not stated; kept as not measured")
             return {}, []
         if mode not in TIMED_MODES:
-            self.context.note(
-                f"runs of mode {plain(str(mode))}, which times nothing; they tell that the kernel passed, or nothing"
-            )
+            untimed = f"runs of mode {fields.plain(str(mode))}, which times nothing"
+            self.context.note(f"{untimed}; they tell that the kernel passed, or nothing")
             return ({"status": Status.OK.value} if record.get("passed") else {}), []
         cases = list(_cases(_map(record.get("result"), "run_result")))
         if score is None and not cases:
@@ -167,7 +167,7 @@ class GpuMode(Reader):
             return {}, []
         if score is not None:
             number = float(score) if isinstance(score, decimal.Decimal) else score
-            runtime = microseconds(number, self.context.known("unit", UNIT), "score")
+            runtime = fields.microseconds(number, self.context.known("unit", UNIT), "score")
         else:
             runtime = math.exp(sum(math.log(time) for _, time in cases) / len(cases))
         return {"status": Status.OK.value, "runtime_us": runtime}, cases
@@ -181,7 +181,7 @@ def _boards(path: Path) -> dict[int, str]:
     schema, tables = open_parquet(beside, ["id", "name"])
     rows = [row for table in tables for row in records(table, beside)] if {"id", "name"} <= set(schema.names) else []
     names = {row["id"]: row["name"] for row in rows if isinstance(row["id"], int) and isinstance(row["name"], str)}
-    return {board: name for board, name in names.items() if plain(name).strip()}
+    return {board: name for board, name in names.items() if fields.plain(name).strip()}
 
 
 def _cases(result: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -194,7 +194,7 @@ def _cases(result: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
                 time = float(value)
             except (TypeError, ValueError):
                 raise RowError(f"run_result.{key}", value, "must be a number") from None
-            yield f"case_{number}", microseconds(time, CASE_UNIT, f"run_result.{key}")
+            yield f"case_{number}", fields.microseconds(time, CASE_UNIT, f"run_result.{key}")
 
 
 def _map(value: Any, field: str) -> Mapping[str, Any]:

@@ -11,22 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kbench.loaders.importers import fields
 from kbench.loaders.importers.context import Context
-from kbench.loaders.importers.fields import (
-    LARGEST_SOURCE,
-    RowError,
-    an_object,
-    is_number,
-    mapping,
-    microseconds,
-    name_text,
-    optional_positive,
-    plain,
-    positive,
-    slug,
-    source_text,
-    whole,
-)
+from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.inputs import digest, kernel_text, stem
 from kbench.loaders.importers.json_stream import JsonStream, Opening, json_lines
 from kbench.loaders.importers.reader import Entry, Reader
@@ -145,25 +132,25 @@ class KernelBenchEval(KernelBenchReader):
 
     def _kernel(self, problem_id: str, sample: Sample) -> Row:
         stated = sample.record or {}
-        result = mapping(stated, "eval_result") if stated.get("eval_result") else stated
-        stats = mapping(result, "runtime_stats") if result.get("runtime_stats") else {}
+        result = fields.mapping(stated, "eval_result") if stated.get("eval_result") else stated
+        stats = fields.mapping(result, "runtime_stats") if result.get("runtime_stats") else {}
         # Old records hold at their top what later ones hold in metadata.
-        metadata = {**result, **(mapping(result, "metadata") if result.get("metadata") else {})}
-        hardware = name_text(stats, "hardware") or name_text(metadata, "hardware")
+        metadata = {**result, **(fields.mapping(result, "metadata") if result.get("metadata") else {})}
+        hardware = fields.name_text(stats, "hardware") or fields.name_text(metadata, "hardware")
         gpu = self.gpu(hardware, "the sample names no hardware")
         figures = {} if sample.record is None else self._figures(result, stats, metadata)
         if sample.record is None:
             self.context.null("status", "the file holds null where the sample's result would be")
         return self.kernel(
-            problem_id, self._source(sample, stated), gpu=gpu, license=name_text(stated, "license"),
-            run_id=sample.run, proposer=name_text(stated, "model") or NOT_STATED, **figures,
+            problem_id, self._source(sample, stated), gpu=gpu, license=fields.name_text(stated, "license"),
+            run_id=sample.run, proposer=fields.name_text(stated, "model") or NOT_STATED, **figures,
         )  # fmt: skip
 
     def _source(self, sample: Sample, record: Mapping[str, Any]) -> Source:
         """The kernel's text, in the record or where KernelBench leaves it beside the results; else what names it."""
         for name in TEXTS:
             if isinstance(record.get(name), str) and record[name].strip():
-                return written(source_text(record, name))
+                return written(fields.source_text(record, name))
         folder, level = sample.path.parent, sample.level
         if re.fullmatch(r"\w+", sample.sample):
             name = f"level_{level}_problem_{sample.number}_sample_{sample.sample}_kernel.py"
@@ -205,7 +192,7 @@ class KernelBenchEval(KernelBenchReader):
                 "runtime_us", "the sample holds the mark of a runtime that was not measured (-1, -2 or null)"
             )
             return {"status": Status.OK.value}
-        runtime_us = microseconds(runtime, self.context.known("unit", UNIT), "runtime")
+        runtime_us = fields.microseconds(runtime, self.context.known("unit", UNIT), "runtime")
         return {"status": Status.OK.value, "runtime_us": runtime_us, "speedup": _speedup(record, runtime)}
 
 
@@ -231,7 +218,11 @@ def _runtime(record: Mapping[str, Any], stats: Mapping[str, Any]) -> float | Non
     if runtime is None or runtime in SENTINELS:
         return None
     mean = stats.get("mean")
-    if is_number(runtime) and is_number(mean) and not math.isclose(runtime, mean, rel_tol=0.01, abs_tol=0.006):
+    if (
+        fields.is_number(runtime)
+        and fields.is_number(mean)
+        and not math.isclose(runtime, mean, rel_tol=0.01, abs_tol=0.006)
+    ):
         raise RowError("runtime", runtime, f"contradicts runtime_stats.mean {mean!r}")
     return runtime  # type: ignore[no-any-return]
 
@@ -240,7 +231,7 @@ def _speedup(record: Mapping[str, Any], runtime: float) -> float | None:
     """Against the reference that was timed beside the sample, in files that hold one."""
     if record.get("ref_runtime") in (None, *SENTINELS):
         return None
-    reference = optional_positive(record, "ref_runtime")
+    reference = fields.optional_positive(record, "ref_runtime")
     return None if reference is None else reference / runtime
 
 
@@ -281,7 +272,7 @@ class Sample:
         """The run it is of: stated, or the name of its file, or of its folder where the file is named as all are."""
         name = stem(self.path)
         generic = name in ("eval_results", "results")
-        return self.stated_run or (plain(self.path.absolute().parent.name) if generic else name)
+        return self.stated_run or (fields.plain(self.path.absolute().parent.name) if generic else name)
 
     def names(self) -> dict[str, Any]:
         """What stands for its text where there is none."""
@@ -302,8 +293,8 @@ def _samples(path: Path, outer: int | None, context: Context) -> Iterator[Sample
             continue
         for sample, record in samples:
             try:
-                stated = {} if record is None else an_object(record, "sample")
-                run = next((run for name in RUNS if (run := name_text(stated, name))), None)
+                stated = {} if record is None else fields.an_object(record, "sample")
+                run = next((run for name in RUNS if (run := fields.name_text(stated, name))), None)
             except RowError as error:
                 context.bad(path, f"{key}/{sample}", error)
                 continue
@@ -399,7 +390,7 @@ class KernelBenchTiming(KernelBenchReader):
     def records(self) -> Iterator[tuple[str, Any]]:
         self.note_unstated()
         means = [record.get("mean") for _, _, record in self._timings() if isinstance(record, Mapping)]
-        middle = statistics.median([mean for mean in means if is_number(mean) and mean > 0] or [0.0])
+        middle = statistics.median([mean for mean in means if fields.is_number(mean) and mean > 0] or [0.0])
         stated = UNIT if PLAUSIBLE_MS[0] <= middle <= PLAUSIBLE_MS[1] else None
         self._unit = self.context.known("unit", stated)
         if self._unit is None:
@@ -422,13 +413,13 @@ class KernelBenchTiming(KernelBenchReader):
         if level_number is None:
             raise RowError("level", level, "must be level1 to level9")
         # Problem files are named with their number from 1; some of level 4 have a name alone.
-        which = int(file_number[1]) if file_number else slug("p " + name.removesuffix(".py"), "problem")
+        which = int(file_number[1]) if file_number else fields.slug("p " + name.removesuffix(".py"), "problem")
         problem_id = self.problem_id(int(level_number[1]), which, 1)
-        hardware = name_text(timing or {}, "hardware")
+        hardware = fields.name_text(timing or {}, "hardware")
         gpu = self.gpu(hardware, "the timing names no hardware, and the folder's name is not trusted")
         mode_named = MODE.fullmatch(stem(self.path))
         mode = (mode_named[1] if mode_named else "") or EAGER
-        source = named(suite="kernelbench", reference=f"{level}/{plain(name)}", mode=mode)
+        source = named(suite="kernelbench", reference=f"{level}/{fields.plain(name)}", mode=mode)
         kernel = self.kernel(problem_id, source, gpu=gpu, run_id=mode, **self._figures(timing))
         return Entry(kernel, lambda: self.problem(problem_id), [self.measured(kernel, number)])
 
@@ -436,13 +427,13 @@ class KernelBenchTiming(KernelBenchReader):
         if timing is None or timing.get("mean") is None:
             self.context.null("runtime_us", "the file holds null where the problem's time would be")
             return {}
-        mean, low, high = (positive(timing, name) for name in ("mean", "min", "max"))
+        mean, low, high = (fields.positive(timing, name) for name in ("mean", "min", "max"))
         if not low <= mean <= high:
             raise RowError("mean", mean, f"must lie between min {low!r} and max {high!r}")
         if self._unit is None:
             self.context.null("runtime_us", "the file's unit is unclear")
             return {"status": Status.OK.value}
-        return {"status": Status.OK.value, "runtime_us": microseconds(mean, self._unit, "mean")}
+        return {"status": Status.OK.value, "runtime_us": fields.microseconds(mean, self._unit, "mean")}
 
 
 SCORES = ("score_default", "default")
@@ -471,13 +462,13 @@ class CudaL1(KernelBenchReader):
         return json_lines(self.path, self.context.advance)
 
     def entry(self, place: object, record: Any) -> Entry | str:
-        an_object(record, "record")
-        level, task = whole(record, "level_id", 1), whole(record, "task_id")
+        fields.an_object(record, "record")
+        level, task = fields.whole(record, "level_id", 1), fields.whole(record, "task_id")
         if "custom_code" not in record:
             raise RowError("custom_code", None, "must be there; null says that there is none")
         if record["custom_code"] is None:
             return NO_CODE
-        source, speedup = written(source_text(record, "custom_code")), _score(record)
+        source, speedup = written(fields.source_text(record, "custom_code")), _score(record)
         if speedup is None:
             self.context.null("speedup", "no score against PyTorch as it is")
         elif speedup > SUSPECT:
@@ -492,8 +483,8 @@ class CudaL1(KernelBenchReader):
         )  # fmt: skip
 
     def _described(self, problem_id: str, reference: Any) -> Row:
-        fits = isinstance(reference, str) and reference.isascii() and len(reference) <= LARGEST_SOURCE
-        row = self.problem(problem_id, plain(reference) if fits else "")
+        fits = isinstance(reference, str) and reference.isascii() and len(reference) <= fields.LARGEST_SOURCE
+        row = self.problem(problem_id, fields.plain(reference) if fits else "")
         if not row["workloads"]:
             self.context.null("workloads", "get_inputs is missing, or its shapes are not plain to see")
         return row
@@ -505,5 +496,5 @@ def _score(record: Mapping[str, Any]) -> float | None:
         raise RowError("scores", scores, "must be an object")
     for name in SCORES:
         if scores.get(name) is not None:
-            return positive(scores, name)
+            return fields.positive(scores, name)
     return None

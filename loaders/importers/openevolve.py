@@ -16,19 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.loaders.importers.fields import (
-    RowError,
-    an_object,
-    is_number,
-    json_value,
-    microseconds,
-    name_text,
-    optional_text,
-    plain,
-    positive,
-    slug,
-    source_text,
-)
+from kbench.loaders.importers import fields
+from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.inputs import files_below, kernel_text, read_inside
 from kbench.loaders.importers.reader import Entry, Reader
 from kbench.loaders.importers.rows import Row, backend_of, failure, measurement_row, problem, written
@@ -88,7 +77,11 @@ class OpenEvolve(Reader):
                 self.context.advance(len(data))
                 texts = list(files_below(path.parent, *TEXTS))
                 source = kernel_text(texts[0], self.path) if len(texts) == 1 else None
-                result = None if source is None else an_object(json_value(data, "evaluation", place), "evaluation")
+                result = (
+                    None
+                    if source is None
+                    else fields.an_object(fields.json_value(data, "evaluation", place), "evaluation")
+                )
             except RowError as error:
                 self.context.bad(self.path, place, error)
                 continue
@@ -118,8 +111,8 @@ class OpenEvolve(Reader):
             try:
                 data = read_inside(path, self.path) or b""
                 self.context.advance(len(data))
-                program = an_object(json_value(data, "evaluation", place), "evaluation")
-                source = source_text(program, "solution" if "solution" in program else "code")
+                program = fields.an_object(fields.json_value(data, "evaluation", place), "evaluation")
+                source = fields.source_text(program, "solution" if "solution" in program else "code")
             except RowError as error:
                 self.context.bad(self.path, place, error)
                 continue
@@ -143,15 +136,15 @@ class OpenEvolve(Reader):
             except RowError as error:
                 self.context.bad(self.path, "/".join(parts), error, entry=False)
                 continue
-            key = (plain("/".join(parts[:at])), content_hash(source))
+            key = (fields.plain("/".join(parts[:at])), content_hash(source))
             first[key] = min(int(parts[at + 1]), first.get(key, int(parts[at + 1])))
         return first
 
     def entry(self, place: object, record: Any) -> Entry:
         node, result = record
-        metrics = an_object(result.get("metrics") or {}, "metrics")
-        artifacts = an_object(result.get("artifacts") or {}, "artifacts")
-        problem_id = slug(f"openevolve_{name_text(artifacts, 'task_id') or node.search}", "task_id")
+        metrics = fields.an_object(result.get("metrics") or {}, "metrics")
+        artifacts = fields.an_object(result.get("artifacts") or {}, "artifacts")
+        problem_id = fields.slug(f"openevolve_{fields.name_text(artifacts, 'task_id') or node.search}", "task_id")
         program = node.program
         step = self._iterations.get(node.key, program.get("iteration", program.get("iteration_found")))
         kernel = self.kernel(
@@ -173,7 +166,7 @@ class OpenEvolve(Reader):
 
     def _figures(self, result: Program, metrics: Program) -> Row:
         """Verdict and time of an evaluation; a score without a time leaves the time null."""
-        status, summary = result.get("status"), optional_text(result, "summary")
+        status, summary = result.get("status"), fields.optional_text(result, "summary")
         if status in NOT_THE_KERNELS or status is None:
             self.context.null("status", "the search failed, or states no verdict")
             return {}
@@ -182,12 +175,12 @@ class OpenEvolve(Reader):
         if STATUSES[status] is not Status.OK:
             compiled = not any(word in (summary or "").lower() for word in COMPILE)
             return failure(STATUSES[status] if compiled else Status.COMPILE_ERROR, summary)
-        name = next((name for name in TIMES if is_number(metrics.get(name)) and metrics[name] > 0), None)
+        name = next((name for name in TIMES if fields.is_number(metrics.get(name)) and metrics[name] > 0), None)
         if name is None:
             self.context.null("runtime_us", f"no metric is a time ({', '.join(TIMES)})")
             return {"status": Status.OK.value}
-        speedup = positive(metrics, "speedup") if metrics.get("speedup") else None
-        runtime = microseconds(metrics[name], TIMES[name], name)
+        speedup = fields.positive(metrics, "speedup") if metrics.get("speedup") else None
+        runtime = fields.microseconds(metrics[name], TIMES[name], name)
         return {"status": Status.OK.value, "runtime_us": runtime, "speedup": speedup}
 
     def _problem(self, problem_id: str) -> Row:
@@ -201,7 +194,7 @@ class OpenEvolve(Reader):
             self.context.bad(self.path, task, error, entry=False)
             reference = None
         title = f"{task} of a recorded evolution"
-        return problem(problem_id, self.FAMILY, title, plain(reference) if isinstance(reference, str) else "")
+        return problem(problem_id, self.FAMILY, title, fields.plain(reference) if isinstance(reference, str) else "")
 
 
 def _count(value: Any) -> int | None:
@@ -211,7 +204,9 @@ def _count(value: Any) -> int | None:
 def _kept_evaluation(node: Node) -> Program:
     kept = node.program.get("evaluation") or {"status": None, "metrics": node.program.get("metrics")}
     try:
-        return an_object(json_value(kept, "evaluation", node.place) if isinstance(kept, str) else kept, "evaluation")
+        return fields.an_object(
+            fields.json_value(kept, "evaluation", node.place) if isinstance(kept, str) else kept, "evaluation"
+        )
     except RowError:
         return {}
 
@@ -222,4 +217,4 @@ def _search(place: str) -> str:
     above = next(
         (n for n, part in enumerate(parts) if part in ("evaluator", "database", "checkpoints")), len(parts) - 1
     )
-    return plain("/".join(parts[:above])) or "search"
+    return fields.plain("/".join(parts[:above])) or "search"

@@ -11,21 +11,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kbench.loaders.importers import fields
 from kbench.loaders.importers.context import Context
-from kbench.loaders.importers.fields import (
-    RowError,
-    an_object,
-    json_value,
-    mapping,
-    optional_positive,
-    optional_text,
-    optional_whole,
-    positive,
-    sequence,
-    slug,
-    text,
-    whole,
-)
+from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.rows import Row, backend_of, failure, kernel_row, measurement_row
 from kbench.schemas import Status
 from kbench.schemas.ids import kernel_id
@@ -109,48 +97,55 @@ class PublishedSearch:
         Raises:
             RowError: an unknown kind, an index out of order, or a field that is missing.
         """
-        index, kind = whole(data, "event_index"), text(data, "event_kind")
+        index, kind = fields.whole(data, "event_index"), fields.text(data, "event_kind")
         if kind not in EVENT_KINDS:
             raise RowError("event_kind", kind, "is not a kind of event this importer knows")
         if index <= self._index:
             raise RowError("event_index", index, f"must be larger than the one before, {self._index}")
         stated = data.get("payload")
-        payload = an_object(json_value(stated, "payload", stated) if isinstance(stated, str) else stated, "payload")
+        payload = fields.an_object(
+            fields.json_value(stated, "payload", stated) if isinstance(stated, str) else stated, "payload"
+        )
         if payload.get("kind") not in (None, kind):
             raise RowError("payload.kind", payload["kind"], f"contradicts event_kind {kind!r}")
-        self._step = max(self._step, optional_whole(payload, "step") or 0)
+        self._step = max(self._step, fields.optional_whole(payload, "step") or 0)
         if kind in self._handlers:
             self._handlers[kind](payload)
         self._index = index
         self._forecast |= kind in ("forecast_completed", "candidate_selected")
 
     def _initialized(self, payload: Mapping[str, Any]) -> None:
-        root = mapping(payload, "root")
-        candidate, node = Candidate(text(root, "program_code"), None, 0, seed=True), text(root, "ulid")
+        root = fields.mapping(payload, "root")
+        candidate, node = Candidate(fields.text(root, "program_code"), None, 0, seed=True), fields.text(root, "ulid")
         evaluation = root.get("evaluation")
         if isinstance(evaluation, Mapping) and evaluation.get("observation") is not None:
             candidate.verdict = read_evaluation(evaluation)
         self._candidates[f"root/{node}"] = self._nodes[node] = candidate
 
     def _mutated(self, payload: Mapping[str, Any]) -> None:
-        parent = optional_text(payload, "parent_ulid")
-        self._candidates[text(payload, "request_id")] = Candidate(text(payload, "code"), parent, self._step)
+        parent = fields.optional_text(payload, "parent_ulid")
+        self._candidates[fields.text(payload, "request_id")] = Candidate(
+            fields.text(payload, "code"), parent, self._step
+        )
 
     def _requested(self, payload: Mapping[str, Any]) -> None:
-        request, mutation = text(payload, "request_id"), optional_text(payload, "from_mutation_request_id")
+        request, mutation = (
+            fields.text(payload, "request_id"),
+            fields.optional_text(payload, "from_mutation_request_id"),
+        )
         candidate = self._candidates.pop(mutation, None) if mutation else self._candidates.get(request)
-        code = optional_text(payload, "code")
+        code = fields.optional_text(payload, "code")
         if candidate is None:
-            candidate = Candidate(text(payload, "code"), None, self._step)
+            candidate = Candidate(fields.text(payload, "code"), None, self._step)
         elif code is not None and code != candidate.code:
             raise RowError("code", code, "differs from the code of the mutation it was requested for")
-        candidate.parent = optional_text(payload, "parent_ulid") or candidate.parent
+        candidate.parent = fields.optional_text(payload, "parent_ulid") or candidate.parent
         self._candidates[request] = candidate
         self._name_node(payload, candidate)
 
     def _evaluated(self, payload: Mapping[str, Any]) -> None:
         candidate = self._candidate(payload)
-        candidate.verdict = read_evaluation(mapping(payload, "evaluation"))
+        candidate.verdict = read_evaluation(fields.mapping(payload, "evaluation"))
         self._name_node(payload, candidate)
 
     def _failed(self, payload: Mapping[str, Any]) -> None:
@@ -160,13 +155,13 @@ class PublishedSearch:
         self._candidate(payload).dropped = True
 
     def _candidate(self, payload: Mapping[str, Any]) -> Candidate:
-        request = text(payload, "request_id")
+        request = fields.text(payload, "request_id")
         if request not in self._candidates:
             raise RowError("request_id", request, "no earlier event of the search gives its code")
         return self._candidates[request]
 
     def _name_node(self, payload: Mapping[str, Any], candidate: Candidate) -> None:
-        node = optional_text(payload, "child_ulid")
+        node = fields.optional_text(payload, "child_ulid")
         if node is not None:
             self._nodes[node] = candidate
 
@@ -182,7 +177,7 @@ class PublishedSearch:
             row = kernel_row(
                 self._problem, self._family, backend_of(candidate.code), candidate.code,
                 gpu=self._gpu, origin=origin, license=None, split="train", search_method=method,
-                proposer="seed" if candidate.seed else "llm", run_id=slug(self._search, "search"),
+                proposer="seed" if candidate.seed else "llm", run_id=fields.slug(self._search, "search"),
                 step=candidate.step, parent_id=self._parent_id(candidate),
                 **(verdict.figures() if verdict is not None else {}),
             )  # fmt: skip
@@ -226,36 +221,38 @@ def read_evaluation(evaluation: Mapping[str, Any]) -> Verdict:
     Raises:
         RowError: an unknown kind of feedback, or figures that are missing or impossible.
     """
-    observation = mapping(evaluation, "observation")
+    observation = fields.mapping(evaluation, "observation")
     feedback = observation.get("feedback")
     feedback = feedback if isinstance(feedback, Mapping) else observation
-    kind = text(feedback, "kind")
+    kind = fields.text(feedback, "kind")
     if kind == INFRASTRUCTURE:
         return Verdict(None, str(feedback.get("reason")))
     if kind in FAILURES:
-        status, fields = FAILURES[kind]
-        words = [str(feedback[field]) for field in fields if feedback.get(field)]
+        status, explaining = FAILURES[kind]
+        words = [str(feedback[field]) for field in explaining if feedback.get(field)]
         if "OutOfMemory" in str(feedback.get("runtime_error_name")):
             status = Status.OUT_OF_MEMORY
         return Verdict(status, ": ".join(words) or f"{kind}; no more is stated")
     if kind != "success":
         raise RowError("kind", kind, f"must be success, {INFRASTRUCTURE} or one of {', '.join(FAILURES)}")
     if feedback.get("per_case_speedups") is not None:
-        results = [an_object(case, "per_case_speedups") for case in sequence(feedback, "per_case_speedups")]
+        results = [
+            fields.an_object(case, "per_case_speedups") for case in fields.sequence(feedback, "per_case_speedups")
+        ]
         cases = [_case(f"case_{number}", case, "runtime_ns") for number, case in enumerate(results)]
-        stated = optional_positive(feedback, "aggregated_speedup")
+        stated = fields.optional_positive(feedback, "aggregated_speedup")
         if not cases and stated is None:
             raise RowError("aggregated_speedup", None, "a success states a speedup")
         return Verdict(Status.OK, cases=cases, stated_speedup=stated)
     if feedback.get("runtime_us") is None:
-        return Verdict(Status.OK, stated_speedup=positive(feedback, "aggregated_speedup"))
+        return Verdict(Status.OK, stated_speedup=fields.positive(feedback, "aggregated_speedup"))
     return Verdict(Status.OK, cases=[_case("published", feedback, "runtime_us")])
 
 
 def _case(name: str, case: Mapping[str, Any], field: str) -> Case:
     """Figures of one workload; runtimes that give another speedup than the stated one are refused."""
-    speedup = positive(case, "speedup")
-    runtime, reference = optional_positive(case, field), optional_positive(case, f"ref_{field}")
+    speedup = fields.positive(case, "speedup")
+    runtime, reference = fields.optional_positive(case, field), fields.optional_positive(case, f"ref_{field}")
     if runtime and reference and not math.isclose(reference / runtime, speedup, rel_tol=0.02):
         raise RowError("speedup", speedup, f"the runtimes give {reference / runtime:g}")
     if runtime is None:

@@ -13,17 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from kbench.loaders.importers.fields import (
-    RowError,
-    an_object,
-    microseconds,
-    name_text,
-    plain,
-    positive,
-    shown,
-    slug,
-    source_text,
-)
+from kbench.loaders.importers import fields
+from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.inputs import LARGEST_KERNEL_BYTES, digest, head, open_unpacked, records
 from kbench.loaders.importers.json_stream import LARGEST_VALUE, JsonStream, json_lines
 from kbench.loaders.importers.reader import Entry, Reader
@@ -99,7 +90,7 @@ class Table(Reader):
             try:
                 header = reader.fieldnames or ()
                 if len(set(header)) < len(header):
-                    raise DataError(f"{self.path} names a column twice: {shown(header)}; rename one")
+                    raise DataError(f"{self.path} names a column twice: {fields.shown(header)}; rename one")
                 self._columns = len(header)
                 for record in reader:
                     yield reader.line_num, record
@@ -109,7 +100,7 @@ class Table(Reader):
                 raise DataError(f"{self.path} is not text in UTF-8 ({error.reason})") from None
 
     def entry(self, place: object, record: Any) -> Entry:
-        an_object(record, "row")
+        fields.an_object(record, "row")
         # A comma outside quotes moves every later value to another column, and a CSV line cut short has too few.
         if None in record or (self._columns and None in record.values()):
             raise RowError("row", list(record.values()), f"must have {self._columns} values, as the header has")
@@ -118,14 +109,15 @@ class Table(Reader):
         if name == NOT_STATED:
             raise RowError("problem", values["problem"], "must be there, in every row")
         backend, source, more = self._source(place, values)
-        family = slug(str(values.get("family") or self.FAMILY), "family")
-        gpu = self.gpu(name_text(values, "gpu"), "the row names none")
+        family = fields.slug(str(values.get("family") or self.FAMILY), "family")
+        gpu = self.gpu(fields.name_text(values, "gpu"), "the row names none")
         kernel = self.kernel(
-            slug(f"{family}_{name}", "problem"), (_backend(values) or backend, source, more), gpu=gpu, family=family,
-            license=name_text(values, "license"), run_id=_words(values, "run"), proposer=_words(values, "proposer"),
+            fields.slug(f"{family}_{name}", "problem"), (_backend(values) or backend, source, more), gpu=gpu,
+            family=family, license=fields.name_text(values, "license"), run_id=_words(values, "run"),
+            proposer=_words(values, "proposer"),
             **self._figures(values),
         )  # fmt: skip
-        reference = source_text(values, "reference") if values.get("reference") else ""
+        reference = fields.source_text(values, "reference") if values.get("reference") else ""
         return Entry(
             kernel, lambda: problem(kernel["problem_id"], family, str(values["problem"]), reference),
             [self.measured(kernel, place)],
@@ -133,7 +125,7 @@ class Table(Reader):
 
     def _source(self, place: object, values: Mapping[str, Any]) -> Source:
         if values.get("source"):
-            return written(source_text(values, "source"))
+            return written(fields.source_text(values, "source"))
         self.context.null("source", "the row holds no kernel text; the source names the row")
         stated = {field: str(values[field]) for field in ("run", "sample") if values.get(field) is not None}
         return named(file=digest(self.path), row=place, **stated)
@@ -147,9 +139,9 @@ class Table(Reader):
             self.context.null("status", "the row states neither a verdict nor a figure")
             return {}
         if runtime is not None:
-            runtime = microseconds(runtime, "us", "runtime_us")
+            runtime = fields.microseconds(runtime, "us", "runtime_us")
         if speedup is not None:
-            speedup = positive({"speedup": speedup}, "speedup")
+            speedup = fields.positive({"speedup": speedup}, "speedup")
         return {"status": Status.OK.value, "runtime_us": runtime, "speedup": speedup}
 
 
@@ -177,7 +169,7 @@ def _value(record: Mapping[str, Any], expression: str) -> Any:
     parts = [part.strip() for part in expression.split("+")]
     missing = [part for part in parts if part not in record]
     if missing:
-        here = ", ".join(shown(name) for name in list(record)[:8])
+        here = ", ".join(fields.shown(name) for name in list(record)[:8])
         raise RowError(missing[0], None, f"the row has no such column; it has {here}")
     words = [str(record[part]).strip() for part in parts if record[part] is not None]
     if len(words) < len(parts) or not all(words):
@@ -200,7 +192,7 @@ def _number(value: Any, field: str) -> float | None:
 
 def _words(values: Mapping[str, Any], field: str) -> str:
     value = values.get(field)
-    return NOT_STATED if value is None or value != value else plain(str(value)).strip() or NOT_STATED
+    return NOT_STATED if value is None or value != value else fields.plain(str(value)).strip() or NOT_STATED
 
 
 def _backend(values: Mapping[str, Any]) -> Backend | None:

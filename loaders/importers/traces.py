@@ -15,26 +15,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kbench.loaders.importers import fields
 from kbench.loaders.importers.context import Context
-from kbench.loaders.importers.fields import (
-    RowError,
-    an_object,
-    is_number,
-    json_value,
-    mapping,
-    microseconds,
-    name_text,
-    non_negative,
-    optional_text,
-    plain,
-    positive,
-    sequence,
-    shown,
-    slug,
-    source_text,
-    text,
-    whole,
-)
+from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.inputs import files_below, kernel_text, read_inside
 from kbench.loaders.importers.json_stream import Opening, json_lines
 from kbench.loaders.importers.reader import Entry, Reader
@@ -86,18 +69,18 @@ class FlashinferTrace(Reader):
         return json_lines(self.path, self.context.advance)
 
     def entry(self, place: object, record: Any) -> Entry | str:
-        trace = an_object(record, "trace")
+        trace = fields.an_object(record, "trace")
         if trace.get("solution") is None and trace.get("evaluation") is None:
             return WORKLOAD_ALONE
-        definition, solution = text(trace, "definition"), text(trace, "solution")
-        workload, evaluation = mapping(trace, "workload"), mapping(trace, "evaluation")
+        definition, solution = fields.text(trace, "definition"), fields.text(trace, "solution")
+        workload, evaluation = fields.mapping(trace, "workload"), fields.mapping(trace, "evaluation")
         if workload.get("uuid") is not None:
-            name = workload_name(text(workload, "uuid"))
+            name = workload_name(fields.text(workload, "uuid"))
         else:  # the early form, which names workloads by what they consist of
             name = f"w_{content_hash('workload', json.dumps(workload, sort_keys=True))[:12]}"
         gpu = self.gpu(_hardware(evaluation.get("environment")), "the trace names no hardware")
         figures, errors = self._figures(evaluation)
-        problem_id = slug(f"flashinfer_{definition}", "definition")
+        problem_id = fields.slug(f"flashinfer_{definition}", "definition")
         kernel = self.kernel(problem_id, self._source(definition, solution), gpu=gpu, **figures)
         return Entry(
             kernel, lambda: self._problem(problem_id, definition), [self.measured(kernel, place, name, **errors)]
@@ -105,23 +88,23 @@ class FlashinferTrace(Reader):
 
     def _figures(self, evaluation: Mapping[str, Any]) -> tuple[Row, Row]:
         """Verdict and figures of an evaluation, and its correctness errors."""
-        stated = text(evaluation, "status").upper()
+        stated = fields.text(evaluation, "status").upper()
         if stated not in STATUSES:
             raise RowError("evaluation.status", stated, f"must be one of {', '.join(STATUSES)}")
         errors: Row = {}
         if evaluation.get("correctness") is not None:
-            correctness = mapping(evaluation, "correctness")
+            correctness = fields.mapping(evaluation, "correctness")
             for field, name in ERRORS:
                 unbounded = _is_unbounded(correctness.get(name))
                 if unbounded:
                     self.context.null(field, "the trace states no finite number")
-                errors[field] = None if unbounded else non_negative(correctness, name)
+                errors[field] = None if unbounded else fields.non_negative(correctness, name)
         status = STATUSES[stated]
         if status is not Status.OK:
-            return failure(status, optional_text(evaluation, "log") or stated), errors
-        performance = mapping(evaluation, "performance")
-        latency = positive(performance, "latency_ms")
-        runtime = microseconds(latency, self.context.known("unit", UNIT), "latency_ms")
+            return failure(status, fields.optional_text(evaluation, "log") or stated), errors
+        performance = fields.mapping(evaluation, "performance")
+        latency = fields.positive(performance, "latency_ms")
+        runtime = fields.microseconds(latency, self.context.known("unit", UNIT), "latency_ms")
         speedup = self._speedup(performance, latency)
         return {"status": status.value, "runtime_us": runtime, "speedup": speedup}, errors
 
@@ -131,8 +114,8 @@ class FlashinferTrace(Reader):
         if performance.get("reference_latency_ms") in (None, 0) or stated in (None, 0) or _is_unbounded(stated):
             self.context.null("speedup", "the reference was not timed (its latency is missing or 0)")
             return None
-        ratio = positive(performance, "reference_latency_ms") / latency
-        factor = positive(performance, "speedup_factor")
+        ratio = fields.positive(performance, "reference_latency_ms") / latency
+        factor = fields.positive(performance, "speedup_factor")
         if not math.isclose(ratio, factor, rel_tol=0.02):
             raise RowError("speedup_factor", factor, f"the latencies give {ratio:g}")
         return factor
@@ -147,7 +130,7 @@ class FlashinferTrace(Reader):
         files = self._files(folder)
         path = files.get((name, within)) or files.get((name, None))
         data = None if path is None or self._root is None else read_inside(path, self._root)
-        return None if data is None else json_value(data, folder, f"{name}.json")
+        return None if data is None else fields.json_value(data, folder, f"{name}.json")
 
     def _looked_up(self, definition: str, solution: str) -> Source:
         stated = self._file("solutions", solution, definition)
@@ -158,11 +141,11 @@ class FlashinferTrace(Reader):
             return named(definition=definition, solution=solution)
         try:
             if stated.get("definition", definition) != definition:
-                raise RowError("solution", solution, f"its file is of definition {shown(stated['definition'])}")
+                raise RowError("solution", solution, f"its file is of definition {fields.shown(stated['definition'])}")
             parts = [str(item["content"]) for item in stated["sources"]]
         except (AttributeError, KeyError, TypeError):
             raise RowError("solution", solution, "its file holds no sources") from None
-        return written(source_text({"sources": "\n".join(parts)}, "sources"))
+        return written(fields.source_text({"sources": "\n".join(parts)}, "sources"))
 
     def _problem(self, problem_id: str, definition: str) -> Row:
         """The problem's row, with the definition's reference where the trace set holds it."""
@@ -172,8 +155,8 @@ class FlashinferTrace(Reader):
             stated = None
         facts = stated if isinstance(stated, Mapping) else {}
         reference = facts.get("reference")
-        title = f"{plain(definition)} of flashinfer-bench"
-        row = problem(problem_id, self.FAMILY, title, plain(reference) if isinstance(reference, str) else "")
+        title = f"{fields.plain(definition)} of flashinfer-bench"
+        row = problem(problem_id, self.FAMILY, title, fields.plain(reference) if isinstance(reference, str) else "")
         workloads = self._workloads(definition, facts)
         return {**row, "workloads": workloads} if workloads else row
 
@@ -191,12 +174,12 @@ class FlashinferTrace(Reader):
 def _hardware(environment: Any) -> str | None:
     if not isinstance(environment, Mapping):
         return None
-    stated = filter(None, (name_text(environment, field) for field in ("hardware", "device")))
+    stated = filter(None, (fields.name_text(environment, field) for field in ("hardware", "device")))
     return next((name for name in stated if not name.startswith("cuda")), None)
 
 
 def _is_unbounded(value: object) -> bool:
-    return value in UNKNOWN_ERRORS or (isinstance(value, float) and not is_number(value))
+    return value in UNKNOWN_ERRORS or (isinstance(value, float) and not fields.is_number(value))
 
 
 SOL_STATUSES = {**STATUSES, "REWARD_HACK": Status.REJECTED}
@@ -231,13 +214,13 @@ class SolExecBench(Reader):
         self.context.advance(len(data))
         if source is None:
             return NO_TEXT
-        evaluation = an_object(json_value(data, "evaluation", path.name), "evaluation")
-        provenance = an_object(evaluation.get("_provenance") or {}, "_provenance")
-        workloads = [an_object(one, "per_workload") for one in sequence(evaluation, "per_workload")]
-        results = [(workload_name(text(one, "workload_uuid")), *self._result(one)) for one in workloads]
+        evaluation = fields.an_object(fields.json_value(data, "evaluation", path.name), "evaluation")
+        provenance = fields.an_object(evaluation.get("_provenance") or {}, "_provenance")
+        workloads = [fields.an_object(one, "per_workload") for one in fields.sequence(evaluation, "per_workload")]
+        results = [(workload_name(fields.text(one, "workload_uuid")), *self._result(one)) for one in workloads]
         trajectory = path.parent
-        run = plain(trajectory.relative_to(self.path).as_posix())
-        problem_id = slug(f"sol_execbench_{trajectory.name}", "problem")
+        run = fields.plain(trajectory.relative_to(self.path).as_posix())
+        problem_id = fields.slug(f"sol_execbench_{trajectory.name}", "problem")
         kernel = self.kernel(
             problem_id, written(source), gpu=self.gpu(_device(provenance), "the evaluation names no device"),
             proposer="llm", search_method="agent", run_id=trajectory.name if run == "." else run, step=step,
@@ -252,23 +235,25 @@ class SolExecBench(Reader):
         payload = {name: kernel[name] for name in ("kernel_id", "runtime_us", "status")}
         event = {
             "run_id": run, "index": step, "kind": "kernel_evaluated", "step": step,
-            "at": plain(str(provenance.get("utc") or "")), "payload_json": json.dumps(payload, sort_keys=True),
+            "at": fields.plain(str(provenance.get("utc") or "")), "payload_json": json.dumps(payload, sort_keys=True),
         }  # fmt: skip
         return Entry(kernel, lambda: self._problem(problem_id, trajectory), measurements, event)
 
     def _result(self, workload: Mapping[str, Any]) -> tuple[Row, Row]:
         """What a workload says of the kernel, and its correctness errors; nothing where its reference is at fault."""
-        stated = text(workload, "status").upper()
+        stated = fields.text(workload, "status").upper()
         if stated == NOT_THE_KERNELS:
             self.context.note("workloads whose reference was invalid; they are left out")
             return {}, {}
         if stated not in SOL_STATUSES:
             raise RowError("status", stated, f"must be one of {', '.join((*SOL_STATUSES, NOT_THE_KERNELS))}")
         if SOL_STATUSES[stated] is not Status.OK:
-            return failure(SOL_STATUSES[stated], f"{stated}: {optional_text(workload, 'log') or ''}"), {}
-        runtime = microseconds(positive(workload, "latency_ms"), self.context.known("unit", UNIT), "latency_ms")
-        reference = microseconds(positive(workload, "reference_latency_ms"), UNIT, "reference_latency_ms")
-        errors = {field: non_negative(workload, name) for field, name in ERRORS}
+            return failure(SOL_STATUSES[stated], f"{stated}: {fields.optional_text(workload, 'log') or ''}"), {}
+        runtime = fields.microseconds(
+            fields.positive(workload, "latency_ms"), self.context.known("unit", UNIT), "latency_ms"
+        )
+        reference = fields.microseconds(fields.positive(workload, "reference_latency_ms"), UNIT, "reference_latency_ms")
+        errors = {field: fields.non_negative(workload, name) for field, name in ERRORS}
         return {"status": Status.OK.value, "runtime_us": runtime, "speedup": reference / runtime}, errors
 
     def _verdict(self, evaluation: Mapping[str, Any], results: list[Row]) -> Row:
@@ -277,10 +262,10 @@ class SolExecBench(Reader):
         failed = next((row for row in stated if row["status"] != Status.OK.value), None)
         if failed is not None:
             return failed
-        message = optional_text(evaluation, "error")
+        message = fields.optional_text(evaluation, "error")
         if message is not None and not results:
             return failure(Status.LAUNCH_ERROR, message)
-        if not stated or len(stated) < whole(evaluation, "workloads"):
+        if not stated or len(stated) < fields.whole(evaluation, "workloads"):
             self.context.null("status", "the evaluation does not judge every workload")
             return {}
         logs = {name: sum(math.log(row[name]) for row in stated) for name in ("runtime_us", "speedup")}
@@ -290,14 +275,14 @@ class SolExecBench(Reader):
     def _problem(self, problem_id: str, trajectory: Path) -> Row:
         stated = self._definitions.named(trajectory.name).get("reference")
         reference = stated if isinstance(stated, str) else kernel_text(trajectory / "reference.py", self.path) or ""
-        row = problem(problem_id, self.FAMILY, f"{trajectory.name} of SOL-ExecBench", plain(reference))
+        row = problem(problem_id, self.FAMILY, f"{trajectory.name} of SOL-ExecBench", fields.plain(reference))
         return with_workloads(row, self._definitions.workloads(trajectory.name))
 
 
 def _device(provenance: Mapping[str, Any]) -> str | None:
     torch = provenance.get("torch")
     devices = torch.get("devices") if isinstance(torch, Mapping) else None
-    return name_text({"device": devices[0]}, "device") if isinstance(devices, list) and devices else None
+    return fields.name_text({"device": devices[0]}, "device") if isinstance(devices, list) and devices else None
 
 
 class Definitions:
@@ -352,5 +337,5 @@ def definition_in(path: Path, folder: Path) -> Mapping[str, Any]:
     Raises:
         RowError: the file cannot be read.
     """
-    value = json_value(read_inside(path, folder) or b"{}", "definition", path.name)
+    value = fields.json_value(read_inside(path, folder) or b"{}", "definition", path.name)
     return value if isinstance(value, Mapping) else {}

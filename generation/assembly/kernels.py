@@ -20,8 +20,8 @@ from kbench.generation.search.settings import RunSettings
 from kbench.harness.record import TIMED, Aggregate, aggregate
 from kbench.harness.timing.rounds import Z95
 from kbench.loaders.corpus.places import is_corpus
-from kbench.loaders.splits import cluster_id
 from kbench.loaders.splits.lineage import split_kernels
+from kbench.loaders.splits.problems import cluster_id
 from kbench.schemas import Kernel, Measurement, ReferenceTime, UserError
 
 MACHINE_SIGMA = 0.006

@@ -192,7 +192,7 @@ def hub_rows(result: Results, dataset_id: str, revision: str | None = None) -> l
     """
     from kbench.benchmark.metrics.metric import Shown
     from kbench.benchmark.metrics.registry import of_track
-    from kbench.loaders.card.eval_tasks import TASKS
+    from kbench.loaders.card.describe import TASKS
 
     rows = []
     for track in TASKS:

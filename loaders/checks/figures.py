@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kbench.loaders.checks.columns import Issue, rows_where
 from kbench.loaders.checks.references import Lookup, Part, joined, whole, workloads
-from kbench.loaders.splits import HELD_OUT
+from kbench.loaders.splits.problems import HELD_OUT
 from kbench.schemas import Status
 
 OURS = "kbench"

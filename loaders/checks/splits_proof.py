@@ -13,8 +13,8 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
-from kbench.loaders.splits import HELD_OUT, cluster_id, pair_split
 from kbench.loaders.splits.lineage import FAR, distinct_kernels, kernel_splits, known_splits, lineage_splits
+from kbench.loaders.splits.problems import HELD_OUT, cluster_id, pair_split
 from kbench.loaders.storage.pool import spread
 
 NEAR_DUPLICATE = 0.8

@@ -316,20 +316,16 @@ def conform(chosen: Config, table: pa.Table) -> pa.Table:
 
 def _same_family(found: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether a cast keeps meaning: widths and string layouts may differ, text must not become numbers."""
-    if pa.types.is_null(found) or found == wanted:
-        return True
     if pa.types.is_dictionary(found):
-        return _same_family(found.value_type, wanted)
-    tests = (
-        (pa.types.is_integer, pa.types.is_integer),
-        (lambda kind: pa.types.is_floating(kind) or pa.types.is_integer(kind), pa.types.is_floating),
-        (
-            lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view(),
-            pa.types.is_string,
-        ),
-        (pa.types.is_nested, pa.types.is_nested),
-    )
-    return any(left(found) and right(wanted) for left, right in tests)
+        found = found.value_type
+    kinds = pa.types
+    if kinds.is_null(found) or found == wanted:
+        return True
+    if kinds.is_floating(wanted):
+        return bool(kinds.is_floating(found) or kinds.is_integer(found))
+    if kinds.is_string(wanted):
+        return bool(kinds.is_large_string(found) or found == pa.string_view())
+    return any(bool(is_kind(found) and is_kind(wanted)) for is_kind in (kinds.is_integer, kinds.is_nested))
 
 
 def texts(folder: Path) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kbench.loaders.card.eval_tasks import render_eval
+from kbench.loaders.card.describe import render_eval
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import CARD, CROISSANT, EVAL, LEDGER, PLOTS, read_manifest
 from kbench.loaders.corpus.manifest import NAME as MANIFEST

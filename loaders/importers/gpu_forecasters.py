@@ -19,7 +19,7 @@ from kbench.loaders.importers.inputs import records
 from kbench.loaders.importers.published_searches import PublishedSearch
 from kbench.loaders.importers.rows import NOT_STATED, Row, backend_of, kernel_row
 from kbench.loaders.importers.sink import Place, Sink
-from kbench.loaders.splits import HELD_OUT
+from kbench.loaders.splits.problems import HELD_OUT
 from kbench.loaders.storage.parquet_stream import open_parquet, read_schema
 from kbench.schemas import AuthorClass, DataError, Forecast, QuestionKind, arrow_schema
 from kbench.schemas.bins import COUNT, EDGES, NUMBERS, bin_of

@@ -15,7 +15,6 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.similarity import Grams
 from kbench.loaders.source.structure import structure_id
-from kbench.loaders.splits import cluster_id, pair_split, problem_groups
 from kbench.loaders.splits.lineage import (
     FAR,
     LARGEST_GROUP,
@@ -27,6 +26,7 @@ from kbench.loaders.splits.lineage import (
     published_splits,
     split_kernels,
 )
+from kbench.loaders.splits.problems import cluster_id, pair_split, problem_groups
 from kbench.schemas import Kernel, from_dict
 from kbench.schemas.ids import content_hash, kernel_id
 

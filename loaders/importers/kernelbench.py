@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from kbench.loaders.importers import fields
 from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError
-from kbench.loaders.importers.inputs import digest, kernel_text, stem
+from kbench.loaders.importers.inputs import kernel_text, stem
 from kbench.loaders.importers.json_stream import JsonStream, Opening, json_lines
+from kbench.loaders.importers.kernelbench_samples import (
+    LEVEL,
+    NUMBER,
+    RESULTS,
+    SAMPLE_FOLDER,
+    Sample,
+    level_named,
+    problems_in,
+    samples_in,
+)
 from kbench.loaders.importers.reader import Entry, Reader
 from kbench.loaders.importers.rows import NOT_STATED, Row, Source, failure, named, problem, with_workloads, written
 from kbench.loaders.importers.stated_inputs import workload_of
@@ -24,7 +31,6 @@ from kbench.schemas import Status
 LAST_OF_LEVEL = {1: 100, 2: 100, 3: 50}
 """Number of the last problem of a level, where problems are numbered from 1."""
 SUITES = {"v0": "v0", "v0.1": "v0_1"}
-LEVEL = re.compile(r"(?:^|[^a-z])level[_ -]?([1-9])(?![0-9])", re.IGNORECASE)
 First = dict[int | None, int | None]
 """Number of the first problem of each level; None where the file does not show it."""
 
@@ -99,7 +105,6 @@ class KernelBenchReader(Reader):
 SENTINELS = (-1, -2)
 """Stored for a runtime that was not measured."""
 TIMES = ("runtime", "avg_runtime")
-RESULTS = ("correctness", "correct")
 TEXTS = ("kernel_src", "kernel_code", "kernel", "custom_cuda", "custom_code", "generated_kernel", "code", "source")
 """Names records have had for the kernel's text."""
 LAUNCHES = ("runtime_error", "cuda_error", "runtime_error_name")
@@ -117,11 +122,11 @@ class KernelBenchEval(KernelBenchReader):
         return opening.has_keys("compiled") and any(opening.has_keys(name) for name in RESULTS)
 
     def records(self) -> Iterator[tuple[str, Sample]]:
-        outer = self.context.settings.level or _level_named(self.path)
-        numbered = [(level, NUMBER.fullmatch(key)) for level, key, _ in _problems(self.path, outer)]
+        outer = self.context.settings.level or level_named(self.path)
+        numbered = [(level, NUMBER.fullmatch(key)) for level, key, _ in problems_in(self.path, outer)]
         self._first = self.first_numbers((level, int(match[1]) if match else None) for level, match in numbered)
         self.note_unstated(level=None not in self._first)
-        for sample in _samples(self.path, outer, self.context):
+        for sample in samples_in(self.path, outer, self.context):
             yield sample.place, sample
 
     def entry(self, place: object, record: Sample) -> Entry:
@@ -196,13 +201,6 @@ class KernelBenchEval(KernelBenchReader):
         return {"status": Status.OK.value, "runtime_us": runtime_us, "speedup": _speedup(record, runtime)}
 
 
-def _level_named(path: Path) -> int | None:
-    """The level that a file's name or its folder's states, or a folder above that is named by a level alone."""
-    parts = path.absolute().parts[::-1]
-    matches = [LEVEL.search(part) for part in parts[:2]] + [LEVEL.fullmatch(part) for part in parts[2:5]]
-    return next((int(match.group(1)) for match in matches if match), None)
-
-
 def _truth(record: Mapping[str, Any], field: str) -> bool | None:
     value = record.get(field)
     if value is not None and not isinstance(value, bool):
@@ -237,137 +235,6 @@ def _speedup(record: Mapping[str, Any], runtime: float) -> float | None:
 
 def _words(metadata: Mapping[str, Any], *names: str) -> str | None:
     return ": ".join(str(metadata[name]) for name in names if metadata.get(name)) or None
-
-
-# Where results keep their samples, in every nesting they have been written in. A file is an object by problem (under
-# levels or not), a list of records, or one record. A problem's value is a record, a list of records, or an object of
-# records by sample.
-
-NUMBER = re.compile(r"(?:level_?\d+_)?(?:problem[_ ]?)?(\d{1,5})(?:_.*|\.py)?")
-SAMPLE_FOLDER = re.compile(r"sample[_ ]?(\d+)")
-RUNS = ("run_name", "run", "model_name", "model")
-"""Names for what tells runs apart that sampled the same problems."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Sample:
-    """One sample of one problem, and what tells it from all others."""
-
-    path: Path
-    level: int | None
-    number: int
-    sample: str
-    record: Mapping[str, Any] | None
-    stated_run: str | None
-    occurrence: int
-
-    @property
-    def place(self) -> str:
-        """Where in the file it is."""
-        again = f" ({self.occurrence})" if self.occurrence > 1 else ""
-        return f"{self.number}/{self.sample}{again}"
-
-    @property
-    def run(self) -> str:
-        """The run it is of: stated, or the name of its file, or of its folder where the file is named as all are."""
-        name = stem(self.path)
-        generic = name in ("eval_results", "results")
-        return self.stated_run or (fields.plain(self.path.absolute().parent.name) if generic else name)
-
-    def names(self) -> dict[str, Any]:
-        """What stands for its text where there is none."""
-        identity = {"suite": "kernelbench", "run": self.run, "level": self.level, "problem": self.number}
-        identity |= {"sample": self.sample} | ({"file": digest(self.path)} if self.stated_run is None else {})
-        return identity | ({"occurrence": self.occurrence} if self.occurrence > 1 else {})
-
-
-def _samples(path: Path, outer: int | None, context: Context) -> Iterator[Sample]:
-    """Every sample of a file; what is none is reported as a bad row."""
-    seen: Counter[tuple[int | None, int, str | None, str]] = Counter()
-    for level, key, value in _problems(path, outer, context):
-        try:
-            number = _number(key)
-            samples = list(_samples_of(path, value))
-        except RowError as error:
-            context.bad(path, key, error)
-            continue
-        for sample, record in samples:
-            try:
-                stated = {} if record is None else fields.an_object(record, "sample")
-                run = next((run for name in RUNS if (run := fields.name_text(stated, name))), None)
-            except RowError as error:
-                context.bad(path, f"{key}/{sample}", error)
-                continue
-            identity = (level, number, run, sample)
-            seen[identity] += 1
-            yield Sample(path, level, number, sample, record, run, seen[identity])
-
-
-def _number(key: str) -> int:
-    match = NUMBER.fullmatch(key)
-    if match is None:
-        raise RowError("problem_id", key, "must be the number of a problem")
-    return int(match.group(1))
-
-
-def _problems(path: Path, outer: int | None, context: Context | None = None) -> Iterator[tuple[int | None, str, Any]]:
-    """Level, problem and value of every problem of a file."""
-    with JsonStream(path, context.advance if context else lambda _: None) as stream:
-        if stream.peek() == "[":
-            for _ in stream.elements():
-                value = stream.value()
-                stated = value if isinstance(value, Mapping) else {}
-                level, key = (
-                    stated.get(a, stated.get(b)) for a, b in (("level", "level_id"), ("problem_id", "task_id"))
-                )
-                yield _level(level, outer), str(key), value
-        else:
-            yield from _members(stream, path, outer)
-        stream.end()
-
-
-def _level(stated: Any, outer: int | None) -> int | None:
-    """A record's level: a number, or text such as 2 or level_2; the file's where it states none."""
-    match = re.fullmatch(r"(?:level[_ -]?)?([0-9]{1,3})", str(stated), re.IGNORECASE)
-    return int(match.group(1)) if match else outer
-
-
-def _members(stream: JsonStream, path: Path, outer: int | None) -> Iterator[tuple[int | None, str, Any]]:
-    record: dict[str, Any] = {}
-    for key in stream.members(once=False):
-        level = LEVEL.fullmatch(key)
-        if level and stream.peek() == "{":
-            for inner in stream.members(once=False):
-                yield int(level.group(1)), inner, stream.value()
-        elif NUMBER.fullmatch(key):
-            yield outer, key, stream.value()
-        else:
-            record[key] = stream.value()
-    if record:
-        yield outer, _only_problem(path, record), record
-
-
-def _only_problem(path: Path, record: Mapping[str, Any]) -> str:
-    """The problem of a file that is one record: stated, or named by a folder such as problem_9."""
-    folders = [part for part in reversed(path.absolute().parts) if re.search(r"problem[_ ]?\d", part)]
-    named = re.findall(r"\d+", folders[0])[-1] if folders else " ".join(record)
-    return str(record.get("problem_id", named))
-
-
-def _samples_of(path: Path, value: Any) -> Iterator[tuple[str, Any]]:
-    if value is None or (
-        isinstance(value, Mapping) and any(name in value for name in ("compiled", *RESULTS, "eval_result"))
-    ):
-        folder = next((m for part in reversed(path.parts[:-1]) if (m := SAMPLE_FOLDER.fullmatch(part))), None)
-        yield str((value or {}).get("sample_id", folder.group(1) if folder else 0)), value
-    elif isinstance(value, Mapping):
-        yield from ((str(key), record) for key, record in value.items())
-    elif isinstance(value, list):
-        for number, record in enumerate(value):
-            stated = record.get("sample_id") if isinstance(record, Mapping) else None
-            yield str(number if stated is None else stated), record
-    else:
-        raise RowError("samples", value, "must be an object or a list of samples")
 
 
 FILE_NUMBER = re.compile(r"(\d{1,5})_")

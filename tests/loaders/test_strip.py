@@ -108,24 +108,8 @@ def test_a_source_python_refuses_is_still_stripped() -> None:
     assert strip_comments("__global__ void f() { // gone\n}\n") == "__global__ void f() {\n}\n"
 
 
-CPP_TOKENS = [
-    "int",
-    "x",
-    "=",
-    "1'000",
-    '"//a"',
-    "'\"'",
-    "'/'",
-    "+",
-    ";",
-    "{",
-    "}",
-    "/",
-    "*",
-    'R"(/* " // )"',
-    "#define",
-    "\\\n",
-]
+CPP_TOKENS = ["int", "x", "=", "1'000", '"//a"', "'\"'", "'/'", "+", ";", "{", "}", "/", "*", 'R"(/* " // )"',
+              "#define", "\\\n"]  # fmt: skip
 CPP_COMMENTS = ["// note\n", "/* note */", "/* a\n b */", "// x \\\n more\n", "/**/", "// it's \"\n", "/* // */"]
 GAPS = [" ", "\n", "  \n\t", "\n\n"]
 

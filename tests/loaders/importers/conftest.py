@@ -18,34 +18,12 @@ A100, L40S = "NVIDIA A100-SXM4-80GB", "NVIDIA L40S"
 SEARCH = "trimul__a"
 TEXT, WHOLE, REAL = pa.string(), pa.int64(), pa.float64()
 
-EVAL = pa.schema(
-    [(name, TEXT) for name in ("source_search", "internal_experiment", "comparison_id", "pack", "anchor_code")]
-    + [("candidate_code", TEXT), ("hardware", TEXT), ("aggregated_speedup", REAL), ("true_bin", WHOLE)]
-    + [("source_id", TEXT)]
-)
 PREDICTIONS = pa.schema(
     {
         "comparison_id": TEXT, "pack": TEXT, "surrogate_label": TEXT, "repeat": WHOLE, "predicted_bin": WHOLE,
         "bin_probabilities": pa.list_(pa.struct([("bin", WHOLE), ("p", REAL)])), "reasoning": TEXT,
         "raw_probability_sum": REAL, "parse_failed": pa.bool_(), "parse_error": TEXT, "input_tokens": WHOLE,
         "output_tokens": WHOLE, "elapsed_s": REAL,
-    }
-)  # fmt: skip
-POOL = pa.schema(
-    [(name, TEXT) for name in ("source_search", "internal_experiment", "row_id", "pack", "anchor_code")]
-    + [("candidate_code", TEXT), ("aggregated_speedup", REAL), ("relative_bin", WHOLE), ("pair_type", TEXT)]
-    + [("hardware", TEXT), ("source_id", TEXT)]
-)
-PAIRS = pa.schema(
-    [(name, TEXT) for name in ("source_search", "internal_experiment", "pair_id", "problem_id", "benchmark_family")]
-    + [("parent_code", TEXT), ("child_code", TEXT), ("g_speedup", REAL), ("true_bin", WHOLE), ("hardware", TEXT)]
-    + [(name, TEXT) for name in ("parent_node_id", "child_node_id", "source_id")]
-)
-SUMMARIES = pa.schema(
-    {
-        "source_search": TEXT, "internal_experiment": TEXT, "n_steps": WHOLE, "n_evaluations": WHOLE,
-        "n_correct": WHOLE, "best_speedup": REAL, "archive_size_final": WHOLE,
-        "config_snapshot": pa.struct([("steps", WHOLE)]),
     }
 )  # fmt: skip
 
@@ -216,19 +194,19 @@ def write_release(folder: Path) -> list[Path]:
     predictions = base / "gpu-forecasters-eval-set-predictions"
     gemini = [row | {"parse_error": None} for row in prediction_rows("gemini3_flash")]
     return [
-        write(base / "gpu-forecasters-eval-set" / "trimul" / "eval-00000.parquet", eval_rows(), EVAL),
-        write(base / "gpu-forecasters-eval-set" / "combined" / "eval-00000.parquet", eval_rows(), EVAL),
+        write(base / "gpu-forecasters-eval-set" / "trimul" / "eval-00000.parquet", eval_rows()),
+        write(base / "gpu-forecasters-eval-set" / "combined" / "eval-00000.parquet", eval_rows()),
         write(predictions / "gemini3_flash" / "p-0.parquet", gemini, without_errors(PREDICTIONS)),
         write(predictions / "deepseek_v4" / "p-0.parquet", prediction_rows("deepseek_v4", 1), PREDICTIONS),
         write(base / "gpu-forecasters-rl-training-pool" / "data" / "train-0.parquet",
-              [pool_row(0, 1.1, "seed"), pool_row(1, 0.2, "parent_edit"), pool_row(2, 5.0)], POOL),
+              [pool_row(0, 1.1, "seed"), pool_row(1, 0.2, "parent_edit"), pool_row(2, 5.0)]),
         write(base / "gpu-forecasters-discovery-pairs" / "kernelbench_l3" / "pairs-0.parquet",
-              [discovery_row(0, 2.0)], PAIRS),
+              [discovery_row(0, 2.0)]),
         write(base / "gpu-forecasters-puct-search-events" / SEARCH / "events-0.parquet", events_v2()),
         write(base / "gpu-forecasters-puct-search-events" / "conv_chain__b" / "events-0.parquet", events_v3()),
         write(base / "gpu-forecasters-puct-search-events" / "_summaries" / "summaries-0.parquet",
               [{"source_search": SEARCH, "internal_experiment": "x", "n_steps": 1, "n_evaluations": 4, "n_correct": 1,
-                "best_speedup": 1.0, "archive_size_final": 2, "config_snapshot": {"steps": 1}}], SUMMARIES),
+                "best_speedup": 1.0, "archive_size_final": 2, "config_snapshot": {"steps": 1}}]),
     ]  # fmt: skip
 
 
@@ -239,7 +217,7 @@ class Release:
     prediction, prediction_rows = staticmethod(prediction), staticmethod(prediction_rows)
     eval_rows, events_v2, events_v3 = staticmethod(eval_rows), staticmethod(events_v2), staticmethod(events_v3)
     kernel, write, files = staticmethod(kernel), staticmethod(write), staticmethod(write_release)
-    EVAL, PREDICTIONS, POOL, PAIRS = EVAL, PREDICTIONS, POOL, PAIRS
+    PREDICTIONS = PREDICTIONS
 
 
 @pytest.fixture(scope="session")

@@ -62,14 +62,14 @@ def test_trap_1_bins_are_recomputed_from_the_speedup(
     release: Any, run_import: Run, tmp_path: Path, speedup: float, number: int
 ) -> None:
     row = release.eval_row(1, speedup)
-    folder, _ = run_import(None, release.write(tmp_path / "e.parquet", [row], release.EVAL))
+    folder, _ = run_import(None, release.write(tmp_path / "e.parquet", [row]))
     assert load(folder, config="questions").to_arrow().column("bin").to_pylist() == [number] == [bins.bin_of(speedup)]
 
 
 def test_trap_1_a_label_that_contradicts_its_speedup_is_a_bad_row(
     release: Any, run_import: Run, tmp_path: Path
 ) -> None:
-    path = release.write(tmp_path / "e.parquet", [release.eval_row(1, 1.2, true_bin=6)], release.EVAL)
+    path = release.write(tmp_path / "e.parquet", [release.eval_row(1, 1.2, true_bin=6)])
     with pytest.raises(DataError, match=r"e\.parquet, row 0: true_bin is 6: contradicts the speedup 1\.2, .*bin is 4"):
         run_import(None, path)
 
@@ -177,7 +177,7 @@ def test_published_splits_are_kept(imported: Imported) -> None:
 
 def test_a_bad_row_is_named_or_passed_over(release: Any, run_import: Run, tmp_path: Path) -> None:
     rows = [release.eval_row(1, 1.2), release.eval_row(2, -1.0, true_bin=1), release.eval_row(3, 1.2, hardware=None)]
-    path = release.write(tmp_path / "e.parquet", rows, release.EVAL)
+    path = release.write(tmp_path / "e.parquet", rows)
     with pytest.raises(DataError, match=r"row 1: aggregated_speedup is -1\.0: must be a positive number"):
         run_import("gpu-forecasters", path)
     assert not (tmp_path / "out").exists(), "nothing is left of an import that stopped"
@@ -193,7 +193,7 @@ def test_a_changed_schema_is_one_line(release: Any, run_import: Run, tmp_path: P
 
 
 def test_a_forecast_that_answers_nothing_is_a_bad_row(release: Any, run_import: Run, tmp_path: Path) -> None:
-    pairs = release.write(tmp_path / "e.parquet", [release.eval_row(1, 1.2)], release.EVAL)
+    pairs = release.write(tmp_path / "e.parquet", [release.eval_row(1, 1.2)])
     rows = [release.prediction(1, "m", 0, {4: 1.0}), release.prediction(1, "m", 0, {4: 1.0})]
     answers = release.write(tmp_path / "p.parquet", rows, release.PREDICTIONS)
     with pytest.raises(DataError, match="occurs more often than in the evaluation set"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
 
 import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.selection import Selection
+from kbench.schemas import arrow_schema
 
 WORDS = ("problem_id", "family", "backend", "gpu", "search_method", "proposer", "run_id")
 """Columns of few distinct texts; a null is an empty one."""
@@ -25,13 +27,12 @@ def timed(corpus: Corpus, gpu: str | None = None) -> polars.DataFrame:
 
     A kernel measured on several GPUs has a row for each: runtimes of all of them are no distribution of anything.
     """
-    batches = corpus.select("kernels", columns=COLUMNS, where=_TIMED, gpu=gpu).batches()
-    return gathered(COLUMNS, batches, [polars.col(WORDS).fill_null("").cast(polars.Categorical)])
+    words = polars.col(WORDS).fill_null("").cast(polars.Categorical)
+    return gathered(corpus.select("kernels", columns=COLUMNS, where=_TIMED, gpu=gpu), words, *COLUMNS[len(WORDS) :])
 
 
-def gathered(
-    columns: Sequence[str], batches: Iterable[pa.RecordBatch], changes: Iterable[polars.Expr]
-) -> polars.DataFrame:
-    """Batches in one frame, each with some columns changed before the next is read; with the columns where none is."""
-    parts = [polars.DataFrame(pa.table(batch)).with_columns(*changes) for batch in batches]
-    return polars.concat(parts) if parts else polars.DataFrame(schema=list(columns))
+def gathered(selection: Selection, *columns: polars.Expr | str) -> polars.DataFrame:
+    """What is computed of selected rows, in one frame: a batch of rows is gone when the next is read."""
+    empty = arrow_schema(selection.config.record).empty_table().select(selection.columns or ())
+    parts = itertools.chain([empty], map(pa.table, selection.batches()))
+    return polars.concat([polars.DataFrame(part).select(*columns) for part in parts])

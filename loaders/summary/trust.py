@@ -7,12 +7,14 @@ import statistics
 from typing import Any
 
 import polars
+import pyarrow.compute as pc
 
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.summary.timed import gathered
 
-NAMES, FIGURES = ("problem_id", "workload", "gpu"), ("runtime_us", "runtime_low_us", "runtime_high_us", "floor_us")
-COLUMNS = (*NAMES, *FIGURES, "kernel_id", "second_clock_us", "clocks_disagree", "speedup", "ruler_us")
+NAMES = ("problem_id", "workload", "gpu")
+FIGURES = (*NAMES, "runtime_us", "runtime_low_us", "runtime_high_us", "floor_us", "speedup")
+CLOCKS = ("kernel_id", "problem_id", "workload", "runtime_us", "second_clock_us", "clocks_disagree", "ruler_us")
 WAVERING = 1.2
 """A reference wavers when the 5th and 95th percentile of its time lie further apart than by this factor."""
 LEAST = 20
@@ -75,30 +77,32 @@ class Trust:
 
 def trust_of(corpus: Corpus) -> Trust:
     """Read the measurements' figures, a batch at a time."""
-    col = polars.col
-    twice = col("second_clock_us").is_not_null() & col("runtime_us").is_not_null()
-    # Ten million ids would be most of the memory, and few are shown.
-    changes = [col(NAMES).cast(polars.Categorical), polars.when(twice).then(col("kernel_id"))]
-    batches = corpus.select("measurements", columns=COLUMNS).batches()
-    rows = gathered(COLUMNS, batches, changes).with_columns(col(*FIGURES, "speedup").cast(polars.Float64))
-    timed = rows.filter(_known("runtime_us"), col("runtime_us") > 0)
-    over = timed.filter(_known("floor_us"), col("floor_us") > 0).select(col("runtime_us") / col("floor_us")).to_series()
+    runtime, half_width = polars.col("runtime_us"), (polars.col("runtime_high_us") - polars.col("runtime_low_us")) / 2
+    figures = gathered(
+        corpus.select("measurements", columns=FIGURES),
+        polars.col(NAMES).cast(polars.Categorical),
+        runtime,
+        (half_width / runtime).alias("noise"),
+        polars.when(polars.col("floor_us") > 0).then(runtime / polars.col("floor_us")).alias("over_floor"),
+        # The reference's time is that of each kernel times its speedup.
+        (polars.col("speedup") * runtime).alias("anchor_us"),
+    )
+    timed = figures.filter(_known("runtime_us"), runtime > 0)
+    over = timed.filter(_known("over_floor"))["over_floor"]
     nearest = over.min()
-    compared = rows.filter(twice).sort("runtime_us", "kernel_id")
+    both = corpus.table("measurements", columns=CLOCKS, where="second_clock_us is not null and runtime_us is not null")
+    compared = [
+        Compared(*(row[name] for name in CLOCKS[:5]), bool(row["clocks_disagree"]), row["ruler_us"] is not None)
+        for row in both.to_pylist()
+    ]
     return Trust(
-        noise=tuple(_noise(timed).to_dicts()),
-        compared=tuple(
-            Compared(
-                row["kernel_id"], row["problem_id"], row["workload"], row["runtime_us"], row["second_clock_us"],
-                bool(row["clocks_disagree"]), row["ruler_us"] is not None,
-            )
-            for row in compared.iter_rows(named=True)
-        ),
+        noise=tuple(_noise(timed.filter(_known("noise"))).to_dicts()),
+        compared=tuple(sorted(compared, key=lambda one: (one.runtime_us, one.kernel_id))),
         floors=len(over),
         below_floor=int((over < 1).sum()),
         nearest_floor=nearest if isinstance(nearest, float) else None,
-        wavering=tuple(_wavering(rows).to_dicts()),
-    )  # fmt: skip
+        wavering=tuple(_wavering(figures.filter(_known("anchor_us"))).to_dicts()),
+    )
 
 
 def _known(*names: str) -> polars.Expr:
@@ -107,30 +111,18 @@ def _known(*names: str) -> polars.Expr:
 
 
 def _noise(timed: polars.DataFrame) -> polars.DataFrame:
-    runtime = polars.col("runtime_us")
-    share = (polars.col("runtime_high_us") - polars.col("runtime_low_us")) / 2 / runtime
-    decade = (10.0 ** runtime.log10().floor()).alias("low_us")
-    return (
-        timed.filter(_known("runtime_low_us", "runtime_high_us"))
-        .group_by(decade)
-        .agg(
-            measurements=polars.len(),
-            median=share.median(),
-            p95=share.quantile(0.95, "linear"),
-            median_us=(share * runtime).median(),
-        )
-        .sort("low_us")
-    )
+    decade, noise = 10.0 ** polars.col("runtime_us").log10().floor(), polars.col("noise")
+    shares = {"measurements": polars.len(), "median": noise.median(), "p95": noise.quantile(0.95, "linear")}
+    grouped = timed.group_by(decade.alias("low_us"))
+    return grouped.agg(**shares, median_us=(noise * polars.col("runtime_us")).median()).sort("low_us")
 
 
-def _wavering(rows: polars.DataFrame) -> polars.DataFrame:
-    """The reference's time is that of each kernel times its speedup."""
-    anchor = rows.select(*NAMES, anchor_us=polars.col("speedup") * polars.col("runtime_us")).filter(_known("anchor_us"))
+def _wavering(anchors: polars.DataFrame) -> polars.DataFrame:
     low, median, high = (polars.col("anchor_us").quantile(share, "linear") for share in (0.05, 0.5, 0.95))
-    percentiles = anchor.group_by(NAMES).agg(measurements=polars.len(), low_us=low, median_us=median, high_us=high)
+    references = anchors.group_by(NAMES).agg(measurements=polars.len(), low_us=low, median_us=median, high_us=high)
     apart = polars.col("high_us") > WAVERING * polars.col("low_us")
     names = polars.col(NAMES).cast(polars.String)
-    return percentiles.filter(apart, polars.col("measurements") >= LEAST).with_columns(names).sort(NAMES)
+    return references.filter(apart, polars.col("measurements") >= LEAST).with_columns(names).sort(NAMES)
 
 
 SHORT_US = 20.0
@@ -174,11 +166,10 @@ def repeats_of(corpus: Corpus) -> Repeats | None:
         return None
     col = polars.col
     again = polars.DataFrame(corpus.table("repeats", columns=REPEATED))
-    repeated = polars.col("kernel_id").is_in(again["kernel_id"].unique().implode())
-    batches = corpus.select("measurements", columns=[*REPEATED, "started_at"]).batches()
-    parts = [polars.DataFrame(polars.from_arrow(batch)).filter(repeated) for batch in batches]
+    ids = again["kernel_id"].unique().to_list()
+    rows = polars.DataFrame(corpus.table("measurements", columns=[*REPEATED, "started_at"], kernel_id=ids))
     # Of several measurements on a workload, the oldest.
-    first = polars.concat(parts).sort("started_at", maintain_order=True).unique(KEY, keep="first", maintain_order=True)
+    first = rows.sort("started_at", maintain_order=True).unique(KEY, keep="first", maintain_order=True)
     both = again.join(first, on=KEY, suffix="_first")
     meet = (col("runtime_low_us") <= col("runtime_high_us_first")) & (
         col("runtime_low_us_first") <= col("runtime_high_us")
@@ -197,10 +188,10 @@ def repeats_of(corpus: Corpus) -> Repeats | None:
             ).to_dicts()  # fmt: skip
             groups.append(Agreement(least, most, **row))
     kernels = both["kernel_id"].n_unique()
-    ids = {name for part in corpus.batches("kernels", columns=["kernel_id"]) for name in part.column(0).to_pylist()}
+    every = pc.count_distinct(corpus.table("kernels", columns=["kernel_id"]).column(0)).as_py()
     return Repeats(
         kernels=kernels,
-        share=kernels / max(1, len(ids)),
+        share=kernels / max(1, every),
         measurements=len(both),
         same_status=int((both["status"] == both["status_first"]).sum()),
         groups=tuple(groups),

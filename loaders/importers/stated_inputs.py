@@ -23,8 +23,15 @@ LONGEST_EXPRESSION = 200
 """Characters of an axis that is computed from others."""
 MOST_STEPS = 2000
 """Expressions that are looked at."""
-MAKERS = frozenset(("randn", "rand", "zeros", "ones", "empty"))
-"""Functions of torch whose arguments are a shape."""
+SHAPES: Mapping[str, Callable[[list[Any]], list[Any]]] = {
+    **dict.fromkeys(("randn", "rand", "zeros", "ones", "empty"), lambda given: given),
+    "full": lambda given: given[:1],
+    **dict.fromkeys(("randint", "randperm", "linspace"), lambda given: given[-1:]),
+    "arange": lambda given: [given[-1] - (given[0] if len(given) == 2 else 0)] if len(given) < 3 else [None],
+}
+"""Functions of torch that make a tensor: its shape, from what they are called with."""
+WHOLE_NUMBERS = ("randint", "randperm", "arange")
+LIKE = ("randn_like", "rand_like", "zeros_like", "ones_like", "empty_like")
 SAME = frozenset((
     "cuda", "contiguous", "clone", "detach", "requires_grad_", "softmax", "abs", "sigmoid", "normal_", "uniform_",
     "fill_", "zero_", "clamp", "pow", "sqrt", "exp",
@@ -59,6 +66,11 @@ class UnknownValueError(Exception):
     """The text does something that is not followed."""
 
 
+UNREADABLE = (UnknownValueError, SyntaxError, ValueError, RecursionError, MemoryError, TypeError, ArithmeticError,
+              LookupError)  # fmt: skip
+"""What reading anyone's text raises where it cannot be followed."""
+
+
 def workload_of(
     source: str, function: str = "get_inputs", name: str = "stated", arguments: Mapping[str, Any] | None = None
 ) -> Row | None:
@@ -73,7 +85,7 @@ def workload_of(
     given = dict(arguments or {})
     try:
         leaves = list(_leaves(_Reader(ast.parse(source)).returned(function, dict(given))))
-    except (UnknownValueError, SyntaxError, ValueError, RecursionError, MemoryError, TypeError, ArithmeticError):
+    except UNREADABLE:
         return None
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     inputs = [leaf if isinstance(leaf, Tensor) else Tensor(_scalar(leaf), ()) for leaf in leaves]
@@ -99,7 +111,7 @@ def size_in(text: str, sizes: Mapping[str, Any]) -> int | None:
         return None
     try:
         value = _Reader(ast.Module([], [])).value(ast.parse(text.strip(), mode="eval").body, sizes)
-    except (UnknownValueError, SyntaxError, ValueError, RecursionError, TypeError, ArithmeticError):
+    except UNREADABLE:
         return None
     return int(value) if type(value) in (int, float) and value == int(value) else None
 
@@ -171,7 +183,7 @@ class _Reader:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         try:
             value = None if statement.value is None else self.value(statement.value, names)
-        except (UnknownValueError, TypeError, ArithmeticError):
+        except (UnknownValueError, TypeError, ArithmeticError, LookupError):
             value = UnknownValueError
         for target in targets:
             if isinstance(target, ast.Name):
@@ -284,20 +296,11 @@ class _Reader:
         self, name: str, arguments: list[Any], stated: Mapping[str | None, ast.expr], dtype: str | None, names: Any
     ) -> Tensor:
         size = self.value(stated["size"], names) if "size" in stated else None
-        if name in MAKERS:
-            return Tensor(dtype or "float32", _shape([size] if size is not None else arguments))
-        if name == "full":
-            return Tensor(dtype or "float32", _shape([arguments[0] if size is None else size]))
-        if name == "randint":
-            return Tensor(dtype or "int64", _shape([size if size is not None else arguments[-1]]))
-        if name in ("randn_like", "rand_like", "zeros_like", "ones_like", "empty_like") and isinstance(
-            arguments[0], Tensor
-        ):
+        if name in SHAPES:
+            shape = _shape([size] if size is not None else SHAPES[name](arguments))
+            return Tensor(dtype or ("int64" if name in WHOLE_NUMBERS else "float32"), shape)
+        if name in LIKE and isinstance(arguments[0], Tensor):
             return arguments[0]._replace(dtype=dtype or arguments[0].dtype)
-        if name == "arange" and all(isinstance(value, int) for value in arguments) and len(arguments) in (1, 2):
-            return Tensor(dtype or "int64", (arguments[-1] - (arguments[0] if len(arguments) == 2 else 0),))
-        if name in ("randperm", "linspace") and isinstance(arguments[-1], int):
-            return Tensor(dtype or ("int64" if name == "randperm" else "float32"), (arguments[-1],))
         if (name in SAME or name in ("tril", "triu")) and isinstance(arguments[0], Tensor):
             return arguments[0]
         raise UnknownValueError(name)

@@ -36,6 +36,8 @@ def test_shapes_and_types_follow_from_the_text(body: str, expected: list[str]) -
         "return [__import__('os').system('true')]",
         "return [torch.randn(10 ** 9 ** 9)]",
         "return [torch.randn(-1)]",
+        "return [torch.arange(), torch.randn(4)]",
+        "return [torch.randn(4).transpose(1, 7)]",
         "return []",
         "return " + "(" * 300 + "1" + ")" * 300,
     ],

@@ -237,18 +237,6 @@ def test_the_check_finds_a_twin_that_hides_behind_comments_names_and_numbers(tmp
     assert "lies in several splits: test (" in twin.message
 
 
-def test_sources_are_read_once_only_if_whole_numbers_are_all_that_differs(tmp_path: Path, build: Any) -> None:
-    texts = [
-        "N = {}\n", "N = 1{}.5\n", "N = '{}'\n", "N = x{}\n", "N = 0{}\n", "def f(a): return a + {}  # {}\n",
-        'CODE = """__global__ void f() {{ g(R"-{}(a)-7")-{}"); }}"""\n',
-        "N = '\\N{{VARIATION SELECTOR-{}}}'\n",
-    ]  # fmt: skip
-    sources = [text.format(number, number) for text in texts for number in (7, 8, 999)]
-    rows = [build.kernel(at, source=source, kernel_id=f"{at:032x}") for at, source in enumerate(sources)]
-    found = shapes(write(tmp_path / "c", build, rows))
-    assert [found[row.kernel_id].structure_id for row in rows] == [structure_id(source) for source in sources]
-
-
 def test_the_check_finds_a_test_problem_in_train(tmp_path: Path, build: Any) -> None:
     rows = assigned(kernels_of(build, 12, 10))
     position = next(i for i, row in enumerate(rows) if row.split == "test")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,28 +19,8 @@ from kbench.schemas import Kernel, arrow_schema
 from kbench.schemas.record import field_docs
 
 CONFORMS_TO = ("http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0")
-_CR = (
-    "arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "extract", "field", "fileObject",
-    "fileProperty", "fileSet", "format", "includes", "isArray", "isLiveDataset", "jsonPath", "key", "md5",
-    "parentField", "path", "recordSet", "references", "regex", "repeated", "replace", "samplingRate", "separator",
-    "source", "subField", "transform",
-)  # fmt: skip
-CONTEXT: dict[str, Any] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    **{word: f"cr:{word}" for word in _CR},
-    "conformsTo": "dct:conformsTo",
-    "cr": "http://mlcommons.org/croissant/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/",
-    "description": {"@container": "@language"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "name": {"@container": "@language"},
-    "prov": "http://www.w3.org/ns/prov#",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "sc": "https://schema.org/",
-}
+CONTEXT: dict[str, Any] = json.loads(Path(__file__).with_name("croissant_context.json").read_text(encoding="utf-8"))
+"""What the words of Croissant stand for."""
 CONTROL = re.compile(r"\\u00[01][0-9a-f]|\\[bf]")
 """Control characters as JSON spells them; none is part of a description."""
 _TYPES = {"string": "sc:Text", "int64": "sc:Integer", "double": "sc:Float", "bool": "sc:Boolean"}

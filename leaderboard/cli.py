@@ -33,40 +33,33 @@ resamples_option = click.option(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
-    """The questions that a command is about: those of a corpus, or those of private labels."""
+def load_questions(options: Options, labels: Path | None) -> tuple[Questions, Expected]:
+    """The questions that a command is about, of a corpus or of private labels, and what a submission must answer."""
+    from kbench.benchmark.questions.answers import read_answers
+    from kbench.leaderboard.board import expected_of
+    from kbench.leaderboard.submission.labels import read_labels
 
-    options: Options
-    labels: Path | None
-
-    def load(self) -> tuple[Questions, Expected]:
-        """The questions, and what a submission must answer."""
-        from kbench.benchmark.questions.answers import read_answers
-        from kbench.leaderboard.board import expected_of
-        from kbench.leaderboard.submission.labels import read_labels
-
-        answers = None if self.labels is None else read_answers(self.labels)
-        if self.labels is not None and answers is None:
-            questions = read_labels(self.labels)
-            return questions, expected_of(questions)
-        corpus = self.options.corpus(answers)
-        questions, whole = self.options.questions(corpus), None
-        if self.options.subset is not None or self.options.shots:
-            # Where a part of the split is asked, answers to the rest of it do no harm.
-            whole = Options(split=self.options.split).questions(corpus)
-        return questions, expected_of(questions, whole)
+    answers = None if labels is None else read_answers(labels)
+    if labels is not None and answers is None:
+        questions = read_labels(labels)
+        return questions, expected_of(questions)
+    corpus = options.corpus(answers)
+    questions, whole = options.questions(corpus), None
+    if options.subset is not None or options.shots:
+        # Where a part of the split is asked, answers to the rest of it do no harm.
+        whole = Options(split=options.split).questions(corpus)
+    return questions, expected_of(questions, whole)
 
 
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose questions; the command gets them as `asked`."""
+    """The options that choose questions; the command gets them as `options` and `labels`."""
     names = ("split", "subset", "shots")
 
     @functools.wraps(command)
-    def collected(*arguments: Any, dataset: str | None, labels: Path | None, **given: Any) -> Any:
+    def collected(*arguments: Any, dataset: str | None, **given: Any) -> Any:
         options = Options(dataset=dataset, **{name: given.pop(name) for name in names})
         options.check()
-        return command(*arguments, asked=Asked(options, labels), **given)
+        return command(*arguments, options=options, **given)
 
     return dataset_option(labels_option(options_of(names)(collected)))
 
@@ -85,11 +78,11 @@ def leaderboard() -> None:
 @question_options
 @click.option("--format-only", is_flag=True, help="Check the files alone, not whether they answer the dataset.")
 @json_option
-def check(paths: tuple[Path, ...], asked: Asked, format_only: bool, as_json: bool) -> None:
+def check(paths: tuple[Path, ...], options: Options, labels: Path | None, format_only: bool, as_json: bool) -> None:
     """List all errors in submissions; exit 1 if there are any."""
     from kbench.leaderboard.board import check_all, check_report
 
-    outcomes = check_all(paths, None if format_only else asked.load()[1])
+    outcomes = check_all(paths, None if format_only else load_questions(options, labels)[1])
     if as_json:
         report = check_report(outcomes)
         echo_json(report)
@@ -115,7 +108,8 @@ def check(paths: tuple[Path, ...], asked: Asked, format_only: bool, as_json: boo
 @json_option
 def score(
     paths: tuple[Path, ...],
-    asked: Asked,
+    options: Options,
+    labels: Path | None,
     out: Path | None,
     compare: Path | None,
     hub_id: str | None,
@@ -128,7 +122,7 @@ def score(
     from kbench.leaderboard.scoring.results import differences, hub_rows, summary, write_results
     from kbench.loaders.storage.scratch import temporary_folder
 
-    questions, expected = asked.load()
+    questions, expected = load_questions(options, labels)
     refused: list[str] = []
     settings = BootstrapSettings(resamples=resamples)
     with temporary_folder() as scratch:
@@ -260,7 +254,7 @@ def serve(folder: Path, host: str, port: int, checks: bool, as_json: bool) -> No
 
     if not (folder / "index.html").is_file():
         raise UserError(f"{folder} holds no index.html; build the site first: kbench leaderboard build --out {folder}")
-    expected = Asked(Options(), None).load()[1] if checks else None
+    expected = load_questions(Options(), None)[1] if checks else None
     checker = (lambda path: check_report(check_all([path], expected))) if checks else None
     try:
         bound = SiteServer((host, port), folder, checker)

@@ -17,13 +17,8 @@ if TYPE_CHECKING:
 
 SEASONS = Path(__file__).parent / "seasons"
 """Where seasons are published, one folder each."""
-FILE, EDITION, ENTRIES, ANSWERS, RESULTS = (
-    "season.json",
-    "edition",
-    "entries.parquet",
-    "answers.parquet",
-    "results.parquet",
-)
+FILE, EDITION = "season.json", "edition"
+ENTRIES, ANSWERS, RESULTS = "entries.parquet", "answers.parquet", "results.parquet"
 LOOK_UP = "look-up"
 """What tables call the baseline that copies the nearest public kernel."""
 Slug = Annotated[str, Limit(pattern="^[a-z0-9][a-z0-9-]{0,99}$")]

@@ -11,9 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.build import TRAIN_SPLITS, answered_pairs, measured_kernels
 from kbench.benchmark.questions.questions import Questions
@@ -47,21 +44,6 @@ class PublicKernel:
     """What published it."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Relative:
-    """A kernel that no season may ask about, and why."""
-
-    kernel: Kernel
-    public: PublicKernel
-    how: str
-    """What the public kernel is to it."""
-
-    def __str__(self) -> str:
-        one, other = self.kernel, self.public
-        place = f"{other.where} of {other.problem_id}"
-        return f"kernel {one.kernel_id} of {one.problem_id} {self.how} {other.kernel_id} ({place})"
-
-
 def public_kernels(dataset: Tables, seasons: Path) -> list[PublicKernel]:
     """Every kernel that is public.
 
@@ -81,29 +63,27 @@ def public_kernels(dataset: Tables, seasons: Path) -> list[PublicKernel]:
     return list(by_id.values())
 
 
-def relatives(kernels: Sequence[Kernel], public: Sequence[PublicKernel]) -> Iterator[Relative]:
-    """The kernels that have a public relative, each with its nearest one."""
+def relatives(kernels: Sequence[Kernel], public: Sequence[PublicKernel]) -> Iterator[str]:
+    """For each kernel that has a public relative, what its nearest one is to it."""
+    if not public:
+        return
     by_id = {one.kernel_id: one for one in public}
     by_structure = {one.structure_id: one for one in public}
-    nearest, similarity = _nearest([stripped(one.source) for one in kernels], [one.source for one in public])
+    grams = Grams([*(one.source for one in public), *(stripped(one.source) for one in kernels)])
+    nearest, similarity = grams.nearest(grams.row[len(public) :], grams.row[: len(public)])
     for kernel, at, near in zip(kernels, nearest.tolist(), similarity.tolist(), strict=True):
         if kernel.kernel_id in by_id:
-            yield Relative(kernel, by_id[kernel.kernel_id], "is public:")
+            other, how = by_id[kernel.kernel_id], "is public:"
         elif kernel.structure_id in by_structure:
-            yield Relative(kernel, by_structure[kernel.structure_id], "is equal but for names and numbers to")
+            other, how = by_structure[kernel.structure_id], "is equal but for names and numbers to"
         elif kernel.parent_id in by_id:
-            yield Relative(kernel, by_id[kernel.parent_id], "was made from")
+            other, how = by_id[kernel.parent_id], "was made from"
         elif near >= NEAR:
-            yield Relative(kernel, public[at], f"is {near:.2f} similar to")
-
-
-def _nearest(sources: Sequence[str], public: Sequence[str]) -> tuple[Ints, Floats]:
-    """Position of the nearest public text of each source, and its similarity."""
-    if not public:
-        return np.zeros(len(sources), dtype=np.int64), np.zeros(len(sources))
-    grams = Grams([*public, *sources])
-    first, near = grams.nearest(grams.row[len(public) :], grams.row[: len(public)])
-    return first.astype(np.int64), near.astype(np.float64)
+            other, how = public[at], f"is {near:.2f} similar to"
+        else:
+            continue
+        place = f"{other.where} of {other.problem_id}"
+        yield f"kernel {kernel.kernel_id} of {kernel.problem_id} {how} {other.kernel_id} ({place})"
 
 
 def check_rules(kernels: Sequence[Kernel], dataset: Tables, public: Sequence[PublicKernel]) -> None:

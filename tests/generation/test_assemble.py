@@ -516,10 +516,3 @@ def test_a_corpus_that_is_there_is_replaced_whole_or_not_at_all(
     assemble(Recipe(runs=(campaign,)), out)
     assert (Corpus.open(out).fingerprint, names(out)) == (Corpus.open(fresh).fingerprint, names(fresh))
     assert validate(Corpus.open(out)) == []
-
-
-def test_a_folder_that_is_no_corpus_is_not_assembled_into(campaign: Path, tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match=r"holds 'notes.txt' and is not a corpus"):
-        assemble(Recipe(runs=(campaign,)), tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

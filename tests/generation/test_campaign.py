@@ -18,7 +18,7 @@ from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.proposal import Answer, Ask, ProposalTask, Refusal
 from kbench.generation.search.settings import Budget, FilterSettings
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import DataError, UnknownNameError, UserError
+from kbench.schemas import DataError, UserError
 
 from .conftest import FAMILY, PROBLEM, settings_for
 
@@ -288,6 +288,7 @@ def test_a_spec_that_cannot_be_is_refused(tmp_path: Path, content: str, message:
         ({"overrides": {"matmul_square": {}}}, "campaign.overrides names 'matmul_square', which is not among"),
         ({"order": "names"}, "campaign.order is 'names'; it must be one of rounds, problems"),
         ({"methods": ["none"]}, "unknown method 'none'; known: bayes, evolve, hill_climb, puct, random"),
+        ({"problems": ["fp8_quant_float32"]}, "unknown problem 'fp8_quant_float32'"),
     ],
     ids=str,
 )  # fmt: skip
@@ -305,21 +306,3 @@ def test_a_campaign_that_is_no_file_is_named(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nothing.json"):
         with pytest.raises(UserError, match=f"campaign file '{path}' cannot be read"):
             read_spec(path)
-
-
-@pytest.mark.parametrize(
-    "field",
-    [
-        {"problems": ["matmul_sqare"]},
-        {"problems": ["fp8_quant_float32"]},
-        {"problems": ["matmul_square"], "methods": ["anneal"]},
-    ],
-)
-def test_unknown_names_in_a_spec_are_named(tmp_path: Path, field: dict[str, list[str]]) -> None:
-    (tmp_path / "c.json").write_text(json.dumps(field))
-    with pytest.raises(UnknownNameError):
-        runs_of(read_spec(tmp_path / "c.json"))
-
-
-def test_the_example_campaign_is_valid() -> None:
-    assert runs_of(read_spec(Path(__file__).parents[2] / "examples" / "campaign.json"))[0]

@@ -232,11 +232,6 @@ def write(folder: Path, rows: list[LogEntry]) -> bytes:
     return (folder / "events.jsonl").read_bytes()
 
 
-def test_what_is_appended_reads_back_equal(tmp_path: Path) -> None:
-    write(tmp_path, entries(5))
-    assert list(read_log(tmp_path)) == entries(5)
-
-
 def test_a_log_cut_at_any_byte_opens_with_whole_lines_and_continues(tmp_path: Path) -> None:
     whole = write(tmp_path / "whole", entries(6))
     lines = whole.splitlines(keepends=True)

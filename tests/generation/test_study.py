@@ -148,11 +148,6 @@ def test_an_interval_covers_the_mean_and_narrows_with_more_problems() -> None:
     assert widths[1] < widths[0]
 
 
-def test_the_table_shows_each_method_with_its_interval(corpus: Path) -> None:
-    points = study(pools_in(corpus, 20, 4), methods=("random",), seeds=2, budget=4)
-    assert table(points, [4]).splitlines()[2].startswith("| random | 0.")
-
-
 def test_a_method_gains_nothing_on_itself_and_what_it_finds_more_on_the_same_pools(corpus: Path) -> None:
     points = study(pools_in(corpus, 20, 4), methods=("random", "puct"), seeds=2, budget=8)
     base = {point.measurements: point.share for point in points if point.method == "random"}

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import gzip
 import hashlib
 import json
 import re
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -109,14 +107,13 @@ def entry_id(submission: Submission) -> str:
 
 
 def read_results(path: Path) -> Results:
-    """Read a results file, packed by gzip or not.
+    """Read a results file.
 
     Raises:
         DataError: the file is not a results file of this version.
     """
     try:
-        content = path.read_bytes()
-        data = json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
+        data = json.loads(path.read_bytes())
         if data["version"] != VERSION:
             raise DataError(f"{path}: version is {data['version']!r}; this kbench reads {VERSION!r}: score it again")
         records = {
@@ -124,7 +121,7 @@ def read_results(path: Path) -> Results:
             "scores": [from_dict(Score, score) for score in data["scores"]],
         }
         return Results(**{name: data[name] for name in data.keys() - {"version", "entry_id"}} | records)
-    except (ValueError, KeyError, TypeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path}: not a results file ({type(error).__name__}: {error}); score it again") from None
@@ -137,13 +134,12 @@ def read_results(path: Path) -> Results:
 def write_results(results: Sequence[Results], folder: Path) -> list[Path]:
     """One JSON file per entry, all of them or none: results of one scoring belong together."""
     names = [f"{result.entry_id}.json" for result in results]
-    files = {name: functools.partial(_content, results, at) for at, name in enumerate(names)}
+    # Made when they are written: those of thousands of entries do not fit into memory.
+    files = {
+        name: functools.partial(lambda at: results_text(results[at]).encode(), at) for at, name in enumerate(names)
+    }
     replace_together(folder, files)
     return [folder / name for name in files]
-
-
-def _content(results: Sequence[Results], at: int) -> bytes:
-    return results_text(results[at]).encode()
 
 
 def results_text(result: Results) -> str:
@@ -182,13 +178,12 @@ def summary(result: Results) -> str:
     return f"{result.submission.name} {result.submission.version}: {', '.join(parts)}{flagged}"
 
 
-def hub_rows(result: Results, dataset_id: str, revision: str | None = None) -> list[dict[str, Any]]:
+def hub_rows(result: Results, dataset_id: str) -> list[dict[str, Any]]:
     """An entry's results as the Hugging Face Hub reads them: the rows of a model repository's .eval_results file.
 
     Args:
         result: the scored entry.
-        dataset_id: the dataset on the Hub.
-        revision: Git commit of the dataset there, when known; the fingerprint in the notes names its content.
+        dataset_id: the dataset on the Hub; the fingerprint in the notes names its content.
     """
     from kbench.benchmark.metrics.metric import Shown
     from kbench.benchmark.metrics.registry import of_track
@@ -201,8 +196,7 @@ def hub_rows(result: Results, dataset_id: str, revision: str | None = None) -> l
         value = result.value(track, metric)
         if value is not None:
             notes = f"{metric}; kbench {result.kbench}, content {result.dataset_fingerprint}, seed {result.seed}"
-            dataset = {"id": dataset_id, "task_id": track} | ({} if revision is None else {"revision": revision})
-            date = result.submission.created_at[:10]
+            dataset, date = {"id": dataset_id, "task_id": track}, result.submission.created_at[:10]
             rows.append({"dataset": dataset, "value": round(value, 6), "date": date, "notes": notes})
     return rows
 

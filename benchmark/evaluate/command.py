@@ -185,33 +185,33 @@ class Command:
         unanswered = tuple(_silence(each) for each in silent)
         interrupted = any(each.run.interrupted for each in evaluations.values())
         unchanged = None if self.options.held_out_gpu is None else evaluations[UNCHANGED]
-        shown = [evaluations[name] for name in self.names if evaluations[name].answered]
+        answered = [evaluations[name] for name in self.names if evaluations[name].answered]
         # The baseline has a column of its own beside the others.
-        shown = [each for each in shown if each is not unchanged]
-        if not shown:
+        answered = [each for each in answered if each is not unchanged]
+        if not answered:
             requests = f"{sum(written):,} requests written" if written else ""
             return Answer({"unanswered": unanswered}, requests, interrupted, unanswered)
-        probes = self._probes(shown[0].scored)
-        results = {each.name: EvaluationResults.of(each, probes) for each in shown}
+        probes = self._probes(answered[0].scored)
+        results = {each.name: EvaluationResults.of(each, probes) for each in answered}
         values = {name: result.to_json() for name, result in results.items()}
         *others, last = results.values()
         text = [terminal(last, [*others, *([] if unchanged is None else [EvaluationResults.of(unchanged)])])]
         if unchanged is not None:
-            text.append(self._transfer(shown, unchanged, values))
+            text.append(self._transfer(answered, unchanged, values))
         if self.questions.imported:
-            text += self._external(shown, values)
+            text += self._external(answered, values)
         if not self.questions.trained:
             text.append(UNTRAINED)
         for value in values.values():
             value["baseline"] = "training frequencies" if self.questions.trained else "uniform"
         other = None if self.compare_to is None else evaluations[self.compare_to]
         if other is not None and other.answered:
-            comparison = Comparison.of(shown[0].name, shown[0].scored, other.name, other.scored)
-            values[shown[0].name]["comparison"] = comparison.to_json()
+            comparison = Comparison.of(answered[0].name, answered[0].scored, other.name, other.scored)
+            values[answered[0].name]["comparison"] = comparison.to_json()
             text.append(comparison.text())
         if self.out is not None or self.report:
-            text.append(f"files: {', '.join(str(self._folder(each)) for each in shown)}")
-        whole = values[shown[0].name] if len(self.names) == 1 else {"surrogates": list(values.values())}
+            text.append(f"files: {', '.join(str(self._folder(each)) for each in answered)}")
+        whole = values[answered[0].name] if len(self.names) == 1 else {"surrogates": list(values.values())}
         return Answer(whole, "\n\n".join(text), interrupted, unanswered)
 
     def _evaluated(self, place: Place) -> Evaluation:
@@ -283,8 +283,8 @@ class Command:
     def _folder_of(self, name: str) -> Path:
         if self.out is None:
             # Another GPU has a folder of its own: what was forecast before stays.
-            asked = {"on": self.options.gpu, "held-out": self.options.held_out_gpu}
-            about = (f"-{how}-{UNUSUAL.sub('-', gpu).strip('-').lower()}" for how, gpu in asked.items() if gpu)
+            gpus = {"on": self.options.gpu, "held-out": self.options.held_out_gpu}
+            about = (f"-{how}-{UNUSUAL.sub('-', gpu).strip('-').lower()}" for how, gpu in gpus.items() if gpu)
             return DEFAULT_OUT / f"{name}{''.join(about)}"
         if len(self.names) > 1:
             return self.out / name

@@ -157,8 +157,10 @@ def evaluate(
     Returns:
         The evaluation. `.scored.scores()` gives every figure as a `Score` record.
     """
-    given = locals()
-    values = {field.name: given[field.name] for field in dataclasses.fields(Options)} | {"arguments": arguments or {}}
+    arguments_given = locals()
+    values = {field.name: arguments_given[field.name] for field in dataclasses.fields(Options)} | {
+        "arguments": arguments or {}
+    }
     options = Options(**values)
     options.check()
     return evaluate_on(surrogate, options.corpus(), options, out=out, progress=progress, compiler=compiler)
@@ -196,15 +198,15 @@ def evaluate_on(
         if questions is None:
             progress.stage("reading the corpus")
             questions = options.questions(corpus)
-        asked = questions() if callable(questions) else questions
-        learn(surrogates, facts.fits, corpus, asked.dataset, progress)
+        stated = questions() if callable(questions) else questions
+        learn(surrogates, facts.fits, corpus, stated.dataset, progress)
         batch_size = options.batch_size or _batch_size(surrogates[0], target)
         if any(leaf.kind == "built_in" and leaf.location in NEED_SHAPES for leaf in target.leaves):
-            surrogates = [PriorWithoutShapes(one, asked.kind_priors) for one in surrogates]
-        store = stack.enter_context(ForecastStore(store_path(target, asked, options, out)))
-        tell = stack.enter_context(progress.asking(len(asked.queries)))
+            surrogates = [PriorWithoutShapes(one, stated.kind_priors) for one in surrogates]
+        store = stack.enter_context(ForecastStore(store_path(target, stated, options, out)))
+        tell = stack.enter_context(progress.asking(len(stated.queries)))
         finished = run(
-            asked.queries,
+            stated.queries,
             surrogates,
             store=store,
             repeats=facts.repeats,
@@ -214,14 +216,14 @@ def evaluate_on(
     progress.stage("scoring")
     if options.ensemble:
         finished = dataclasses.replace(finished, forecasts=tuple(ensembled(finished.forecasts)))
-    table = from_forecasts(finished.forecasts, [query.query_id for query in asked.queries])
+    table = from_forecasts(finished.forecasts, [query.query_id for query in stated.queries])
     return Evaluation(
         target=target,
         inputs=facts.inputs,
-        questions=asked,
+        questions=stated,
         run=finished,
         table=table,
-        scored=score(asked, table, options.bootstrap),
+        scored=score(stated, table, options.bootstrap),
         options=options,
     )
 
@@ -345,8 +347,8 @@ def training_file(corpus: Tables) -> Path | None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(file, pickle.dumps(pairs))
-            kept = sorted(file.parent.glob("*.pickle"), key=lambda path: path.stat().st_mtime, reverse=True)
-            for old in kept[MOST_FILES:]:
+            files = sorted(file.parent.glob("*.pickle"), key=lambda path: path.stat().st_mtime, reverse=True)
+            for old in files[MOST_FILES:]:
                 old.unlink(missing_ok=True)
         except (OSError, KbenchError):
             return None

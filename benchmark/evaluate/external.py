@@ -155,8 +155,8 @@ class PriorWithoutShapes:
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """Answers in the order of the surrogate's, then those of the baseline."""
-        known = [has_shapes(query) for query in queries]
-        shaped, rest = ([query for query, one in zip(queries, known, strict=True) if one is wanted]
+        with_shapes = [has_shapes(query) for query in queries]
+        shaped, rest = ([query for query, one in zip(queries, with_shapes, strict=True) if one is wanted]
                         for wanted in (True, False))  # fmt: skip
         prior = [Forecast(query_id=one.query_id, probabilities=tuple(self._priors[one.kind].tolist())) for one in rest]
         return [*(self._surrogate.forecast(shaped) if shaped else ()), *prior]

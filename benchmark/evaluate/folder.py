@@ -61,8 +61,8 @@ class Earlier:
 
     def made_by(self, target: SurrogateTarget, options: Options) -> bool:
         """Whether this surrogate made it with these arguments; False for an entry made elsewhere."""
-        known = {"surrogate": target.name, "arguments": options.recorded_arguments, "found_at": target.found_at}
-        return bool(self.results) and all(self.results.get(name, value) == value for name, value in known.items())
+        facts = {"surrogate": target.name, "arguments": options.recorded_arguments, "found_at": target.found_at}
+        return bool(self.results) and all(self.results.get(name, value) == value for name, value in facts.items())
 
     def kept(self, target: SurrogateTarget, options: Options) -> dict[str, Any]:
         """What its author wrote into submission.json and another run of the same surrogate leaves alone."""
@@ -192,11 +192,11 @@ def _json(value: Mapping[str, Any]) -> bytes:
 def submission(evaluation: Evaluation) -> Submission:
     """Metadata of a leaderboard entry."""
     built_in = evaluation.target.built_in
-    known = evaluation.target.documented
+    documented = evaluation.target.documented
     cost = EvaluationCost.of(evaluation)
     parts = [part.name for part in evaluation.target.leaves]
     contamination = next((CONTAMINATION[name] for name in parts if name in CONTAMINATION), "none known")
-    made = Submission(
+    entry = Submission(
         schema_version=Submission.VERSION,
         name=_name(evaluation),
         version=__version__ if built_in else "1",
@@ -205,11 +205,11 @@ def submission(evaluation: Evaluation) -> Submission:
         license="Apache-2.0" if built_in else f"{UNKNOWN}state the licence",
         links=(),
         kind=_kind(evaluation.target),
-        open_weights=known,
+        open_weights=documented,
         inputs=evaluation.inputs,
-        hardware="CPU" if known else f"{UNKNOWN}state the hardware",
+        hardware="CPU" if documented else f"{UNKNOWN}state the hardware",
         training_data=_training_data(evaluation),
-        contamination=contamination if known else f"{UNKNOWN}state what it may have seen",
+        contamination=contamination if documented else f"{UNKNOWN}state what it may have seen",
         total_seconds=cost.total_s,
         total_tokens=cost.total_tokens,
         dataset_fingerprint=evaluation.questions.dataset,
@@ -217,7 +217,7 @@ def submission(evaluation: Evaluation) -> Submission:
         repeats=evaluation.table.repeats,
         created_at=datetime.datetime.now(datetime.UTC).date().isoformat(),
     )
-    return dataclasses.replace(made, **_release_facts(evaluation)) if is_published(evaluation) else made
+    return dataclasses.replace(entry, **_release_facts(evaluation)) if is_published(evaluation) else entry
 
 
 def _name(evaluation: Evaluation) -> str:

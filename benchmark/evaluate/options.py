@@ -120,9 +120,9 @@ class Options:
             UserError: an unknown track, split, subset or number of shots, a limit below one, or two GPUs.
         """
         splits = (*TEST_SPLITS, "validation")
-        given = {"track": (self.tracks, TRACK_NAMES), "split": ((self.split,), splits)}
-        given["subset"] = ((self.subset,) if self.subset else (), SUBSETS)
-        for kind, (names, choices) in given.items():
+        choices_of = {"track": (self.tracks, TRACK_NAMES), "split": ((self.split,), splits)}
+        choices_of["subset"] = ((self.subset,) if self.subset else (), SUBSETS)
+        for kind, (names, choices) in choices_of.items():
             for name in names:
                 if name not in choices:
                     raise UnknownNameError(kind, name, choices)
@@ -158,17 +158,17 @@ class Options:
         from kbench.benchmark.questions.corpus_view import benchmark_of
         from kbench.loaders.corpus.corpus import Corpus
 
-        asked = benchmark_of(Corpus.open(self.dataset, verified=True), self.gpu, answers)
+        corpus = benchmark_of(Corpus.open(self.dataset, verified=True), self.gpu, answers)
         if self.train is not None:
             from kbench.benchmark.questions.transfer import TrainedOn
 
             learnt = Corpus.open(None if self.train == SHIPPED else self.train, verified=True)
-            asked = TrainedOn(asked, benchmark_of(learnt))
+            corpus = TrainedOn(corpus, benchmark_of(learnt))
         if self.held_out_gpu is not None:
             from kbench.benchmark.questions.transfer import HeldOutGpu
 
-            asked = HeldOutGpu(asked, self.held_out_gpu)
-        return asked
+            corpus = HeldOutGpu(corpus, self.held_out_gpu)
+        return corpus
 
     def questions(self, corpus: Tables) -> Questions:
         """What is asked of a corpus."""
@@ -212,12 +212,12 @@ class GroupedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under their headings."""
-        shown: dict[str, list[tuple[str, str]]] = {group: [] for group in (*GROUPS, "Options")}
+        records_of: dict[str, list[tuple[str, str]]] = {group: [] for group in (*GROUPS, "Options")}
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
             if record is not None:
-                shown[getattr(option, "group", "Options")].append(record)
-        for group, records in shown.items():
+                records_of[getattr(option, "group", "Options")].append(record)
+        for group, records in records_of.items():
             if records:
                 with formatter.section(group):
                     formatter.write_dl(records)

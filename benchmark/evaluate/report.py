@@ -162,8 +162,8 @@ def reliability(evaluation: Evaluation) -> str:
 
 def _thinned(*columns: Any) -> tuple[Any, ...]:
     count = len(columns[0])
-    kept = np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).astype(int)) if count else np.zeros(0, int)
-    return tuple(np.asarray(column)[kept] for column in columns)
+    places = np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).astype(int)) if count else np.zeros(0, int)
+    return tuple(np.asarray(column)[places] for column in columns)
 
 
 def risk_coverage(evaluation: Evaluation) -> str:

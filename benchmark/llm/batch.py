@@ -111,8 +111,8 @@ def write_requests(path: Path, bodies: Mapping[str, Body]) -> None:
     """Add requests to a file, which then holds each id once: the latest request of an id replaces an earlier one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     old = path.read_bytes().splitlines() if path.is_file() else []
-    kept = {key: line for line in old if (key := _id_of(line)) is not None}
-    lines = kept | {key: _line(key, body) for key, body in bodies.items()}
+    earlier = {key: line for line in old if (key := _id_of(line)) is not None}
+    lines = earlier | {key: _line(key, body) for key, body in bodies.items()}
     write_atomically(path, b"".join(line + b"\n" for line in lines.values()))
 
 

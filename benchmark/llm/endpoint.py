@@ -245,8 +245,8 @@ class Endpoint:
             reply = Reply(failure=f"{_blame(status)}: HTTP {status}: {_short(error)}")
             return Attempt(reply, status in WORTH_ANOTHER_TRY or status >= 500, _asked_pause_s(error.response.headers))
         except Exception as error:  # noqa: BLE001 - whatever a server makes its client raise is that reply's failure
-            known = isinstance(error, ValueError)
-            reason = f"malformed reply: {'not JSON' if known else type(error).__name__}: {_short(error)}"
+            not_json = isinstance(error, ValueError)
+            reason = f"malformed reply: {'not JSON' if not_json else type(error).__name__}: {_short(error)}"
             return Attempt(Reply(failure=reason))
 
 

@@ -45,13 +45,13 @@ class KeptReplies:
             UserError: no client can be made, or another process writes the file.
             DataError: the file is damaged.
         """
-        known = self._read()
+        stored = self._read()
         keys = [self._key(body) for body in bodies]
-        replies = {at: known[key] for at, key in enumerate(keys) if key in known and usable(at, known[key])}
+        replies = {at: stored[key] for at, key in enumerate(keys) if key in stored and usable(at, stored[key])}
         first = {key: at for at, key in reversed(list(enumerate(keys))) if at not in replies}
-        asked = sorted(first.values())
-        if asked:
-            fresh = self._ask([bodies[at] for at in asked], [keys[at] for at in asked], tokens_left)
+        unanswered = sorted(first.values())
+        if unanswered:
+            fresh = self._ask([bodies[at] for at in unanswered], [keys[at] for at in unanswered], tokens_left)
             replies |= {at: fresh[keys[at]] for at in range(len(bodies)) if at not in replies}
         return [replies[at] for at in range(len(bodies))]
 

@@ -53,14 +53,14 @@ class Scrubber:
         texts, patterns = zip(*_spellings(secret), strict=True)
         return cls(re.compile("|".join(patterns), re.IGNORECASE), tuple({_bare(text) for text in texts}))
 
-    def text(self, said: str) -> str:
+    def text(self, text: str) -> str:
         """A text without keys."""
-        bare = _bare(said)
+        bare = _bare(text)
         if self._key is not None and any(mark in bare for mark in self._marks):
-            said = self._key.sub(REMOVED, said)
+            text = self._key.sub(REMOVED, text)
         if any(mark in bare for mark in SECRET_MARKS):
-            said = LOOKS_SECRET.sub(REMOVED, said)
-        return IN_ADDRESS.sub(f"{REMOVED}@", said) if "://" in said else said
+            text = LOOKS_SECRET.sub(REMOVED, text)
+        return IN_ADDRESS.sub(f"{REMOVED}@", text) if "://" in text else text
 
     def reply(self, reply: Reply) -> Reply:
         """A reply of whose texts none holds a key."""

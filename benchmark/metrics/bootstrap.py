@@ -54,10 +54,10 @@ class Figure:
     @property
     def interval(self) -> tuple[float, float]:
         """Both ends; NaN where no draw is defined."""
-        known = self.draws[~np.isnan(self.draws)]
-        if not len(known):
+        draws = self.draws[~np.isnan(self.draws)]
+        if not len(draws):
             return math.nan, math.nan
-        low, high = np.quantile(known, ((1 - self.level) / 2, (1 + self.level) / 2))
+        low, high = np.quantile(draws, ((1 - self.level) / 2, (1 + self.level) / 2))
         return float(low), float(high)
 
     def minus(self, other: Figure) -> Figure:
@@ -105,11 +105,11 @@ class Bootstrap:
 
     def once(self, make: Callable[[Bootstrap, R], T], rows: R) -> T:
         """What several metrics need of the same rows: made for the first that asks."""
-        known, made = self._made.get(make, (None, None))
+        known, result = self._made.get(make, (None, None))
         if known is not rows:
-            made = make(self, rows)
-            self._made[make] = rows, made
-        return made  # type: ignore[no-any-return]
+            result = make(self, rows)
+            self._made[make] = rows, result
+        return result  # type: ignore[no-any-return]
 
     def totals(self, values: Floats, group: Ints | None = None, groups: int = 1) -> Floats:
         """Sums over the rows of the data and of every resample: [1 + resamples, groups].
@@ -126,8 +126,10 @@ class Bootstrap:
 
     def mean(self, values: Floats) -> Figure:
         """Mean of a column; rows that are NaN are left out."""
-        known = ~np.isnan(values)
-        return Figure.of(divide(self.totals(np.where(known, values, 0.0)), self.totals(known.astype(np.float64)))[:, 0])
+        defined = ~np.isnan(values)
+        return Figure.of(
+            divide(self.totals(np.where(defined, values, 0.0)), self.totals(defined.astype(np.float64)))[:, 0]
+        )
 
     def skill(self, values: Floats, baseline: Floats) -> Figure:
         """One minus the ratio of two means."""
@@ -135,8 +137,8 @@ class Bootstrap:
 
     def cluster_means(self, values: Floats) -> Floats:
         """Mean of a column in each cluster; rows that are NaN are left out, and NaN stands where none is left."""
-        known = ~np.isnan(values)
-        columns = (np.where(known, values, 0.0), known.astype(np.float64))
+        defined = ~np.isnan(values)
+        columns = (np.where(defined, values, 0.0), defined.astype(np.float64))
         totals, rows = (np.bincount(self.index, column, self.count).astype(np.float64) for column in columns)
         return divide(totals, rows)
 

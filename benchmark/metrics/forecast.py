@@ -39,9 +39,9 @@ RPS = Metric(
 
 def skill_over_problems(bootstrap: Bootstrap, rows: PairRows, kept: Booleans) -> Figure:
     """Skill of the rows kept over the prior of their own kinds, over problems."""
-    given = np.where(kept, rps_rows(rows.probabilities, rows.bins), np.nan)
+    losses = np.where(kept, rps_rows(rows.probabilities, rows.bins), np.nan)
     prior = np.where(kept, rps_rows(rows.kind_prior, rows.bins), np.nan)
-    return bootstrap.skill_of_clusters(given, prior, rows.problem_counts(bootstrap, kept))
+    return bootstrap.skill_of_clusters(losses, prior, rows.problem_counts(bootstrap, kept))
 
 
 SKILL = Metric(

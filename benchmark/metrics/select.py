@@ -260,7 +260,7 @@ def coverage_figure(answers: SurestFirst, risk: float) -> Figure:
 def _metric(risk: float, sign: bool) -> Metric:
     ordered, share = (signs_surest_first if sign else bins_surest_first), f"{100 * risk:.0f} %"
     answers = "answers to 'faster or slower'" if sign else "bins"
-    shown = Shown.TERMINAL if sign and risk == 0.1 else Shown.BOARD if not sign and risk > 0.05 else Shown.FILES
+    level_shown = Shown.TERMINAL if sign and risk == 0.1 else Shown.BOARD if not sign and risk > 0.05 else Shown.FILES
     return Metric(
         name=f"{'sign_' if sign else ''}coverage_at_risk_{percent(risk)}",
         track=SELECT,
@@ -268,7 +268,7 @@ def _metric(risk: float, sign: bool) -> Metric:
         meaning=f"Largest share of pairs that can be answered with at most {share} wrong {answers}.",
         better=Better.HIGH,
         figure=lambda bootstrap, rows: coverage_figure(bootstrap.once(ordered, rows), risk),
-        shown=shown,
+        shown=level_shown,
     )
 
 

@@ -88,6 +88,11 @@ def distinct_in_row(generator: Generator, spec: TensorSpec, device: str) -> Tens
     return drawn.div_(step).round_().mul_(step).add_(fractions, alpha=finest)
 
 
+def permutation(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
+    """Every number from 0 on once, in random order."""
+    return torch.rand(spec.numel, generator=generator, device=device).argsort().view(spec.shape).to(torch.int32)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class TensorSpec:
     """A tensor's name, shape, element type and, for an input, how it is drawn. Always contiguous."""

@@ -105,12 +105,12 @@ def beside_probes(scored: Scored, probes: Mapping[str, Scored]) -> dict[str, Bes
     beside = {}
     for track in (*scored.figures, OVERALL) if probes else ():
         sign = 1.0 if track == OVERALL else headline(track).sign
-        known = {name: figure for name, one in probes.items() if (figure := one.headline(track)) is not None}
+        figure_of = {name: figure for name, one in probes.items() if (figure := one.headline(track)) is not None}
         mine = scored.headline(track)
-        if mine is None or not known:
+        if mine is None or not figure_of:
             continue
-        name = max(known, key=lambda each: sign * known[each].value)
-        probe, layout = known[name], Difference.of(sign, mine, known[LAYOUT])
+        name = max(figure_of, key=lambda each: sign * figure_of[each].value)
+        probe, layout = figure_of[name], Difference.of(sign, mine, figure_of[LAYOUT])
         beside[track] = BesideProbes(
             probe=name,
             value=finite(probe.value),

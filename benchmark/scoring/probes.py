@@ -81,16 +81,16 @@ def _answers(corpus: Tables, questions: Questions) -> dict[str, pa.Table]:
     texts = dict(zip(*(column.to_pylist() for column in kernels.columns), strict=True))
     # Threads of small trees wait for each other longer than they work; what is not loaded yet cannot be limited.
     with threadpool_limits(1):
-        given = {
+        forecasts = {
             name: Probe(features, rows["train"], rows["validation"]).forecasts(rows[questions.split])
             for name, features in _probes(rows, texts).items()
         }
     # Where the folder cannot be written, the next evaluation learns again.
     with contextlib.suppress(OSError):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        files = {paths[name].name: forecasts_file(answers, corpus.fingerprint) for name, answers in given.items()}
+        files = {paths[name].name: forecasts_file(answers, corpus.fingerprint) for name, answers in forecasts.items()}
         replace_together(folder, files)
-    return {name: to_arrow(answers) for name, answers in given.items()}
+    return {name: to_arrow(answers) for name, answers in forecasts.items()}
 
 
 @functools.cache
@@ -183,17 +183,17 @@ class Probe:
 
     def forecasts(self, rows: Sequence[Row]) -> list[Forecast]:
         """Answers to those questions that it can answer."""
-        given: list[Forecast] = []
+        forecasts: list[Forecast] = []
         for kind, (classes, points, shares, kept) in self._models.items():
             asked = [row for row in rows if row["kind"] == kind]
             if asked:
                 probabilities = kept * self._distributions(classes, asked) + (1 - kept) * shares
-                given += _forecasts(asked, probabilities, points.predict(self._pairs(asked)))
+                forecasts += _forecasts(asked, probabilities, points.predict(self._pairs(asked)))
         levels = [row for row in rows if row["kind"] == QuestionKind.LEVEL and row["pool"] is not None]
         if levels and self._places is not None:
             even = np.full((len(levels), bins.COUNT), 1 / bins.COUNT)
-            given += _forecasts(levels, even, self._places.predict(self._pools(levels)[0]))
-        return given
+            forecasts += _forecasts(levels, even, self._places.predict(self._pools(levels)[0]))
+        return forecasts
 
     def _distributions(self, classes: Any, rows: Sequence[Row]) -> Floats:
         probabilities = np.zeros((len(rows), bins.COUNT))

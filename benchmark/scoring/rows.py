@@ -95,8 +95,8 @@ def rank_scores(probabilities: Floats, points: Floats) -> Floats:
 
     That is the point forecast where one was given, and otherwise the mean of log2 over the bins' centers.
     """
-    given = ~np.isnan(points)
-    scores = np.where(given, np.log2(np.where(given, points, 1.0)), expected_log2_speedup(probabilities))
+    has_point = ~np.isnan(points)
+    scores = np.where(has_point, np.log2(np.where(has_point, points, 1.0)), expected_log2_speedup(probabilities))
     # Logarithms of nearly equal forecasts differ in their last bits from processor to processor; so near is a tie.
     rounded: Floats = np.round(scores, SCORE_DECIMALS).astype(np.float64, copy=False)
     return rounded
@@ -185,8 +185,8 @@ def ceiling_rows(questions: Questions, seed: int) -> TrackRows:
     rows: TrackRows = {}
     if len(pairs) and not np.isnan(pairs.speedup_low).all():
         generator = np.random.default_rng((seed, 1))
-        given = oracle_forecasts(pairs.speedup, pairs.speedup_low, pairs.speedup_high, generator)
-        rows |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, given))
+        probabilities = oracle_forecasts(pairs.speedup, pairs.speedup_low, pairs.speedup_high, generator)
+        rows |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, probabilities))
     return _asked(questions, rows | _pools(labels, remeasured_scores(labels, seed)))
 
 

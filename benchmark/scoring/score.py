@@ -109,14 +109,14 @@ class Scored:
 
     def scores(self) -> tuple[Score, ...]:
         """As records, slices included."""
-        made = [
+        records = [
             _record(track, name, "all", figure, self.ceilings.get(track, {}).get(name), self.rows[track])
             for track, found in self.figures.items()
             for name, figure in found.items()
         ]
         if self.overall is not None:
-            made.append(_record(OVERALL, OVERALL, "all", self.overall, 1.0, sum(self.rows.values())))
-        return (*made, *self.slices)
+            records.append(_record(OVERALL, OVERALL, "all", self.overall, 1.0, sum(self.rows.values())))
+        return (*records, *self.slices)
 
 
 def score(
@@ -168,13 +168,13 @@ def _apart(questions: Questions, table: ForecastTable, settings: BootstrapSettin
     """Skills on questions that no other figure counts: about one workload, and about the level."""
     everything, pairs = pair_rows(questions, table), questions.pairs
     counted = np.tile(questions.counted_pairs, table.repeats)
-    made = {}
+    skills = {}
     for metric, asked in ((WORKLOAD_SKILL, everything.one_workload), (LEVEL_SKILL, everything.level)):
         positions = np.flatnonzero(asked & ~counted)
         if len(positions):
             clusters = np.tile(clusters_of(pairs.problem, pairs.candidate), table.repeats)[positions]
-            made[metric.name] = metric.measured(settings.draws(clusters), everything.take(positions))
-    return {name: figure for name, figure in made.items() if figure is not None}
+            skills[metric.name] = metric.measured(settings.draws(clusters), everything.take(positions))
+    return {name: figure for name, figure in skills.items() if figure is not None}
 
 
 def _clusters(questions: Questions) -> dict[str, Strings]:
@@ -196,7 +196,7 @@ def clusters_of(problem: Strings, kernel: Strings) -> Strings:
 def _slices(questions: Questions, rows: PairRows, settings: BootstrapSettings) -> tuple[Score, ...]:
     pairs = questions.pairs
     repeats = len(rows.bins) // len(pairs)
-    made: list[Score] = []
+    records: list[Score] = []
     gpus = strings([questions.queries[at].gpu for at in pairs.query.tolist()])
     for name, positions in _facet_slices(pairs, gpus):
         part = rows.take((np.arange(repeats)[:, None] * len(pairs) + positions).ravel())
@@ -206,17 +206,17 @@ def _slices(questions: Questions, rows: PairRows, settings: BootstrapSettings) -
             if metric.sliced:
                 figure = metric.measured(bootstrap, part)
                 assert figure is not None
-                made.append(_record(metric.track.name, metric.name, name, figure, None, len(positions)))
-    return tuple(made)
+                records.append(_record(metric.track.name, metric.name, name, figure, None, len(positions)))
+    return tuple(records)
 
 
 def _decades(runtime_us: Floats) -> Strings:
-    known = ~np.isnan(runtime_us)
+    timed = ~np.isnan(runtime_us)
     # By comparison, like the bins: a logarithm would put 1,000 us below or above its edge as the processor has it.
-    exponents = np.searchsorted(POWERS, np.where(known, runtime_us, 1.0), side="right") - 1 + LOWEST
+    exponents = np.searchsorted(POWERS, np.where(timed, runtime_us, 1.0), side="right") - 1 + LOWEST
     names = {e: f"{10.0**e:g}-{10.0 ** (e + 1):g} us" for e in np.unique(exponents).tolist()}
     decades = strings([names[e] for e in exponents.tolist()])
-    decades[~known] = "unknown"
+    decades[~timed] = "unknown"
     return decades
 
 

@@ -64,10 +64,10 @@ class _Asker:
             return self._failures(batch, f"{NOT_ASKED}: the surrogate gave no answer {GIVE_UP_AFTER} times in a row"), 0
         started = time.perf_counter()
         try:
-            given = self._surrogate.forecast(batch)
+            forecasts = self._surrogate.forecast(batch)
             # Failures alone, or nothing at all, count as no answer.
-            self._unanswered = self._unanswered + 1 if all(f.failure is not None for f in given) else 0
-            if any((f.failure or "").startswith(NOT_ASKED) for f in given):
+            self._unanswered = self._unanswered + 1 if all(f.failure is not None for f in forecasts) else 0
+            if any((f.failure or "").startswith(NOT_ASKED) for f in forecasts):
                 # The language model's endpoint was given up within this call.
                 self._unanswered = GIVE_UP_AFTER
         except NoAnswerError as error:
@@ -75,19 +75,19 @@ class _Asker:
                 parts = [self.answer([query]) for query in batch]
                 return [f for made, _ in parts for f in made], sum(stray for _, stray in parts)
             self._unanswered += 1
-            given = self._failures(batch, str(error))
+            forecasts = self._failures(batch, str(error))
         elapsed_s = (time.perf_counter() - started) / max(len(batch) * self._repeats, 1)
-        return self._matched(batch, given, elapsed_s)
+        return self._matched(batch, forecasts, elapsed_s)
 
     def _failures(self, batch: Batch, reason: str) -> list[Forecast]:
         return [failure(query.query_id, reason, repeat) for query in batch for repeat in range(self._repeats)]
 
-    def _matched(self, batch: Batch, given: Sequence[Forecast], elapsed_s: float) -> Finished:
-        counts = Counter((forecast.query_id, forecast.repeat) for forecast in given)
-        answers = {(forecast.query_id, forecast.repeat): forecast for forecast in given}
-        asked = [(query.query_id, repeat) for query in batch for repeat in range(self._repeats)]
+    def _matched(self, batch: Batch, forecasts: Sequence[Forecast], elapsed_s: float) -> Finished:
+        counts = Counter((forecast.query_id, forecast.repeat) for forecast in forecasts)
+        answers = {(forecast.query_id, forecast.repeat): forecast for forecast in forecasts}
+        keys = [(query.query_id, repeat) for query in batch for repeat in range(self._repeats)]
         result = []
-        for key in asked:
+        for key in keys:
             if counts[key] > 1:
                 made = failure(key[0], f"answered {counts[key]} times; it must answer once", key[1])
             elif key in answers:
@@ -97,7 +97,7 @@ class _Asker:
             if made.elapsed_s is None and not self._times_itself:
                 made = dataclasses.replace(made, elapsed_s=elapsed_s)
             result.append(made)
-        return result, len(given) - sum(counts[key] for key in asked)
+        return result, len(forecasts) - sum(counts[key] for key in keys)
 
 
 def run(
@@ -120,23 +120,23 @@ def run(
         progress: told how many queries were finished since the last call.
     """
     started = time.perf_counter()
-    kept = set(store.done)
-    left = [q for q in queries if any((q.query_id, r) not in kept for r in range(repeats))]
+    answered = set(store.done)
+    left = [q for q in queries if any((q.query_id, r) not in answered for r in range(repeats))]
     progress(len(queries) - len(left))
     batches = [left[start : start + batch_size] for start in range(0, len(left), batch_size)]
-    made: dict[tuple[str, int], Forecast] = {}
+    fresh: dict[tuple[str, int], Forecast] = {}
     stray, interrupted = 0, False
     try:
         for forecasts, more in _finished(batches, [_Asker(surrogate, repeats) for surrogate in surrogates]):
             store.add(forecasts)
-            made.update({(f.query_id, f.repeat): f for f in forecasts})
+            fresh.update({(f.query_id, f.repeat): f for f in forecasts})
             stray += more
             progress(len(forecasts) // repeats)
     except KeyboardInterrupt:
         interrupted = True
     keys = [(q.query_id, repeat) for q in queries for repeat in range(repeats)]
     return Run(
-        forecasts=tuple(made.get(key) or store.done.get(key) or failure(key[0], INTERRUPTED, key[1]) for key in keys),
+        forecasts=tuple(fresh.get(key) or store.done.get(key) or failure(key[0], INTERRUPTED, key[1]) for key in keys),
         reused=len(queries) - len(left),
         stray=stray,
         seconds=time.perf_counter() - started,
@@ -197,8 +197,8 @@ class ForecastStore:
         self._lines: LineWriter | None = None
         if path is not None:
             self._lines = LineWriter(path, _forecast)
-            made = (forecast for forecast, _ in read_lines(path, _forecast))
-            self.done = {(f.query_id, f.repeat): f for f in made if f.failure is None}
+            forecasts = (forecast for forecast, _ in read_lines(path, _forecast))
+            self.done = {(f.query_id, f.repeat): f for f in forecasts if f.failure is None}
 
     def add(self, forecasts: Iterable[Forecast]) -> None:
         """Keep forecasts; they are on disk when this returns.
@@ -206,10 +206,10 @@ class ForecastStore:
         Raises:
             InfrastructureError: the disk does not take them.
         """
-        made = list(forecasts)
-        self.done.update({(f.query_id, f.repeat): f for f in made if f.failure is None})
+        new = list(forecasts)
+        self.done.update({(f.query_id, f.repeat): f for f in new if f.failure is None})
         if self._lines is not None:
-            self._lines.append(json.dumps(to_dict(forecast)) for forecast in made)
+            self._lines.append(json.dumps(to_dict(forecast)) for forecast in new)
 
     def __enter__(self) -> ForecastStore:
         return self

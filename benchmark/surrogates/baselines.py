@@ -88,8 +88,8 @@ class PriorSurrogate:
             for row in part.group_by(columns).aggregate([([], "count_all")]).to_pylist()
             if row["workload"] is None and row["bin"] is not None
         ]
-        chosen = of_gpu(groups, corpus) or groups
-        self._count((PairKind(KINDS[row["kind"]]), row["bin"], row["count_all"]) for row in chosen)
+        groups_of_gpu = of_gpu(groups, corpus) or groups
+        self._count((PairKind(KINDS[row["kind"]]), row["bin"], row["count_all"]) for row in groups_of_gpu)
 
     def _count(self, groups: Iterable[tuple[PairKind, int, int]]) -> None:
         """Take so many pairs of a kind and bin each."""
@@ -287,9 +287,9 @@ class ReplaySurrogate:
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """The stored forecasts of these queries."""
-        known = self._forecasts
+        stored = self._forecasts
         keys = [(query.query_id, repeat) for query in queries for repeat in range(self.repeats)]
-        return [known.get(key) or failure(key[0], "the file holds no forecast of this query", key[1]) for key in keys]
+        return [stored.get(key) or failure(key[0], "the file holds no forecast of this query", key[1]) for key in keys]
 
     @functools.cached_property
     def _submission(self) -> dict[str, Any]:

@@ -55,13 +55,13 @@ def cached(function: Callable[P, R]) -> Callable[P, R]:
 def _file_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Path | None:
     """Where the result of a call lies; None for arguments that cannot be told apart."""
     try:
-        given = pickle.dumps((args, sorted(kwargs.items())))
+        pickled = pickle.dumps((args, sorted(kwargs.items())))
         source = inspect.getsourcefile(function)
     except Exception:  # noqa: BLE001 - pickling runs code of the arguments' types
         return None
     if source is None:
         return None
-    total = hashlib.blake2b(given, digest_size=16)
+    total = hashlib.blake2b(pickled, digest_size=16)
     for part in _parts(function, set()):
         total.update(f"{len(part)}:{part}".encode("utf-8", "replace"))
     return Path(source).with_name(FOLDER) / f"{function.__name__}-{total.hexdigest()}.pickle"

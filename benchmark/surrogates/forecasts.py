@@ -140,11 +140,11 @@ def align(table: pa.Table, query_ids: Sequence[str], where: str = "forecasts") -
     ids = table.column("query_id").to_pylist()
     at = np.array([position.get(query_id, -1) for query_id in ids], dtype=np.int64)
     repeat = np.array(table.column("repeat").fill_null(0).to_numpy(), dtype=np.int64)
-    kept = np.flatnonzero(at >= 0)
-    repeats = int(repeat[kept].max(initial=0)) + 1
-    flat = repeat[kept] * len(query_ids) + at[kept]
+    matching = np.flatnonzero(at >= 0)
+    repeats = int(repeat[matching].max(initial=0)) + 1
+    flat = repeat[matching] * len(query_ids) + at[matching]
     _refuse_duplicates(flat, query_ids, where)
-    given, wrong, reasons = _probabilities(table.take(kept) if len(kept) < len(ids) else table)
+    given, wrong, reasons = _probabilities(table.take(matching) if len(matching) < len(ids) else table)
     shape = (repeats, len(query_ids))
     probabilities = np.tile(UNIFORM, (repeats * len(query_ids), 1))
     probabilities[flat[~wrong]] = given[~wrong]
@@ -154,7 +154,7 @@ def align(table: pa.Table, query_ids: Sequence[str], where: str = "forecasts") -
     if unanswered:
         reasons["no answer to this query"] = reasons.get("no answer to this query", 0) + unanswered
     columns = {
-        name: _spread(table, name, kept, flat, failed, shape)
+        name: _spread(table, name, matching, flat, failed, shape)
         for name in ("speedup", "p_valid", "confidence", "elapsed_s", "input_tokens", "output_tokens")
     }
     largest = np.where(failed, 0.0, probabilities.max(axis=1)).reshape(shape)
@@ -244,10 +244,10 @@ def _spread(
     shape: tuple[int, int],
 ) -> Floats:
     """One optional column; values that the field may not hold count as not given."""
-    given = column_of(table, name)[kept]
-    given = np.where(allowed(name, given), given, np.nan)
+    values = column_of(table, name)[kept]
+    values = np.where(allowed(name, values), values, np.nan)
     column = np.full(shape[0] * shape[1], np.nan)
-    column[flat] = given
+    column[flat] = values
     if name not in ("elapsed_s", "input_tokens", "output_tokens"):
         column[failed] = np.nan
     if name == "confidence":
@@ -302,7 +302,7 @@ def ensembled(forecasts: Iterable[Forecast]) -> list[Forecast]:
 def _averaged(repeats: Sequence[Forecast]) -> Forecast:
     """Probabilities and P(valid) by their mean, speedups by their geometric mean; costs add up."""
     answered = [forecast for forecast in repeats if forecast.probabilities is not None]
-    query_id, elapsed_s = repeats[0].query_id, _sum([forecast.elapsed_s for forecast in repeats])
+    query_id, elapsed_s = repeats[0].query_id, total_of([forecast.elapsed_s for forecast in repeats])
     if not answered:
         return failure(query_id, repeats[0].failure or "", elapsed_s=elapsed_s)
     columns = zip(*(forecast.probabilities for forecast in answered if forecast.probabilities), strict=True)
@@ -311,18 +311,20 @@ def _averaged(repeats: Sequence[Forecast]) -> Forecast:
         query_id=query_id,
         probabilities=tuple(fmean(column) for column in columns),
         speedup=math.exp(fmean(logs)) if logs else None,
-        p_valid=_mean([forecast.p_valid for forecast in answered]),
-        input_tokens=_sum([forecast.input_tokens for forecast in repeats]),
-        output_tokens=_sum([forecast.output_tokens for forecast in repeats]),
+        p_valid=mean_of([forecast.p_valid for forecast in answered]),
+        input_tokens=total_of([forecast.input_tokens for forecast in repeats]),
+        output_tokens=total_of([forecast.output_tokens for forecast in repeats]),
         elapsed_s=elapsed_s,
     )
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
+def mean_of(values: Iterable[float | None]) -> float | None:
+    """The mean of those that are stated."""
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
 
 
-def _sum(values: Iterable[Number | None]) -> Number | None:
+def total_of(values: Iterable[Number | None]) -> Number | None:
+    """The sum of those that are stated."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None

@@ -49,19 +49,19 @@ def at_known_level(forecast: Callable[[Sequence[Query]], list[Forecast]], querie
         queries: the questions.
     """
     about = {known.query_id: known for query in queries for known in known_queries(query)}
-    given = forecast([*queries, *about.values()])
-    own, measured = given[: len(queries)], {each.query_id: each for each in given[len(queries) :]}
+    forecasts = forecast([*queries, *about.values()])
+    own, measured = forecasts[: len(queries)], {each.query_id: each for each in forecasts[len(queries) :]}
     moved = []
     for query, answer in zip(queries, own, strict=True):
-        asked = [measured[each.query_id] for each in known_queries(query)]
-        moved.append(_moved(answer, asked, [kernel.speedup for kernel in query.known]) if asked else answer)
+        about_known = [measured[each.query_id] for each in known_queries(query)]
+        moved.append(_moved(answer, about_known, [kernel.speedup for kernel in query.known]) if about_known else answer)
     return moved
 
 
 def _moved(answer: Forecast, asked: Sequence[Forecast], speedups: Sequence[float]) -> Forecast:
-    given = np.array([each.probabilities for each in asked], dtype=np.float64)
-    means = (given * CENTERS).sum(axis=1)
-    variances = (given * (CENTERS - means[:, None]) ** 2).sum(axis=1)
+    shares_of_known = np.array([each.probabilities for each in asked], dtype=np.float64)
+    means = (shares_of_known * CENTERS).sum(axis=1)
+    variances = (shares_of_known * (CENTERS - means[:, None]) ** 2).sum(axis=1)
     errors = np.log2(speedups) - means
     count = len(errors)
     shift = float(errors.sum() / (count + DOUBT))

@@ -332,18 +332,18 @@ def _is_bin(key: object) -> bool:
 
 
 def _shares(answer: Mapping[str, Any]) -> list[float]:
-    given = answer.get("probabilities", answer.get("bin_probabilities", answer))
+    stated = answer.get("probabilities", answer.get("bin_probabilities", answer))
     by_bin: dict[int, float] = {}
-    if isinstance(given, list) and given and all(isinstance(item, dict) for item in given):
-        pairs = [(item.get("bin"), item.get("p", item.get("probability"))) for item in given]
-    elif isinstance(given, list):
-        if len(given) != bins.COUNT:
-            raise AnswerError(f"{len(given)} probabilities; {bins.COUNT} are needed")
-        pairs = list(zip(bins.NUMBERS, given, strict=True))
-    elif isinstance(given, dict):
-        pairs = [(key, value) for key, value in given.items() if _is_bin(key)]
+    if isinstance(stated, list) and stated and all(isinstance(item, dict) for item in stated):
+        pairs = [(item.get("bin"), item.get("p", item.get("probability"))) for item in stated]
+    elif isinstance(stated, list):
+        if len(stated) != bins.COUNT:
+            raise AnswerError(f"{len(stated)} probabilities; {bins.COUNT} are needed")
+        pairs = list(zip(bins.NUMBERS, stated, strict=True))
+    elif isinstance(stated, dict):
+        pairs = [(key, value) for key, value in stated.items() if _is_bin(key)]
     else:
-        raise AnswerError(f"probabilities are {type(given).__name__}")
+        raise AnswerError(f"probabilities are {type(stated).__name__}")
     for key, value in pairs:
         match = KEY.match(str(key).strip())
         if match is None or int(match[1]) not in bins.NUMBERS:

@@ -80,9 +80,9 @@ class NearestSurrogate:
 
     def _add_known(self, row: Floats, query: Query) -> None:
         """Count the known kernels of a query about the reference by how similar they are to the candidate."""
-        asked = known_queries(query)
-        if asked:
-            vectors = self._vectors([query, *asked])
+        about_known = known_queries(query)
+        if about_known:
+            vectors = self._vectors([query, *about_known])
             similarity = np.asarray((vectors[1:] @ vectors[0].T).todense())[:, 0]
             places = bins.bins_of(np.array([kernel.speedup for kernel in query.known])) - 1
             np.add.at(row, places, KNOWN_WEIGHT * np.maximum(similarity, 0.0) ** 4)

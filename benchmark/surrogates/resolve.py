@@ -206,28 +206,28 @@ def construct(target: SurrogateTarget, arguments: Mapping[str, Any], compiler: C
 
 def _construct_combined(target: SurrogateTarget, arguments: Mapping[str, Any], compiler: Compiler | None) -> Surrogate:
     """Make every part with its own arguments: of a stack, those that begin with the part's name and a dot."""
-    given = dict(arguments)
-    limit = given.pop(VALIDATION_LIMIT, None)
+    left = dict(arguments)
+    limit = left.pop(VALIDATION_LIMIT, None)
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise UserError(f"--surrogate-arg {VALIDATION_LIMIT} is {limit!r}; it must be a whole number of at least 1")
     parts, recorded = {}, {}
     for part in target.parts:
         start = f"{part.name}." if target.kind == STACK else ""
-        own = {key.removeprefix(start): given.pop(key) for key in list(given) if key.startswith(start)}
+        own = {key.removeprefix(start): left.pop(key) for key in list(left) if key.startswith(start)}
         file = own.pop(VALIDATION_FORECASTS, None)
         if file is not None:
             if not Path(str(file)).is_file():
                 raise UserError(f"--surrogate-arg {start}{VALIDATION_FORECASTS} is {file!r}; give a forecasts file")
             recorded[part.name] = construct(_forecasts(str(file), None), {})
         parts[part.name] = construct(part, own, compiler)
-    if given:
+    if left:
         names = ", ".join(f"{part.name}.NAME=VALUE" for part in target.parts)
-        raise UserError(f"--surrogate-arg {next(iter(given))} names no part of {target.name}; write {names}")
+        raise UserError(f"--surrogate-arg {next(iter(left))} names no part of {target.name}; write {names}")
     part = _built_in("stack:Part")
-    made: Surrogate = _built_in("stack:CombinedSurrogate")(
+    combined: Surrogate = _built_in("stack:CombinedSurrogate")(
         target.name, [part(name, each, recorded.get(name)) for name, each in parts.items()], limit
     )
-    return made
+    return combined
 
 
 def imported(target: SurrogateTarget) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from kbench.benchmark.metrics.arrays import Booleans, Floats, Ints, encode
 from kbench.benchmark.questions.build import build_questions, training_pairs
 from kbench.benchmark.questions.questions import Questions, Strings, strings
-from kbench.benchmark.surrogates.forecasts import ensembled
+from kbench.benchmark.surrogates.forecasts import ensembled, mean_of, total_of
 from kbench.benchmark.surrogates.maps import Choice, Sample, choose
 from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate, accept, answer_rows, checked, failure
 from kbench.schemas import Forecast, PairKind, Query, Question, UserError, bins
@@ -72,44 +72,44 @@ class CombinedSurrogate:
 
     def fit_corpus(self, corpus: Any) -> None:
         """Learn from the validation split of a corpus."""
-        asked = Validation.of(build_questions(corpus, "validation", limit=self._limit))
+        validation = Validation.of(build_questions(corpus, "validation", limit=self._limit))
         fits = any(callable(getattr(part.surrogate, "fit", None)) for part in self._parts)
-        self.learn(asked, list(training_pairs(corpus)) if fits else (), corpus)
+        self.learn(validation, list(training_pairs(corpus)) if fits else (), corpus)
 
     def fit(self, train: Train) -> None:
         """Learn from training pairs; a search's own measurements, which hold no validation pair, change nothing."""
-        asked = Validation.of_pairs(train, self._limit)
-        if asked.queries:
-            self.learn(asked, train, None)
+        validation = Validation.of_pairs(train, self._limit)
+        if validation.queries:
+            self.learn(validation, train, None)
 
-    def learn(self, asked: Validation, train: Train = (), corpus: Any = None) -> None:
+    def learn(self, validation: Validation, train: Train = (), corpus: Any = None) -> None:
         """Learn from validation queries, and fit the parts that learn.
 
         Args:
-            asked: the queries with their answers.
+            validation: the queries with their answers.
             train: training pairs, for parts that are fitted on them.
             corpus: where they come from, for parts that look at more than pairs.
 
         Raises:
             UserError: a part answers too few of the queries.
         """
-        given = [part.held_out(asked.queries, train, corpus) for part in self._parts]
-        for part, forecasts in zip(self._parts, given, strict=True):
+        by_part = [part.held_out(validation.queries, train, corpus) for part in self._parts]
+        for part, forecasts in zip(self._parts, by_part, strict=True):
             answered = sum(forecast.probabilities is not None for forecast in forecasts)
             if answered < LEAST:
                 raise UserError(
-                    f"{self._name}: {part.name} answers {answered:,} of {len(asked.queries):,} validation queries, and "
-                    f"{LEAST} are needed; make them with `kbench evaluate --split validation` and give the file: "
-                    "--surrogate-arg validation_forecasts=FILE (for a stack, PART.validation_forecasts=FILE)"
+                    f"{self._name}: {part.name} answers {answered:,} of {len(validation.queries):,} validation "
+                    f"queries, and {LEAST} are needed; make them with `kbench evaluate --split validation` and give "
+                    "the file: --surrogate-arg validation_forecasts=FILE (for a stack, PART.validation_forecasts=FILE)"
                 )
-        every = np.stack([_shares(forecasts) for forecasts in given], axis=1)[asked.query]
-        known = np.flatnonzero(~np.isnan(every).any(axis=(1, 2)))
-        if len(known) < LEAST:
+        every = np.stack([_shares(forecasts) for forecasts in by_part], axis=1)[validation.query]
+        answered_rows = np.flatnonzero(~np.isnan(every).any(axis=(1, 2)))
+        if len(answered_rows) < LEAST:
             raise UserError(
-                f"{self._name}: all parts together answer {len(known):,} validation pairs, and {LEAST} are "
+                f"{self._name}: all parts together answer {len(answered_rows):,} validation pairs, and {LEAST} are "
                 "needed; answer the same queries with each part"
             )
-        sample = Sample(every, asked.bin - 1, encode(asked.problem)[1], asked.level).take(known)
+        sample = Sample(every, validation.bin - 1, encode(validation.problem)[1], validation.level).take(answered_rows)
         self.chosen = choose(sample)
         self._weights = self.chosen.weights
 
@@ -121,21 +121,24 @@ class CombinedSurrogate:
         """
         if self.chosen is None:
             raise UserError(f"{self._name} learns from validation problems, and the corpus has none; give --train")
-        given = [part.forecasts(queries) for part in self._parts]
+        by_part = [part.forecasts(queries) for part in self._parts]
         # Equal shares for all classes leave a pool unmoved.
-        every = np.stack([np.nan_to_num(_shares(forecasts), nan=1 / bins.COUNT) for forecasts in given], axis=1)
+        every = np.stack([np.nan_to_num(_shares(forecasts), nan=1 / bins.COUNT) for forecasts in by_part], axis=1)
         level = np.array([query.kind is PairKind.REFERENCE for query in queries], dtype=np.bool_)
         shares = self.chosen.map.applied(every, level)
-        return [self._forecast(said, share) for said, share in zip(zip(*given, strict=True), shares, strict=True)]
+        return [self._forecast(said, share) for said, share in zip(zip(*by_part, strict=True), shares, strict=True)]
 
     def _forecast(self, said: Sequence[Forecast], shares: Floats) -> Forecast:
-        costs = {name: _sum(said, name) for name in ("input_tokens", "output_tokens", "elapsed_s")}
+        costs: dict[str, Any] = {
+            name: total_of([getattr(each, name) for each in said])
+            for name in ("input_tokens", "output_tokens", "elapsed_s")
+        }
         if all(each.probabilities is None for each in said):
-            made = failure(said[0].query_id, said[0].failure or "")
-            return dataclasses.replace(made, **costs)
+            unanswered = failure(said[0].query_id, said[0].failure or "")
+            return dataclasses.replace(unanswered, **costs)
         return Forecast(
             query_id=said[0].query_id, probabilities=tuple(shares.tolist()), speedup=self._point(said),
-            p_valid=_mean([each.p_valid for each in said]), **costs,
+            p_valid=mean_of([each.p_valid for each in said]), **costs,
         )  # fmt: skip
 
     def _point(self, said: Sequence[Forecast]) -> float | None:
@@ -156,16 +159,6 @@ class CombinedSurrogate:
 def _shares(forecasts: Sequence[Forecast]) -> Floats:
     """[queries, 8]; NaN where there is no answer."""
     return np.array([each.probabilities or (np.nan,) * bins.COUNT for each in forecasts], dtype=np.float64)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _sum(said: Sequence[Forecast], name: str) -> Any:
-    known = [value for each in said if (value := getattr(each, name)) is not None]
-    return sum(known) if known else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -212,8 +205,8 @@ class Part:
 def answers(surrogate: Surrogate, queries: Sequence[Query]) -> list[Forecast]:
     """What a surrogate says, one forecast per query, in their order, repeats averaged."""
     rows = answer_rows(surrogate.forecast(queries), queries)
-    given = [accept(row) if isinstance(row, Forecast) else checked(row) for row in rows]
-    by_query = {each.query_id: each for each in ensembled(given)}
+    forecasts = [accept(row) if isinstance(row, Forecast) else checked(row) for row in rows]
+    by_query = {each.query_id: each for each in ensembled(forecasts)}
     missing = "no answer to this query among those returned"
     return [by_query.get(query.query_id) or failure(query.query_id, missing) for query in queries]
 
@@ -241,12 +234,12 @@ class Validation:
         """The validation pairs among training pairs, of the GPU with the most of them, as questions are."""
         count = Counter(pair.gpu for _, pair in train if pair.split == "validation")
         gpu = min(count, key=lambda name: (-count[name], name), default=None)
-        chosen = {
+        pairs = {
             query.query_id: (query, pair)
             for query, pair in train
             if pair.split == "validation" and pair.bin is not None and pair.gpu == gpu
         }
-        rows = [chosen[each] for each in sorted(chosen)][:limit]
+        rows = [pairs[each] for each in sorted(pairs)][:limit]
         return cls(
             queries=[query for query, _ in rows],
             query=np.arange(len(rows)),

@@ -168,9 +168,9 @@ def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:
     if material.comments:
         raise UserError("--comments does not fit --task forecast: a question never shows comments; leave it out")
     for query, row in stated_queries(material.corpus, material.split, material.shots, material.subset):
-        asked = {kernel for kernel in (row["anchor_id"], row["candidate_id"]) if kernel is not None}
+        kernels = {kernel for kernel in (row["anchor_id"], row["candidate_id"]) if kernel is not None}
         # A private edition states no answer.
-        if row["speedup"] is None or any((kernel, row["gpu"]) not in material.kernels for kernel in asked):
+        if row["speedup"] is None or any((kernel, row["gpu"]) not in material.kernels for kernel in kernels):
             continue
         yield ForecastPrompt(
             prompt=(Message(role="system", content=SYSTEM), Message(role="user", content=render(query))),

@@ -128,11 +128,11 @@ def local_search(kernel: TunedKernel, shape: int, measured: Mapping[int, float],
 def gaussian_process(kernel: TunedKernel, shape: int, measured: Mapping[int, float], rng: np.random.Generator) -> int:
     """The largest expected improvement under a Gaussian process over genes; it sees the new shape's times alone."""
     left = _left(kernel, measured)
-    known = [(config, np.log(time)) for config, time in measured.items() if np.isfinite(time)]
-    if len(known) < 2:
+    timed = [(config, np.log(time)) for config, time in measured.items() if np.isfinite(time)]
+    if len(timed) < 2:
         return int(rng.choice(left))
     places = as_logarithms(kernel.configs)
-    at, values = places[[config for config, _ in known]], np.array([value for _, value in known])
+    at, values = places[[config for config, _ in timed]], np.array([value for _, value in timed])
     spread = float(values.std()) or 1.0
     mean, deviation = _posterior(at, (values - values.mean()) / spread, places[left])
     gap = (values.min() - values.mean()) / spread - mean

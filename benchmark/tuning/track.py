@@ -79,9 +79,11 @@ def evaluate_strategies(
         raise UserError(f"--gpu is {gpu!r}, on which the tuning table has no kernel")
     # A kernel at a new shape shows its own times, so nothing was fitted to any; an unseen one must be of `test`.
     unseen = [kernel for kernel in kernels if kernel.split == "test"]
-    chosen = list(names or STRATEGIES)
-    results = [_result(name, "new shape", kernels, resamples, seed) for name in chosen]
-    return results + [_result(name, "unseen kernel", unseen, resamples, seed) for name in chosen if name in NEW_KERNEL]
+    strategies = list(names or STRATEGIES)
+    results = [_result(name, "new shape", kernels, resamples, seed) for name in strategies]
+    return results + [
+        _result(name, "unseen kernel", unseen, resamples, seed) for name in strategies if name in NEW_KERNEL
+    ]
 
 
 def _result(name: str, setting: str, kernels: Sequence[TunedKernel], resamples: int, seed: int) -> StrategyResult:
@@ -149,14 +151,14 @@ def outcome(
     Raises:
         ValueError: the strategy chose a configuration that it measured before, or that does not exist.
     """
-    given = kernel.hiding(others=unseen)
+    visible = kernel.hiding(others=unseen)
     times = kernel.times_us[:, shape]
     shares, costs = [], []
     for repeat in range(REPEATS):
         rng = np.random.default_rng((seed, repeat, shape))
         seen: dict[int, float] = {}
         while len(seen) < min(budget, len(times)):
-            choice = strategy(given, shape, seen, rng)
+            choice = strategy(visible, shape, seen, rng)
             if choice is None:
                 seen = dict(enumerate(times.tolist()))
                 break

@@ -319,8 +319,8 @@ def next_block(block: BlockId, grid: BlockId, axis: int) -> BlockId:
 def other_blocks(grid: BlockId, middle: BlockId) -> list[BlockId]:
     """The first and the last block, neighbours of the middle one, and two more of a large grid."""
     near = [next_block(middle, grid, axis) for axis in range(3) if grid[axis] > 1]
-    chosen = [*near[:1], last_block(grid), FIRST, *near[1:2], *(_interior(grid) if math.prod(grid) > 16 else ())]
-    return [block for block in dict.fromkeys(chosen) if block != middle]
+    blocks = [*near[:1], last_block(grid), FIRST, *near[1:2], *(_interior(grid) if math.prod(grid) > 16 else ())]
+    return [block for block in dict.fromkeys(blocks) if block != middle]
 
 
 def other_warps(warps: int, function: Function, *, every: bool) -> list[tuple[int, int]]:
@@ -333,8 +333,8 @@ def other_warps(warps: int, function: Function, *, every: bool) -> list[tuple[in
     if every or warps <= GROUP:
         return [(warp, 1) for warp in range(1, warps)]
     if warps >= 2 * GROUP and any(one.name == "mbarrier" for one in function.code):
-        chosen = [(1, 1), (2, GROUP - 2)]
-        chosen += [(first + own, 1 + own * (GROUP - 2)) for first in range(GROUP, warps, GROUP) for own in (0, 1)]
-        return [(warp, min(count, warps - warp)) for warp, count in chosen if warp < warps]
+        warps_run = [(1, 1), (2, GROUP - 2)]
+        warps_run += [(first + own, 1 + own * (GROUP - 2)) for first in range(GROUP, warps, GROUP) for own in (0, 1)]
+        return [(warp, min(count, warps - warp)) for warp, count in warps_run if warp < warps]
     half = warps // 2
     return [(1, half - 1), (half + 1, warps - half - 1), (warps - 1, 1)]

@@ -15,7 +15,7 @@ from kbench.benchmark.problems.adversarial.cases import (
 )
 from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import Params, Sized, TensorSpec, integers, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import Params, Sized, integers, normal, permutation, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 PAGE = 16
@@ -88,12 +88,6 @@ SINKS = InputCase(
 )
 
 
-def page_numbers(spec_generator: Generator, spec: TensorSpec, device: str) -> Tensor:
-    """Every page used once, in random order."""
-    drawn = torch.rand(spec.numel, generator=spec_generator, device=device)
-    return drawn.argsort().view(spec.shape).to(torch.int32)
-
-
 def attention_prefill(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v)
 
@@ -121,7 +115,7 @@ def paged_attention_decode(
 _paged_inputs = tensors(
     "q: bfloat16[batch,heads,dim]", f"k_pages v_pages: bfloat16[batch*max_length/{PAGE},{PAGE},heads,dim]",
     f"page_table: int32[batch,max_length/{PAGE}]", "context_lengths: int32[batch]", q=normal(2.0),
-    page_table=page_numbers, context_lengths=Sized(lambda p: integers(p["min_length"], p["max_length"] + 1)),
+    page_table=permutation, context_lengths=Sized(lambda p: integers(p["min_length"], p["max_length"] + 1)),
 )  # fmt: skip
 
 
@@ -145,7 +139,7 @@ def _dequant_oracle(pages: Tensor, scales: Tensor, page_table: Tensor) -> Tensor
 _dequant_inputs = tensors(
     f"pages: int8[batch*length/{PAGE},{PAGE},heads,dim]", f"scales[batch*length/{PAGE},{PAGE},heads]",
     f"page_table: int32[batch,length/{PAGE}]", pages=integers(-127, 128), scales=uniform(0.005, 0.02),
-    page_table=page_numbers,
+    page_table=permutation,
 )  # fmt: skip
 
 

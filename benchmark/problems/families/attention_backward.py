@@ -10,8 +10,7 @@ import functools
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.precision import bf16, wide
-from kbench.benchmark.problems.families.ragged import MIXED_STARTS, packed_pairs, packed_starts, sequence_of
+from kbench.benchmark.problems.families.shared import MIXED_STARTS, bf16, packed_pairs, packed_starts, sequence_of, wide
 from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, ScalarSpec, TensorSpec, parameters, tensors
 from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 

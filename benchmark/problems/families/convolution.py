@@ -8,7 +8,7 @@ import math
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, small
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.extent import multiply_adds, spatial_shape, transposed_extent, window_extent
+from kbench.benchmark.problems.families.shared import multiply_adds, spatial_shape, transposed_extent, window_extent
 from kbench.benchmark.problems.inputs import Params, TensorSpec, normal
 from kbench.benchmark.problems.lazy_torch import F, Tensor
 

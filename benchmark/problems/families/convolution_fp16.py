@@ -7,7 +7,7 @@ import functools
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.convolution import weight_spec
-from kbench.benchmark.problems.families.extent import multiply_adds
+from kbench.benchmark.problems.families.shared import multiply_adds
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, parameters, tensors
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 

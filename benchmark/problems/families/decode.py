@@ -9,8 +9,7 @@ from typing import Any
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance, upcast
 from kbench.benchmark.problems.families.attention import BF16_ATTENTION, SHARP_QUERIES
-from kbench.benchmark.problems.families.precision import bf16, wide
-from kbench.benchmark.problems.families.ragged import MIXED_LENGTHS, lengths_up_to, page_order, used_tokens
+from kbench.benchmark.problems.families.shared import MIXED_LENGTHS, bf16, lengths_up_to, used_tokens, wide
 from kbench.benchmark.problems.inputs import (
     InputSpec,
     Params,
@@ -19,6 +18,7 @@ from kbench.benchmark.problems.inputs import (
     integers,
     normal,
     parameters,
+    permutation,
     tensors,
     uniform,
 )
@@ -189,7 +189,7 @@ def _cache(p: Params, dtype: str = BF16, fill: object = None, dim: int | None = 
 
 
 _ragged = tensors(
-    f"table: int32[batch,longest/{PAGE}]", "lengths: int32[batch]", table=page_order,
+    f"table: int32[batch,longest/{PAGE}]", "lengths: int32[batch]", table=permutation,
     lengths=Sized(lambda p: lengths_up_to(p["longest"])),
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, lar
 from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.mamba import decayed_scan
-from kbench.benchmark.problems.families.precision import bf16, wide
+from kbench.benchmark.problems.families.shared import bf16, wide
 from kbench.benchmark.problems.inputs import InputSpec, Params, Sized, TensorSpec, normal, parameters, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 

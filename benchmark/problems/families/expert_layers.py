@@ -9,9 +9,9 @@ from collections.abc import Callable
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers
 from kbench.benchmark.problems.adversarial.changes import crowd_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.precision import bf16, fp8, wide
 from kbench.benchmark.problems.families.quantized_layers import FP8_SUMS
 from kbench.benchmark.problems.families.quantized_matmul import group_offsets
+from kbench.benchmark.problems.families.shared import bf16, fp8, wide
 from kbench.benchmark.problems.families.weight_quantised import nibbles
 from kbench.benchmark.problems.inputs import (
     Params,
@@ -21,6 +21,7 @@ from kbench.benchmark.problems.inputs import (
     integers,
     normal,
     parameters,
+    permutation,
     rooted,
     tensors,
     uniform,
@@ -179,11 +180,6 @@ def routes(experts: int) -> Callable[[Generator, TensorSpec, str], Tensor]:
         return drawn.argsort(dim=1)[:, : spec.shape[1]].to(torch.int32)
 
     return fill
-
-
-def permutation(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
-    """Every number once, in random order."""
-    return torch.rand(spec.numel, generator=generator, device=device).argsort().view(spec.shape).to(torch.int32)
 
 
 def repeated_tokens(tokens: int) -> Callable[[Generator, TensorSpec, str], Tensor]:

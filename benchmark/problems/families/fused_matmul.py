@@ -13,7 +13,7 @@ from collections.abc import Callable
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, shifted, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.matmul import FP32_UNIT
-from kbench.benchmark.problems.families.matrices import product_flops, sized
+from kbench.benchmark.problems.families.shared import product_flops, sized
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 

@@ -8,8 +8,7 @@ import math
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.adversarial.changes import repeat_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.matrices import product_flops, sized
-from kbench.benchmark.problems.families.precision import bf16, wide
+from kbench.benchmark.problems.families.shared import bf16, product_flops, sized, wide
 from kbench.benchmark.problems.inputs import (
     Sized,
     integers,

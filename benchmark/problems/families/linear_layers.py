@@ -13,7 +13,7 @@ from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.families.fused_matmul import BF16_EPILOGUE, FP16_EPILOGUE
 from kbench.benchmark.problems.families.matmul import BF16_PRODUCT, product_cases
-from kbench.benchmark.problems.families.matrices import product_flops, sized
+from kbench.benchmark.problems.families.shared import product_flops, sized
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 

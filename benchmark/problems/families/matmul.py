@@ -20,7 +20,7 @@ from kbench.benchmark.problems.adversarial.cases import (
 )
 from kbench.benchmark.problems.adversarial.changes import Change
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.matrices import (
+from kbench.benchmark.problems.families.shared import (
     lower_fill,
     product_flops,
     scaled_symmetric_fill,

@@ -7,8 +7,8 @@ import functools
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, outliers, shifted, zero_rows
 from kbench.benchmark.problems.adversarial.changes import crowd_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.precision import bf16, wide
 from kbench.benchmark.problems.families.quantized_matmul import group_offsets
+from kbench.benchmark.problems.families.shared import bf16, wide
 from kbench.benchmark.problems.inputs import Sized, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import Tensor, torch
 

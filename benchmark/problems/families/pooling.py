@@ -17,7 +17,7 @@ from kbench.benchmark.problems.adversarial.cases import (
     ties,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.extent import spatial_shape, window_extent
+from kbench.benchmark.problems.families.shared import spatial_shape, window_extent
 from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec
 from kbench.benchmark.problems.lazy_torch import F, Tensor
 

@@ -7,15 +7,15 @@ import functools
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.attention import BF16_ATTENTION
-from kbench.benchmark.problems.families.precision import bf16, wide
-from kbench.benchmark.problems.families.ragged import (
+from kbench.benchmark.problems.families.shared import (
     MIXED_STARTS,
+    bf16,
     lengths_up_to,
     packed_pairs,
     packed_starts,
-    page_order,
     sequence_of,
     used_tokens,
+    wide,
 )
 from kbench.benchmark.problems.inputs import (
     InputSpec,
@@ -25,6 +25,7 @@ from kbench.benchmark.problems.inputs import (
     TensorSpec,
     normal,
     parameters,
+    permutation,
     tensors,
     uniform,
 )
@@ -193,7 +194,7 @@ def _fp8_inputs(p: Params) -> tuple[InputSpec, ...]:
 
 _chunk_inputs = tensors(
     "q: bfloat16[batch,chunk,heads,dim]", f"k_pages v_pages: bfloat16[batch*longest/{PAGE},{PAGE},kv_heads,dim]",
-    f"table: int32[batch,longest/{PAGE}]", "lengths: int32[batch]", q=normal(2.0), table=page_order,
+    f"table: int32[batch,longest/{PAGE}]", "lengths: int32[batch]", q=normal(2.0), table=permutation,
     lengths=Sized(lambda p: lengths_up_to(p["longest"])),
 )  # fmt: skip
 

@@ -7,8 +7,8 @@ import functools
 from kbench.benchmark.problems.adversarial.cases import extremes, large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.fused_matmul import BF16_EPILOGUE
-from kbench.benchmark.problems.families.matrices import product_flops, sized
 from kbench.benchmark.problems.families.quantized_matmul import EXTREME_BYTES, rowwise_inputs, scaled_oracle
+from kbench.benchmark.problems.families.shared import product_flops, sized
 from kbench.benchmark.problems.inputs import around, integers, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 

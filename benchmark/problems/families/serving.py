@@ -7,9 +7,8 @@ import functools
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.adversarial.changes import crowd_one, repeat_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.precision import bf16, fp8, wide
 from kbench.benchmark.problems.families.quantized_matmul import group_offsets
-from kbench.benchmark.problems.families.ragged import page_order
+from kbench.benchmark.problems.families.shared import bf16, fp8, wide
 from kbench.benchmark.problems.inputs import (
     InputSpec,
     Params,
@@ -19,6 +18,7 @@ from kbench.benchmark.problems.inputs import (
     integers,
     normal,
     parameters,
+    permutation,
     tensors,
     uniform,
 )
@@ -138,7 +138,7 @@ def _rope_inputs(p: Params) -> tuple[InputSpec, ...]:
         TensorSpec("qkv", (p["tokens"], p["heads"] + 2 * p["kv_heads"], p["dim"]), BF16),
         TensorSpec("cos", table, fill=uniform(-1.0, 1.0)), TensorSpec("sin", table, fill=uniform(-1.0, 1.0)),
         TensorSpec("positions", (p["tokens"],), "int32", integers(0, p["longest"])),
-        TensorSpec("slots", (p["tokens"],), "int32", page_order), ScalarSpec("kv_heads", p["kv_heads"]),
+        TensorSpec("slots", (p["tokens"],), "int32", permutation), ScalarSpec("kv_heads", p["kv_heads"]),
     )  # fmt: skip
 
 

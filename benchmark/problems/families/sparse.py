@@ -7,9 +7,15 @@ import functools
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.attention import BF16_ATTENTION
-from kbench.benchmark.problems.families.matrices import product_flops, sized
-from kbench.benchmark.problems.families.precision import bf16, wide
-from kbench.benchmark.problems.families.ragged import one_token_sequences, packed_starts, sequence_of
+from kbench.benchmark.problems.families.shared import (
+    bf16,
+    one_token_sequences,
+    packed_starts,
+    product_flops,
+    sequence_of,
+    sized,
+    wide,
+)
 from kbench.benchmark.problems.inputs import Params, Sized, TensorSpec, integers, normal, parameters, tensors
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 

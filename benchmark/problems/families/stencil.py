@@ -6,7 +6,7 @@ import functools
 
 from kbench.benchmark.problems.adversarial.cases import alternating, constant_rows, large, one_hot, outliers, small
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.extent import multiply_adds
+from kbench.benchmark.problems.families.shared import multiply_adds
 from kbench.benchmark.problems.inputs import InputSpec, Params, ScalarSpec, TensorSpec, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Tensor
 

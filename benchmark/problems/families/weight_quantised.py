@@ -6,8 +6,7 @@ import functools
 
 from kbench.benchmark.problems.adversarial.cases import extremes, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.matrices import product_flops, sized
-from kbench.benchmark.problems.families.precision import bf16, wide
+from kbench.benchmark.problems.families.shared import bf16, product_flops, sized, wide
 from kbench.benchmark.problems.inputs import TensorSpec, around, integers, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 

@@ -106,8 +106,8 @@ class CountedSurrogate:
             against = references[query.query_id] if kind == REFERENCE else times[other]
             # A kernel that cannot be counted is taken to do what a compiler makes of the reference.
             own = times[one] if times[one] is not None else fused.get(query.query_id)
-            used = [rows[one], *([rows[other]] if kind == KERNELS else [])]
-            counted = [row for row in used if row is not None] or [UNSURE]
+            row_pair = [rows[one], *([rows[other]] if kind == KERNELS else [])]
+            counted = [row for row in row_pair if row is not None] or [UNSURE]
             if own is None or against is None:
                 prior = self._model.spreads[kind].prior
                 answers.append(Forecast(query_id=query.query_id, probabilities=prior, p_valid=p_valid, confidence=0.0))
@@ -135,15 +135,15 @@ class CountedSurrogate:
             queries: those of other kinds are passed over.
             more: text that is added to references that are counted.
         """
-        asked = [query for query in queries if query.kind is PairKind.REFERENCE]
+        about_reference = [query for query in queries if query.kind is PairKind.REFERENCE]
         times: dict[str, float | None] = {
-            one.query_id: self._reference(one) for one in asked if one.problem_id in known()
+            one.query_id: self._reference(one) for one in about_reference if one.problem_id in known()
         }
         pool = KernelPool([dataclasses.replace(one, kind=PairKind.SIBLING, candidate_source=one.anchor_source + more)
-                           for one in asked if one.query_id not in times])  # fmt: skip
+                           for one in about_reference if one.query_id not in times])  # fmt: skip
         facts = compiled_facts(pool, self._needed_compiler())
         rows = [self._row(query, fact) for query, fact in zip(pool.queries, facts, strict=True)]
-        rest = [one.query_id for one in asked if one.query_id not in times]
+        rest = [one.query_id for one in about_reference if one.query_id not in times]
         return times | {name: self._time(rows[at]) for name, at in zip(rest, pool.candidate.tolist(), strict=True)}
 
     def _reference(self, query: Query) -> float:

@@ -86,12 +86,12 @@ class Forest:
 
     def arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
         """Everything needed to rebuild it, under names that start with the prefix."""
-        kept: dict[str, npt.NDArray[Any]] = {f"{prefix}.{name}": getattr(self, name) for name in TYPES}
+        arrays: dict[str, npt.NDArray[Any]] = {f"{prefix}.{name}": getattr(self, name) for name in TYPES}
         for name in ("feature", "left", "right"):
-            kept[f"{prefix}.{name}"] = kept[f"{prefix}.{name}"].astype(np.uint16)
+            arrays[f"{prefix}.{name}"] = arrays[f"{prefix}.{name}"].astype(np.uint16)
         # Half precision moves a forecast by far less than trees of another seed would.
-        kept[f"{prefix}.value"] = kept[f"{prefix}.value"].astype(np.float16)
-        return kept | {f"{prefix}.baseline": np.array(self.baseline)}
+        arrays[f"{prefix}.value"] = arrays[f"{prefix}.value"].astype(np.float16)
+        return arrays | {f"{prefix}.baseline": np.array(self.baseline)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Forest:
@@ -162,8 +162,8 @@ def _packed(trees: list[_Tree], baseline: float, columns: npt.NDArray[np.int64] 
     left, right = itself.copy(), itself.copy()
     for index, tree in enumerate(trees):
         at = np.flatnonzero(tree.inner)
-        chosen = tree.feature[at]
-        feature[index, at] = chosen if columns is None else columns[chosen]
+        columns_used = tree.feature[at]
+        feature[index, at] = columns_used if columns is None else columns[columns_used]
         threshold[index, at] = _down(tree.threshold[at])
         left[index, at], right[index, at] = tree.left[at], tree.right[at]
         value[index, : len(tree.inner)] = tree.value

@@ -176,15 +176,15 @@ def _log2(value: float) -> float:
 
 def _numbers(trace: Trace) -> Row:
     """Threads of a block, launches, fewest blocks, shared bytes, blocks, elements allocated and cleared."""
-    known = [launch for launch in trace.launches if launch.blocks and launch.threads]
-    if not known:
+    launches = [launch for launch in trace.launches if launch.blocks and launch.threads]
+    if not launches:
         return UNKNOWN
-    sizes = [(launch.blocks or 0.0) * (launch.threads or 0.0) for launch in known]
-    largest = known[sizes.index(max(sizes))]
+    sizes = [(launch.blocks or 0.0) * (launch.threads or 0.0) for launch in launches]
+    largest = launches[sizes.index(max(sizes))]
     return (
         _log2(largest.threads or 1.0),
         _log2(len(trace.launches)),
-        _log2(min(launch.blocks or 1.0 for launch in known)),
+        _log2(min(launch.blocks or 1.0 for launch in launches)),
         _log2(1.0 + largest.shared_bytes),
         _log2(largest.blocks or 1.0),
         _log2(1.0 + trace.allocated),

@@ -96,8 +96,8 @@ def _spreads(values: Floats, groups: Ints) -> Floats:
     result = np.ones(len(values))
     for group in set(groups.tolist()):
         rows = groups == group
-        known = values[rows][~np.isnan(values[rows])]
-        result[rows] = max(float(known.std()) if len(known) else 1.0, SMALLEST_SPREAD)
+        measured = values[rows][~np.isnan(values[rows])]
+        result[rows] = max(float(measured.std()) if len(measured) else 1.0, SMALLEST_SPREAD)
     return result
 
 
@@ -166,10 +166,10 @@ def fitted(model: Any, rows: Rows, target: Any, weights: Floats | None = None) -
 
     with threadpool_limits(limits=1):
         # A column that never changes costs as much as one that does.
-        kept = np.flatnonzero(rows.min(axis=0) < rows.max(axis=0))
-        if not len(kept):
+        varying = np.flatnonzero(rows.min(axis=0) < rows.max(axis=0))
+        if not len(varying):
             return constant(float(np.average(target, weights=weights)))
-        return from_sklearn(model.fit(rows[:, kept], target, sample_weight=weights), kept)
+        return from_sklearn(model.fit(rows[:, varying], target, sample_weight=weights), varying)
 
 
 def cross_fitted(
@@ -184,16 +184,16 @@ def cross_fitted(
         fold: of each row.
         weights: of each row.
     """
-    known = ~np.isnan(target.reshape(len(target), -1).sum(axis=1))
+    labelled = ~np.isnan(target.reshape(len(target), -1).sum(axis=1))
 
     def learn(chosen: npt.NDArray[np.bool_]) -> Forest:
         return fitted(make(), rows[chosen], target[chosen], None if weights is None else weights[chosen])
 
-    whole = learn(known)
+    whole = learn(labelled)
     folds = np.unique(fold)
     held_out = whole.outputs(rows)
     for each in folds if len(folds) > 1 else ():
-        train = known & (fold != each)
+        train = labelled & (fold != each)
         if train.any():
             held_out[fold == each] = learn(train).outputs(rows[fold == each])
     return whole, held_out if target.ndim > 1 else held_out[:, 0]
@@ -234,9 +234,9 @@ class HeldOut:
             pairs: pairs of kernels.
             between: their distributions.
         """
-        known = material.known
-        problems = material.problems[known]
-        speedups = np.concatenate([2.0 ** material.total[known], [pair.speedup for _, pair in pairs]])
+        timed = material.known
+        problems = material.problems[timed]
+        speedups = np.concatenate([2.0 ** material.total[timed], [pair.speedup for _, pair in pairs]])
         kinds = [PairKind.REFERENCE] * len(problems) + [query.kind for query, _ in pairs]
         return cls(
             probabilities=np.concatenate([over_reference, between]),
@@ -244,21 +244,21 @@ class HeldOut:
             problem=np.array([*problems.tolist(), *(query.problem_id for query, _ in pairs)], dtype=object),
             kind=np.array(kinds, dtype=object),
             kernel_problem=problems,
-            kernel_pool=material.pools[known],
-            kernel_point=point[known],
-            kernel_runtime_us=material.runtime_us[known],
+            kernel_pool=material.pools[timed],
+            kernel_point=point[timed],
+            kernel_runtime_us=material.runtime_us[timed],
         )
 
     def figures(self) -> dict[str, dict[str, list[float]]]:
         """Value, low and high of the headline metrics: of all questions, of each kind, and of the pools."""
         prior = np.bincount(self.bin - 1, minlength=bins.COUNT) + 1.0
-        made: dict[str, dict[str, list[float]]] = {}
+        figures_of: dict[str, dict[str, list[float]]] = {}
         for kind in ("all", *sorted(set(self.kind.tolist()))):
             rows = np.flatnonzero((self.kind == kind) | (kind == "all"))
-            made[str(kind)] = _shown(self._pair_figures(rows, prior / prior.sum()))
-        made["pools"] = _shown(self._pool_figures(self.kernel_point))
-        made["pools at random"] = _shown(self._pool_figures(np.zeros(len(self.kernel_point))))
-        return made
+            figures_of[str(kind)] = _shown(self._pair_figures(rows, prior / prior.sum()))
+        figures_of["pools"] = _shown(self._pool_figures(self.kernel_point))
+        figures_of["pools at random"] = _shown(self._pool_figures(np.zeros(len(self.kernel_point))))
+        return figures_of
 
     def _pair_figures(self, rows: Ints, prior: Floats) -> dict[str, Figure]:
         answered = PairRows.all_answered(self.probabilities[rows], self.bin[rows], prior)
@@ -267,10 +267,10 @@ class HeldOut:
 
     def _pool_figures(self, scores: Floats) -> dict[str, Figure]:
         pools = [np.flatnonzero(self.kernel_pool == pool) for pool in np.unique(self.kernel_pool)]
-        kept = [rows for rows in pools if len(rows) >= LEAST_RANKED]
-        ranked = PoolRows(tuple(Pool(scores[rows], self.kernel_runtime_us[rows]) for rows in kept))
+        large_enough = [rows for rows in pools if len(rows) >= LEAST_RANKED]
+        ranked = PoolRows(tuple(Pool(scores[rows], self.kernel_runtime_us[rows]) for rows in large_enough))
         # Pools of one problem are alike: they are drawn together.
-        problems = np.array([self.kernel_problem[rows[0]] for rows in kept], dtype=object)
+        problems = np.array([self.kernel_problem[rows[0]] for rows in large_enough], dtype=object)
         return figures("rank", Bootstrap(problems), ranked)
 
 

@@ -66,16 +66,16 @@ class StaticModel:
         guesses = self._guesses(rows)
         valid = 1.0 / (1.0 + np.exp(-self.forests["valid"].predict(rows)))
         is_reference = np.array([query.kind is PairKind.REFERENCE for query in queries], dtype=np.bool_)
-        point, given = np.zeros(len(queries)), np.zeros((len(queries), 8))
+        point, shares = np.zeros(len(queries)), np.zeros((len(queries), 8))
         for mask, answer in ((is_reference, self._reference), (~is_reference, self._pair)):
             if mask.any():
-                point[mask], given[mask] = answer(rows, guesses, pool.candidate[mask], pool.anchor[mask])
-        given = self.recalibration.applied(given, [query.kind for query in queries])
-        return Forecasts(given, point, valid[pool.candidate])
+                point[mask], shares[mask] = answer(rows, guesses, pool.candidate[mask], pool.anchor[mask])
+        shares = self.recalibration.applied(shares, [query.kind for query in queries])
+        return Forecasts(shares, point, valid[pool.candidate])
 
     def _guesses(self, rows: Rows) -> Guesses:
-        said = {name: self.forests[name].outputs(rows) for name in KERNEL_FORESTS}
-        columns = {name: found if found.shape[1] > 1 else found[:, 0] for name, found in said.items()}
+        outputs = {name: self.forests[name].outputs(rows) for name in KERNEL_FORESTS}
+        columns = {name: found if found.shape[1] > 1 else found[:, 0] for name, found in outputs.items()}
         return Guesses.of(**columns, level=self.level.predict(rows[:, self.layout.problem]))
 
     def _reference(self, rows: Rows, guesses: Guesses, candidate: Places, _: Places) -> tuple[Floats, Floats]:

@@ -111,11 +111,12 @@ def traces(run: str, constants: Constants, workloads_json: str, processors: int 
     if parts is None:
         return []
     names, body = parts
-    known: Env = dict(constants)
+    names_known: Env = dict(constants)
     reader = RunReader(processors)
     try:
         return [
-            reader.read(body, known | dict(zip(names, given, strict=False))) for given in _inputs_of(workloads_json)
+            reader.read(body, names_known | dict(zip(names, given, strict=False)))
+            for given in _inputs_of(workloads_json)
         ]
     except UnreadableError:
         return []
@@ -228,10 +229,10 @@ class RunReader:
         if type(target) is ast.Name:
             self.env[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
-            known = isinstance(value, tuple) and len(value) == len(target.elts)
+            unpacks = isinstance(value, tuple) and len(value) == len(target.elts)
             self._enter()
             for at, each in enumerate(target.elts):
-                self._assign(each, value[at] if known else None)
+                self._assign(each, value[at] if unpacks else None)
             self.depth -= 1
         elif isinstance(target, ast.Starred) or isinstance(self._value(getattr(target, "value", None)), tuple):
             # `a, *b = t`, or an item of a list.
@@ -273,8 +274,8 @@ class RunReader:
         return computed(SIGNS.get(type(node.op)), self._value(node.operand))
 
     def _choice(self, node: ast.IfExp) -> Any:
-        chosen = self._value(node.test)
-        return None if chosen is None else self._value(node.body if chosen else node.orelse)
+        test = self._value(node.test)
+        return None if test is None else self._value(node.body if test else node.orelse)
 
     def _elements(self, nodes: Sequence[ast.expr]) -> tuple[Any, ...] | None:
         """Of a tuple or a call; None where their number is unknown."""
@@ -305,8 +306,8 @@ class RunReader:
             return None
         if isinstance(node.slice, ast.Slice):
             low, high = self._value(node.slice.lower), self._value(node.slice.upper)
-            known = all(each is None or isinstance(each, int) for each in (low, high))
-            return owner[low:high] if known and node.slice.step is None else None
+            whole = all(each is None or isinstance(each, int) for each in (low, high))
+            return owner[low:high] if whole and node.slice.step is None else None
         at = self._value(node.slice)
         return owner[at] if isinstance(at, int) and -len(owner) <= at < len(owner) else None
 
@@ -347,9 +348,9 @@ class RunReader:
         if isinstance(owner, Tensor):
             return owner.method(name, arguments)
         if name == "range":
-            known = 1 <= len(arguments) <= 3 and all(isinstance(each, int) for each in arguments)
+            whole = 1 <= len(arguments) <= 3 and all(isinstance(each, int) for each in arguments)
             # One more than is allowed shows that there are too many.
-            return short(tuple(range(*arguments)[: LONGEST + 1])) if known and 0 not in arguments[2:] else None
+            return short(tuple(range(*arguments)[: LONGEST + 1])) if whole and 0 not in arguments[2:] else None
         return computed(FUNCTIONS.get(name), *((owner, *arguments) if name == "bit_length" else arguments))
 
 

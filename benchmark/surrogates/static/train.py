@@ -87,7 +87,7 @@ def train(
     tell("reading training kernels")
     layout = RowLayout()
     material = Material(list(training_kernels(corpus, splits)), layout)
-    known = material.known
+    timed = material.known
     problems = len(set(material.problems.tolist()))
     tell(f"kernel models on {material.valid.sum():,} kernels of {problems} problems")
     kernels = kernel_models(material, effort, seed)
@@ -95,14 +95,14 @@ def train(
     tell("calibration over the reference")
     middle = guesses.middle
     inputs = reference_width_rows(material.rows[:, layout.numbers], guesses, middle)
-    reference = Widths.of(inputs[known], middle[known], material.total[known], material.fold[known], effort, seed)
+    reference = Widths.of(inputs[timed], middle[timed], material.total[timed], material.fold[timed], effort, seed)
     tell("pair model")
     pairs = list(training_pairs(corpus, splits))
     ends = Ends.of(material, pairs)
     pair = pair_model(material, ends, guesses, effort, seed)
     point = guesses.level + kernels.order * guesses.rank
     held_out = HeldOut.of(material, point, reference.held_out, [pairs[i] for i in ends.kept], pair.widths.held_out)
-    fold = np.concatenate([material.fold[known], material.fold[ends.candidate[: len(ends.kept)]]])
+    fold = np.concatenate([material.fold[timed], material.fold[ends.candidate[: len(ends.kept)]]])
     recalibration, calibrated = recalibrated(held_out.probabilities, held_out.bin, held_out.kind, fold)
     facts = {"kernels": int(material.valid.sum()), "pairs": len(ends.kept), "problems": problems, "seed": seed}
     widths = {"reference_width": reference.forest, "pair_width": pair.widths.forest}
@@ -173,11 +173,11 @@ def kernel_models(material: Material, effort: Effort, seed: int) -> KernelModels
         ("total_boosted", boosting, material.total),
     )
     forests: dict[str, Forest] = {}
-    said: dict[str, Floats] = {}
+    held_out: dict[str, Floats] = {}
     for name, make, target in kinds:
-        forests[name], said[name] = cross_fitted(make, rows, target, material.fold, material.weights)
+        forests[name], held_out[name] = cross_fitted(make, rows, target, material.fold, material.weights)
     level, levels = _levels(material)
-    guesses = Guesses.of(**said, level=levels)
+    guesses = Guesses.of(**held_out, level=levels)
     forests["valid"] = _valid(material, effort, seed)
     return KernelModels(forests, level, _order(material, guesses), guesses)
 
@@ -195,30 +195,30 @@ def _levels(material: Material) -> tuple[Level, Floats]:
     about = material.rows[:, material.layout.problem]
     features, fold = about[first], material.fold[first]
     levels = np.array([_median(material.total[material.pools == pool]) for pool in pools])
-    known = ~np.isnan(levels)
-    whole = Level.of(features[known], levels[known])
+    defined = ~np.isnan(levels)
+    whole = Level.of(features[defined], levels[defined])
     held_out = np.zeros(len(material.rows))
     for each in np.unique(fold):
-        others = known & (fold != each)
+        others = defined & (fold != each)
         line = Level.of(features[others], levels[others]) if others.any() else whole
         held_out[material.fold == each] = line.predict(about[material.fold == each])
     return whole, held_out
 
 
 def _median(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else float("nan")
+    defined = values[~np.isnan(values)]
+    return float(np.median(defined)) if len(defined) else float("nan")
 
 
 def _order(material: Material, guesses: Guesses) -> float:
     """Learned from differences to the pool's mean."""
-    known = material.known
+    timed = material.known
     rank = guesses.rank.copy()
     for pool in np.unique(material.pools):
-        rows = known & (material.pools == pool)
+        rows = timed & (material.pools == pool)
         rank[rows] -= rank[rows].mean() if rows.any() else 0.0
-    design = material.weights[known] * rank[known]
-    return float(design @ material.within[known] / max(float(design @ rank[known]), 1e-9))
+    design = material.weights[timed] * rank[timed]
+    return float(design @ material.within[timed] / max(float(design @ rank[timed]), 1e-9))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

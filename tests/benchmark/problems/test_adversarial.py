@@ -18,7 +18,7 @@ from kbench.benchmark.problems.adversarial import cases, changes
 from kbench.benchmark.problems.adversarial.mixed import mixed_cases
 from kbench.benchmark.problems.check import case_failures, output_failures
 from kbench.benchmark.problems.compare import compare, float8_step
-from kbench.benchmark.problems.families import ragged
+from kbench.benchmark.problems.families import shared
 from kbench.benchmark.problems.inputs import draw
 from kbench.benchmark.problems.tuned import PREFIX
 from kbench.schemas import UnknownNameError
@@ -188,17 +188,17 @@ def test_a_mixed_case_forgives_no_element_that_is_far_off() -> None:
 
 def test_ragged_inputs_are_the_same_lengths_in_another_order() -> None:
     spec = TensorSpec("starts", (9,), "int32")
-    starts = [ragged.packed_starts(800)(torch.Generator().manual_seed(seed), spec, "cpu") for seed in (0, 1)]
+    starts = [shared.packed_starts(800)(torch.Generator().manual_seed(seed), spec, "cpu") for seed in (0, 1)]
     for one in starts:
         assert (one[0], one[-1]) == (0, 800)
         assert (one.diff() > 0).all()
-        short = ragged.one_token_sequences(torch.Generator().manual_seed(3), one)
+        short = shared.one_token_sequences(torch.Generator().manual_seed(3), one)
         assert (short.diff() >= 0).all()
         assert (short[0], short[-1]) == (0, 800)
     lengths = [one.diff().sort().values for one in starts]
     assert (lengths[0] - lengths[1]).abs().max() <= 1
     assert not torch.equal(*starts)
-    owners = ragged.sequence_of(starts[0], 800)
+    owners = shared.sequence_of(starts[0], 800)
     assert torch.equal(owners.bincount(), starts[0].diff().long())
 
 

@@ -6,7 +6,8 @@ import contextlib
 import functools
 from pathlib import Path
 
-from kbench.generation.campaign.drive import Drive, drive, recorded_state
+from kbench.generation.campaign.campaign import Drive
+from kbench.generation.campaign.drive import drive, recorded_state
 from kbench.generation.campaign.plan import single_run
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.executor import Executor

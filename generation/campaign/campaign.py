@@ -18,8 +18,10 @@ from typing import Any
 from kbench.benchmark.llm.batch import Unanswered
 from kbench.generation.campaign.closing import RESERVED, close_runs
 from kbench.generation.executors.executor import Executor, Result
-from kbench.generation.log import LogEntry
+from kbench.generation.log import Clock, LogEntry, utc_now
 from kbench.generation.search.action import filters
+from kbench.generation.search.guidance.question import Guide, guide_named
+from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import KernelOutcome, Node, RunState, gpu_seconds
@@ -113,26 +115,37 @@ ATTEMPTS = 3
 POLL_S = 0.2
 ROUNDS = "rounds"
 """The usual order: all searches advance evenly."""
-WRITE_EVERY_S = 0.25
-"""Entries wait at most this long for their fsync: one costs as much for a hundred lines as for one."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Drive:
+    """How runs are driven."""
+
+    executor: Executor
+    deadline_s: float | None = None
+    gpu_seconds: float | None = None
+    clock: Clock = utc_now
+    proposer_for: Callable[[RunSettings], Proposer] | None = None
+    """Overrides the proposer a run's settings name."""
+    surrogate_for: Callable[[str], Guide] = guide_named
+    report: Callable[[CampaignProgress], None] = lambda progress: None
+    """Called over and over while they run."""
+    write_every_s: float = 0.25
+    """Entries wait at most this long for their fsync: one costs as much for a hundred lines as for one."""
+    order: str = ROUNDS
+    measure: bool = True
+    """Otherwise searches go on without measuring: kernels wait for a later command."""
 
 
 class Campaign:
     """Drives searches over an executor and writes their common log."""
 
-    def __init__(
-        self, executor: Executor, write: Callable[[Sequence[LogEntry]], None], *,
-        deadline_s: float | None = None, gpu_seconds: float | None = None, ahead: int = AHEAD,
-        write_every_s: float = WRITE_EVERY_S, order: str = ROUNDS, measure: bool = True,
-        report: Callable[[CampaignProgress], None] = lambda progress: None,
-    ) -> None:  # fmt: skip
-        self._executor, self._write_entries, self._report = executor, write, report
-        self._measure, self._ahead = measure, ahead if measure else sys.maxsize
-        now = time.monotonic()
-        self._deadline = math.inf if deadline_s is None else now + deadline_s
-        self._searched = math.inf if deadline_s is None else now + (1.0 - RESERVED) * deadline_s
-        self._turn = ORDERS[order]
-        self._gpu_seconds, self._write_every_s = gpu_seconds, write_every_s
+    def __init__(self, how: Drive, write: Callable[[Sequence[LogEntry]], None]) -> None:
+        self._how, self._executor, self._write_entries = how, how.executor, write
+        self._ahead = AHEAD if how.measure else sys.maxsize
+        began, time_s = time.monotonic(), math.inf if how.deadline_s is None else how.deadline_s
+        self._deadline, self._searched = began + time_s, began + (1.0 - RESERVED) * time_s
+        self._turn = ORDERS[how.order]
         self._known: dict[Shared, tuple[KernelOutcome, str]] = {}
         self._proposed: set[Shared] = set()
         self._cells: defaultdict[tuple[str, Backend, str], list[Search]] = defaultdict(list)
@@ -183,22 +196,22 @@ class Campaign:
         self.progress.total = sum(_allowance(search) for search in self._searches)
         ready = [search for search in self._searches if not search.done]
         try:
-            while (ready or (self._outstanding and self._measure)) and not self._late():
+            while (ready or (self._outstanding and self._how.measure)) and not self._late():
                 ready = self._feed(ready)
                 for result in self._executor.collect(POLL_S if self._waiting else 0.0):
                     ready.extend(self._settle(result))
-                self._write(every_s=self._write_every_s)
+                self._write(every_s=self._how.write_every_s)
                 self.progress.live = len(ready) + len(self._outstanding)
                 self.progress.in_flight = len(self._waiting)
-                self._report(self.progress)
-            if self._measure:
+                self._how.report(self.progress)
+            if self._how.measure:
                 close_runs(self._searches, self._executor, lambda: time.monotonic() >= self._deadline)
         finally:
             self._write()
         return self.progress
 
     def _late(self) -> bool:
-        if self._gpu_seconds is not None and self.progress.gpu_seconds >= self._gpu_seconds:
+        if self._how.gpu_seconds is not None and self.progress.gpu_seconds >= self._how.gpu_seconds:
             return True
         return time.monotonic() >= self._searched
 
@@ -211,7 +224,7 @@ class Campaign:
             kernels.extend(self._queue(search, self._advance(search)))
             if not search.done and search.state.run_id not in self._outstanding:
                 ready.insert(0, search)  # everything it asked for was known: it goes on in a later round
-        if self._measure:
+        if self._how.measure:
             self._executor.submit(kernels)
         return ready
 

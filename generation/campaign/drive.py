@@ -6,27 +6,22 @@ import dataclasses
 import functools
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
-from kbench.generation.campaign.campaign import ROUNDS, WRITE_EVERY_S, Campaign, CampaignProgress
-from kbench.generation.executors.executor import Executor
+from kbench.generation.campaign.campaign import Campaign, CampaignProgress, Drive
 from kbench.generation.log import (
-    Clock,
     LogWriter,
     by_run,
     found_files,
     read_environments,
     read_log,
     record_environments,
-    utc_now,
 )
 from kbench.generation.proposers.mixed import proposer as proposer_named
-from kbench.generation.search.guidance.question import Guide, guide_named
 from kbench.generation.search.methods.catalogue import filter_of
-from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import RunSettings, refuse_changes
@@ -36,24 +31,6 @@ from kbench.schemas import Environment, ReferenceTime, UserError, to_dict
 
 REFERENCES = "references.jsonl"
 """Reference times in a run folder (`kbench problems references`): a language model is told of the best of them."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Drive:
-    """How runs are driven."""
-
-    executor: Executor
-    deadline_s: float | None = None
-    gpu_seconds: float | None = None
-    clock: Clock = utc_now
-    proposer_for: Callable[[RunSettings], Proposer] | None = None
-    """Overrides the proposer a run's settings name."""
-    surrogate_for: Callable[[str], Guide] = guide_named
-    report: Callable[[CampaignProgress], None] = lambda progress: None
-    write_every_s: float = WRITE_EVERY_S
-    order: str = ROUNDS
-    measure: bool = True
-    """Otherwise searches go on without measuring: kernels wait for a later command."""
 
 
 def recorded_states(folder: Path) -> dict[str, RunState]:
@@ -102,10 +79,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
             references = best_references(folder / REFERENCES, place)
             # Opening the log and the GPU counts: a deadline is for the whole command.
             left = None if how.deadline_s is None else how.deadline_s - (time.monotonic() - began)
-            campaign = Campaign(
-                executor, log.write, deadline_s=left, gpu_seconds=how.gpu_seconds, report=how.report,
-                write_every_s=how.write_every_s, order=how.order, measure=how.measure,
-            )  # fmt: skip
+            campaign = Campaign(dataclasses.replace(how, deadline_s=left), log.write)
             driven = {_key(settings) for settings in runs}
             campaign.remember(state for key, state in recorded.items() if key not in driven)
             for settings, proposer, guide in zip(runs, proposers, guides, strict=True):

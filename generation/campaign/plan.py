@@ -12,8 +12,7 @@ from click.core import ParameterSource
 
 from kbench.benchmark.problems.registry import listed, named, users
 from kbench.benchmark.surrogates.protocol import Compiler
-from kbench.generation.campaign.campaign import ROUNDS, CampaignProgress
-from kbench.generation.campaign.drive import Drive
+from kbench.generation.campaign.campaign import ROUNDS, CampaignProgress, Drive
 from kbench.generation.campaign.spec import read_spec, runs_of
 from kbench.generation.executors.executor import Executor
 from kbench.generation.executors.local import LocalExecutor, open_harness

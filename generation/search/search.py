@@ -204,11 +204,12 @@ class Search:
         other = nodes[request.other_id] if request.other_id else None
         ancestors = [nodes[key] for key in reversed(lineage(nodes, request.parent_id)[1:])]
         tried = [node for node in nodes.values() if parent and node.parent_id == parent.kernel_id and node.outcome]
+        place = action.origin(self.state), str(self.state.step), str(slot), json.dumps(request.to_json())
         return Ask(
-            request.operator, parent, other, action.rng_for(self.state, "propose", slot), self._turn(slot),
-            self.state.best_known, self.state.references, tuple(ancestors), tuple(tried),
-            tuple(archive(self.state.rewarded())) if learns(self.settings) else (),
-            content_hash(action.origin(self.state), str(self.state.step), str(slot), json.dumps(request.to_json())),
+            operator=request.operator, parent=parent, other=other, ancestors=tuple(ancestors), tried=tuple(tried),
+            archive=tuple(archive(self.state.rewarded())) if learns(self.settings) else (),
+            best_known=self.state.best_known, references=self.state.references, turn=self._turn(slot),
+            rng=action.rng_for(self.state, "propose", slot), place=content_hash(*place),
         )  # fmt: skip
 
     def _turn(self, slot: int) -> int:

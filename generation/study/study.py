@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from kbench.generation.campaign.campaign import Campaign
+from kbench.generation.campaign.campaign import Campaign, Drive
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import LogEntry
 from kbench.generation.search.guidance.guide import OnlineGuide
@@ -95,7 +95,7 @@ def trace(
     search = Search(settings, proposer, lambda: STILL, surrogate=OnlineGuide() if filter_of(settings) else None)
     entries: list[LogEntry] = []
     with ReplayExecutor(pool.measurements) as executor:
-        campaign = Campaign(executor, entries.extend)
+        campaign = Campaign(Drive(executor=executor), entries.extend)
         campaign.add(search)
         campaign.run()
     shares: list[float] = []

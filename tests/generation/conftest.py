@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kbench.generation.campaign.drive import Drive
+from kbench.generation.campaign.campaign import Drive
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.genome.header import Family, Gene, Genome
 from kbench.generation.proposers.genome.proposer import GenomeProposer

@@ -17,7 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from generation.conftest import FAMILY, recording, settings_for, ticking
-from kbench.generation.campaign.drive import Drive, drive
+from kbench.generation.campaign.campaign import Drive
+from kbench.generation.campaign.drive import drive
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import read_log
 from kbench.generation.proposers.genome.proposer import GenomeProposer

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from kbench.benchmark.problems import problem
 from kbench.generation.assembly.assemble import Ledger, Recipe, assemble, command, recipe_of
 from kbench.generation.assembly.kernels import MACHINE_SIGMA, against_best
-from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.campaign import Drive
+from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import LogWriter, read_log
 from kbench.generation.proposers.genome.proposer import GenomeProposer

@@ -9,8 +9,8 @@ import pytest
 
 from kbench.benchmark.surrogates.resolve import module_of
 from kbench.generation.assembly.assemble import Recipe, assemble
-from kbench.generation.campaign.campaign import CampaignProgress
-from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.campaign import CampaignProgress, Drive
+from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.campaign.spec import CampaignSpec, read_spec, runs_of
 from kbench.generation.campaign.status import render, summaries
 from kbench.generation.log import read_log

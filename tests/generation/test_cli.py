@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 from kbench.benchmark.llm.batch import WaitingForResponsesError
 from kbench.cli import cli
 from kbench.generation.assembly.assemble import Recipe, assemble
-from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.campaign import Drive
+from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.cli import generate
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import read_environments, read_log

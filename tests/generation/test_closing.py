@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from kbench.generation.assembly.gather import gather
+from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.closing import FINALISTS, NOISE, finalists
-from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.executors.executor import Pair
 from kbench.generation.executors.replay import ReplayExecutor, open_recording
 from kbench.generation.log import read_log

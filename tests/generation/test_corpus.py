@@ -10,7 +10,8 @@ from click.testing import CliRunner
 from kbench.benchmark.problems.registry import problem
 from kbench.cli import cli
 from kbench.generation.assembly.assemble import command
-from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.campaign import Drive
+from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.campaign.spec import runs_of
 from kbench.generation.corpus import StageError, make_corpus, read_corpus_recipe
 from kbench.generation.executors.executor import Result

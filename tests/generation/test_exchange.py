@@ -16,7 +16,8 @@ import pytest
 
 from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError
 from kbench.generation.assembly.assemble import Recipe, assemble
-from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.campaign import Drive
+from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.campaign.spec import CampaignSpec, runs_of
 from kbench.generation.executors.executor import Result
 from kbench.generation.log import read_log

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from kbench.cli import cli, harness_compiler
-from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.campaign import Drive
+from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.executors import ray as module
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.executor import Result, result_of

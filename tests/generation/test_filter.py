@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.surrogates.online import distribution, predict
-from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.campaign import Drive
+from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.campaign.status import render as render_report
 from kbench.generation.campaign.status import summaries
 from kbench.generation.log import read_log

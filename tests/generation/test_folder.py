@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kbench.generation.assembly.assemble import Recipe, assemble
-from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.campaign import Drive
+from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.executors.executor import Result
 from kbench.generation.executors.local import LocalExecutor, open_harness, workload_count
 from kbench.generation.executors.replay import ReplayExecutor

@@ -21,8 +21,8 @@ from kbench.benchmark.llm.chat import Body, ChatModel, Reply
 from kbench.benchmark.llm.endpoint import Endpoint
 from kbench.benchmark.llm.extract import LONGEST_REPLY, NoKernelError, extract
 from kbench.benchmark.problems.registry import problem
-from kbench.generation.campaign.campaign import CampaignProgress
-from kbench.generation.campaign.drive import Drive, drive, recorded_states, wait_for_responses
+from kbench.generation.campaign.campaign import CampaignProgress, Drive
+from kbench.generation.campaign.drive import drive, recorded_states, wait_for_responses
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.llm.llm import LlmProposer, note_of, proposer_from_environment

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.campaign import Drive
+from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.search.methods import evolve, hill_climb
 from kbench.generation.search.methods import method as operators
 from kbench.generation.search.methods.catalogue import searchable

@@ -13,7 +13,8 @@ import kbench.benchmark
 from kbench.benchmark.problems import problem
 from kbench.benchmark.tuning.strategies import kernels_of
 from kbench.generation.assembly.assemble import Recipe, assemble
-from kbench.generation.campaign.drive import Drive, drive, recorded_states
+from kbench.generation.campaign.campaign import Drive
+from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.cli import generate
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kbench.generation.campaign.drive import Drive, drive
+from kbench.generation.campaign.campaign import Drive
+from kbench.generation.campaign.drive import drive
 from kbench.generation.campaign.spec import CampaignSpec, runs_of
 from kbench.generation.executors.executor import Result
 from kbench.generation.executors.replay import ReplayExecutor

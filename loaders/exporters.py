@@ -15,7 +15,7 @@ from kbench.loaders.storage.atomic import replacing, whole_folder
 from kbench.schemas import Backend, Status, UnknownNameError, UserError, arrow_schema
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 BY_ENDING = ("parquet", "jsonl", "csv")
 FOLDER = "files"
@@ -101,21 +101,16 @@ def _json_lines(selection: Selection) -> Iterator[tuple[int, str]]:
 
 def _csv_lines(selection: Selection) -> Iterator[tuple[int, str]]:
     """CSV with a header; a list or a nested record is its JSON, null is empty."""
-    names = list(selection.columns or arrow_schema(selection.config.record).names)
-    yield 0, _csv_text([names])
-    for batch in selection.batches():
-        yield batch.num_rows, _csv_text(_cells(batch))
-
-
-def _cells(batch: pa.RecordBatch) -> Iterator[list[Any]]:
-    for row in batch.to_pylist():
-        yield [json.dumps(value) if isinstance(value, list | dict) else value for value in row.values()]
-
-
-def _csv_text(rows: Any) -> str:
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(rows)
-    return buffer.getvalue()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(selection.columns or arrow_schema(selection.config.record).names)
+    for batch in selection.batches():
+        for row in batch.to_pylist():
+            writer.writerow(json.dumps(cell) if isinstance(cell, list | dict) else cell for cell in row.values())
+        yield batch.num_rows, buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+    yield 0, buffer.getvalue()
 
 
 T4_INVALIDITY: Mapping[str, str] = {

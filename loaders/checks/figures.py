@@ -31,7 +31,11 @@ def figure_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
             whole(parts["kernels"], ["kernel_id", "gpu", "split", "origin", *FIGURES]), ["kernel_id", "gpu"]
         )
         for file, table in parts["pairs"] + parts["questions"]:
-            ours = _ours(table) if "origin" in table.column_names else _about_ours(table, kernels)
+            if "origin" in table.column_names:
+                ours = _ours(table)
+            else:
+                rows = kernels.rows(table.column("candidate_id"), table.column("gpu"))
+                ours = pc.equal(kernels.column("origin", rows), OURS)
             yield from _pair_speedups(file, table, kernels, ours)
             yield from _pair_splits(file, table, kernels, ours)
     if parts["measurements"]:
@@ -70,11 +74,6 @@ def _live_figure_holds(
 def _ours(table: pa.Table) -> pa.ChunkedArray:
     """Rows that this project measured."""
     return pc.equal(table.column("origin"), OURS)
-
-
-def _about_ours(table: pa.Table, kernels: Lookup) -> pa.ChunkedArray:
-    """Questions about kernels that this project measured."""
-    return pc.equal(kernels.column("origin", kernels.rows(table.column("candidate_id"), table.column("gpu"))), OURS)
 
 
 def _differs(found: pa.ChunkedArray, expected: pa.ChunkedArray) -> pa.ChunkedArray:

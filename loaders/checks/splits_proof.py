@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,14 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
-from kbench.loaders.splits.lineage import FAR, distinct_kernels, kernel_splits, known_splits, lineage_splits
+from kbench.loaders.splits.lineage import (
+    FAR,
+    LineageSplits,
+    distinct_kernels,
+    kernel_splits,
+    known_splits,
+    lineage_splits,
+)
 from kbench.loaders.splits.problems import HELD_OUT, cluster_id, pair_split
 from kbench.loaders.storage.pool import spread
 
@@ -80,34 +87,24 @@ def distances(corpus: Corpus, stripped: Mapping[str, str]) -> Survey:
                     near_duplicates=round(float((nearness[inside] >= NEAR_DUPLICATE).mean()), 4),
                 )
             )
-    return Survey(surveyed, [*_too_near(surveyed), *_torn(rule.groups, used), *_outdated(rule.splits, used)])
+    return Survey(surveyed, list(_faults(surveyed, rule, used)))
 
 
-def _too_near(found: list[SplitDistance]) -> list[tuple[str, str]]:
-    return [
-        (one.split, f"split test is {one.nearest_train} similar to train on average; it must be at most {FAR}")
-        for one in found
-        if one.split == "test" and one.nearest_train > FAR
-    ]
-
-
-def _torn(groups: Mapping[str, str], splits: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Lineages of test or validation that also lie elsewhere."""
-    torn = []
-    for lineage in sorted(set(groups.values())):
-        sides = {splits[problem] for problem in groups if groups[problem] == lineage}
+def _faults(
+    surveyed: Sequence[SplitDistance], rule: LineageSplits, used: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with splits: test too near, a held-out lineage that also lies elsewhere, splits of another rule."""
+    for one in surveyed:
+        if one.split == "test" and one.nearest_train > FAR:
+            yield one.split, f"split test is {one.nearest_train} similar to train on average; it must be at most {FAR}"
+    for lineage in sorted(set(rule.groups.values())):
+        sides = {used[problem] for problem in rule.groups if rule.groups[problem] == lineage}
         if len(sides) > 1 and sides & {"test", "validation"}:
-            torn.append((lineage, f"lineage of {lineage!r} lies in several splits: {', '.join(sorted(sides))}"))
-    return torn
-
-
-def _outdated(rule: Mapping[str, str], used: Mapping[str, str]) -> list[tuple[str, str]]:
-    fix = "record the splits again"
-    return [
-        (problem, f"problem {problem!r} is recorded in {used.get(problem)!r}; the rule gives {split!r}: {fix}")
-        for problem, split in rule.items()
-        if used.get(problem) != split
-    ]
+            yield lineage, f"lineage of {lineage!r} lies in several splits: {', '.join(sorted(sides))}"
+    for problem, split in rule.splits.items():
+        if used.get(problem) != split:
+            recorded = f"problem {problem!r} is recorded in {used.get(problem)!r}"
+            yield problem, f"{recorded}; the rule gives {split!r}: record the splits again"
 
 
 COLUMNS = ["kernel_id", "problem_id", "cluster_id", "split"]
@@ -172,7 +169,11 @@ def check_splits(corpus: Corpus, known: Mapping[str, Shape] | None = None) -> li
     ids, problems, stored, splits = columns
     found_shapes = shapes(corpus) if known is None else known
     clusters = [cluster_id(found_shapes[kernel].structure_id) for kernel in ids]
-    violations = list(_stale(ids, stored, clusters))
+    violations = [
+        SplitViolation("stale_cluster", kernel, f"cluster_id is {old!r}; its source is of cluster {new!r}")
+        for kernel, old, new in zip(ids, stored, clusters, strict=True)
+        if old != new
+    ]
     violations += _mixed("twin", "near-duplicate cluster", zip(clusters, splits, ids, strict=True), set(HELD_OUT))
     violations += _mixed("kernel", "kernel", zip(ids, splits, problems, strict=True), set(HELD_OUT))
     # A problem may lie in train and in test_seen, which is what seen means; test and validation problems are unseen.
@@ -186,12 +187,6 @@ def check_splits(corpus: Corpus, known: Mapping[str, Shape] | None = None) -> li
 
 def _shape(source: str) -> Shape:
     return Shape(structure_id(source), strip_comments(source))
-
-
-def _stale(ids: Iterable[str], stored: Iterable[str], fresh: Iterable[str]) -> Iterator[SplitViolation]:
-    for kernel, old, new in zip(ids, stored, fresh, strict=True):
-        if old != new:
-            yield SplitViolation("stale_cluster", kernel, f"cluster_id is {old!r}; its source is of cluster {new!r}")
 
 
 def _mixed(rule: str, noun: str, rows: Iterable[tuple[str, str, str]], known: set[str]) -> Iterator[SplitViolation]:

@@ -78,12 +78,14 @@ def _spell(array: pa.Array) -> pa.Array:
         joined = pc.binary_join(lists, ",")
         return pc.if_else(pc.is_valid(array), joined, None)
     if pa.types.is_nested(kind):
-        return pa.array([_json(value) for value in array.to_pylist()], pa.string())
+        return pa.array(
+            [
+                None if value is None else json.dumps(value, sort_keys=True, separators=(",", ":"))
+                for value in array.to_pylist()
+            ],
+            pa.string(),
+        )
     return pc.cast(array, pa.string())
-
-
-def _json(value: object) -> str | None:
-    return None if value is None else json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def config_hash(config: str, columns: Iterable[str], rows: int, total: int) -> str:

@@ -179,7 +179,8 @@ class CorpusWriter:
 
     def _places(self, chosen: Config, split: str, total: str) -> Iterator[Path]:
         """Paths for a shard, by number; the first may be taken: an earlier kbench put the same rows in other bytes."""
-        first = 1 + max((_number(entry.path) for entry in self._files.get(chosen.name, [])), default=-1)
+        names = [Path(entry.path).name for entry in self._files.get(chosen.name, [])]
+        first = 1 + max((int(name.rsplit("-", 2)[1]) for name in names), default=-1)
         for number in itertools.count(first):
             path = self.folder / chosen.name / f"{split}-{number:05d}-{total[:16]}.parquet"
             # Noted before it is written, so that nothing is left whatever ends the writing.
@@ -257,10 +258,6 @@ def _by_split(chosen: Config, table: pa.Table) -> Iterator[tuple[str, pa.Table]]
         part = table.filter(pc.equal(table.column("split"), split))
         if part.num_rows:
             yield split, part
-
-
-def _number(relative: str) -> int:
-    return int(Path(relative).name.rsplit("-", 2)[1])
 
 
 def _write_parquet(table: pa.Table, level: int, file: IO[bytes]) -> None:
@@ -342,15 +339,12 @@ def existing(folder: Path) -> Manifest:
     """
     if (folder / NAME).exists():
         return read_manifest(folder)
-    foreign = [item.name for item in folder.iterdir() if not _is_ours(item)]
+    # What a writer that was killed before its first commit leaves.
+    ours = (CARD, CROISSANT, EVAL, PLOTS, LEDGER, *CONFIGS)
+    foreign = [item.name for item in folder.iterdir() if item.name not in ours and not item.name.endswith(ENDING)]
     if foreign:
         raise UserError(f"path {str(folder)!r} holds {foreign[0]!r} and is not a corpus; give an empty or new folder")
     return EMPTY
-
-
-def _is_ours(item: Path) -> bool:
-    # What a writer that was killed before its first commit leaves.
-    return item.name in (CARD, CROISSANT, EVAL, PLOTS, LEDGER, *CONFIGS) or item.name.endswith(ENDING)
 
 
 def remove_strays(folder: Path, manifest: Manifest) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kbench.loaders.importers import fields
@@ -82,14 +82,6 @@ class PublishedSearch:
         self._nodes: dict[str, Candidate] = {}
         self._step, self._index = 0, -1
         self._forecast = False
-        self._handlers: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
-            "search_initialized": self._initialized,
-            "mutation_completed": self._mutated,
-            "evaluation_requested": self._requested,
-            "evaluation_completed": self._evaluated,
-            "evaluation_failed": self._failed,
-            "candidate_deferred": self._dropped,
-        }
 
     def event(self, data: Mapping[str, Any]) -> None:
         """Take one event.
@@ -109,24 +101,33 @@ class PublishedSearch:
         if payload.get("kind") not in (None, kind):
             raise RowError("payload.kind", payload["kind"], f"contradicts event_kind {kind!r}")
         self._step = max(self._step, fields.optional_whole(payload, "step") or 0)
-        if kind in self._handlers:
-            self._handlers[kind](payload)
+        self._apply(kind, payload)
         self._index = index
         self._forecast |= kind in ("forecast_completed", "candidate_selected")
 
-    def _initialized(self, payload: Mapping[str, Any]) -> None:
-        root = fields.mapping(payload, "root")
-        candidate, node = Candidate(fields.text(root, "program_code"), None, 0, seed=True), fields.text(root, "ulid")
-        evaluation = root.get("evaluation")
-        if isinstance(evaluation, Mapping) and evaluation.get("observation") is not None:
-            candidate.verdict = read_evaluation(evaluation)
-        self._candidates[f"root/{node}"] = self._nodes[node] = candidate
-
-    def _mutated(self, payload: Mapping[str, Any]) -> None:
-        parent = fields.optional_text(payload, "parent_ulid")
-        self._candidates[fields.text(payload, "request_id")] = Candidate(
-            fields.text(payload, "code"), parent, self._step
-        )
+    def _apply(self, kind: str, payload: Mapping[str, Any]) -> None:
+        match kind:
+            case "search_initialized":
+                root, evaluation = fields.mapping(payload, "root"), fields.mapping(payload, "root").get("evaluation")
+                seed, node = Candidate(fields.text(root, "program_code"), None, 0, seed=True), fields.text(root, "ulid")
+                if isinstance(evaluation, Mapping) and evaluation.get("observation") is not None:
+                    seed.verdict = read_evaluation(evaluation)
+                self._candidates[f"root/{node}"] = self._nodes[node] = seed
+            case "mutation_completed":
+                child = Candidate(
+                    fields.text(payload, "code"), fields.optional_text(payload, "parent_ulid"), self._step
+                )
+                self._candidates[fields.text(payload, "request_id")] = child
+            case "evaluation_requested":
+                self._requested(payload)
+            case "evaluation_completed":
+                candidate = self._candidate(payload)
+                candidate.verdict = read_evaluation(fields.mapping(payload, "evaluation"))
+                self._name_node(payload, candidate)
+            case "evaluation_failed":
+                self._candidate(payload).verdict = Verdict(None, str(payload.get("reason")))
+            case "candidate_deferred":
+                self._candidate(payload).dropped = True
 
     def _requested(self, payload: Mapping[str, Any]) -> None:
         request, mutation = (
@@ -142,17 +143,6 @@ class PublishedSearch:
         candidate.parent = fields.optional_text(payload, "parent_ulid") or candidate.parent
         self._candidates[request] = candidate
         self._name_node(payload, candidate)
-
-    def _evaluated(self, payload: Mapping[str, Any]) -> None:
-        candidate = self._candidate(payload)
-        candidate.verdict = read_evaluation(fields.mapping(payload, "evaluation"))
-        self._name_node(payload, candidate)
-
-    def _failed(self, payload: Mapping[str, Any]) -> None:
-        self._candidate(payload).verdict = Verdict(None, str(payload.get("reason")))
-
-    def _dropped(self, payload: Mapping[str, Any]) -> None:
-        self._candidate(payload).dropped = True
 
     def _candidate(self, payload: Mapping[str, Any]) -> Candidate:
         request = fields.text(payload, "request_id")

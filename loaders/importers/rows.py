@@ -64,13 +64,9 @@ def named(**names: Any) -> Source:
     return Backend.CONFIG, configuration(names), {"keys": tuple(names), NAMED: True}
 
 
-def _structure(source: str) -> tuple[str, str]:
-    """Structure and cluster of a text; kernels of a search often differ in numbers alone, and so in neither."""
-    return _structure_of(_NUMBER.sub("1", source))
-
-
 @functools.lru_cache(maxsize=KEPT_SOURCES)
-def _structure_of(source: str) -> tuple[str, str]:
+def structure_of(source: str) -> tuple[str, str]:
+    """Structure and cluster of a text."""
     structure = structure_id(source)
     return structure, cluster_id(structure)
 
@@ -109,7 +105,8 @@ def kernel_row(
         keys: names of a configuration's parameters, for the backend `config`.
         **figures: further fields.
     """
-    structure, cluster = _space_structure(problem_id, keys) if keys else _structure(source)
+    # Kernels of a search often differ in numbers alone, and so in neither structure nor cluster.
+    structure, cluster = _space_structure(problem_id, keys) if keys else structure_of(_NUMBER.sub("1", source))
     return _KERNEL | {
         "kernel_id": kernel_id(problem_id, backend, source),
         "problem_id": problem_id,

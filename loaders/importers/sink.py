@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import pyarrow as pa
 
@@ -170,7 +170,8 @@ class Sink:
         schema = arrow_schema(CONFIGS[config].record)
         table = pa.Table.from_pylist([row for _, row in waiting], schema=schema)
         wrong: dict[int, RowError] = {}
-        for issue in _issues(config, table):
+        columns = checks.column_issues(CONFIGS[config], table, "")
+        for issue in (*columns, *checks.status_issues(table, ""), *checks.interval_issues(table, "")):
             if issue.row is not None:
                 wrong.setdefault(issue.row, RowError(str(issue.field), issue.value, issue.message))
         if wrong:
@@ -193,9 +194,3 @@ class Sink:
 def _packed(row: Row) -> str:
     """A kernel's row without what nobody stated, which is most of it."""
     return json.dumps({name: value for name, value in row.items() if value is not None})
-
-
-def _issues(config: str, table: pa.Table) -> Iterator[Any]:
-    yield from checks.column_issues(CONFIGS[config], table, "")
-    yield from checks.status_issues(table, "")
-    yield from checks.interval_issues(table, "")

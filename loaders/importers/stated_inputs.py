@@ -39,6 +39,7 @@ SAME = frozenset((
 """Methods that return a tensor of the same form."""
 CASTS = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32",
          "double": "float64", "bool": "bool"}  # fmt: skip
+SCALARS = {bool: "bool", int: "int64"}
 ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod, ast.Div: operator.truediv,
@@ -88,7 +89,7 @@ def workload_of(
     except UNREADABLE:
         return None
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    inputs = [leaf if isinstance(leaf, Tensor) else Tensor(_scalar(leaf), ()) for leaf in leaves]
+    inputs = [leaf if isinstance(leaf, Tensor) else Tensor(SCALARS.get(type(leaf), "float32"), ()) for leaf in leaves]
     return workload(name, given, inputs, (), moved=tensors) if tensors else None
 
 
@@ -125,10 +126,6 @@ def _leaves(value: Any) -> Any:
         return
     for one in value.values() if isinstance(value, dict) else value:
         yield from _leaves(one)
-
-
-def _scalar(value: Any) -> str:
-    return "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
 
 
 class _Reader:
@@ -260,7 +257,8 @@ class _Reader:
     def _called(self, node: ast.Call, names: Mapping[str, Any]) -> Any:
         arguments = list(self._spread(node.args, names))
         stated = {word.arg: word.value for word in node.keywords}
-        dtype = self._dtype(stated, names)
+        named_dtype = self.value(stated["dtype"], names) if "dtype" in stated else None
+        dtype = named_dtype.name if isinstance(named_dtype, Dtype) else None
         if not isinstance(node.func, ast.Attribute):
             raise UnknownValueError("call")
         name, of = node.func.attr, node.func.value
@@ -287,10 +285,6 @@ class _Reader:
         if name in SAME:
             return tensor
         raise UnknownValueError(name)
-
-    def _dtype(self, stated: Mapping[str | None, ast.expr], names: Mapping[str, Any]) -> str | None:
-        value = self.value(stated["dtype"], names) if "dtype" in stated else None
-        return value.name if isinstance(value, Dtype) else None
 
     def _made(
         self, name: str, arguments: list[Any], stated: Mapping[str | None, ast.expr], dtype: str | None, names: Any

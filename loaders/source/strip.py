@@ -29,6 +29,7 @@ CUDA_MARK = re.compile(
     re.MULTILINE,
 )
 _DANGLING = re.compile(r"[ \t]*(?:\\\n[ \t]*)+\Z")
+_PYTHON = re.compile(r"^(?:import |from \w+ import |def \w+\(|@triton)", re.MULTILINE)
 _FORMATTED = re.compile(r"[rRbB]?[fFtT]")
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 _SOURCE_ARGUMENTS = re.compile(r"source|code|asm|src", re.IGNORECASE)
@@ -68,7 +69,7 @@ def read(source: str) -> Reading:
         tree = parse(source)
         pieces = tokens(source)
     except UNREADABLE:
-        is_cpp = CUDA_MARK.search(source) and not _looks_like_python(source)
+        is_cpp = CUDA_MARK.search(source) and not _PYTHON.search(source)
         return Reading(strip_cpp(source) if is_cpp else _strip_broken(source), None, None)
     offsets = Offsets(source)
     bare = {offsets.span(node): removable for node, removable in _bare_strings(tree)}
@@ -146,7 +147,7 @@ def cuda_spans(tree: ast.AST) -> Iterator[ast.expr]:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Name):
                     assigned.setdefault(target.id, []).append(node.value)
-        elif isinstance(node, ast.Call) and _called(node.func) in COMPILE_CALLS:
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in COMPILE_CALLS:
             waiting += node.args[:2]
             waiting += [k.value for k in node.keywords if k.arg and _SOURCE_ARGUMENTS.search(k.arg)]
     seen: set[str] = set()
@@ -157,10 +158,6 @@ def cuda_spans(tree: ast.AST) -> Iterator[ast.expr]:
             elif isinstance(node, ast.Name) and node.id not in seen:
                 seen.add(node.id)
                 waiting += assigned.get(node.id, [])
-
-
-def _called(function: ast.expr) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def string_groups(pieces: list[PythonToken]) -> Iterator[tuple[list[PythonToken], str]]:
@@ -260,10 +257,6 @@ def _merged(source: str, edits: list[Edit]) -> list[Edit]:
         else:
             merged.append((start, end, new))
     return merged
-
-
-def _looks_like_python(source: str) -> bool:
-    return re.search(r"^(?:import |from \w+ import |def \w+\(|@triton)", source, re.MULTILINE) is not None
 
 
 _BROKEN = re.compile(

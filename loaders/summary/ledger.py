@@ -98,7 +98,7 @@ def costs_of(corpus: Corpus, ok_kernels: int) -> Costs | None:
         build_cpu_seconds=build,
         verify_gpu_seconds=verify,
         time_gpu_seconds=time,
-        held_seconds=math.fsum(_seconds(*span) for span in spans.values()),
+        held_seconds=math.fsum((_moment(last) - _moment(first)).total_seconds() for first, last in spans.values()),
     )
 
 
@@ -106,10 +106,6 @@ def _spans(batch: pa.RecordBatch) -> Iterator[tuple[str, str, str]]:
     table = pa.table(batch).select(["env_id", "started_at"]).drop_null()
     for row in table.group_by("env_id").aggregate([("started_at", "min"), ("started_at", "max")]).to_pylist():
         yield row["env_id"], row["started_at_min"], row["started_at_max"]
-
-
-def _seconds(first: str, last: str) -> float:
-    return (_moment(last) - _moment(first)).total_seconds()
 
 
 def _moment(text: str) -> datetime:

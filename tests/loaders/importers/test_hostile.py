@@ -12,7 +12,7 @@ import pytest
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.importers import table
 from kbench.loaders.importers.context import AGAIN, BAD, NEW, Report
-from kbench.loaders.importers.rows import _structure, backend_of
+from kbench.loaders.importers.rows import backend_of, kernel_row
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, DataError
@@ -129,7 +129,8 @@ def test_a_line_as_long_as_its_file_is_refused(
      "12if x else 3"],
 )  # fmt: skip
 def test_structures_are_those_of_the_text_whatever_its_numbers(source: str) -> None:
-    assert _structure(source)[0] == structure_id(source)
+    row = kernel_row("p", "f", Backend.TORCH, source, gpu=None, origin="o", license=None, split="test")
+    assert row["structure_id"] == structure_id(source)
 
 
 def test_many_lines_comments_and_bare_texts_take_no_square_of_their_number() -> None:

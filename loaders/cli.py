@@ -21,18 +21,9 @@ TELLING = {
     "kernels": {"kernel_id", "problem_id", "backend", "gpu", "search_method", "status", "runtime_us", "speedup"},
     "measurements": {"kernel_id", "problem_id", "workload", "gpu", "status", "runtime_us", "speedup"},
     "questions": {
-        "question_id",
-        "kind",
-        "author",
-        "problem_id",
-        "backend",
-        "gpu",
-        "workload",
-        "speedup",
-        "bin",
-        "split",
+        "question_id", "kind", "author", "problem_id", "backend", "gpu", "workload", "speedup", "bin", "split",
     },
-}
+}  # fmt: skip
 """Columns shown to people who chose none; of other configs, all."""
 
 # Commands that talk to the network or read foreign formats.

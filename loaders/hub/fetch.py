@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import yaml
@@ -177,18 +177,14 @@ def _checkout_of(place: Place, checkouts: Sequence[Path]) -> Path:
 
 
 def _copy(checkout: Path, place: Place, folder: Path) -> None:
-    for path in (file for one in place.folders for file in _files_of(checkout, one)):
-        if path.is_file() and not path.is_symlink():
+    for one in place.folders:
+        files: Iterable[Path] = (
+            files_below(checkout / one, "*") if (checkout / one).is_dir() else sorted(checkout.glob(one))
+        )
+        for path in (path for path in files if path.is_file() and not path.is_symlink()):
             target = folder / path.relative_to(checkout)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
-
-
-def _files_of(checkout: Path, named: str) -> Iterator[Path]:
-    if (checkout / named).is_dir():
-        yield from files_below(checkout / named, "*")
-    else:
-        yield from sorted(checkout.glob(named))
 
 
 def listing() -> Iterator[tuple[str, str]]:

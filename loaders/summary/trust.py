@@ -92,7 +92,11 @@ def trust_of(corpus: Corpus) -> Trust:
     nearest = over.min()
     both = corpus.table("measurements", columns=CLOCKS, where="second_clock_us is not null and runtime_us is not null")
     compared = [
-        Compared(*(row[name] for name in CLOCKS[:5]), bool(row["clocks_disagree"]), row["ruler_us"] is not None)
+        Compared(
+            **{name: row[name] for name in CLOCKS[:5]},
+            disagree=bool(row["clocks_disagree"]),
+            ruled=row["ruler_us"] is not None,
+        )
         for row in both.to_pylist()
     ]
     return Trust(

@@ -9,11 +9,12 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping
 
+import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbench.loaders.checks.columns import Issue, rows_where
-from kbench.loaders.checks.references import Lookup, Part, joined, whole, workloads
+from kbench.loaders.checks.references import Lookup, Part, whole, workloads
 from kbench.loaders.splits.problems import HELD_OUT
 from kbench.schemas import Status
 
@@ -115,28 +116,18 @@ def _means(measurements: pa.Table, sizes: pa.Table | None) -> Lookup:
         measurements: the measurements.
         sizes: problem_id and workload of all timed sizes; None when unknown, and then none is missed.
     """
-    timed = measurements.filter(pc.equal(measurements.column("status"), Status.OK.value))
+    col, kernel = polars.col, ["kernel_id", "gpu"]
+    timed = polars.DataFrame(measurements).filter(col("status") == Status.OK.value)
     if sizes is not None:
-        timed = timed.filter(_complete(timed, sizes))
-    logs = {name: pc.ln(timed.column(name)) for name in FIGURES}
-    table = pa.table({"kernel_id": timed.column("kernel_id"), "gpu": timed.column("gpu"), **logs})
-    means = table.group_by(["kernel_id", "gpu"]).aggregate([(name, "mean") for name in FIGURES])
-    figures = {name: pc.exp(means.column(f"{name}_mean")) for name in FIGURES}
-    mean_figures = pa.table({"kernel_id": means.column("kernel_id"), "gpu": means.column("gpu"), **figures})
-    return Lookup(mean_figures, ["kernel_id", "gpu"])
-
-
-def _complete(timed: pa.Table, sizes: pa.Table) -> pa.ChunkedArray:
-    """Which rows are of a kernel and GPU that have a row for every listed workload of their problem."""
-    asked = sizes.group_by("problem_id").aggregate([("workload", "count_distinct")])
-    listed = joined(sizes.columns).combine_chunks()
-    is_listed = pc.is_in(joined([timed.column("problem_id"), timed.column("workload")]), value_set=listed)
-    of_kernel = timed.filter(is_listed).group_by(["kernel_id", "gpu"]).aggregate([("workload", "count_distinct")])
-    problems, kernels = Lookup(asked, ["problem_id"]), Lookup(of_kernel, ["kernel_id", "gpu"])
-    needed = problems.column("workload_count_distinct", problems.rows(timed.column("problem_id")))
-    rows = kernels.rows(timed.column("kernel_id"), timed.column("gpu"))
-    measured = kernels.column("workload_count_distinct", rows)
-    return pc.greater_equal(pc.fill_null(measured, 0), pc.fill_null(needed, 0))
+        listed = polars.DataFrame(sizes)
+        on_listed = timed.join(listed, on=["problem_id", "workload"], how="semi")
+        measured = on_listed.group_by(kernel).agg(measured=col("workload").n_unique())
+        needed = listed.group_by("problem_id").agg(needed=col("workload").n_unique())
+        every = timed.join(measured, on=kernel, how="left").join(needed, on="problem_id", how="left")
+        timed = every.filter(col("measured").fill_null(0) >= col("needed").fill_null(0))
+    means = timed.group_by(kernel).agg(col(FIGURES).log().mean().exp())
+    schema = pa.schema({**dict.fromkeys(kernel, pa.string()), **dict.fromkeys(FIGURES, pa.float64())})
+    return Lookup(means.to_arrow(compat_level=polars.CompatLevel.oldest()).cast(schema), kernel)
 
 
 def _kernel_figures(file: str, table: pa.Table, means: Lookup) -> Iterator[Issue]:

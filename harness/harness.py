@@ -35,7 +35,7 @@ from kbench.harness.settings import HarnessSettings
 from kbench.harness.timing.second_clock import SecondTimes
 from kbench.harness.worker.execute import MeasureTask
 from kbench.harness.worker.messages import task_message
-from kbench.harness.workloads import chosen_sizes, device_bytes, fitting, gigabytes
+from kbench.harness.workloads import chosen_sizes, fitting, refuse_too_large
 from kbench.schemas import (
     DataError,
     Environment,
@@ -256,16 +256,11 @@ class Harness:
         """
         definition, limit_bytes = problem(problem_id), self.settings.max_memory_bytes
         sizes = chosen_sizes(definition, self.settings.workloads)
-        total_bytes = min((int(queue.facts.get("memory_bytes") or 0) for queue in self._queues), default=0)
         if limit_bytes is not None:
             return tuple(size.name for size in fitting(definition, sizes, limit_bytes))
-        for size in sizes if total_bytes else ():
-            if device_bytes(definition, size) > total_bytes:
-                need, have = gigabytes(device_bytes(definition, size)), gigabytes(total_bytes)
-                raise UserError(
-                    f"workload {size.name!r} of {problem_id!r} takes about {need} and the GPU has {have};"
-                    f" --max-memory {total_bytes >> 30}G leaves out what does not fit"
-                )
+        refuse_too_large(
+            definition, sizes, min((int(q.facts.get("memory_bytes") or 0) for q in self._queues), default=0)
+        )
         return self.settings.workloads
 
     def _run(

@@ -65,6 +65,21 @@ def fitting(definition: ProblemDefinition, sizes: Sequence[Size], limit_bytes: i
     return fit
 
 
+def refuse_too_large(definition: ProblemDefinition, sizes: Sequence[Size], total_bytes: int) -> None:
+    """Refuse workloads that do not fit into a GPU's memory; nothing where its size is not known, as on a CPU.
+
+    Raises:
+        UserError: names the first that does not fit.
+    """
+    for size in sizes if total_bytes else ():
+        if device_bytes(definition, size) > total_bytes:
+            need, have = gigabytes(device_bytes(definition, size)), gigabytes(total_bytes)
+            raise UserError(
+                f"workload {size.name!r} of {definition.id!r} takes about {need} and the GPU has {have};"
+                f" --max-memory {total_bytes >> 30}G leaves out what does not fit"
+            )
+
+
 def gigabytes(amount: int) -> str:
     """An amount of memory for people."""
     return f"{amount / (1 << 30):.3g} GiB"

@@ -509,6 +509,11 @@ class Harness:
         self.open()
         return Ceilings(**(self._queues[0].ceilings or {}))
 
+    def planning_sandbox(self, kernel: KernelSource) -> list[str]:
+        """The restrictions of the process that plans a kernel; none where the kernel's build is cached."""
+        self._compiled([kernel])
+        return [] if self._planners is None else list(self._planners.sandbox)
+
     def facts(self) -> Mapping[str, Any]:
         """What the first device's worker knows of it, the facts that no record keeps among them."""
         self.open()

@@ -5,14 +5,21 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.harness.device.environment import software_facts
 from kbench.harness.device.gpu import Gpu, multiprocessors
 from kbench.harness.device.target import compiler_versions
 from kbench.harness.isolate.limits import MOST_BYTES, MOST_PROCESSES, watching_works
-from kbench.schemas import InfrastructureError, UserError, to_dict
+from kbench.loaders.storage.scratch import temporary_folder
+from kbench.schemas import Backend, InfrastructureError, KernelSource, UserError, to_dict
+
+INSTALL = "pip install 'kbench-gpu[gpu]'"
+PLANNING = ("netns", "closed", "frozen", "capabilities", "calls", "watched")
+"""Restrictions that planning processes have where the system permits them."""
+NOTHING = KernelSource("relu", Backend.TRITON, "def run(x):\n    return None\n")
+"""A kernel whose planning shows what a planning process gives up."""
 
 
 def examine(gpus: Sequence[Gpu], *, measure: bool = True) -> dict[str, Any]:
@@ -22,53 +29,80 @@ def examine(gpus: Sequence[Gpu], *, measure: bool = True) -> dict[str, Any]:
         gpus: those to look at.
         measure: also start a worker on each GPU and measure its ceilings.
     """
-    problems: list[str] = []
+    nvml, found = boards()
+    limits = f"{MOST_PROCESSES} processes, {MOST_BYTES >> 30} GiB and twice the build timeout, by a watcher of /proc"
     report: dict[str, Any] = {
         "software": software_facts(),
         "compilers": compiler_versions(),
         "cpu_cores": os.cpu_count(),
         "c_compiler": shutil.which("gcc") or shutil.which("clang"),
-        "planning_limits": _planning_limits(problems),
-        "gpus": boards(problems),
+        "planning_limits": limits if watching_works() else "none",
+        "nvml": nvml,
+        "gpus": found,
     }
-    missing = [name for name in ("torch", "triton", "nvrtc") if report["software"][name] in (None, "none")]
-    problems += [f"{name} is missing: pip install 'kbench-gpu[gpu]'" for name in missing]
+    if found and measure:
+        require_gpus(gpus, "")
+        report["devices"] = [_device(gpu) for gpu in gpus]
+    broken = [device for device in report.get("devices", ()) if "error" in device]
+    return report | {
+        "problems": problems(report),
+        "can_measure": bool(found) and not missing_packages(report) and not broken,
+    }
+
+
+def missing_packages(report: Mapping[str, Any]) -> list[str]:
+    """Packages that measuring needs and this machine lacks."""
+    return [name for name in ("torch", "triton", "nvrtc") if report["software"][name] in (None, "none")]
+
+
+def problems(report: Mapping[str, Any]) -> list[str]:
+    """What a report shows to be wrong, a sentence each."""
+    lines = []
+    if report["planning_limits"] == "none":
+        lines.append("host code is planned WITHOUT limits on the sum of its processes: /proc names no children here")
+    if report["nvml"] is not None:
+        lines.append(report["nvml"])
+    for board in report["gpus"]:
+        if board["mig"]:
+            lines.append(f"{board['name']}: MIG is on; times are of a slice of the GPU")
+        if board["other_processes"]:
+            lines.append(f"{board['name']}: other processes use it: {board['other_processes']}")
+    missing = missing_packages(report)
+    lines += [f"{name} is missing: {INSTALL}" for name in missing]
     if not report["gpus"]:
         able = "with these, kernels" if missing else "kernels"
-        problems.append(f"no NVIDIA GPU: {able} can be compiled and checked, not timed")
-    elif measure:
-        require_gpus(gpus, "")
-        report["devices"] = [_device(gpu, problems) for gpu in gpus]
-    report["problems"] = problems
-    broken = [device for device in report.get("devices", ()) if "error" in device]
-    report["can_measure"] = bool(report["gpus"]) and not missing and not broken
-    return report
+        lines.append(f"no NVIDIA GPU: {able} can be compiled and checked, not timed")
+    for device in report.get("devices", ()):
+        if "error" in device:
+            lines.append(f"GPU {device['device']}: {device['error']}")
+            continue
+        if "netns" not in device["planning_sandbox"]:
+            lines.append("host code is planned WITH network access: network namespaces are not permitted here")
+        lacking = [name for name in PLANNING[1:] if name not in device["planning_sandbox"]]
+        if lacking:
+            lines.append(f"planning goes without what this system does not permit: {', '.join(lacking)}")
+        if device["reaches_host_memory"]:
+            lines.append(
+                "kernels can write to the memory of the process that judges them: measure those of unknown authors "
+                "where heterogeneous memory management is off (uvm_disable_hmm=1 of the module nvidia_uvm)"
+            )
+    return lines
 
 
-def _planning_limits(problems: list[str]) -> str:
-    """The limits on all processes of a kernel's planning together, for every user."""
-    if not watching_works():
-        problems.append("host code is planned WITHOUT limits on the sum of its processes: /proc names no children here")
-        return "none"
-    return f"{MOST_PROCESSES} processes, {MOST_BYTES >> 30} GiB and twice the build timeout, by a watcher of /proc"
-
-
-def boards(problems: list[str]) -> list[dict[str, Any]]:
-    """Every GPU NVML lists, with its state and who else is using it."""
+def boards() -> tuple[str | None, list[dict[str, Any]]]:
+    """Why NVML says nothing, or None; and every GPU that it lists, with its state and who else is using it."""
     try:
         import pynvml as nvml
     except ImportError:
-        problems.append("nvidia-ml-py is missing: pip install 'kbench-gpu[gpu]'")
-        return []
+        return f"nvidia-ml-py is missing: {INSTALL}", []
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        problems.append(f"NVML: {error}")
-        return []
-    return [_board(nvml, nvml.nvmlDeviceGetHandleByIndex(i), problems) for i in range(nvml.nvmlDeviceGetCount())]
+        return f"NVML: {error}", []
+    return None, [_board(nvml, nvml.nvmlDeviceGetHandleByIndex(at)) for at in range(nvml.nvmlDeviceGetCount())]
 
 
-def _board(nvml: Any, handle: Any, problems: list[str]) -> dict[str, Any]:
+def _board(nvml: Any, handle: Any) -> dict[str, Any]:
     def ask(question: Any, *args: Any) -> Any:
         try:
             return question(handle, *args)
@@ -79,7 +113,8 @@ def _board(nvml: Any, handle: Any, problems: list[str]) -> dict[str, Any]:
     mig = ask(nvml.nvmlDeviceGetMigMode)
     others = ask(nvml.nvmlDeviceGetComputeRunningProcesses)
     name = ask(nvml.nvmlDeviceGetName)
-    board = {
+    milliwatts = ask(nvml.nvmlDeviceGetEnforcedPowerLimit)
+    return {
         "name": name.decode() if isinstance(name, bytes) else name,
         "mig": None if mig is None else bool(mig[0]),
         "persistence": ask(nvml.nvmlDeviceGetPersistenceMode),
@@ -88,39 +123,24 @@ def _board(nvml: Any, handle: Any, problems: list[str]) -> dict[str, Any]:
         "sm_clock_max_mhz": ask(nvml.nvmlDeviceGetMaxClockInfo, nvml.NVML_CLOCK_SM),
         "memory_clock_mhz": ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
         "temperature_c": ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
-        "power_limit_w": _watts(ask(nvml.nvmlDeviceGetEnforcedPowerLimit)),
+        "power_limit_w": None if milliwatts is None else milliwatts / 1e3,
     }
-    if board["mig"]:
-        problems.append(f"{board['name']}: MIG is on; times are of a slice of the GPU")
-    if board["other_processes"]:
-        problems.append(f"{board['name']}: other processes use it: {board['other_processes']}")
-    return board
 
 
-def _watts(milliwatts: int | None) -> float | None:
-    return None if milliwatts is None else milliwatts / 1e3
-
-
-def _device(gpu: Gpu, problems: list[str]) -> dict[str, Any]:
+def _device(gpu: Gpu | None) -> dict[str, Any]:
+    """A GPU as a worker finds it, and what the processes give up that plan kernels for it."""
     from kbench.harness.harness import Harness
 
     try:
-        with Harness(gpu=gpu, cache=None) as harness:
-            report = to_dict(harness.environment())
-            report["read_bandwidth_gbs"] = harness.ceilings().read_bandwidth_gbs
-            report["sm_ids"] = harness.facts().get("sm_ids")
-            report["reaches_host_memory"] = bool(harness.facts().get("reaches_host_memory"))
+        with temporary_folder() as cache, Harness(gpu=gpu, cache=cache) as harness:
+            device = {"device": str(gpu)} | to_dict(harness.environment())
+            device["read_bandwidth_gbs"] = harness.ceilings().read_bandwidth_gbs
+            device["sm_ids"] = harness.facts().get("sm_ids")
+            device["reaches_host_memory"] = bool(harness.facts().get("reaches_host_memory"))
+            device["planning_sandbox"] = harness.planning_sandbox(NOTHING)
     except InfrastructureError as error:
-        problems.append(f"GPU {gpu}: {error}")
         return {"device": str(gpu), "error": str(error)}
-    if "netns" not in str(report["sandbox"]):
-        problems.append("kernels run WITH network access: network namespaces are not permitted here")
-    if report["reaches_host_memory"]:
-        problems.append(
-            "kernels can write to the memory of the process that judges them: measure those of unknown authors where "
-            "heterogeneous memory management is off (uvm_disable_hmm=1 of the module nvidia_uvm)"
-        )
-    return {"device": str(gpu)} | report
+    return device
 
 
 def gpu_count() -> int:

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from kbench.benchmark.problems import registry
 from kbench.harness.cli import compare, doctor, measure
+from kbench.harness.commands import doctor as doctor_module
 from kbench.harness.commands import measure as measuring
 from kbench.harness.commands import watch as watching
 from kbench.harness.commands.compare import compare_files, compare_kernels
@@ -259,6 +260,39 @@ def test_doctor_reports_versions_and_problems_as_json() -> None:
     assert isinstance(report["problems"], list)
     assert result.exit_code == (0 if report["can_measure"] else 1)
     assert report["can_measure"] == bool(report["gpus"])
+
+
+BOARD = {"name": "some gpu", "mig": False, "other_processes": None}
+DEVICE = {"device": "0", "planning_sandbox": ["netns", *doctor_module.PLANNING], "reaches_host_memory": False}
+HEALTHY = {
+    "software": {"torch": "2", "triton": "3", "nvrtc": "13"}, "planning_limits": "64 processes", "nvml": None,
+    "gpus": [BOARD], "devices": [DEVICE],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, None),
+        ({"planning_limits": "none"}, "WITHOUT limits on the sum"),
+        ({"nvml": "NVML: broken", "gpus": [], "devices": []}, "NVML: broken"),
+        ({"gpus": [BOARD | {"mig": True}]}, "MIG is on"),
+        ({"gpus": [BOARD | {"other_processes": [7]}]}, "other processes use it: [7]"),
+        ({"devices": [{"device": "0", "error": "no memory"}]}, "GPU 0: no memory"),
+        ({"devices": [DEVICE | {"planning_sandbox": doctor_module.PLANNING[1:]}]}, "WITH network access"),
+        ({"devices": [DEVICE | {"planning_sandbox": ["netns", "calls", "watched"]}]}, "closed, frozen, capabilities"),
+        ({"devices": [DEVICE | {"reaches_host_memory": True}]}, "write to the memory of the process that judges them"),
+    ],
+)
+def test_the_doctor_says_what_a_report_shows_to_be_wrong(change: dict[str, Any], words: str | None) -> None:
+    lines = doctor_module.problems(HEALTHY | change)
+    assert (lines == []) if words is None else any(words in line for line in lines)
+
+
+@without_gpu
+def test_the_doctor_plans_a_kernel_to_see_what_planning_gives_up() -> None:
+    device = doctor_module._device(None)
+    assert {"rlimit", "scratch"} <= set(device["planning_sandbox"])
 
 
 KERNELBENCH = """

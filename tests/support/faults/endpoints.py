@@ -308,7 +308,7 @@ def main() -> None:
         corpus = Corpus.open(makers.write_corpus(Path(base) / "corpus"))
         for name in MODES:
             with tempfile.TemporaryDirectory() as folder:
-                found.append(try_mode(name, corpus, Path(folder), timeout_s=3.0))
+                found.append(try_mode(name, corpus, Path(folder), timeout_s=10.0))
             sys.stderr.write(f"{found[-1]}\n")
     wrong = [row for row in found if not row["good"]]
     Path(sys.argv[1]).write_text(json.dumps({"modes": len(found), "wrong": wrong, "rows": found}, indent=1) + "\n")

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 FILES = 24
+LOOKS = 600
+"""How often, 0.1 s apart, we look whether what a killed command left is gone."""
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -133,8 +135,12 @@ def commands(base: Path, count: int, rng: random.Random) -> dict[str, Any]:
             while not (work / "started").exists() and running.poll() is None:
                 time.sleep(0.02)
             running.send_signal((signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)[number % 3])
-        time.sleep(2)
-        left += _marked(f"STARTED={work / 'started'}".encode())
+        mark = f"STARTED={work / 'started'}".encode()
+        for _ in range(LOOKS):
+            if not _marked(mark) and not any((work / "tmp").iterdir()):
+                break
+            time.sleep(0.1)
+        left += _marked(mark)
         files += len(list((work / "tmp").iterdir()))
     return {"kills": count, "processes_left": left, "files_left": files, "wrong": left + files}
 

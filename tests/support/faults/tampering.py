@@ -44,7 +44,7 @@ def flip(folder: Path, rng: random.Random) -> None:
 
 
 def edit_rows(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]], repair: tuple[str, ...]) -> Case:
-    """Change the rows of a file of pairs and repair these fields of its manifest."""
+    """Change the rows of a file of questions and repair these fields of its manifest."""
 
     def case(folder: Path, rng: random.Random) -> None:
         import pyarrow as pa
@@ -75,7 +75,7 @@ def _inverted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def edit_entry(**change: Any) -> Case:
-    """Change what the manifest says of the first file of pairs."""
+    """Change what the manifest says of the first file of questions."""
 
     def case(folder: Path, rng: random.Random) -> None:
         manifest, entries = _entries(folder)
@@ -173,7 +173,7 @@ CASES: dict[str, Case] = {
         lambda m: m["configs"]["questions"]["files"].append(m["configs"]["questions"]["files"][0])
     ),
     "a path outside": edit_entry(path="../outside.parquet"),
-    "a path with half a character": edit_entry(path="pairs/\ud800.parquet"),
+    "a path with half a character": edit_entry(path="questions/\ud800.parquet"),
     "a path of two names": edit_entry(path=lambda path: path.replace("/", "/./")),
     "a shard that is a link to itself": link("*.parquet"),
     "a manifest of 5 GB": lambda folder, rng: os.truncate(folder / "manifest.json", 5 << 30),
@@ -211,7 +211,7 @@ def try_case(name: str, corpus: Path, folder: Path) -> str | None:
 
 
 def main() -> None:
-    """Try every case on the shipped dataset's pairs and write what came of it."""
+    """Try every case on the shipped dataset's questions and write what came of it."""
     from kbench.loaders.corpus.corpus import Corpus
     from kbench.loaders.corpus.writer import CorpusWriter
 

@@ -161,6 +161,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with CorpusWriter(folder) as writer:
         for split in ("train", "test"):
             writer.append("questions", Corpus.open(shipped()).table("questions", split=split).slice(0, 300))
+    tampering.describe(folder)
     return folder
 
 

@@ -186,12 +186,24 @@ CASES: dict[str, Case] = {
     "a card that is gone": beside("README.md", lambda data: None),
     "another description for machines": beside("croissant.json", lambda data: data.replace(b"kbench", b"kbemch", 1)),
     "other tasks": beside("eval.yaml", lambda data: data + b"# more\n"),
+    "another report of its import": beside("import.json", lambda data: data.replace(b"1", b"2")),
+    "another file of its owner": beside("notes/own.txt", lambda data: data + b"more"),
     "a companion outside": edit_manifest(lambda m: m["companions"].update({"../x": "0" * 64})),
     "a companion that is not there": edit_manifest(lambda m: m["companions"].update({"more.txt": "0" * 64})),
     "two files exchanged": _swap,
     "a file cut short": _cut,
     "a file missing": _gone,
 }
+
+
+def describe(folder: Path) -> None:
+    """Add what an import and its owner leave beside a corpus, and have the manifest state it."""
+    from kbench.loaders.corpus.manifest import covering, read_manifest
+
+    (folder / "import.json").write_text('{"rows": 1}')
+    (folder / "notes").mkdir()
+    (folder / "notes" / "own.txt").write_text("mine")
+    (folder / "manifest.json").write_text(covering(folder, read_manifest(folder)).to_json())
 
 
 def try_case(name: str, corpus: Path, folder: Path) -> str | None:
@@ -223,6 +235,7 @@ def main() -> None:
         with CorpusWriter(small) as writer:
             for name in ("problems", "questions"):
                 writer.append(name, shipped.table(name).slice(0, 100_000))
+        describe(small)
         for name in CASES:
             with tempfile.TemporaryDirectory(dir=work) as folder:
                 reason = try_case(name, small, Path(folder))

@@ -130,7 +130,22 @@ def finished(process: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
-def prepare(base: Path) -> Path:
+def in_fork(check: Callable[[], object]) -> bool:
+    """Whether a function says so, run in a fork: threads that it starts, as polars does, would hang the next fork."""
+    child = os.fork()
+    if child == 0:
+        code = 70
+        try:
+            code = 0 if check() else 1
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    code = finished(child)
+    assert code in (0, 1), code
+    return code == 0
+
+
+def prepare(world: Path) -> bool:
     """The small world."""
     from beside import module_at
 
@@ -139,7 +154,6 @@ def prepare(base: Path) -> Path:
     from kbench.benchmark.evaluate.options import Options
     from kbench.loaders.corpus.corpus import Corpus
 
-    world = base / "world"
     module_at(ROOT / "tests/benchmark/conftest.py").write_corpus(world / "data", kernels_each=8)
     module_at(ROOT / "tests/loaders/conftest.py").write_corpus(world / "ours", 24)
     shutil.copytree(world / "data", world / "more")
@@ -161,21 +175,28 @@ def prepare(base: Path) -> Path:
     with (world / "table.csv").open("w", newline="") as file:
         rows = [[f"def f(): return {n}", "gelu_tanh", n + 0.5, "H200"] for n in range(400)]
         csv.writer(file).writerows([["code", "task", "us", "card"], *rows])
-    return world
+    return True
 
 
-def searches(world: Path) -> None:
-    """A campaign, and a search that measured all its kernels."""
-    from kbench.generation.campaign.drive import drive
+def small_genomes() -> tuple[Any, Any]:
+    """The proposer of the tests in the place of ours, and the module that it comes from."""
     from kbench.generation.proposers import mixed
     from kbench.generation.proposers.genome.proposer import GenomeProposer
-    from kbench.generation.search.settings import Budget
 
     sys.path.insert(0, str(ROOT / "tests"))
     from generation import conftest
 
     proposer = GenomeProposer({conftest.FAMILY.name: conftest.FAMILY})
     mixed.PROPOSERS["genome"] = lambda: proposer  # type: ignore[attr-defined]
+    return proposer, conftest
+
+
+def searches(world: Path) -> None:
+    """A campaign, and a search that measured all its kernels."""
+    from kbench.generation.campaign.drive import drive
+    from kbench.generation.search.settings import Budget
+
+    proposer, conftest = small_genomes()
     recorded = conftest.recording()
     settings = conftest.settings_for("random", batch=200, budget=Budget(measurements=3 * len(recorded)))
     drive(world / "recorded", [settings], conftest.replaying(recorded, proposer))
@@ -346,11 +367,14 @@ def is_sound(kind: Kind, work: Path) -> bool:
     """Whether what a command changes is sound; what cannot be read is not."""
     from kbench.schemas import KbenchError
 
-    try:
-        return kind.sound(work)
-    except (KbenchError, OSError, ValueError) as error:
-        sys.stderr.write(f"{kind.name}: {error!r}\n")
-        return False
+    def sound() -> bool:
+        try:
+            return kind.sound(work)
+        except (KbenchError, OSError, ValueError) as error:
+            sys.stderr.write(f"{kind.name}: {error!r}\n")
+            return False
+
+    return in_fork(sound)
 
 
 def left_aside(work: Path) -> list[str]:
@@ -401,7 +425,7 @@ def together(kind: Kind, work: Path, rng: random.Random) -> dict[str, Any]:
     codes = [finished(first), finished(second)]
     good = (
         is_sound(kind, work)
-        and kind.both(work, [code == 0 for code in codes])
+        and in_fork(lambda: kind.both(work, [code == 0 for code in codes]))
         and all(code in (0, 2) for code in codes)
     )
     said = [path.read_text()[-200:] for path in (work.parent / "one", work.parent / "two")] if not good else []
@@ -423,7 +447,9 @@ def attack(kills: int, pairs: int, seed: int = 0, only: str = "") -> dict[str, A
             "HF_TOKEN": module_at(ROOT / "tests/hub/server.py").TOKEN,
         }  # fmt: skip
         threading.Thread(target=hub.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        world = prepare(base)
+        world = base / "world"
+        assert in_fork(lambda: prepare(world))
+        small_genomes()
         assert finished(fork(["data", "push", REPOSITORY, "--path", "ours"], world, base / "log")) == 0
 
         def fresh() -> Path:

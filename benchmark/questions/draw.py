@@ -54,8 +54,9 @@ SET_ASIDE = 0.25
 """Largest share of a problem's kernels that may go with them."""
 DISAGREEMENT = 0.25
 """Difference of log2 speedups between two workloads, beyond their intervals, from which they disagree."""
-CORE_PAIRS, CORE_EDITS, CORE_POOLS, CORE_POOL = 6, 3, 16, 12
-"""What each problem gives to core, how many pools it has, and how many kernels of each."""
+CORE_PAIRS, CORE_EDITS, CORE_POOLS, CORE_POOL = 6, 8, 16, 12
+"""What each problem gives to core, how many pools it has, and how many kernels of each. Edits come from one cell of a
+problem: edits of two cells are not compared."""
 TRAINING = "train"
 
 Figure = tuple[float, float | None, float | None]
@@ -156,9 +157,15 @@ class Draw:
         pairs = self._chosen((self._pairs(cell) for cell in cells), PAIRS)
         if self._held_out and len(pairs) < LEAST_PAIRS:
             return
-        for kind, ends, core in ((QuestionKind.EDIT, edits, CORE_EDITS), (QuestionKind.PAIR, pairs, CORE_PAIRS)):
-            for place, (anchor, candidate) in enumerate(ends):
-                yield self._question(kind, anchor, candidate, core=self._held_out and place < core)
+        by_cell: defaultdict[tuple[Backend, AuthorClass], list[Ends]] = defaultdict(list)
+        for anchor, candidate in edits:
+            by_cell[candidate.kernel.backend, candidate.author].append((anchor, candidate))
+        most_edits = max(by_cell.values(), key=len, default=[])
+        core = {(one.id, other.id) for one, other in (*most_edits[:CORE_EDITS], *pairs[:CORE_PAIRS])}
+        for kind, drawn in ((QuestionKind.EDIT, edits), (QuestionKind.PAIR, pairs)):
+            for anchor, candidate in drawn:
+                in_core = self._held_out and (anchor.id, candidate.id) in core
+                yield self._question(kind, anchor, candidate, core=in_core)
         asked = [(QuestionKind.EDIT, *ends) for ends in edits] + [(QuestionKind.PAIR, *ends) for ends in pairs]
         disagreeing = [(*one, workload) for one in asked if (workload := self._one_workload(*one[1:]))]
         if self._held_out:

@@ -72,7 +72,10 @@ def test_a_held_out_problem_has_as_many_questions_as_it_takes_and_each_cell_its_
     }  # fmt: skip
     pairs = Counter((one.backend, one.author) for one in asked if one.kind is QuestionKind.PAIR)
     assert set(pairs.values()) == {PAIRS // 8}
-    assert {one.kind for one in asked if one.core} == set(QuestionKind)
+    core = [one for one in asked if one.core]
+    assert {one.kind for one in core} == set(QuestionKind)
+    edits = [(one.backend, one.author) for one in core if one.kind is QuestionKind.EDIT]
+    assert len(edits) > 2 and len(set(edits)) == 1
 
 
 def test_a_held_out_kernel_of_an_edit_tells_nothing_by_where_else_it_is_asked_about(questions: list[Question]) -> None:

@@ -26,8 +26,10 @@ from kbench.schemas.ids import content_hash
 
 RECORDED = Path(__file__).with_name("recorded.json")
 """Splits of published datasets by fingerprint, oldest first: comparing all sources takes a while, and later datasets
-keep them. `kbench data validate --splits` proves that they are what the rule gives. The last entry names
-no dataset: problems whose sides were chosen with whole lineages before any kernel of theirs was measured."""
+keep them. `kbench data validate --splits` proves that they are what the rule gives. PLANNED names no dataset."""
+PLANNED = "planned"
+"""Problems whose sides were chosen with whole lineages before any kernel of theirs was measured: no rule that looks at
+kernels decides them."""
 NEAR_SHARE = 0.1
 """Share of problems held out as test_near."""
 FAR = 0.4
@@ -55,10 +57,11 @@ class LineageSplits:
 def known_splits(corpus: Corpus) -> Mapping[str, str] | None:
     """Each problem's split by lineage, as the corpus states it or as it is on record; None where neither is so."""
     recorded = _recorded()
-    if corpus.fingerprint in recorded:
-        return published_splits(before=corpus.fingerprint) | recorded[corpus.fingerprint]
     table = corpus.table("kernels", columns=["problem_id", "split"])
     stored = dict(zip(table.column("problem_id").to_pylist(), table.column("split").to_pylist(), strict=True))
+    if corpus.fingerprint in recorded:
+        sides = published_splits(before=corpus.fingerprint) | recorded[corpus.fingerprint]
+        return {problem: side for problem, side in sides.items() if problem in stored}
     if "test_near" not in stored.values():
         return None
     return {problem: "train" if split == "test_seen" else split for problem, split in stored.items()}
@@ -70,8 +73,9 @@ def published_splits(before: str | None = None) -> dict[str, str]:
     Args:
         before: fingerprint of a dataset; what is on record before it counts, and everything when it is not on record.
     """
-    kept: dict[str, str] = {}
-    for fingerprint, splits in _recorded().items():
+    recorded = _recorded()
+    kept = recorded.pop(PLANNED)
+    for fingerprint, splits in recorded.items():
         if fingerprint == before:
             break
         kept |= splits

@@ -85,6 +85,13 @@ def test_published_splits_stay_and_new_problems_of_their_lineages_join_the_most_
     assert near["new"] == "test_near", "a near-duplicate of a held-out problem is not learnt from"
 
 
+def test_sides_that_were_planned_before_any_measurement_count_as_published_for_every_dataset() -> None:
+    kept = published_splits(before=Corpus.open().fingerprint)
+    assert kept["tree_decode"] == "test" and kept["adamw_step"] == "validation"
+    splits = choose({"tree_decode": "g", "softmax": "g"}, {"tree_decode": "a", "softmax": "b"}, {"g": 0.0}, kept)
+    assert splits["tree_decode"] == "test"
+
+
 def corpus_of(folder: Path, build: Any, problems: int = 10, each: int = 6) -> Corpus:
     """Every problem's kernels share one template; problems 0 and 1 share theirs."""
     rows = []

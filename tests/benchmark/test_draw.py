@@ -75,7 +75,8 @@ def test_a_held_out_problem_has_as_many_questions_as_it_takes_and_each_cell_its_
     core = [one for one in asked if one.core]
     assert {one.kind for one in core} == set(QuestionKind)
     edits = [(one.backend, one.author) for one in core if one.kind is QuestionKind.EDIT]
-    assert len(edits) > 2 and len(set(edits)) == 1
+    assert len(edits) > 2
+    assert len(set(edits)) == 1
 
 
 def test_a_held_out_kernel_of_an_edit_tells_nothing_by_where_else_it_is_asked_about(questions: list[Question]) -> None:

@@ -87,7 +87,8 @@ def test_published_splits_stay_and_new_problems_of_their_lineages_join_the_most_
 
 def test_sides_that_were_planned_before_any_measurement_count_as_published_for_every_dataset() -> None:
     kept = published_splits(before=Corpus.open().fingerprint)
-    assert kept["tree_decode"] == "test" and kept["adamw_step"] == "validation"
+    assert kept["tree_decode"] == "test"
+    assert kept["adamw_step"] == "validation"
     splits = choose({"tree_decode": "g", "softmax": "g"}, {"tree_decode": "a", "softmax": "b"}, {"g": 0.0}, kept)
     assert splits["tree_decode"] == "test"
 

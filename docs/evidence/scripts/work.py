@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from kbench.benchmark.problems import problem
+from kbench.benchmark.work.caches import crossings
 from kbench.benchmark.work.count import count_plan
 from kbench.benchmark.work.gpus import H200
 from kbench.benchmark.work.table import index_contents
-from kbench.benchmark.work.times import Fitted, dram_bytes, plan_time_us
+from kbench.benchmark.work.times import Fitted, plan_time_us
 from kbench.schemas import from_dict
 from kbench.schemas.records.launch_plan import LaunchPlan
 
@@ -63,9 +64,9 @@ def compared(kernel: dict[str, Any], plan: LaunchPlan, measured: dict[str, Any])
     start = time.process_time()
     work = count_plan(plan, kernel["ptx"], resources=resources, contents=contents)
     seconds, total = time.process_time() - start, work.total
-    dram = sum(one.times * dram_bytes(one, H200) for one in work.launches)
-    # The profiler counts half of what L2 reads from memory too: it passes from one half of L2 to the other.
-    counted = {"instructions": total.issued, "dram_bytes": dram, "l2_bytes": total.l2_bytes + dram / 2}
+    crossing = crossings(work, H200)
+    dram, l2 = sum(one.dram for one in crossing), sum(one.l2 for one in crossing)
+    counted = {"instructions": total.issued, "dram_bytes": dram, "l2_bytes": l2}
     counted |= {name: getattr(total, name) for name in METRICS if name not in counted}
     return {
         "kernel": kernel["kernel_id"],

@@ -122,7 +122,7 @@ class _Caches:
         left = self.dirty + stored
         if left + read > self.room:
             kept = min(1.0, self.room / moved)
-            left = min(stored * kept + self.dirty * (1 - min(1.0, moved / self.room)), self.gpu.l2_bytes * DIRTY)
+            left = stored * kept + self.dirty * max(0.0, 1 - moved / self.room)
         left = min(left, self.gpu.l2_bytes * DIRTY)
         written, self.dirty = self.dirty + stored - left, left
         return written

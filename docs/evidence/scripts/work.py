@@ -43,15 +43,15 @@ METRICS = {
 
 def rows(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
     """Counted and measured figures of every kernel and workload."""
-    counters = {(row["kernel_id"], row["workload"]): row for row in _lines(folder, "counters-*.jsonl.xz")}
-    for kernel in _lines(folder, "kernels-*.jsonl.xz"):
+    counters = {(row["kernel_id"], row["workload"]): row for row in lines(folder, "counters-*.jsonl.xz")}
+    for kernel in lines(folder, "kernels-*.jsonl.xz"):
         for workload, plans in kernel["plans"].items():
             measured = counters.get((kernel["kernel_id"], workload))
             if measured is not None:
                 yield compared(kernel, from_dict(LaunchPlan, plans[0]), measured)
 
 
-def _lines(folder: pathlib.Path, pattern: str) -> Iterator[dict[str, Any]]:
+def lines(folder: pathlib.Path, pattern: str) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob(pattern)):
         yield from map(json.loads, lzma.decompress(path.read_bytes()).decode().splitlines())
 
@@ -70,6 +70,8 @@ def compared(kernel: dict[str, Any], plan: LaunchPlan, measured: dict[str, Any])
     counted |= {name: getattr(total, name) for name in METRICS if name not in counted}
     return {
         "kernel": kernel["kernel_id"],
+        "work": work,
+        "dram_written": sum(measured["dram__bytes_write.sum"]),
         "cell": (kernel["problem_id"], kernel["backend"], plan.workload),
         "seconds": seconds,
         "errors": list(work.errors),
@@ -114,7 +116,7 @@ def main() -> None:
     counted = list(rows(pathlib.Path(sys.argv[1])))
     if "--rows" in sys.argv:
         for row in counted:
-            sys.stderr.write(json.dumps(row) + "\n")
+            sys.stderr.write(json.dumps({name: row[name] for name in row if name != "work"}) + "\n")
     report = {
         "kernels": len({row["kernel"] for row in counted}),
         "kernels_and_workloads": len(counted),

@@ -32,6 +32,9 @@ SWEEPS = 2.0
 APART = 0.5
 """Share of its bytes that a neighbour does not touch, from which blocks are taken to have parts of their own."""
 
+MOST_PASSES = 1e6
+"""More than a block makes; counted work may come from anyone."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Crossing:
@@ -182,7 +185,11 @@ def _read(use: _Use, uses: Sequence[_Use], launch: LaunchWork, gpu: Gpu) -> floa
     bulk = _in_bulk(launch)
     if use.asked <= SWEEPS * use.read:
         # Every block has its own part. Where it reads that several times, the parts of all blocks lie between.
-        passes = math.floor(one.fetches / one.loads + 0.01) - 1 if max(one.new_share) >= APART and not bulk else 0
+        passes = (
+            math.floor(min(MOST_PASSES, one.fetches / one.loads) + 0.01) - 1
+            if max(one.new_share) >= APART and not bulk
+            else 0
+        )
         between = min(
             sum(max(each.read, each.written) for each in uses),
             together * sum(t.loads + t.stores for t in launch.traffic),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 
@@ -118,3 +119,13 @@ def test_spilled_registers_cross_l2_and_stores_at_unknown_addresses_reach_memory
     lost = LaunchWork("f", (1000, 1, 1), 256, 32, 0, 0, Totals(store_sectors=1e6 / SECTOR))
     (one,) = crossings(Work((lost,)), H200)
     assert one.dram_written == pytest.approx(1000 * MB - DIRTY * H200.l2_bytes)
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 10**18])
+@pytest.mark.parametrize("loads", [0.0, 1e-300, 1e18])
+def test_counted_work_of_a_stranger_has_finite_traffic(blocks: int, loads: float) -> None:
+    traffic = (Traffic(1e18, loads, 1e18, loads, EACH_ITS_OWN, 1.0), Traffic(0.0, loads, 0.0, 1e18, (0.0,) * 3, 0.0))
+    for block in (Totals(), Totals(bulk_load_bytes=1e18), Totals(l1_miss_sectors=1e18)):
+        launch = LaunchWork("f", (blocks, 1, 1), 0, 0, 10**18, 10**18, block, 1.0, traffic, times=10**18)
+        (one,) = crossings(Work((launch,)), H200)
+        assert all(math.isfinite(part) and part >= 0 for part in (one.l2, one.dram_read, one.dram_written))

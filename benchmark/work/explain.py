@@ -9,16 +9,15 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from kbench.benchmark.work.caches import dram_bytes
 from kbench.benchmark.work.gpus import Gpu
+from kbench.benchmark.work.occupancy import resident_blocks, waves
 from kbench.benchmark.work.times import (
     RESOURCES,
     Fitted,
     LaunchTime,
-    dram_bytes,
     launch_time,
     plan_time_us,
-    resident_blocks,
-    waves,
 )
 from kbench.benchmark.work.totals import LaunchWork, Work
 

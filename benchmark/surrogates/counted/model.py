@@ -16,16 +16,15 @@ from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
 from kbench.benchmark.surrogates.static.forest import Forest
 from kbench.benchmark.surrogates.static.model import Level
+from kbench.benchmark.work.caches import dram_bytes
 from kbench.benchmark.work.gpus import Gpu
+from kbench.benchmark.work.occupancy import resident_blocks, waves
 from kbench.benchmark.work.times import (
     RESOURCES,
     Fitted,
-    dram_bytes,
     fastest,
     launch_time,
     plan_time_us,
-    resident_blocks,
-    waves,
 )
 from kbench.benchmark.work.totals import LaunchWork, Work
 from kbench.schemas import DataError

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from kbench.benchmark.problems import problem
+from kbench.benchmark.work.caches import crossings
 from kbench.benchmark.work.count import count_plan
 from kbench.benchmark.work.gpus import H200
 from kbench.benchmark.work.table import index_contents
-from kbench.benchmark.work.times import Fitted, dram_bytes, plan_time_us
+from kbench.benchmark.work.times import Fitted, plan_time_us
 from kbench.schemas import from_dict
 from kbench.schemas.records.launch_plan import LaunchPlan
 
@@ -42,15 +43,15 @@ METRICS = {
 
 def rows(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
     """Counted and measured figures of every kernel and workload."""
-    counters = {(row["kernel_id"], row["workload"]): row for row in _lines(folder, "counters-*.jsonl.xz")}
-    for kernel in _lines(folder, "kernels-*.jsonl.xz"):
+    counters = {(row["kernel_id"], row["workload"]): row for row in lines(folder, "counters-*.jsonl.xz")}
+    for kernel in lines(folder, "kernels-*.jsonl.xz"):
         for workload, plans in kernel["plans"].items():
             measured = counters.get((kernel["kernel_id"], workload))
             if measured is not None:
                 yield compared(kernel, from_dict(LaunchPlan, plans[0]), measured)
 
 
-def _lines(folder: pathlib.Path, pattern: str) -> Iterator[dict[str, Any]]:
+def lines(folder: pathlib.Path, pattern: str) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob(pattern)):
         yield from map(json.loads, lzma.decompress(path.read_bytes()).decode().splitlines())
 
@@ -63,12 +64,14 @@ def compared(kernel: dict[str, Any], plan: LaunchPlan, measured: dict[str, Any])
     start = time.process_time()
     work = count_plan(plan, kernel["ptx"], resources=resources, contents=contents)
     seconds, total = time.process_time() - start, work.total
-    dram = sum(one.times * dram_bytes(one, H200) for one in work.launches)
-    # The profiler counts half of what L2 reads from memory too: it passes from one half of L2 to the other.
-    counted = {"instructions": total.issued, "dram_bytes": dram, "l2_bytes": total.l2_bytes + dram / 2}
+    crossing = crossings(work, H200)
+    dram, l2 = sum(one.dram for one in crossing), sum(one.l2 for one in crossing)
+    counted = {"instructions": total.issued, "dram_bytes": dram, "l2_bytes": l2}
     counted |= {name: getattr(total, name) for name in METRICS if name not in counted}
     return {
         "kernel": kernel["kernel_id"],
+        "work": work,
+        "dram_written": sum(measured["dram__bytes_write.sum"]),
         "cell": (kernel["problem_id"], kernel["backend"], plan.workload),
         "seconds": seconds,
         "errors": list(work.errors),
@@ -113,7 +116,7 @@ def main() -> None:
     counted = list(rows(pathlib.Path(sys.argv[1])))
     if "--rows" in sys.argv:
         for row in counted:
-            sys.stderr.write(json.dumps(row) + "\n")
+            sys.stderr.write(json.dumps({name: row[name] for name in row if name != "work"}) + "\n")
     report = {
         "kernels": len({row["kernel"] for row in counted}),
         "kernels_and_workloads": len(counted),

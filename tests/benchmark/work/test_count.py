@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from kbench.benchmark.work.caches import dram_bytes
 from kbench.benchmark.work.count import count_plan
 from kbench.benchmark.work.gpus import GPUS, H200, gpu_named
+from kbench.benchmark.work.occupancy import resident_blocks, waves
 from kbench.benchmark.work.operators import Operator, operator_work
 from kbench.benchmark.work.pipes import Pipe, machine_instructions, pipe_of, tensor_flops
 from kbench.benchmark.work.ptx import Instruction, read_functions
 from kbench.benchmark.work.table import plain_work, read_work
-from kbench.benchmark.work.times import Fitted, dram_bytes, launch_time, plan_time_us, resident_blocks, waves
+from kbench.benchmark.work.times import Fitted, launch_time, plan_time_us
 from kbench.benchmark.work.totals import Work
 from kbench.schemas import DataError, UnknownNameError
 from kbench.schemas.records.launch_plan import (

@@ -5,8 +5,8 @@
 
 `count` plans and compiles, on all processors, correct kernels of the whole H200 whose work neither the dataset nor
 OUT.jsonl has; called again it goes on. `merge` writes TABLE.parquet anew: column `work_json` is as in config `plans`,
-and of a kernel that several files have, the first counts. A recipe names the table as `totals`, and assembly joins it to
-the plans. An assembled dataset is the `samples` of the next one, so the table may go then.
+and of a kernel that several files have, the first counts. A recipe names the table as `totals`, and assembly joins it
+to the plans. An assembled dataset is the `samples` of the next one, so the table may go then.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Counted work against the profiler's counters: how well it orders kernels of one problem and backend.
 
-Reads a folder with `kernels-*.jsonl.xz`, one line per kernel with its plans by workload, PTX by hash of machine code
-and resources, and `counters-*.jsonl.xz`, one line per kernel and workload with the metrics of the profiler by launch,
-and prints a JSON summary:
+Reads a folder with `counters-*.jsonl.xz`, one line per kernel and workload with the metrics of the profiler by launch,
+and the work of these kernels from config `plans` of the dataset, and prints a JSON summary:
 
-    python docs/evidence/scripts/work.py FOLDER > docs/evidence/work.json
+    python docs/evidence/scripts/work.py FOLDER [DATASET]
 """
 
 from __future__ import annotations
@@ -13,20 +12,19 @@ import json
 import lzma
 import pathlib
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from pool import GPU
 
-from kbench.benchmark.problems import problem
-from kbench.benchmark.work.count import count_plan
+from kbench.benchmark.questions.corpus_view import benchmark_of
+from kbench.benchmark.surrogates.counted.shipped import read_works
 from kbench.benchmark.work.gpus import H200
-from kbench.benchmark.work.table import index_contents
 from kbench.benchmark.work.times import Fitted, dram_bytes, plan_time_us
-from kbench.schemas import from_dict
-from kbench.schemas.records.launch_plan import LaunchPlan
+from kbench.benchmark.work.totals import Work
+from kbench.loaders.corpus.corpus import Corpus
 
 SMALLEST_CELL = 4
 METRICS = {
@@ -40,14 +38,16 @@ METRICS = {
 }
 
 
-def rows(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
-    """Counted and measured figures of every kernel and workload."""
-    counters = {(row["kernel_id"], row["workload"]): row for row in _lines(folder, "counters-*.jsonl.xz")}
-    for kernel in _lines(folder, "kernels-*.jsonl.xz"):
-        for workload, plans in kernel["plans"].items():
-            measured = counters.get((kernel["kernel_id"], workload))
-            if measured is not None:
-                yield compared(kernel, from_dict(LaunchPlan, plans[0]), measured)
+def rows(folder: pathlib.Path, dataset: str | None) -> Iterator[dict[str, Any]]:
+    """Counted and measured figures of every kernel and workload that was profiled."""
+    counters = list(_lines(folder, "counters-*.jsonl.xz"))
+    corpus = Corpus.open(dataset)
+    works = read_works(benchmark_of(corpus), GPU, {row["kernel_id"] for row in counters})
+    columns = ["kernel_id", "problem_id", "backend"]
+    kernels = {row["kernel_id"]: row for row in corpus.table("kernels", columns=columns, gpu=GPU).to_pylist()}
+    for measured in counters:
+        work = works[measured["kernel_id"]][measured["workload"]][0]
+        yield compared(kernels[measured["kernel_id"]], work, measured)
 
 
 def _lines(folder: pathlib.Path, pattern: str) -> Iterator[dict[str, Any]]:
@@ -55,22 +55,16 @@ def _lines(folder: pathlib.Path, pattern: str) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, lzma.decompress(path.read_bytes()).decode().splitlines())
 
 
-def compared(kernel: dict[str, Any], plan: LaunchPlan, measured: dict[str, Any]) -> dict[str, Any]:
+def compared(kernel: dict[str, Any], work: Work, measured: dict[str, Any]) -> dict[str, Any]:
     """One plan's figures beside the profiler's."""
-    named = kernel["resources"].items()
-    resources = {(code, name): tuple(r) for code, functions in named for name, r in functions.items()}
-    contents = index_contents(problem(plan.problem_id), plan.workload)
-    start = time.process_time()
-    work = count_plan(plan, kernel["ptx"], resources=resources, contents=contents)
-    seconds, total = time.process_time() - start, work.total
+    total = work.total
     dram = sum(one.times * dram_bytes(one, H200) for one in work.launches)
     # The profiler counts half of what L2 reads from memory too: it passes from one half of L2 to the other.
     counted = {"instructions": total.issued, "dram_bytes": dram, "l2_bytes": total.l2_bytes + dram / 2}
     counted |= {name: getattr(total, name) for name in METRICS if name not in counted}
     return {
         "kernel": kernel["kernel_id"],
-        "cell": (kernel["problem_id"], kernel["backend"], plan.workload),
-        "seconds": seconds,
+        "cell": (kernel["problem_id"], kernel["backend"], measured["workload"]),
         "errors": list(work.errors),
         "unknown": total.unknown_branches > 0,
         "uncertain": total.uncertain / max(1.0, total.ptx_instructions),
@@ -109,17 +103,13 @@ def summary(counted: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print the summary; with --rows, every kernel to standard error."""
-    counted = list(rows(pathlib.Path(sys.argv[1])))
-    if "--rows" in sys.argv:
-        for row in counted:
-            sys.stderr.write(json.dumps(row) + "\n")
+    """Print the summary."""
+    counted = list(rows(pathlib.Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None))
     report = {
         "kernels": len({row["kernel"] for row in counted}),
         "kernels_and_workloads": len(counted),
         "counted": sum(not row["errors"] for row in counted),
         "without_unknown_branch": sum(not row["errors"] and not row["unknown"] for row in counted),
-        "median_seconds": float(np.median([row["seconds"] for row in counted])),
         **{name: summary(counted, name) for name in (*METRICS, "time_us")},
     }
     sys.stdout.write(json.dumps(report, indent=2) + "\n")

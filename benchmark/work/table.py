@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kbench.benchmark.problems import ProblemDefinition, ScalarSpec, problem
-from kbench.benchmark.work.count import MOST_LAUNCHES, count_plan
+from kbench.benchmark.problems import ProblemDefinition, ScalarSpec
+from kbench.benchmark.work.count import MOST_LAUNCHES
 from kbench.benchmark.work.totals import MOST_LINES, NAMES, LaunchWork, LineWork, Totals, Traffic, Work
-from kbench.schemas import DataError, from_dict
-from kbench.schemas.records.launch_plan import LaunchPlan
+from kbench.schemas import DataError
 
 LARGEST = 1e18
 """More than any kernel does in a second."""
@@ -119,22 +118,6 @@ def _number(value: Any) -> float:
     if not math.isfinite(number) or not 0 <= number <= LARGEST:
         raise ValueError(f"a figure is {value!r}")
     return number
-
-
-def work_rows(kernel: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Rows of a table, one per workload and configuration, of a planned kernel.
-
-    Args:
-        kernel: its id, plans by workload, PTX by hash of machine code, and resources by hash and function.
-    """
-    named = kernel["resources"].items()
-    resources = {(code, name): tuple(r) for code, functions in named for name, r in functions.items()}
-    for workload, plans in kernel["plans"].items():
-        for config, data in enumerate(plans):
-            plan = from_dict(LaunchPlan, data)
-            contents = index_contents(problem(plan.problem_id), workload)
-            work = count_plan(plan, kernel["ptx"], resources=resources, contents=contents)
-            yield {"kernel_id": kernel["kernel_id"], "workload": workload, "config": config} | plain_work(work)
 
 
 def index_contents(definition: ProblemDefinition, workload: str) -> dict[int, bytes]:

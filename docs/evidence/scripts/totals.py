@@ -99,7 +99,9 @@ def merge(out: Path, paths: list[Path]) -> None:
     # Texts of one problem are alike and begin alike: side by side they compress better.
     rows.sort(key=lambda row: (row[2], row))
     columns = dict(zip(("kernel_id", "workload", "work_json"), map(list, zip(*rows, strict=True)), strict=True))
-    pq.write_table(pa.table(columns), out, compression="zstd", compression_level=19, data_page_size=8 * 2**20)
+    pq.write_table(
+        pa.table(columns), out, compression="zstd", compression_level=19, use_dictionary=False, data_page_size=2**23
+    )
     say(f"{out}: {len(first)} kernels, {len(rows)} rows, {out.stat().st_size:,} bytes")
 
 

@@ -1,9 +1,12 @@
 """Counted work against the profiler's counters: how well it orders kernels of one problem and backend.
 
-Reads a folder with `counters-*.jsonl.xz`, one line per kernel and workload with the metrics of the profiler by launch,
-and the work of these kernels from config `plans` of the dataset, and prints a JSON summary:
+Reads a folder with `profiled.parquet`, the work counted in the PTX that was recorded when kernels were profiled, in the
+form of `totals.py`, and `counters-*.jsonl.xz`, one line per kernel and workload with the metrics of the profiler by
+launch, and prints a JSON summary:
 
-    python docs/evidence/scripts/work.py FOLDER [DATASET]
+    python docs/evidence/scripts/work.py FOLDER
+
+The work is not that of config `plans`: other versions of the compilers make other machine code of the same kernels.
 """
 
 from __future__ import annotations
@@ -17,11 +20,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from pool import GPU
+import pyarrow.parquet as pq
 
-from kbench.benchmark.questions.corpus_view import benchmark_of
-from kbench.benchmark.surrogates.counted.shipped import read_works
 from kbench.benchmark.work.gpus import H200
+from kbench.benchmark.work.table import read_work_text
 from kbench.benchmark.work.times import Fitted, dram_bytes, plan_time_us
 from kbench.benchmark.work.totals import Work
 from kbench.loaders.corpus.corpus import Corpus
@@ -38,16 +40,14 @@ METRICS = {
 }
 
 
-def rows(folder: pathlib.Path, dataset: str | None) -> Iterator[dict[str, Any]]:
+def rows(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
     """Counted and measured figures of every kernel and workload that was profiled."""
-    counters = list(_lines(folder, "counters-*.jsonl.xz"))
-    corpus = Corpus.open(dataset)
-    works = read_works(benchmark_of(corpus), GPU, {row["kernel_id"] for row in counters})
+    counters = {(row["kernel_id"], row["workload"]): row for row in _lines(folder, "counters-*.jsonl.xz")}
     columns = ["kernel_id", "problem_id", "backend"]
-    kernels = {row["kernel_id"]: row for row in corpus.table("kernels", columns=columns, gpu=GPU).to_pylist()}
-    for measured in counters:
-        work = works[measured["kernel_id"]][measured["workload"]][0]
-        yield compared(kernels[measured["kernel_id"]], work, measured)
+    kernels = {row["kernel_id"]: row for row in Corpus.open().table("kernels", columns=columns).to_pylist()}
+    for row in pq.read_table(folder / "profiled.parquet").to_pylist():
+        work = read_work_text(row["work_json"], row["kernel_id"])[0]
+        yield compared(kernels[row["kernel_id"]], work, counters[row["kernel_id"], row["workload"]])
 
 
 def _lines(folder: pathlib.Path, pattern: str) -> Iterator[dict[str, Any]]:
@@ -104,7 +104,7 @@ def summary(counted: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
 
 def main() -> None:
     """Print the summary."""
-    counted = list(rows(pathlib.Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None))
+    counted = list(rows(pathlib.Path(sys.argv[1])))
     report = {
         "kernels": len({row["kernel"] for row in counted}),
         "kernels_and_workloads": len(counted),

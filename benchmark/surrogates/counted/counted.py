@@ -55,7 +55,9 @@ COMPILERS = ("torch", "triton")
 """Packages without which the harness compiles nothing."""
 
 NO_COMPILER = "static-compiler has no compiler; run it with the kbench command, or pass compiler= to evaluate()"
-LEFT_OUT = "static-compiler answers with frequencies where a question needs one of {} kernels without counted work"
+LEFT_OUT = (
+    "until then static-compiler answers with frequencies where a question needs one of {} kernels without counted work"
+)
 
 
 class NoCompilerError(UserError):
@@ -99,7 +101,7 @@ class CountedSurrogate:
     def remarks(self) -> list[str]:
         """What readers of the scores must know: how many kernels nobody could count, and what to do about it."""
         count = len(self._counting.left_out)
-        return [f"{LEFT_OUT.format(f'{count:,}')}: {self._counting.reason}"] if count else []
+        return [f"{self._counting.reason}; {LEFT_OUT.format(f'{count:,}')}"] if count else []
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """Distribution, point speedup and chance of being valid; known kernels say how far off the level is."""

@@ -200,10 +200,12 @@ def evaluate_on(
             questions = options.questions(corpus)
         stated = questions() if callable(questions) else questions
         learn(surrogates, facts.fits, corpus, stated.dataset, progress)
-        batch_size = options.batch_size or _batch_size(surrogates[0], target)
+        surrogate = surrogates[0]
+        batch_size = options.batch_size or _batch_size(surrogate, target)
         if any(leaf.kind == "built_in" and leaf.location in NEED_SHAPES for leaf in target.leaves):
             surrogates = [PriorWithoutShapes(one, stated.kind_priors) for one in surrogates]
-        store = stack.enter_context(ForecastStore(store_path(target, stated, options, out)))
+        also = tuple(getattr(surrogate, "answers_depend_on", ()))
+        store = stack.enter_context(ForecastStore(store_path(target, stated, options, out, also)))
         tell = stack.enter_context(progress.asking(len(stated.queries)))
         finished = run(
             stated.queries,
@@ -213,6 +215,8 @@ def evaluate_on(
             batch_size=batch_size,
             progress=tell,
         )
+    for remark in getattr(surrogate, "remarks", list)():
+        progress.stage(remark)
     progress.stage("scoring")
     if options.ensemble:
         finished = dataclasses.replace(finished, forecasts=tuple(ensembled(finished.forecasts)))
@@ -304,14 +308,23 @@ def learn(surrogates: Sequence[Any], fits: bool, corpus: Tables, dataset: str, p
             surrogate.fit(pairs)
 
 
-def store_path(target: SurrogateTarget, questions: Questions, options: Options, out: Path | None) -> Path | None:
+def store_path(
+    target: SurrogateTarget, questions: Questions, options: Options, out: Path | None, also: tuple[str, ...] = ()
+) -> Path | None:
     """Where forecasts are kept: another surrogate, argument or dataset has another file, so that none are mixed up.
 
     The questions' own fingerprint is not part of the name: a run with a larger limit reuses a smaller one's answers.
+
+    Args:
+        target: the surrogate.
+        questions: what is asked.
+        options: settings.
+        out: folder of the run.
+        also: what else decides the answers, as the surrogate says.
     """
     if out is None or target.kind == "forecasts":
         return None
-    made_of = signature(target, options.arguments, questions.dataset, str(options.seed), *_setting(questions))
+    made_of = signature(target, options.arguments, questions.dataset, str(options.seed), *_setting(questions), *also)
     return out / CACHE / f"{target.name}-{made_of[:16]}.jsonl"
 
 

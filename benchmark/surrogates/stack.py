@@ -53,6 +53,15 @@ class CombinedSurrogate:
         """How much each part counts in the point forecast: its weight in the log-linear pool."""
         return {part.name: float(weight) for part, weight in zip(self._parts, self._weights, strict=True)}
 
+    @property
+    def answers_depend_on(self) -> tuple[str, ...]:
+        """What else decides the answers of the parts."""
+        return tuple(each for part in self._parts for each in getattr(part.surrogate, "answers_depend_on", ()))
+
+    def remarks(self) -> list[str]:
+        """What the parts have to say about their answers."""
+        return [each for part in self._parts for each in getattr(part.surrogate, "remarks", list)()]
+
     def check_dataset(self, fingerprint: str) -> None:
         """Refuse parts made for other data."""
         for part in self._parts:

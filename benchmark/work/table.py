@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kbench.benchmark.problems import ProblemDefinition, ScalarSpec, problem
-from kbench.benchmark.work.count import MOST_LAUNCHES, count_plan
+from kbench.benchmark.problems import ProblemDefinition, ScalarSpec
+from kbench.benchmark.work.count import MOST_LAUNCHES
 from kbench.benchmark.work.totals import MOST_LINES, NAMES, LaunchWork, LineWork, Totals, Traffic, Work
-from kbench.schemas import DataError, from_dict
-from kbench.schemas.records.launch_plan import LaunchPlan
+from kbench.schemas import DataError
 
 LARGEST = 1e18
 """More than any kernel does in a second."""
@@ -40,6 +40,49 @@ def read_work(data: Mapping[str, Any]) -> Work:
     if len(launches) > MOST_STORED:
         raise DataError(f"its counted work has more than {MOST_STORED} launches; at most {MOST_LAUNCHES} are counted")
     return Work(launches, *rest)
+
+
+def work_text(configurations: Sequence[Work]) -> str:
+    """Work of a plan's configurations as a table keeps it: without lines and without figures of zero.
+
+    Every figure is read again as it was: those that are whole are only written without a point.
+    """
+    plain = [plain_work(work) for work in configurations]
+    for launch in (launch for work in plain for launch in work["launches"]):
+        del launch["lines"]
+        launch["per_block"] = {name: figure for name, figure in launch["per_block"].items() if figure}
+    return json.dumps(_whole(plain), separators=(",", ":"))
+
+
+def _whole(value: Any) -> Any:
+    """A value whose whole floats are integers."""
+    if isinstance(value, dict):
+        return {name: _whole(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def read_work_text(text: str, where: str) -> list[Work]:
+    """Work of a plan's configurations from the text of a table.
+
+    Args:
+        text: what `work_text` made, or what someone changed since.
+        where: named when it is damaged.
+
+    Raises:
+        DataError: it is no such text.
+    """
+    try:
+        configurations = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: its counted work is not JSON ({error}); restore the file from a copy") from None
+    if not isinstance(configurations, list) or not configurations:
+        raise DataError(f"{where}: its counted work is no list of configurations; restore the file from a copy")
+    try:
+        return [read_work(one) for one in configurations]
+    except DataError as error:
+        raise DataError(f"{where}: {error}; restore the file from a copy") from None
 
 
 def _launch(data: Mapping[str, Any]) -> LaunchWork:
@@ -75,22 +118,6 @@ def _number(value: Any) -> float:
     if not math.isfinite(number) or not 0 <= number <= LARGEST:
         raise ValueError(f"a figure is {value!r}")
     return number
-
-
-def work_rows(kernel: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Rows of a table, one per workload and configuration, of a planned kernel.
-
-    Args:
-        kernel: its id, plans by workload, PTX by hash of machine code, and resources by hash and function.
-    """
-    named = kernel["resources"].items()
-    resources = {(code, name): tuple(r) for code, functions in named for name, r in functions.items()}
-    for workload, plans in kernel["plans"].items():
-        for config, data in enumerate(plans):
-            plan = from_dict(LaunchPlan, data)
-            contents = index_contents(problem(plan.problem_id), workload)
-            work = count_plan(plan, kernel["ptx"], resources=resources, contents=contents)
-            yield {"kernel_id": kernel["kernel_id"], "workload": workload, "config": config} | plain_work(work)
 
 
 def index_contents(definition: ProblemDefinition, workload: str) -> dict[int, bytes]:

@@ -7,7 +7,7 @@ import json
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from kbench.benchmark.problems.registry import known, named, users
 from kbench.benchmark.questions.answers import packed_answers, without_answer, without_figures
 from kbench.benchmark.questions.build import TEST_SPLITS
 from kbench.benchmark.questions.draw import draw_questions
+from kbench.benchmark.work.table import read_work_text
 from kbench.generation.assembly.figures import Samples, corrected, measured_elsewhere, read_errata, refuted, repeated
 from kbench.generation.assembly.gather import Gathered, Measured, gather
 from kbench.generation.assembly.kernels import against_best, kernel_rows, orphans, rows_elsewhere, write_unmeasured
@@ -47,7 +48,7 @@ class Recipe:
     runs: tuple[Path, ...]
     """Run folders or log files, each run in one of them."""
     samples: Path | None = None
-    """Corpus that holds the texts and samples which the logs and corpora below leave out."""
+    """Corpus that holds the texts, samples and plans which the logs and corpora below leave out."""
     corrections: tuple[Path, ...] = ()
     """Corpora with measurements of these kernels that replace wrong logged ones; a later corpus overrules an earlier
     one."""
@@ -60,7 +61,9 @@ class Recipe:
     counters: tuple[Path, ...] = ()
     """Files of hardware counters (`kbench kernels counters`); those of other kernels are left out."""
     plans: tuple[Path, ...] = ()
-    """Files that say what these kernels launch, one kernel per line."""
+    """Files that say what these kernels launch, one kernel per line; they overrule the plans of `samples`."""
+    totals: tuple[Path, ...] = ()
+    """Parquet files of counted work by kernel and workload; that of kernels without plans is left out."""
     errata: tuple[Path, ...] = ()
     """YAML files of kernels that were found wrong after they were measured: what is wrong, by kernel id."""
     private: bool = False
@@ -171,7 +174,7 @@ def assemble(recipe: Recipe, out: Path) -> Ledger:
         "questions": questions,
         "environments": list(environments.values()),
         "repeats": samples.rows(repeats),
-        "plans": plan_rows(recipe.plans, gathered.kernels),
+        "plans": with_work(plan_rows(recipe.plans, gathered.kernels, samples.plans), recipe.totals),
         "events": gathered.events,
         **samples.kept,
     }
@@ -186,12 +189,15 @@ def assemble(recipe: Recipe, out: Path) -> Ledger:
     return ledger_of(gathered, moved, kernels, len(questions))
 
 
-def plan_rows(paths: Sequence[Path], kernels: Sequence[Measured]) -> list[PlanSummary]:
+def plan_rows(
+    paths: Sequence[Path], kernels: Sequence[Measured], published: Iterable[PlanSummary] = ()
+) -> list[PlanSummary]:
     """What these kernels launch on the workloads they were measured on; of a kernel planned twice, the last.
 
     Args:
         paths: files of checks by plan, one kernel per line.
         kernels: those whose plans are wanted.
+        published: rows of an earlier corpus, which count for kernels that the files do not have.
 
     Raises:
         DataError: a line is no JSON, or a plan lacks a figure.
@@ -199,12 +205,52 @@ def plan_rows(paths: Sequence[Path], kernels: Sequence[Measured]) -> list[PlanSu
     """
     plans: dict[str, list[PlanSummary]] = {}
     by_id = {one.node.kernel_id: one for one in kernels}
+    measured = {(row.kernel_id, row.gpu, row.workload) for one in kernels for row in one.measurements}
+    for row in published:
+        if (row.kernel_id, row.gpu, row.workload) in measured:
+            plans.setdefault(row.kernel_id, []).append(row)
     for path in paths:
         lines = [line for line, _ in read_lines(path, _parse_plans) if line["kernel_id"] in by_id]
         if not lines:
             raise UserError(f"{str(path)!r} has no plan of a kernel of these runs; name a file made from theirs")
         plans |= {line["kernel_id"]: list(_summaries(line, by_id[line["kernel_id"]])) for line in lines}
     return [row for rows in plans.values() for row in rows]
+
+
+def with_work(plans: Sequence[PlanSummary], paths: Sequence[Path]) -> list[PlanSummary]:
+    """Plans with the work that was counted of them; of work counted twice, the last.
+
+    Args:
+        plans: the rows.
+        paths: Parquet files with kernel_id, workload and work_json (`docs/evidence/scripts/totals.py`).
+
+    Raises:
+        DataError: a file is no such table, its work is damaged, or a workload has work of more plans than there are.
+        UserError: a file has no work of any of the plans.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    plans = list(plans)
+    for path in paths:
+        try:
+            table = pq.read_table(path, columns=["kernel_id", "workload", "work_json"]).to_pylist()
+        except (pa.ArrowException, KeyError) as error:
+            raise DataError(f"{path} is no table of kernel_id, workload and work_json: {error}") from None
+        counted = {(row["kernel_id"], row["workload"]): row["work_json"] for row in table}
+        places = [at for at, row in enumerate(plans) if (row.kernel_id, row.workload) in counted]
+        if not places:
+            raise UserError(f"{str(path)!r} has no work of a kernel whose plans are known; name a file made from these")
+        for at in places:
+            row = plans[at]
+            where, text = (
+                f"{path}: kernel {row.kernel_id} workload {row.workload!r}",
+                counted[row.kernel_id, row.workload],
+            )
+            if len(read_work_text(text, where)) > row.configurations:
+                raise DataError(f"{where} has work of more plans than the {row.configurations} it has; count it again")
+            plans[at] = dataclasses.replace(row, work_json=text)
+    return plans
 
 
 def _parse_plans(text: str, where: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from kbench.generation.assembly.gather import Gathered, Measured, check_trust, u
 from kbench.generation.log import LogEntry
 from kbench.harness.record import TIMED
 from kbench.loaders.corpus.configs import CONFIGS
-from kbench.schemas import DataError, Environment, Measurement, Record, Status, UserError, from_dict
+from kbench.schemas import DataError, Environment, Measurement, PlanSummary, Record, Status, UserError, from_dict
 
 SAMPLED = ("samples_us", "anchor_us", "rounds", "second_clock_us", "clocks_disagree", "max_abs_error", "max_rel_error")
 """What a row with a time says of how it came about."""
@@ -34,6 +34,8 @@ class Samples:
         self._sources: dict[str, str] = {}
         self.kept: dict[str, list[Record]] = {}
         """Tables that no log makes, as the published corpus has them."""
+        self.plans: list[PlanSummary] = []
+        """What kernels of the published corpus launch."""
         if corpus is None:
             self._hint = "name the corpus that has it as `samples` in a recipe"
             return
@@ -44,6 +46,8 @@ class Samples:
             self._rows |= {row["measurement_id"]: row for row in rows}
         for name in (name for name in KEPT if name in opened.configs):
             self.kept[name] = [from_dict(CONFIGS[name].record, row) for row in opened.table(name).to_pylist()]
+        if "plans" in opened.configs:
+            self.plans = [from_dict(PlanSummary, row) for row in opened.table("plans").to_pylist()]
         for row in opened.table("kernels", columns=["kernel_id", "source"]).to_pylist():
             self._sources[row["kernel_id"]] = row["source"]
 

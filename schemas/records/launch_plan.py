@@ -194,7 +194,7 @@ class PlanSummary(Record):
     """What a kernel launches on one workload, and the memory it uses."""
 
     TYPE: ClassVar[str] = "plan_summary"
-    VERSION: ClassVar[str] = "1.0.0"
+    VERSION: ClassVar[str] = "1.1.0"
 
     kernel_id: Sha
     """The kernel."""
@@ -220,3 +220,6 @@ class PlanSummary(Record):
     """Local memory per thread used by spills, the largest over device functions."""
     launches: tuple[PlannedLaunch, ...]
     """Launches in stream order."""
+    work_json: str | None = None
+    """Work of each configuration as JSON, the row's first: for each launch the instructions by pipe, matrix operations,
+    sectors and bytes of a mean block, counted in PTX without a GPU. Null where nobody counted."""

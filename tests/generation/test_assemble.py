@@ -5,14 +5,18 @@ import json
 import lzma
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 from kbench.benchmark.problems import problem
+from kbench.benchmark.work.table import read_work_text, work_text
+from kbench.benchmark.work.totals import LaunchWork, Totals, Work
 from kbench.generation.assembly.assemble import Ledger, Recipe, assemble, command, recipe_of
 from kbench.generation.assembly.kernels import MACHINE_SIGMA, against_best
 from kbench.generation.campaign.campaign import Drive
@@ -307,6 +311,91 @@ def test_plans_become_a_row_per_kernel_and_measured_workload(
     assert validate(corpus) == []
     before = Corpus.open(assembled[0]).manifest.config_hashes
     assert {name: value for name, value in corpus.manifest.config_hashes.items() if name != "plans"} == before
+
+
+def work_rows(plans: Sequence[dict[str, Any]], path: Path, instructions: float = 512.0) -> None:
+    """A table of counted work of some rows of `plans`."""
+    block = Totals(fma=instructions, load_requests=0.5)
+    text = work_text([Work((LaunchWork("f", (4, 1, 1), 128, 32, 1024, 0, block, times=2),), fills=1)])
+    columns = {name: [row[name] for row in plans] for name in ("kernel_id", "workload")}
+    pq.write_table(pa.table(columns | {"work_json": [text] * len(plans)}), path)
+
+
+def test_counted_work_joins_the_plans_and_later_files_overrule_earlier_ones(
+    campaign: Path, assembled: Assembled, tmp_path: Path
+) -> None:
+    plan_records(assembled[0], tmp_path / "planned.jsonl.xz")
+    assemble_with(campaign, tmp_path / "plans", plans=tmp_path / "planned.jsonl.xz")
+    planned = rows(tmp_path / "plans", "plans")
+    work_rows([*planned[:-1], {"kernel_id": "0" * 32, "workload": "elsewhere"}], tmp_path / "first.parquet")
+    work_rows(planned[:1], tmp_path / "second.parquet", 1024.0)
+    totals = (tmp_path / "first.parquet", tmp_path / "second.parquet")
+    recipe = Recipe(runs=(campaign,), plans=(tmp_path / "planned.jsonl.xz",), totals=totals)
+    assemble(recipe, tmp_path / "corpus")
+    found = rows(tmp_path / "corpus", "plans")
+    assert [row | {"work_json": None} for row in found] == planned
+    texts = [row["work_json"] for row in found]
+    assert texts[-1] is None
+    figures = [read_work_text(text, "here")[0].launches[0].per_block.fma for text in texts[:-1]]
+    assert figures == [1024.0, *[512.0] * (len(planned) - 2)]
+    assert validate(Corpus.open(tmp_path / "corpus")) == []
+
+
+def test_plans_and_their_work_are_taken_from_the_corpus_of_the_samples(
+    campaign: Path, assembled: Assembled, tmp_path: Path
+) -> None:
+    plan_records(assembled[0], tmp_path / "planned.jsonl.xz")
+    assemble_with(campaign, tmp_path / "plans", plans=tmp_path / "planned.jsonl.xz")
+    planned = rows(tmp_path / "plans", "plans")
+    work_rows(planned[1:], tmp_path / "totals.parquet")
+    whole = Recipe(runs=(campaign,), samples=tmp_path / "plans", totals=(tmp_path / "totals.parquet",))
+    assemble(whole, tmp_path / "whole")
+    assert [row | {"work_json": None} for row in rows(tmp_path / "whole", "plans")] == planned
+    assemble(Recipe(runs=(campaign,), samples=tmp_path / "whole"), tmp_path / "again")
+    assert rows(tmp_path / "again", "plans") == rows(tmp_path / "whole", "plans")
+    assert Corpus.open(tmp_path / "again").fingerprint == Corpus.open(tmp_path / "whole").fingerprint
+    # Kernels planned anew have the rows of the new plan.
+    change = {"samples": tmp_path / "whole", "plans": (tmp_path / "planned.jsonl.xz",)}
+    assemble(Recipe(runs=(campaign,), **change), tmp_path / "anew")  # type: ignore[arg-type]
+    assert rows(tmp_path / "anew", "plans") == planned
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "kernel .* workload .*: its counted work is not JSON"),
+        ("[{}]", "kernel .* workload .*: its counted work is malformed: KeyError"),
+        (None, "has work of more plans than the 1 it has"),
+    ],
+)
+def test_damaged_work_is_refused_and_named(
+    campaign: Path, assembled: Assembled, tmp_path: Path, text: str | None, message: str
+) -> None:
+    plan_records(assembled[0], tmp_path / "planned.jsonl.xz")
+    assemble_with(campaign, tmp_path / "plans", plans=tmp_path / "planned.jsonl.xz")
+    row = rows(tmp_path / "plans", "plans")[0]
+    text = work_text([Work(()), Work(())]) if text is None else text
+    table = {"kernel_id": [row["kernel_id"]], "workload": [row["workload"]], "work_json": [text]}
+    pq.write_table(pa.table(table), tmp_path / "totals.parquet")
+    with pytest.raises(DataError, match=message) as raised:
+        assemble(
+            Recipe(runs=(campaign,), samples=tmp_path / "plans", totals=(tmp_path / "totals.parquet",)), tmp_path / "c"
+        )
+    assert "\n" not in str(raised.value)
+
+
+def test_work_of_kernels_without_plans_and_other_files_are_refused(
+    campaign: Path, assembled: Assembled, tmp_path: Path
+) -> None:
+    work_rows([{"kernel_id": "0" * 32, "workload": "large"}], tmp_path / "totals.parquet")
+    with pytest.raises(UserError, match="has no work of a kernel whose plans are known"):
+        assemble_with(campaign, tmp_path / "corpus", totals=tmp_path / "totals.parquet")
+    (tmp_path / "totals.parquet").write_bytes(b"no table")
+    with pytest.raises(DataError, match="is no table of kernel_id, workload and work_json"):
+        assemble_with(campaign, tmp_path / "corpus", totals=tmp_path / "totals.parquet")
+    pq.write_table(pa.table({"kernel_id": ["0" * 32]}), tmp_path / "totals.parquet")
+    with pytest.raises(DataError, match="is no table of kernel_id, workload and work_json"):
+        assemble_with(campaign, tmp_path / "corpus", totals=tmp_path / "totals.parquet")
 
 
 def test_reference_times_become_rows_with_three_columns_of_times(

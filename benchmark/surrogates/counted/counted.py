@@ -1,12 +1,14 @@
 """`static-compiler`: the time a GPU needs for the work that compilers' output shows, and how far off that usually is.
 
-It sees who wrote a kernel in no way but what the kernel does. Where a kernel cannot be compiled or counted, or the GPU
-is not in the table, it answers with the frequencies of the bins and a confidence of zero.
+It sees who wrote a kernel in no way but what the kernel does. Work that the dataset ships is not counted again; other
+kernels are compiled. Where a kernel cannot be compiled or counted, or the GPU is not in the table, it answers with the
+frequencies of the bins and a confidence of zero.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 import math
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.surrogates.baselines import floor_us
 from kbench.benchmark.surrogates.counted.model import COLUMNS, KERNELS, REFERENCE, UNCERTAIN, CountedModel, kernel_row
+from kbench.benchmark.surrogates.counted.shipped import ShippedWork
 from kbench.benchmark.surrogates.known import at_known_level
 from kbench.benchmark.surrogates.protocol import Compiler, CompilerFacts
 from kbench.benchmark.surrogates.static.kernel_rows import KernelPool, capability, problem_of
@@ -26,6 +29,7 @@ from kbench.schemas import (
     Backend,
     Forecast,
     KernelSource,
+    MissingDependencyError,
     PairKind,
     Query,
     UnknownNameError,
@@ -47,42 +51,57 @@ UNSURE[UNCERTAIN] = 1.0
 """Stands for a kernel that cannot be counted."""
 COMPILES, FAILS = 0.95, 0.05
 """Chances of being right: most kernels that compile are, and one that does not is not."""
+COMPILERS = ("torch", "triton")
+"""Packages without which the harness compiles nothing."""
+
+NO_COMPILER = "static-compiler has no compiler; run it with the kbench command, or pass compiler= to evaluate()"
+LEFT_OUT = (
+    "until then static-compiler answers with frequencies where a question needs one of {} kernels without counted work"
+)
+
+
+class NoCompilerError(UserError):
+    """Nobody passed a compiler."""
 
 
 class CountedSurrogate:
-    """Answers from counted work; compiling takes about one second per kernel the first time."""
+    """Answers from counted work; compiling what the dataset has no work of takes about a second per kernel, once."""
 
     inputs = "source+compiler"
     batch_size = 256
     """Queries asked at once: compiling a batch takes a while, and finished batches are kept."""
 
     def __init__(self, *, compiler: Compiler | None = None) -> None:
-        """Take a compiler.
-
-        Raises:
-            MissingDependencyError: torch is not installed, which planning kernels for the compiler needs.
-        """
-        require_package("torch", "gpu", "static-compiler")
-        self._compiler, self._model = compiler, CountedModel.load()
+        """Take a compiler, for kernels whose work the dataset does not have."""
+        self._model = CountedModel.load()
+        self._counting = Counting(compiler)
 
     def fit_corpus(self, corpus: Any) -> None:
-        """Refuse here, not query by query, where there is no compiler or the model learnt from what is held out.
+        """Take the work that the corpus ships; refuse here, not query by query, what cannot be answered at all.
 
         Raises:
-            UserError: there is no compiler, or the GPU that is held out is the one whose kernels were counted.
+            NoCompilerError: the corpus has no counted work and there is no compiler.
+            UserError: the GPU that is held out is the one whose kernels were counted.
+            MissingDependencyError: the corpus has no counted work and torch is not installed.
         """
-        self._needed_compiler()
         gpus = getattr(corpus, "training_gpus", None)
         learnt = self._model.facts["gpu"]
         if gpus is not None and learnt not in gpus:
             raise UserError(f"static-compiler learnt from {learnt}, which is held out; ask static, which learns anew")
+        self._counting.shipped = ShippedWork.of(corpus)
+        if not self._counting.shipped:
+            self._counting.needed_compiler()
+            require_package("torch", "gpu", "static-compiler")
 
-    def _needed_compiler(self) -> Compiler:
-        if self._compiler is None:
-            raise UserError(
-                "static-compiler has no compiler; run it with the kbench command, or pass compiler= to evaluate()"
-            )
-        return self._compiler
+    @property
+    def answers_depend_on(self) -> tuple[str, ...]:
+        """What else decides the answers: those given without a compiler are not kept for a run that has one."""
+        return () if self._counting.can_compile else ("without a compiler",)
+
+    def remarks(self) -> list[str]:
+        """What readers of the scores must know: how many kernels nobody could count, and what to do about it."""
+        count = len(self._counting.left_out)
+        return [f"{self._counting.reason}; {LEFT_OUT.format(f'{count:,}')}"] if count else []
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """Distribution, point speedup and chance of being valid; known kernels say how far off the level is."""
@@ -90,7 +109,7 @@ class CountedSurrogate:
 
     def _forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         pool = KernelPool(queries)
-        facts = compiled_facts(pool, self._needed_compiler())
+        facts = self._counting.facts(pool)
         rows = [self._row(query, fact) for query, fact in zip(pool.queries, facts, strict=True)]
         times = [self._time(row) for row in rows]
         references = self._counted_references(queries)
@@ -102,7 +121,9 @@ class CountedSurrogate:
         for query, one, other in zip(queries, pool.candidate.tolist(), pool.anchor.tolist(), strict=True):
             kind = REFERENCE if query.kind is PairKind.REFERENCE else KERNELS
             # That a kernel of another suite cannot be counted says nothing about it.
-            p_valid = FAILS if facts[one] is None and query.problem_id in known() else COMPILES
+            failed = facts[one] is None and query.problem_id in known()
+            # Nor does it if nobody could compile it: the dataset counts correct kernels alone, which must not be told.
+            p_valid = FAILS if failed and not self._counting.unasked(pool, one) else COMPILES
             against = references[query.query_id] if kind == REFERENCE else times[other]
             # A kernel that cannot be counted is taken to do what a compiler makes of the reference.
             own = times[one] if times[one] is not None else fused.get(query.query_id)
@@ -141,7 +162,7 @@ class CountedSurrogate:
         }
         pool = KernelPool([dataclasses.replace(one, kind=PairKind.SIBLING, candidate_source=one.anchor_source + more)
                            for one in about_reference if one.query_id not in times])  # fmt: skip
-        facts = compiled_facts(pool, self._needed_compiler())
+        facts = self._counting.facts(pool)
         rows = [self._row(query, fact) for query, fact in zip(pool.queries, facts, strict=True)]
         rest = [one.query_id for one in about_reference if one.query_id not in times]
         return times | {name: self._time(rows[at]) for name, at in zip(rest, pool.candidate.tolist(), strict=True)}
@@ -152,20 +173,69 @@ class CountedSurrogate:
         return least + float(self._model.level.predict(problem_of(query)[None].astype(np.float64))[0])
 
 
-def compiled_facts(pool: KernelPool, compiler: Compiler) -> list[CompilerFacts | None]:
-    """What the compiler says of each kernel of a pool, for the GPU each is asked about."""
-    facts_of: list[CompilerFacts | None] = [None] * len(pool.sources)
-    by_capability: dict[str, list[int]] = {}
-    for at, query in enumerate(pool.queries):
-        if query.problem_id not in known() and not any(one["inputs"] for one in json.loads(query.workloads_json)):
-            # Without shapes there is nothing to count.
-            continue
-        by_capability.setdefault(capability(query), []).append(at)
-    for target, places in by_capability.items():
-        kernels = [_kernel(pool.sources[at], pool.queries[at]) for at in places]
-        for at, facts in zip(places, compiler(kernels, target), strict=True):
-            facts_of[at] = facts
-    return facts_of
+class Counting:
+    """Where the facts of kernels come from: work that the dataset ships, and a compiler for the rest."""
+
+    def __init__(self, compiler: Compiler | None = None, shipped: ShippedWork | None = None) -> None:
+        self._compiler = compiler
+        self.shipped = ShippedWork() if shipped is None else shipped
+        self.left_out: set[tuple[str, str]] = set()
+        """Kernels that no compiler could be asked about: compute capability and id."""
+        self.reason = NO_COMPILER
+        """Why not, and what to do about it."""
+
+    def needed_compiler(self) -> Compiler:
+        """The compiler.
+
+        Raises:
+            NoCompilerError: there is none.
+        """
+        if self._compiler is None:
+            raise NoCompilerError(NO_COMPILER)
+        return self._compiler
+
+    @property
+    def can_compile(self) -> bool:
+        """Whether there is a compiler, and what the harness's needs."""
+        return self._compiler is not None and all(importlib.util.find_spec(name) is not None for name in COMPILERS)
+
+    def unasked(self, pool: KernelPool, at: int) -> bool:
+        """Whether nobody could be asked about a kernel of a pool."""
+        query = pool.queries[at]
+        return (capability(query), _kernel(pool.sources[at], query).kernel_id) in self.left_out
+
+    def facts(self, pool: KernelPool) -> list[CompilerFacts | None]:
+        """What is known of each kernel of a pool, for the GPU each is asked about.
+
+        Raises:
+            NoCompilerError: there is no compiler, and no shipped work either.
+            MissingDependencyError: the compiler lacks a package, and there is no shipped work either.
+            DataError: shipped work is damaged.
+        """
+        facts_of: list[CompilerFacts | None] = [None] * len(pool.sources)
+        by_capability: dict[str, list[int]] = {}
+        for at, query in enumerate(pool.queries):
+            if query.problem_id not in known() and not any(one["inputs"] for one in json.loads(query.workloads_json)):
+                # Without shapes there is nothing to count.
+                continue
+            facts_of[at] = self.shipped.facts(_kernel(pool.sources[at], query), capability(query))
+            if facts_of[at] is None:
+                by_capability.setdefault(capability(query), []).append(at)
+        for target, places in by_capability.items():
+            kernels = [_kernel(pool.sources[at], pool.queries[at]) for at in places]
+            for at, facts in zip(places, self._compiled(kernels, target), strict=True):
+                facts_of[at] = facts
+        return facts_of
+
+    def _compiled(self, kernels: Sequence[KernelSource], target: str) -> Sequence[CompilerFacts | None]:
+        try:
+            return self.needed_compiler()(kernels, target)
+        except (NoCompilerError, MissingDependencyError) as error:
+            if not self.shipped:
+                raise
+            self.reason = str(error)
+            self.left_out |= {(target, kernel.kernel_id) for kernel in kernels}
+            return [None] * len(kernels)
 
 
 def _kernel(source: str, query: Query) -> KernelSource:

@@ -1,10 +1,12 @@
 """Counted work against the profiler's counters: how well it orders kernels of one problem and backend.
 
-Reads a folder with `kernels-*.jsonl.xz`, one line per kernel with its plans by workload, PTX by hash of machine code
-and resources, and `counters-*.jsonl.xz`, one line per kernel and workload with the metrics of the profiler by launch,
-and prints a JSON summary:
+Reads a folder with `profiled.parquet`, the work counted in the PTX that was recorded when kernels were profiled, in the
+form of `totals.py`, and `counters-*.jsonl.xz`, one line per kernel and workload with the metrics of the profiler by
+launch, and prints a JSON summary:
 
-    python docs/evidence/scripts/work.py FOLDER > docs/evidence/work.json
+    python docs/evidence/scripts/work.py FOLDER
+
+The work is not that of config `plans`: other versions of the compilers make other machine code of the same kernels.
 """
 
 from __future__ import annotations
@@ -13,21 +15,19 @@ import json
 import lzma
 import pathlib
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
-from kbench.benchmark.problems import problem
 from kbench.benchmark.work.caches import crossings
-from kbench.benchmark.work.count import count_plan
 from kbench.benchmark.work.gpus import H200
-from kbench.benchmark.work.table import index_contents
+from kbench.benchmark.work.table import read_work_text
 from kbench.benchmark.work.times import Fitted, plan_time_us
-from kbench.schemas import from_dict
-from kbench.schemas.records.launch_plan import LaunchPlan
+from kbench.benchmark.work.totals import Work
+from kbench.loaders.corpus.corpus import Corpus
 
 SMALLEST_CELL = 4
 METRICS = {
@@ -42,13 +42,13 @@ METRICS = {
 
 
 def rows(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
-    """Counted and measured figures of every kernel and workload."""
+    """Counted and measured figures of every kernel and workload that was profiled."""
     counters = {(row["kernel_id"], row["workload"]): row for row in lines(folder, "counters-*.jsonl.xz")}
-    for kernel in lines(folder, "kernels-*.jsonl.xz"):
-        for workload, plans in kernel["plans"].items():
-            measured = counters.get((kernel["kernel_id"], workload))
-            if measured is not None:
-                yield compared(kernel, from_dict(LaunchPlan, plans[0]), measured)
+    columns = ["kernel_id", "problem_id", "backend"]
+    kernels = {row["kernel_id"]: row for row in Corpus.open().table("kernels", columns=columns).to_pylist()}
+    for row in pq.read_table(folder / "profiled.parquet").to_pylist():
+        work = read_work_text(row["work_json"], row["kernel_id"])[0]
+        yield compared(kernels[row["kernel_id"]], work, counters[row["kernel_id"], row["workload"]])
 
 
 def lines(folder: pathlib.Path, pattern: str) -> Iterator[dict[str, Any]]:
@@ -56,15 +56,9 @@ def lines(folder: pathlib.Path, pattern: str) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, lzma.decompress(path.read_bytes()).decode().splitlines())
 
 
-def compared(kernel: dict[str, Any], plan: LaunchPlan, measured: dict[str, Any]) -> dict[str, Any]:
+def compared(kernel: dict[str, Any], work: Work, measured: dict[str, Any]) -> dict[str, Any]:
     """One plan's figures beside the profiler's."""
-    named = kernel["resources"].items()
-    resources = {(code, name): tuple(r) for code, functions in named for name, r in functions.items()}
-    contents = index_contents(problem(plan.problem_id), plan.workload)
-    start = time.process_time()
-    work = count_plan(plan, kernel["ptx"], resources=resources, contents=contents)
-    seconds, total = time.process_time() - start, work.total
-    crossing = crossings(work, H200)
+    total, crossing = work.total, crossings(work, H200)
     dram, l2 = sum(one.dram for one in crossing), sum(one.l2 for one in crossing)
     counted = {"instructions": total.issued, "dram_bytes": dram, "l2_bytes": l2}
     counted |= {name: getattr(total, name) for name in METRICS if name not in counted}
@@ -72,8 +66,7 @@ def compared(kernel: dict[str, Any], plan: LaunchPlan, measured: dict[str, Any])
         "kernel": kernel["kernel_id"],
         "work": work,
         "dram_written": sum(measured["dram__bytes_write.sum"]),
-        "cell": (kernel["problem_id"], kernel["backend"], plan.workload),
-        "seconds": seconds,
+        "cell": (kernel["problem_id"], kernel["backend"], measured["workload"]),
         "errors": list(work.errors),
         "unknown": total.unknown_branches > 0,
         "uncertain": total.uncertain / max(1.0, total.ptx_instructions),
@@ -112,17 +105,13 @@ def summary(counted: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print the summary; with --rows, every kernel to standard error."""
+    """Print the summary."""
     counted = list(rows(pathlib.Path(sys.argv[1])))
-    if "--rows" in sys.argv:
-        for row in counted:
-            sys.stderr.write(json.dumps({name: row[name] for name in row if name != "work"}) + "\n")
     report = {
         "kernels": len({row["kernel"] for row in counted}),
         "kernels_and_workloads": len(counted),
         "counted": sum(not row["errors"] for row in counted),
         "without_unknown_branch": sum(not row["errors"] and not row["unknown"] for row in counted),
-        "median_seconds": float(np.median([row["seconds"] for row in counted])),
         **{name: summary(counted, name) for name in (*METRICS, "time_us")},
     }
     sys.stdout.write(json.dumps(report, indent=2) + "\n")

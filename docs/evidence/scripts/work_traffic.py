@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from work import lines, rows
+from work import rows
 
 from kbench.benchmark.questions.build import training_kernels
 from kbench.benchmark.questions.corpus_view import benchmark_of
@@ -62,7 +62,7 @@ def main() -> None:
     """Print the summary."""
     folder = pathlib.Path(sys.argv[1])
     counted = [(row["cell"][0], row["work"], row["dram_written"]) for row in rows(folder)]
-    known = {row["problem_id"] for row in lines(folder, "kernels-*.jsonl.xz")}
+    known = {problem for problem, *_ in counted}
     new = list(others(folder, known))
     crossing = [caches.crossings(work, H200) for _, work, *_ in new]
     constants = (caches.KEPT, caches.DIRTY)

@@ -16,7 +16,7 @@ from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates.counted import fit as fitting
-from kbench.benchmark.surrogates.counted.counted import CountedSurrogate, compiled_facts
+from kbench.benchmark.surrogates.counted.counted import CountedSurrogate, Counting
 from kbench.benchmark.surrogates.counted.model import COLUMNS, CountedModel, kernel_row
 from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.resolve import resolve
@@ -59,7 +59,7 @@ def pair(questions: Questions) -> Query:
 def test_every_kernel_is_compiled_once_for_the_gpu_asked_about(questions: Questions) -> None:
     recording = Recording()
     pool = KernelPool(questions.queries[:30])
-    found = compiled_facts(pool, recording)
+    found = Counting(recording).facts(pool)
     assert len(found) == len(pool.sources) == len(recording.asked)
     assert {kernel.source for kernel, _ in recording.asked} == set(pool.sources)
     assert all(capability.split(".")[0].isdecimal() for _, capability in recording.asked)

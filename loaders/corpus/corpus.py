@@ -145,7 +145,8 @@ class Corpus:
         for name, found in describe_shards(loose).items():
             files.setdefault(name, []).extend(found)
         listed = {name: tuple(entry for _, entry in found) for name, found in files.items()}
-        return cls(files, Manifest(listed), folders)
+        release = manifest.release if len(paths) == 1 and folders else None
+        return cls(files, Manifest(listed, release=release), folders)
 
     @property
     def fingerprint(self) -> str:

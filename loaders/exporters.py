@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,6 +21,28 @@ BY_ENDING = ("parquet", "jsonl", "csv")
 FOLDER = "files"
 """The format that is a folder of kernel files."""
 FORMATS = (*BY_ENDING, "t4", "flashinfer-trace", FOLDER)
+ENDINGS: Mapping[str, tuple[str, ...]] = {
+    "parquet": ("parquet",), "jsonl": ("jsonl", "ndjson", "json"), "csv": ("csv", "txt"), "t4": ("json",),
+    "flashinfer-trace": ("jsonl", "ndjson", "json"),
+}  # fmt: skip
+"""Endings of a file's name that fit each format."""
+OTHER_ENDINGS = (
+    "arrow",
+    "feather",
+    "gz",
+    "h5",
+    "npz",
+    "pickle",
+    "pkl",
+    "tsv",
+    "xls",
+    "xlsx",
+    "xz",
+    "yaml",
+    "zip",
+    "zst",
+)
+"""Endings that promise what no format writes; one that is not known promises nothing."""
 US_PER_MS = 1000.0
 
 
@@ -30,6 +52,21 @@ def format_of(path: Path) -> str:
     if ending not in BY_ENDING:
         raise UnknownNameError("export format", ending or str(path), FORMATS)
     return ending
+
+
+def check_ending(path: Path, form: str, endings: Sequence[str]) -> None:
+    """Refuse a file whose name promises another format than it would get.
+
+    Raises:
+        UserError: names the endings that fit.
+    """
+    ending = path.suffix.lstrip(".").lower()
+    promised = {*OTHER_ENDINGS, *(one for fitting in ENDINGS.values() for one in fitting)}
+    if ending in promised - {*endings}:
+        fitting_ends = " or ".join(f".{one}" for one in endings)
+        raise UserError(
+            f"--format {form} writes no .{ending} file, as {str(path)!r} says; let the name end in {fitting_ends}"
+        )
 
 
 def export(
@@ -52,6 +89,8 @@ def export(
     form = form or format_of(path)
     if form == FOLDER:
         return _write_kernel_files(selection, path, advance)
+    if form in ENDINGS:
+        check_ending(path, form, ENDINGS[form])
     try:
         with replacing(path) as file:
             return write_stream(selection, file, form, advance)

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import kbench
 from kbench.cli import COMMANDS, cli
+from kbench.loaders.card.provenance import SHEET
 from kbench.schemas import RECORD_TYPES
 
 ROOT = Path(__file__).parents[1]
@@ -139,6 +140,14 @@ def test_versions_agree() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert project["version"] == citation["version"] == kbench.__version__
     assert f"## {kbench.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    # The dataset is cited under one title and under the release that the recipe makes.
+    recipe = tomllib.loads((ROOT / "docs/evidence/runs/release.toml").read_text())
+    cited = citation["preferred-citation"]
+    assert cited["version"] == recipe["release"]
+    assert cited["title"] == citation["title"]
+    assert SHEET.citation is not None
+    assert f"title = {{{citation['title']}}}" in SHEET.citation
+    assert f"| {recipe['release']} |" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_imports_go_one_way() -> None:

@@ -12,12 +12,12 @@ import click
 
 from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.training.examples import Material
-from kbench.benchmark.training.formats import FORMATS, TASKS, format_of, write_rows, write_training_file
+from kbench.benchmark.training.formats import ENDINGS, FORMATS, TASKS, format_of, write_rows, write_training_file
 from kbench.loaders.cli import filter_options, select_rows
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.exporters import FORMATS as ROW_FORMATS
+from kbench.loaders.exporters import check_ending, write_stream
 from kbench.loaders.exporters import export as write_file
-from kbench.loaders.exporters import write_stream
 from kbench.loaders.options import corpus_argument, echo_json, json_option, progress
 from kbench.schemas import UnknownNameError, UserError
 
@@ -107,4 +107,5 @@ def _write_examples(chosen: _Chosen, form: str, task: str, output: str, *, best:
     kind = format_of(form, task)
     if output == "-":
         return write_rows(kind, material, sys.stdout.buffer)
+    check_ending(Path(output), form, ENDINGS)
     return write_training_file(kind, material, Path(output))

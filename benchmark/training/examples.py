@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.questions.asked import Tables
+from kbench.benchmark.questions.asked import STATED_KINDS, Tables
 from kbench.benchmark.questions.build import problems_of, stated_queries
 from kbench.benchmark.rewards import kernel_score
 from kbench.benchmark.surrogates.llm import SYSTEM, render
@@ -175,8 +175,8 @@ def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:
         yield ForecastPrompt(
             prompt=(Message(role="system", content=SYSTEM), Message(role="user", content=render(query))),
             **material.where(material.kernels[row["candidate_id"], row["gpu"]]),
-            query_id=query.query_id,
-            kind=query.kind,
+            question_id=row["question_id"],
+            kind=STATED_KINDS[query.kind],
             bin=bins.bin_of(row["speedup"]),
             **{name: row[name] for name in ("speedup", "speedup_low", "speedup_high")},
             workload=row["workload"],

@@ -52,6 +52,8 @@ FORMATS: Mapping[str, TrainingFormat] = MappingProxyType(
 )
 WRITE = TrainingFormat(WritePrompt, write_prompts)
 """`trl-prompt` for kernel writing."""
+ENDINGS = ("jsonl", "ndjson", "json", "parquet")
+"""Endings of a file's name that fit; all but the last are JSON lines."""
 TASKS = ("forecast", "write")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, ClassVar
 
-from kbench.schemas import Backend, PairKind, Record, Status
+from kbench.schemas import Backend, QuestionKind, Record, Status
 from kbench.schemas.record import Count, Limit, Name, Positive, Sha
 
 
@@ -73,10 +73,10 @@ class ForecastPrompt(TrainingRow):
 
     TYPE: ClassVar[str] = "forecast_prompt"
 
-    query_id: Sha
+    question_id: Sha
     """The question."""
-    kind: PairKind
-    """What the anchor is to the candidate."""
+    kind: QuestionKind
+    """edit, pair or level, as in the dataset's questions."""
     speedup: Positive
     """Measured S = anchor time over candidate time."""
     speedup_low: Positive | None

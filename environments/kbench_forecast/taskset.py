@@ -19,7 +19,7 @@ class ForecastData(vf.TaskData):
     problem_id: str
     backend: str
     kind: str
-    """What the candidate is compared with: reference, parent or sibling."""
+    """What the candidate is compared with: edit (its parent), pair (another kernel) or level (the reference)."""
     speedup: float
     bin: int
 
@@ -76,7 +76,7 @@ class ForecastTaskset(vf.Taskset[ForecastTask, ForecastConfig]):
         for row in rows:
             system, user = row.prompt
             data = ForecastData(
-                id=row.query_id, name=row.problem_id, system_prompt=system.content, prompt=user.content,
+                id=row.question_id, name=row.problem_id, system_prompt=system.content, prompt=user.content,
                 problem_id=row.problem_id, backend=row.backend.value, kind=row.kind.value,
                 speedup=row.speedup, bin=row.bin,
             )  # fmt: skip

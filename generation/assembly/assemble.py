@@ -21,6 +21,7 @@ from kbench.benchmark.work.table import read_work_text
 from kbench.generation.assembly.figures import Samples, corrected, measured_elsewhere, read_errata, refuted, repeated
 from kbench.generation.assembly.gather import Gathered, Measured, gather
 from kbench.generation.assembly.kernels import against_best, kernel_rows, orphans, rows_elsewhere, write_unmeasured
+from kbench.loaders.corpus.manifest import RELEASE
 from kbench.loaders.importers.run import REPORT
 from kbench.loaders.options import echo_json, json_option, out_option
 from kbench.loaders.storage.atomic import write_atomically
@@ -42,7 +43,7 @@ from kbench.schemas import (
 class Recipe:
     """The inputs of one corpus, as a TOML file whose paths are relative to its own folder.
 
-    Each field but `samples` and `private` is a list of paths in the file.
+    Each field but `release`, `samples` and `private` is a list of paths in the file.
     """
 
     runs: tuple[Path, ...]
@@ -66,6 +67,8 @@ class Recipe:
     """Parquet files of counted work by kernel and workload; that of kernels without plans is left out."""
     errata: tuple[Path, ...] = ()
     """YAML files of kernels that were found wrong after they were measured: what is wrong, by kernel id."""
+    release: str | None = None
+    """The number under which the corpus is published, such as 2.2.0."""
     private: bool = False
     """Whether held-out questions keep their answers in a file of their own beside the corpus."""
 
@@ -95,6 +98,10 @@ def recipe_of(sources: Sequence[Path]) -> Recipe:
     fields: dict[str, Any] = {"private": data.pop("private", False)}
     if not isinstance(fields["private"], bool):
         raise DataError(f"{path}: field 'private' is {fields['private']!r}; it must be true or false")
+    fields["release"] = data.pop("release", None)
+    release = fields["release"]
+    if release is not None and not (isinstance(release, str) and RELEASE.fullmatch(release)):
+        raise DataError(f"{path}: field 'release' is {release!r}; it must be a text such as '2.2.0'")
     for name, value in data.items():
         listed_paths = [value] if name == "samples" else value
         if not isinstance(listed_paths, list) or not all(isinstance(item, str) for item in listed_paths):
@@ -184,6 +191,7 @@ def assemble(recipe: Recipe, out: Path) -> Ledger:
     with CorpusWriter(out) as writer:
         for name, rows in tables.items():
             writer.replace(name, rows)
+        writer.release = recipe.release
         # Of the rows that an import had put there; gone before the manifest lists the folder's files.
         (out / REPORT).unlink(missing_ok=True)
     return ledger_of(gathered, moved, kernels, len(questions))

@@ -6,7 +6,7 @@ The page itself is `card.md.j2`, and `findings.md.j2` for a corpus that kbench m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,11 @@ import yaml
 
 from kbench.loaders.card.findings import Findings, findings_of
 from kbench.loaders.card.plots import BINS, CAPTIONS
-from kbench.loaders.card.provenance import EXECUTION, Provenance, provenance_of, sheet_of
+from kbench.loaders.card.provenance import EXECUTION, Provenance, citation_of, provenance_of, sheet_of
 from kbench.loaders.corpus.configs import CONFIGS, DEFAULT, SPLITS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import LEDGER, PLOTS
-from kbench.loaders.summary.counts import Counts, count
+from kbench.loaders.summary.counts import UNMEASURED, Counts, count
 from kbench.schemas import QuestionKind, Status, arrow_schema
 from kbench.schemas.bins import LABELS, NUMBERS
 from kbench.schemas.record import field_docs
@@ -55,7 +55,8 @@ def render_card(corpus: Corpus, findings: Findings | None = None) -> str:
         row_each="a kernel has one for each GPU it was measured on", bins=list(zip(NUMBERS, LABELS, strict=True)),
         captions=CAPTIONS, bins_plot=BINS, plots_folder=PLOTS, ledger_file=LEDGER,
         example=_example(corpus), questions=_questions(corpus),
-        facet_titles={"gpu": "GPU", "search_method": "search method"},
+        facet_titles={"gpu": "GPU", "search_method": "search method"}, gpus=gpus_in_words(counts.facets["gpu"]),
+        citation=citation_of(corpus, whose),
     )  # fmt: skip
     # Sections that a corpus has nothing for leave their blank lines.
     page = re.sub(r"\n{3,}", "\n\n", page).strip()
@@ -77,6 +78,27 @@ def _environment() -> Environment:
         "bound": lambda value: f"{value:,.0f}" if value >= 1 else f"{value:g}",
     }
     return made
+
+
+PARTITION = re.compile(r"(.+) \((\d+) of (\d+) SMs\)")
+"""The name of a part of a GPU."""
+WHOLE_GPU = ""
+
+
+def gpus_in_words(names: Iterable[str]) -> str:
+    """GPUs by model, so that partitions of one are not taken for further ones; empty where none was measured on."""
+    models: dict[str, list[str]] = {}
+    for name in sorted(set(names) - {UNMEASURED}):
+        part = PARTITION.fullmatch(name)
+        models.setdefault(part[1] if part else name, []).append(f"{part[2]} of {part[3]}" if part else WHOLE_GPU)
+    texts = []
+    for model, parts in models.items():
+        partitions = [part for part in parts if part != WHOLE_GPU]
+        if partitions:
+            whole = "whole and in" if WHOLE_GPU in parts else "in"
+            model += f", {whole} partitions: {' and '.join(partitions)} multiprocessors"
+        texts.append(model)
+    return f"{'one GPU' if len(texts) == 1 else f'{len(texts)} GPUs'} ({'; '.join(texts)})" if texts else ""
 
 
 def front_matter(corpus: Corpus, counts: Counts, whose: Provenance | None = None) -> dict[str, Any]:
@@ -119,7 +141,7 @@ def _feature(kind: pa.DataType) -> dict[str, Any]:
     return {"dtype": {"double": "float64"}.get(str(kind), str(kind))}
 
 
-def _machines(corpus: Corpus) -> dict[str, list[str]]:
+def _machines(corpus: Corpus) -> dict[str, Any]:
     """On what the figures were measured; a limit when it is one GPU."""
     if not corpus.rows("environments"):
         return {}
@@ -127,7 +149,7 @@ def _machines(corpus: Corpus) -> dict[str, list[str]]:
     software = {
         f"driver {row['driver']}, PyTorch {row['torch']}, Triton {row['triton']}, NVRTC {row['nvrtc']}" for row in rows
     }
-    return {"gpus": sorted({row["gpu"] for row in rows}), "software": sorted(software)}
+    return {"gpus": gpus_in_words(row["gpu"] for row in rows), "software": sorted(software)}
 
 
 EXAMPLE = (

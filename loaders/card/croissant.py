@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kbench.loaders.card.provenance import EXECUTION, Sheet, provenance_of, sheet_of
+from kbench.loaders.card.provenance import EXECUTION, Sheet, citation_of, provenance_of, sheet_of
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.fingerprint import corpus_fingerprint, dataset_version
@@ -33,7 +33,8 @@ def render_croissant(corpus: Corpus) -> str:
 
 def croissant(corpus: Corpus) -> dict[str, Any]:
     """The metadata of a corpus."""
-    counts, sheet = count(corpus), sheet_of(provenance_of(corpus))
+    whose = provenance_of(corpus)
+    counts, sheet, citation = count(corpus), sheet_of(whose), citation_of(corpus, whose)
     dated = {"datePublished": counts.last_measured[:10]} if counts.last_measured else {}
     return {
         "@context": CONTEXT,
@@ -42,7 +43,7 @@ def croissant(corpus: Corpus) -> dict[str, Any]:
         "name": sheet.name,
         "description": sheet.summary,
         "license": sheet.license_url,
-        **({"citeAs": sheet.citation} if sheet.citation else {}),
+        **({"citeAs": citation} if citation else {}),
         "creator": {"@type": "sc:Organization", "name": sheet.creator},
         "keywords": ["GPU", "CUDA", "Triton", "kernel", "benchmark", "runtime", "forecasting"],
         "isLiveDataset": False,

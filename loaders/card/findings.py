@@ -14,6 +14,7 @@ from kbench.loaders.card.plots import render_plots
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.summary.coverage import Coverage, coverage_of
 from kbench.loaders.summary.ledger import Costs, costs_of
+from kbench.loaders.summary.remarks import Remarks, remarks_of
 from kbench.loaders.summary.timed import timed
 from kbench.loaders.summary.trust import Repeats, Trust, repeats_of, trust_of
 from kbench.schemas import Status
@@ -49,6 +50,8 @@ class Peak:
     backend: str
     runtime_us: float
     speedup: float
+    speedup_best: float | None
+    """Over the best reference; None where none but eager PyTorch was timed."""
 
     @property
     def reason(self) -> str:
@@ -78,6 +81,7 @@ class Findings:
     errata: tuple[Erratum, ...]
     repeats: Repeats | None
     costs: Costs | None
+    remarks: Remarks
     plots: Mapping[str, str]
     """SVG by file name."""
     parquet_bytes: int
@@ -96,6 +100,7 @@ def findings_of(corpus: Corpus) -> Findings:
         errata=errata_of(corpus),
         repeats=repeats_of(corpus),
         costs=costs_of(corpus, everywhere["kernel_id"].n_unique()),
+        remarks=remarks_of(corpus),
         plots=render_plots(corpus, kernels),
         parquet_bytes=sum(entry.bytes for name in corpus.configs for entry in corpus.files(name)),
     )

@@ -35,7 +35,9 @@ CAPTIONS: Mapping[str, str] = {
     "from freely written kernels are drawn apart.",
 }
 """What each plot shows, in the card's order."""
-COLOURS = ("#0969da", "#bc4c00", "#1a7f37", "#8250df", "#bf3989", "#7d4e00")
+COLOURS = ("#0969da", "#bc4c00", "#1a7f37", "#8250df", "#bf3989", "#7d4e00", "#1b9aaa", "#57606a")
+FROM_WRITTEN = ", from written kernels"
+LINES, DASHES = ("solid", "dotted"), ("dashed", "dashdot")
 WIDTH_PX = 760
 DRAWN = (1e-6, 1e9)
 """Figures beyond are drawn at the edge: a logarithmic axis cannot span what a float can."""
@@ -69,7 +71,7 @@ def render_plots(corpus: Corpus, kernels: polars.DataFrame) -> dict[str, str]:
     return {name: drawn[name] for name in CAPTIONS if name in drawn}
 
 
-def _svg(draw: Callable[[Axes], None], title: str, height_px: float, left_px: float = 60) -> str:
+def _svg(draw: Callable[[Axes], None], title: str, height_px: float, left_px: float = 60, right_px: float = 15) -> str:
     """Draw on fresh axes; equal drawings give equal text."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -77,7 +79,7 @@ def _svg(draw: Callable[[Axes], None], title: str, height_px: float, left_px: fl
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH_PX / 72, height_px / 72), dpi=72)
         # Margins by hand: a layout engine draws everything twice.
-        bounds = (left_px / WIDTH_PX, 46 / height_px, 1 - (left_px + 15) / WIDTH_PX, 1 - 80 / height_px)
+        bounds = (left_px / WIDTH_PX, 46 / height_px, 1 - (left_px + right_px) / WIDTH_PX, 1 - 80 / height_px)
         axes = figure.add_axes(bounds)
         axes.set_title(title, loc="left", fontsize=13, fontweight="bold")
         axes.set_axisbelow(True)
@@ -154,15 +156,20 @@ def _bins(corpus: Corpus) -> str:
 
 def _progress(kernels: polars.DataFrame) -> str:
     curves = progress(kernels)
+    methods = sorted({name.removesuffix(FROM_WRITTEN) for name in curves})
 
     def draw(axes: Axes) -> None:
-        for method, curve in curves.items():
-            axes.plot(range(1, len(curve) + 1), curve, label=method)
+        for name, curve in curves.items():
+            rounds, place = divmod(methods.index(name.removesuffix(FROM_WRITTEN)), len(COLOURS))
+            # No two lines look alike: a method has a colour, what starts from written kernels is dashed.
+            style = (DASHES if name.endswith(FROM_WRITTEN) else LINES)[rounds % len(LINES)]
+            axes.plot(range(1, len(curve) + 1), curve, label=name, color=COLOURS[place], linestyle=style)
         axes.set(xlabel="timed kernels of the search", ylabel="share of the best known speedup")
         axes.grid()
-        axes.legend(frameon=False, loc="lower right")
+        # Beside the axes, where it hides no line.
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=9)
 
-    return _svg(draw, "Search progress", 350)
+    return _svg(draw, "Search progress", 350, right_px=230)
 
 
 def progress(kernels: polars.DataFrame) -> dict[str, list[float]]:
@@ -172,7 +179,7 @@ def progress(kernels: polars.DataFrame) -> dict[str, list[float]]:
     tracks: dict[str, list[list[float]]] = defaultdict(list)
     for (method, *_), search in shares.group_by(["search_method", "run_id", *cell], maintain_order=True):
         ordered = search.sort("step", maintain_order=True).head(LONGEST)
-        name = f"{method}, from written kernels" if ordered["proposer"][0] in WRITERS else str(method)
+        name = f"{method}{FROM_WRITTEN}" if ordered["proposer"][0] in WRITERS else str(method)
         tracks[name].append(ordered["share"].cum_max().log().to_list())
     return {method: _mean_track(found) for method, found in sorted(tracks.items())}
 

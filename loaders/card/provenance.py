@@ -128,3 +128,13 @@ def sheet_of(provenance: Provenance) -> Sheet:
         "origins": ", ".join(provenance.origins), "measured": measured, "licence": provenance.licence or NOT_STATED,
     }  # fmt: skip
     return Sheet(**{name: text.format(**facts) for name, text in _TEXTS["imported"].items()})
+
+
+def citation_of(corpus: Corpus, whose: Provenance) -> str | None:
+    """How to cite a corpus: what is said of its kind, with the release and fingerprint of this one."""
+    citation = sheet_of(whose).citation
+    if citation is None:
+        return None
+    release = f"  version = {{{corpus.manifest.release}}},\n" if corpus.manifest.release else ""
+    fingerprint = f"  note = {{Fingerprint {corpus.fingerprint}}},\n"
+    return citation.strip().removesuffix("}") + release + fingerprint + "}"

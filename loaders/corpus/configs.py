@@ -21,8 +21,9 @@ from kbench.schemas import (
     ReferenceTime,
     TuningTime,
     UnknownNameError,
+    UserError,
 )
-from kbench.schemas.record import optional_fields
+from kbench.schemas.record import field_types, optional_fields
 
 SPLITS = ("train", "validation", "test", "test_near", "test_seen")
 """test holds unseen problems; test_near holds unseen problems of a seen template, where a corpus is split by lineage;
@@ -148,3 +149,30 @@ def config(name: str) -> Config:
     if name not in CONFIGS:
         raise UnknownNameError("config", name, CONFIGS)
     return CONFIGS[name]
+
+
+JOIN_COLUMNS = ("kernel_id", "problem_id", "gpu", "workload", "env_id", "run_id")
+"""Columns that say what a row is about, so that rows of two configs can be joined by them."""
+
+
+def unknown_column(chosen: Config, name: str) -> UserError:
+    """The error for a column that a config does not have; where another config has it, how to join the two."""
+    for other in CONFIGS.values():
+        keys = join_keys(chosen, other)
+        if keys and name in field_types(other.record):
+            return UserError(
+                f"config {chosen.name!r} has no column {name!r}, config {other.name!r} has; join them by {keys}"
+            )
+    return UnknownNameError(f"column of config {chosen.name!r}", name, field_types(chosen.record))
+
+
+def join_keys(one: Config, other: Config) -> str:
+    """By which columns rows of two configs belong together, in words; empty where by none."""
+    own, others = field_types(one.record), field_types(other.record)
+    shared = [name for name in JOIN_COLUMNS if name in own and name in others]
+    if "candidate_id" in own and "kernel_id" in others:
+        # A question names its kernels by what they are to it.
+        shared = ["candidate_id or anchor_id = kernel_id", *shared]
+    if any("kernel_id" in name for name in shared):
+        shared = [name for name in shared if name not in ("problem_id", "env_id", "run_id")]
+    return ", ".join(shared)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.loaders.corpus.configs import CONFIGS, DEFAULT, WHOLE, Config, config
+from kbench.loaders.corpus.configs import CONFIGS, DEFAULT, WHOLE, Config, config, unknown_column
 from kbench.loaders.corpus.manifest import FileEntry, Manifest, read_manifest
 from kbench.loaders.corpus.places import Location, folder_of, from_hub
 from kbench.loaders.corpus.selection import Selection
@@ -145,7 +145,8 @@ class Corpus:
         for name, found in describe_shards(loose).items():
             files.setdefault(name, []).extend(found)
         listed = {name: tuple(entry for _, entry in found) for name, found in files.items()}
-        return cls(files, Manifest(listed), folders)
+        release = manifest.release if len(paths) == 1 and folders else None
+        return cls(files, Manifest(listed, release=release), folders)
 
     @property
     def fingerprint(self) -> str:
@@ -170,14 +171,15 @@ class Corpus:
         return gpus[0] if len(gpus) > 1 else None
 
     def refuse_absent(self, name: str) -> None:
-        """Refuse a config that Parquet files given alone do not hold; a folder may hold no rows of one.
+        """Refuse a config that has no rows, because a count of 0 would read as an answer; an empty corpus has none.
 
         Raises:
-            UserError: names the configs they hold.
+            UserError: names the configs that have rows.
         """
-        if not self.folders and config(name).name not in self.configs:
-            held = ", ".join(self.configs)
-            raise UserError(f"config {name!r} is in none of the files given, which hold {held}; choose with --config")
+        if config(name).name in self.configs or not self.configs:
+            return
+        where = "this corpus" if self.folders else "the files given"
+        raise UserError(f"config {name!r} has no rows in {where}; configs with rows: {', '.join(self.configs)}")
 
     def files(self, name: str = DEFAULT) -> tuple[FileEntry, ...]:
         """The files of a config."""
@@ -209,13 +211,13 @@ class Corpus:
         fields = field_types(chosen.record)
         for column in columns or ():
             if column not in fields:
-                raise UnknownNameError(f"column of config {name!r}", column, fields)
+                raise unknown_column(chosen, column)
         equals = {ALIASES.get(key, key): _values(value) for key, value in filters.items() if value is not None}
         if any(split in UNIONS for split in equals.get("split", ())):
             self._known(chosen, "split", tuple(split for split in equals.pop("split") if split not in UNIONS))
         for column in equals:
             if column not in fields:
-                raise UnknownNameError(f"column of config {name!r}", column, fields)
+                raise unknown_column(chosen, column)
         equals = {column: self._known(chosen, column, values) for column, values in equals.items()}
         touched = [(path, entry) for path, entry in self._files.get(name, ()) if _may_match(entry, chosen, equals)]
         return Selection(chosen, touched, equals, where, tuple(columns) if columns is not None else None)

@@ -75,10 +75,10 @@ def read_expression(text: str, columns: Collection[str] | Mapping[str, FieldType
 
 
 def _as_python(text: str) -> str:
-    """The text as Python writes it where SQL differs, outside quotes: `=`, `AND`, `null`, `contains`."""
+    """The text as Python writes it where SQL differs, outside quotes: `=`, `<>`, `AND`, `null`, `contains`."""
     parts = re.split(r"""('[^']*'|"[^"]*")""", text)
     for number in range(0, len(parts), 2):
-        part = re.sub(r"(?<![<>=!])=(?!=)", "==", parts[number])
+        part = re.sub(r"(?<![<>=!])=(?!=)", "==", parts[number].replace("<>", "!="))
         part = SQL_WORDS.sub(lambda word: word[0].lower(), part)
         parts[number] = re.sub(r"\b(null|NULL|none)\b", "None", part)
         match = SUBSTRING.search(parts[number])

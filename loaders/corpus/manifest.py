@@ -22,6 +22,7 @@ PULLED = "pull.json"
 """Where a pulled corpus came from."""
 FORMAT = "kbench-corpus/1"
 SHA256 = re.compile(r"[0-9a-f]{64}")
+RELEASE = re.compile(r"[0-9]+(\.[0-9]+){0,2}")
 KINDS: Mapping[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
 
 T = TypeVar("T")
@@ -56,6 +57,8 @@ class Manifest:
     """SHA-256 of every other file of the corpus by path; manifests of earlier versions list none."""
     stated_versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The version its file states of each config."""
+    release: str | None = None
+    """The number under which it is published, such as 2.2.0; None of a corpus that is no release."""
 
     @property
     def config_hashes(self) -> dict[str, str]:
@@ -104,7 +107,8 @@ class Manifest:
             for name, entries in self.files.items()
             if entries
         }
-        stated = {"format": FORMAT, "fingerprint": self.fingerprint, "configs": configs}
+        released = {"release": self.release} if self.release else {}
+        stated = {"format": FORMAT, **released, "fingerprint": self.fingerprint, "configs": configs}
         if self.companions:
             stated["companions"] = dict(sorted(self.companions.items()))
         return json.dumps(stated, indent=1) + "\n"
@@ -226,12 +230,13 @@ def _parse(text: str, path: Path) -> Manifest:
         versions = {name: _must(str, "version", value.get("version")) for name, value in configs.items()}
         listed = _must(dict, "companions", data.get("companions", {}))
         companions = {_companion(name): _hash("sha256", value) for name, value in listed.items()}
+        release = _release(data["release"]) if "release" in data else None
     except _DamageError as error:
         raise DataError(f"{path} is damaged: {error}; fetch the corpus again") from None
     unknown = sorted(set(files) - set(CONFIGS))
     if unknown:
         raise DataError(f"{path} names the unknown config {unknown[0]!r}; a newer kbench may have written it")
-    return Manifest(files, stated, companions, versions)
+    return Manifest(files, stated, companions, versions, release)
 
 
 class _DamageError(Exception):
@@ -280,6 +285,12 @@ def _count(name: str, value: Any) -> int:
 def _hash(name: str, value: Any) -> str:
     if SHA256.fullmatch(_must(str, name, value)) is None:
         raise _DamageError(f"{name} is {value!r:.60}, not 64 hex digits")
+    return str(value)
+
+
+def _release(value: Any) -> str:
+    if RELEASE.fullmatch(_must(str, "release", value)) is None:
+        raise _DamageError(f"release is {value!r:.60}, not a number such as 2.2.0")
     return str(value)
 
 

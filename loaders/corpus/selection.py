@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.loaders.corpus.configs import Config
+from kbench.loaders.corpus.configs import Config, unknown_column
 from kbench.loaders.corpus.expression import among, is_prefix, kind_of, member, read_expression
 from kbench.loaders.corpus.manifest import FileEntry
 from kbench.loaders.corpus.shards import first_line
@@ -115,7 +115,7 @@ class Selection:
         orders = [(key.removeprefix("-"), "descending" if key.startswith("-") else "ascending") for key in keys]
         for name, _ in orders:
             if name not in fields:
-                raise UnknownNameError(f"column of config {self.config.name!r}", name, fields)
+                raise unknown_column(self.config, name)
             kind_of(name, fields[name])
         extra = [name for name, _ in orders if name not in wanted]
         chosen = dataclasses.replace(self, columns=(*wanted, *extra))
@@ -205,7 +205,7 @@ class Selection:
             field = pc.field(column)
             parts.append(field == listed[0] if is_one else among(field, listed, fields[column]))
         if isinstance(self.where, str):
-            parts.append(read_expression(self.where, fields))
+            parts.append(self._condition(self.where))
         elif isinstance(self.where, pc.Expression):
             # Counting takes a filter that is no condition and answers nonsense; filtering no rows at all refuses it.
             arrow_schema(self.config.record).empty_table().filter(self.where)
@@ -213,6 +213,15 @@ class Selection:
         elif self.where is not None:
             raise UserError(f"where is {self.where!r}; it must be a condition in words or a pyarrow expression")
         return functools.reduce(operator.and_, parts) if parts else None
+
+    def _condition(self, text: str) -> pc.Expression:
+        """A condition in words; a column that it names in vain may be another config's."""
+        fields = field_types(self.config.record)
+        try:
+            return read_expression(text, fields)
+        except UnknownNameError as error:
+            elsewhere = unknown_column(self.config, error.name)
+            raise error if isinstance(elsewhere, UnknownNameError) else elsewhere from None
 
     @contextmanager
     def _plain_errors(self) -> Iterator[None]:

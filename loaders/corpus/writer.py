@@ -79,6 +79,8 @@ class CorpusWriter:
         self._buffers: dict[str, list[pa.Table]] = {}
         self._new: list[Path] = []
         self._lock, self._begins = ExitStack(), False
+        self.release: str | None = None
+        """The release that the next commit makes, such as 2.2.0; a change of rows takes an earlier one away."""
 
     def __enter__(self) -> Self:
         with plain_errors(self.folder):
@@ -88,7 +90,9 @@ class CorpusWriter:
                 janitor.watch_path(self.folder)
                 self._begins = True
             try:
-                self._files = {name: list(entries) for name, entries in existing(self.folder).files.items()}
+                there = existing(self.folder)
+                self._files = {name: list(entries) for name, entries in there.files.items()}
+                self.release = there.release
             except BaseException:
                 self._end()
                 raise
@@ -124,6 +128,7 @@ class CorpusWriter:
         table = conform(chosen, rows) if isinstance(rows, pa.Table) else tabulate(chosen, rows)
         if table.num_rows:
             self._buffers.setdefault(name, []).append(table)
+            self.release = None
         waiting = self._buffers.get(name, [])
         rows, size = sum(part.num_rows for part in waiting), sum(part.nbytes for part in waiting)
         if rows >= SHARD_ROWS or size >= self._shard_bytes:
@@ -132,6 +137,7 @@ class CorpusWriter:
     def replace(self, name: str, rows: Iterable[Record] | pa.Table) -> None:
         """Put rows in place of all a config had."""
         self._files[name] = []
+        self.release = None
         self._buffers.pop(name, None)
         self.append(name, rows)
 
@@ -145,7 +151,8 @@ class CorpusWriter:
 
         for name in list(self._buffers):
             self._flush(name)
-        manifest = Manifest({name: tuple(self._files[name]) for name in CONFIGS if self._files.get(name)})
+        files_by_config = {name: tuple(self._files[name]) for name in CONFIGS if self._files.get(name)}
+        manifest = Manifest(files_by_config, release=self.release)
         with plain_errors(self.folder):
             files = describe(Corpus.of(self.folder, manifest), self.folder)
             stated = covering(self.folder, manifest, files).to_json()
@@ -234,6 +241,7 @@ def compact(path: str | os.PathLike[str]) -> str:
             writer.replace(name, config_table(name, []))
             for table in parts:
                 writer.append(name, table)
+        writer.release = corpus.manifest.release
     return Corpus.open(path).fingerprint
 
 

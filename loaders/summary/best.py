@@ -25,7 +25,18 @@ FIGURES = (
     "workload", "gpu", "status", "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "floor_us", "registers",
     "spill_bytes",
 )  # fmt: skip
-LINEAGE = ("kernel_id", "parent_id", "speedup", "status", "step", "edit", "search_method", "source")
+LINEAGE = (
+    "kernel_id",
+    "parent_id",
+    "speedup",
+    "speedup_low",
+    "speedup_high",
+    "status",
+    "step",
+    "edit",
+    "search_method",
+    "source",
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,12 +49,33 @@ class KernelView:
     """Its ancestors from the first on, and itself as the last."""
 
     def diff(self) -> list[str]:
-        """What changed against the parent, as lines of a unified diff; none for a kernel without one."""
+        """What changed since the nearest ancestor that is decidedly slower, or else the parent, as lines of a diff.
+
+        None for a kernel without ancestors.
+        """
         if len(self.lineage) < 2:
             return []
-        parent, child = self.lineage[-2:]
-        before, after = parent["source"].splitlines(), child["source"].splitlines()
-        return list(difflib.unified_diff(before, after, label(parent), label(child), lineterm="", n=2))
+        ancestor, child = self._slower() or self.lineage[-2], self.lineage[-1]
+        before, after = ancestor["source"].splitlines(), child["source"].splitlines()
+        return list(difflib.unified_diff(before, after, label(ancestor), label(child), lineterm="", n=2))
+
+    def diff_note(self) -> str | None:
+        """What a reader of the diff must know: that it explains nothing, or spans several generations."""
+        if len(self.lineage) < 2:
+            return None
+        slower = self._slower()
+        if slower is None:
+            return "against the parent: no ancestor is decidedly slower, the difference is within noise"
+        generations = len(self.lineage) - 1 - self.lineage.index(slower)
+        if generations == 1:
+            return None
+        return f"against the nearest ancestor that is decidedly slower, {generations} generations back"
+
+    def _slower(self) -> Mapping[str, Any] | None:
+        """The nearest ancestor whose 95 % interval of speedup lies below this kernel's."""
+        low = self.lineage[-1]["speedup_low"]
+        ancestors = reversed(self.lineage[:-1]) if low is not None else ()
+        return next((one for one in ancestors if one["speedup_high"] is not None and one["speedup_high"] < low), None)
 
 
 def label(row: Mapping[str, Any]) -> str:

@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, layout
+from kbench.schemas import UserError
 
 if TYPE_CHECKING:
     from kbench.loaders.summary.best import KernelView
 
 gpu_option = click.option("--gpu", help="GPU name, or any unambiguous part such as H200, or all.")
-diff_option = click.option("--diff", is_flag=True, help="Show what changed against the parent.")
+diff_option = click.option(
+    "--diff", is_flag=True, help="Show what changed since the nearest ancestor that is decidedly slower."
+)
 FACTS = ("problem_id", "backend", "gpu", "status", "error", "search_method", "proposer", "model", "run_id", "step",
          "shared_bytes", "parent_id", "edit")  # fmt: skip
+
+PRECISION = (
+    "references compute in the problem's data type with TF32 off; a kernel may use less precision within its tolerance"
+)
+"""What a factor over a reference does not say by itself."""
 
 
 @click.group(cls=NearGroup)
@@ -26,6 +34,7 @@ def kernels() -> None:
 
 @kernels.command("best")
 @click.argument("problem", required=False)
+@click.option("--problem", "named", metavar="PROBLEM", help="The same, as an option.")
 @click.option("--backend", type=click.Choice(["triton", "cuda"]), help="Only kernels written this way.")
 @gpu_option
 @click.option("--where", help="Such as: source contains 'wgmma' and spill_bytes == 0.")
@@ -40,6 +49,7 @@ def kernels() -> None:
 @json_option
 def best(
     problem: str | None,
+    named: str | None,
     backend: str | None,
     gpu: str | None,
     where: str | None,
@@ -51,7 +61,7 @@ def best(
 ) -> None:
     """List the fastest correct kernels of PROBLEM, or of every problem without it.
 
-    With --diff, also show how the first differs from its parent.
+    With --diff, also show how the first differs from its nearest ancestor whose interval lies below its own.
 
     Of several GPUs the one with the most kernels is shown, unless --gpu says otherwise.
     Speedups are over eager PyTorch, those called "over best" over the fastest of eager, torch.compile and the vendor's
@@ -60,15 +70,19 @@ def best(
     from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus
     from kbench.loaders.summary.best import best_kernels, find_kernel, reference_speedups
 
+    if problem and named and problem != named:
+        raise UserError(f"--problem is {named!r}, beside the problem {problem!r}; name one")
+    problem = problem or named
     corpus = Corpus.open(dataset)
     main = corpus.main_gpu() if gpu is None else None
     device = main if gpu in (None, EVERY_GPU) else gpu
     rows = best_kernels(corpus, problem, limit or None, where=where, beats=beats, backend=backend, gpu=device)
     if main:
         click.echo(f"kernels on {main}; of every GPU: --gpu {EVERY_GPU}", err=True)
-    changed = find_kernel(corpus, rows[0]["kernel_id"], rows[0]["gpu"])[0].diff() if diff else []
+    view = find_kernel(corpus, rows[0]["kernel_id"], rows[0]["gpu"])[0] if diff else None
     if as_json:
-        echo_json({"kernels": rows} | ({"diff": "\n".join(changed)} if diff else {}))
+        told = {"diff": "\n".join(view.diff()), "diff_note": view.diff_note()} if view else {}
+        echo_json({"kernels": rows} | told)
         return
     has_best = any(row["speedup_best"] for row in rows)
     for line in layout([_cells(row, named=not problem, over_best=has_best) for row in rows]):
@@ -76,10 +90,18 @@ def best(
     for name in sorted({row["gpu"] for row in rows if row["gpu"]} if problem else ()):
         for baseline, speedup in reference_speedups(corpus, problem or "", name).items():
             click.echo(f"{baseline} on {name}: {speedup:.3f}x")
+    if beats:
+        click.echo(PRECISION, err=True)
     if limit != len(rows):
         click.echo(f"{len(rows):,} kernels", err=True)
-    for line in [""] * diff + (changed or ["the fastest has no parent in the corpus"] * diff):
+    for line in ["", *_changes(view, "the fastest has no parent in the corpus")] if view else ():
         click.echo(line)
+
+
+def _changes(view: KernelView, orphan: str) -> list[str]:
+    """A kernel's diff under what must be known of it."""
+    note = view.diff_note()
+    return [*([note] if note else []), *view.diff()] or [orphan]
 
 
 def _cells(row: Mapping[str, Any], *, named: bool, over_best: bool) -> dict[str, Any]:
@@ -129,7 +151,7 @@ def show(id_prefix: str, gpu: str | None, diff: bool, dataset: str | None, as_js
     for view in views:
         _describe(view)
     main = views[0]
-    click.echo("\n".join(["", *(main.diff() or ["no parent in the corpus"])]) if diff else f"\n{main.row['source']}")
+    click.echo("\n".join(["", *_changes(main, "no parent in the corpus")]) if diff else f"\n{main.row['source']}")
 
 
 def _describe(view: KernelView) -> None:

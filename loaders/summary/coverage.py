@@ -43,10 +43,14 @@ class CoverageFigure:
     value: float
     share: bool = False
     """Whether the value is a share, shown in percent."""
+    of: int | None = None
+    """Of how many things it is a share, where they are shown instead."""
 
     @property
     def text(self) -> str:
         """The value, for people."""
+        if self.of is not None:
+            return f"{round(self.value * self.of):,} of {self.of:,}"
         if self.share:
             return f"{self.value:.1%}"
         return f"{self.value:,.0f}" if self.value == int(self.value) else f"{self.value:.2f}"
@@ -119,7 +123,8 @@ def _figures(
     yield CoverageFigure("spread", "median within a problem of p95/p5 runtime", statistics.median(spreads or [0.0]))
     yield CoverageFigure("bin_share", "smallest share of a bin among test questions", _least_share(bins), True)
     beaten = sum((problem.best_speedup or 0) > 1 for problem in timed)
-    yield CoverageFigure("beaten", "problems whose best kernel beats PyTorch", beaten / max(len(timed), 1), True)
+    share = beaten / max(len(timed), 1)
+    yield CoverageFigure("beaten", "problems whose best kernel beats PyTorch", share, True, len(timed))
 
 
 def _share(cells: Sequence[int], least: int) -> float:

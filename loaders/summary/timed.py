@@ -14,7 +14,7 @@ from kbench.schemas import arrow_schema
 
 WORDS = ("problem_id", "family", "backend", "gpu", "search_method", "proposer", "run_id")
 """Columns of few distinct texts; a null is an empty one."""
-COLUMNS = (*WORDS, "kernel_id", "structure_id", "runtime_us", "speedup", "step")
+COLUMNS = (*WORDS, "kernel_id", "structure_id", "runtime_us", "speedup", "speedup_best", "step")
 WRITERS = ("llm", "human")
 """Proposers that write whole kernels freely, not from a family of templates."""
 # A damaged corpus is described as well: what is wrong with it is said by validation, not by a crash here.
@@ -31,7 +31,7 @@ def timed(corpus: Corpus, gpu: str | None = None) -> polars.DataFrame:
     # Half of an id tells structures apart in a fraction of the memory.
     structure = polars.col("structure_id").str.slice(0, 16).str.to_integer(base=16, dtype=polars.UInt64)
     selection = corpus.select("kernels", columns=COLUMNS, where=_TIMED, gpu=gpu)
-    return gathered(selection, words, structure, "kernel_id", "runtime_us", "speedup", "step")
+    return gathered(selection, words, structure, "kernel_id", "runtime_us", "speedup", "speedup_best", "step")
 
 
 def gathered(selection: Selection, *columns: polars.Expr | str) -> polars.DataFrame:

@@ -100,8 +100,8 @@ class Question(Record):
     pool: str | None
     """For kind level, the pool that the candidate is ranked in; else null."""
     known_ids: tuple[Sha, ...]
-    """Measured kernels of the problem that the question may show, in order; no question of the problem is about them
-    or about a kernel with their structure."""
+    """Measured kernels of the problem that the question may show, in order; on the same GPU no question of the problem
+    is about them or about a kernel with their structure."""
     speedup: Positive | None
     """The answer: anchor time over candidate time. Null in a private edition."""
     speedup_low: Positive | None

@@ -226,7 +226,8 @@ class KernelCounters(Record):
     launches: Count
     """Launches that were counted."""
     profiled_us: Positive
-    """Their time under the profiler, which is longer than the measured one."""
+    """Sum of their durations under the profiler, without the gaps between launches: mostly shorter than the measured
+    time of a call."""
     dram_read_bytes: Count
     """Bytes read from DRAM."""
     dram_write_bytes: Count

@@ -144,13 +144,14 @@ def test_exported_prompts_are_the_questions_stated(
     corpus_path: Path, corpus: Tables, split: str, shots: int, subset: str | None
 ) -> None:
     exported = {
-        row.query_id: row for row in training_rows("trl-prompt", split, path=corpus_path, shots=shots, subset=subset)
+        row.question_id: row for row in training_rows("trl-prompt", split, path=corpus_path, shots=shots, subset=subset)
     }
     stated = {row["question_id"]: row for row in rows(corpus, split) if subset is None or row["core"]}
     assert set(exported) == set(stated)
     for key, row in stated.items():
         one = exported[key]
-        assert (one.workload, one.core, one.bin) == (row["workload"], row["core"], row["bin"])
+        assert (one.kind, one.workload) == (row["kind"], row["workload"])
+        assert (one.core, one.bin) == (row["core"], row["bin"])
     if split == "test":
         asked = Options(shots=shots, subset=subset).questions(corpus)
         assert {query.query_id: render(query) for query in asked.queries} == {

@@ -24,7 +24,7 @@ from kbench.benchmark.training.examples import Material, search_steps
 from kbench.benchmark.training.formats import FORMATS
 from kbench.cli import cli
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import UserError, to_dict
+from kbench.schemas import QuestionKind, UserError, to_dict
 
 Rows = list[dict[str, Any]]
 ROOT = Path(__file__).parents[2]
@@ -90,7 +90,9 @@ def test_forecast_prompts_are_the_questions_of_an_evaluation(corpus: Tables, cor
     asked = list(training_pairs(corpus, ["train"]))
     rows = [row for row in rows if row["workload"] is None]
     assert [row["prompt"][1]["content"] for row in rows] == [render(query) for query, _ in asked]
-    assert [row["kind"] for row in rows] == [query.kind for query, _ in asked]
+    assert [row["question_id"] for row in rows] == [question.question_id for _, question in asked]
+    assert [row["kind"] for row in rows] == [question.kind for _, question in asked]
+    assert {row["kind"] for row in rows} == set(QuestionKind)
     for name in ("speedup", "speedup_low", "speedup_high", "bin"):
         assert [row[name] for row in rows] == [getattr(question, name) for _, question in asked]
 
@@ -232,6 +234,14 @@ def test_what_a_training_format_cannot_do_is_one_clear_line(
     assert isinstance(result.exception, UserError)
     assert message in str(result.exception)
     assert not (tmp_path / "x.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.jsonl.gz"])
+def test_a_file_whose_name_promises_another_format_is_refused(name: str, corpus_path: Path, tmp_path: Path) -> None:
+    result = run(corpus_path, "--format", "sft", "--out", tmp_path / name)
+    assert isinstance(result.exception, UserError)
+    assert "let the name end in .jsonl or .ndjson or .json or .parquet" in str(result.exception)
+    assert not (tmp_path / name).exists()
 
 
 @pytest.mark.train

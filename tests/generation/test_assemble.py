@@ -555,11 +555,12 @@ def test_a_recipe_names_its_inputs_by_paths_relative_to_itself(
     packed(campaign, tmp_path / "packed")
     measured_anew(assembled[0], tmp_path / "anew", lambda row: row)
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text('runs = ["packed"]\nrepeats = ["anew"]\n')
+    recipe.write_text('release = "9.1.0"\nruns = ["packed"]\nrepeats = ["anew"]\n')
     made = CliRunner().invoke(command, [str(recipe), "--out", str(tmp_path / "corpus"), "--json"])
     assert made.exit_code == 0, made.output
     assert json.loads(made.output)["kernels"] == 120
     assert Corpus.open(tmp_path / "corpus").rows("repeats")
+    assert Corpus.open(tmp_path / "corpus").manifest.release == "9.1.0"
     with pytest.raises(UserError, match="stands alone"):
         recipe_of([recipe, campaign])
 
@@ -571,6 +572,7 @@ def test_a_recipe_names_its_inputs_by_paths_relative_to_itself(
         ("", "field 'runs' is missing"),
         ('runs = ["."]\nrepeat = ["."]', "unknown field 'repeat'; known: runs, samples"),
         ('runs = "."', "field 'runs' is '.'; it must be a list of paths"),
+        ('release = 2.2\nruns = ["."]', "field 'release' is 2.2; it must be a text such as '2.2.0'"),
         ('runs = ["nowhere"]', "names .*nowhere.*, which does not exist"),
     ],
 )

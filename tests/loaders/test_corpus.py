@@ -149,6 +149,10 @@ def test_a_known_status_that_no_row_has_is_an_empty_answer(corpus_path: Path) ->
         ({"columns": ["runtime"]}, "unknown column of config 'kernels' 'runtime'; did you mean 'runtime_us'"),
         ({"runtim_us": 3}, "unknown column of config 'kernels' 'runtim_us'; did you mean 'runtime_us'"),
         ({"where": "runtim_us < 3"}, "unknown column 'runtim_us'; did you mean 'runtime_us'"),
+        ({"compute_unit": "fp32"}, "no column 'compute_unit', config 'problems' has; join them by problem_id"),
+        ({"config": "measurements", "backend": "cuda"}, "config 'kernels' has; join them by kernel_id, gpu"),
+        ({"where": "samples_us is null"}, "config 'measurements' has; join them by kernel_id, gpu"),
+        ({"columns": "dram_read_bytes"}, "config 'counters' has; join them by kernel_id, gpu"),
         ({"where": "runtime_us <"}, "where 'runtime_us <' cannot be read"),
         ({"where": "__import__('os')"}, "cannot read"),
         ({"where": "runtime_us < 'a'"}, "the filter does not fit its column"),
@@ -159,6 +163,16 @@ def test_a_slip_is_answered_with_the_nearest_name(corpus_path: Path, filters: di
         load(corpus_path, **filters).to_arrow()  # type: ignore[arg-type]
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_config_without_rows_is_refused_with_those_that_have_some(tmp_path: Path) -> None:
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        writer.append("kernels", [make_kernel(1)])
+    with pytest.raises(UserError, match="config 'tuning' has no rows in this corpus; configs with rows: kernels"):
+        load(tmp_path / "corpus", config="tuning")
+    with CorpusWriter(tmp_path / "empty"):
+        pass
+    assert load(tmp_path / "empty", config="tuning").count() == 0, "a corpus that holds nothing yet is no mistake"
 
 
 def test_a_path_that_is_no_corpus_is_refused(tmp_path: Path) -> None:

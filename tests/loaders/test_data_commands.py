@@ -97,6 +97,20 @@ def test_export_writes_what_matches(corpus_path: Path, tmp_path: Path, ending: s
     assert "20 rows written" in run("export", corpus_path, "--backend", "cuda", "-o", target).output
 
 
+@pytest.mark.parametrize(
+    ("form", "name"), [("parquet", "k.xlsx"), ("jsonl", "k.csv"), ("csv", "k.gz"), ("t4", "k.txt")]
+)
+def test_export_refuses_a_name_that_promises_another_format(
+    corpus_path: Path, tmp_path: Path, form: str, name: str
+) -> None:
+    error = run("export", corpus_path, "--format", form, "-o", tmp_path / name).exception
+    assert isinstance(error, UserError)
+    assert f"--format {form} writes no .{name.removeprefix('k.')} file" in str(error)
+    assert not (tmp_path / name).exists()
+    unknown = run("export", corpus_path, "--format", "jsonl", "-o", tmp_path / "rows.of-mine")
+    assert unknown.exit_code == 0, "an ending that is not known promises nothing"
+
+
 def test_query_takes_the_union_of_splits(corpus_path: Path) -> None:
     rows = json.loads(run("query", corpus_path, "--split", "all", "--columns", "step", "--limit", 0, "--json").output)
     assert len(rows) == 40
@@ -172,13 +186,15 @@ def test_card_is_written_into_a_corpus_folder_only(corpus_path: Path, tmp_path: 
 def test_splits_are_proved_or_refuted(corpus_path: Path) -> None:
     result = run("validate", corpus_path, "--splits", "--json")
     assert result.exit_code == 1, result.exception
-    assert {v["rule"] for v in json.loads(result.output)["violations"]} >= {"twin"}
+    assert {v["rule"] for v in json.loads(result.stdout)["violations"]} >= {"twin"}
     rows = (from_dict(Kernel, row) for row in load(corpus_path).to_arrow().to_pylist())
     kernels = [dataclasses.replace(row, split="train", cluster_id=cluster_id(row.structure_id)) for row in rows]
     with CorpusWriter(corpus_path) as writer:
         writer.replace("kernels", kernels)
         writer.replace("pairs", [])
         writer.replace("questions", [])
-    sound = json.loads(run("validate", corpus_path, "--splits", "--json").output)
+    sound = json.loads(run("validate", corpus_path, "--splits", "--json").stdout)
     assert (sound["ok"], sound["violations"]) == (True, [])
-    assert run("validate", corpus_path, "--splits").output.endswith("ok: 40 kernels\n")
+    proved = run("validate", corpus_path, "--splits")
+    assert proved.stdout.endswith("ok: 40 kernels\n")
+    assert proved.stderr.startswith("reading the sources of 40 rows;"), "it says at once what it is at"

@@ -62,6 +62,7 @@ KERNEL_FILTERS: list[tuple[str, Callable[[Row], bool]]] = [
     ("speedup IS NOT NULL AND step > 3", lambda row: row["speedup"] is not None and row["step"] > 3),
     ("backend in ('cuda')", lambda row: row["backend"] == "cuda"),
     ("source contains 'variant 1'", lambda row: "variant 1" in row["source"]),
+    ("backend <> 'cuda' and error <> 'a <> b'", lambda row: row["backend"] != "cuda" and row["error"] is not None),
     ("error not contains 'Name' or step = 1", lambda row: row["step"] == 1),
     ("not parent_id contains 'bb' and step > 3", lambda row: row["parent_id"] == PARENTS[0] and row["step"] > 3),
     ("parent_id = 'aaa'", lambda row: row["parent_id"] == PARENTS[0]),

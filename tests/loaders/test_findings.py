@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,10 +15,10 @@ from click.testing import CliRunner
 
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.training.cli import export as export_command
-from kbench.loaders.card.card import render_card
+from kbench.loaders.card.card import gpus_in_words, render_card
 from kbench.loaders.card.croissant import croissant
 from kbench.loaders.card.findings import PEAKS, errata, errata_of, findings_of, peaks_of, weaknesses
-from kbench.loaders.card.plots import CAPTIONS, progress
+from kbench.loaders.card.plots import CAPTIONS, progress, render_plots
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.places import shipped
@@ -25,9 +26,10 @@ from kbench.loaders.corpus.writer import CorpusWriter, refresh
 from kbench.loaders.exporters import export
 from kbench.loaders.summary.coverage import coverage_of
 from kbench.loaders.summary.ledger import costs_of
+from kbench.loaders.summary.remarks import remarks_of
 from kbench.loaders.summary.timed import timed
 from kbench.loaders.summary.trust import trust_of
-from kbench.schemas import Status, UserError, arrow_schema
+from kbench.schemas import PlanSummary, Status, UserError, arrow_schema
 from kbench.schemas.bins import LABELS
 from kbench.schemas.ids import kernel_id
 
@@ -51,6 +53,80 @@ def test_the_largest_speedups_of_the_shipped_dataset_are_explained(dataset: Corp
     top = load(status="ok", gpu="H200", columns=["problem_id", "speedup"]).to_pandas().nlargest(PEAKS, "speedup")
     assert set(top["problem_id"]) <= set(weaknesses())
     assert peaks[0].speedup == top["speedup"].max()
+
+
+def test_peaks_say_how_far_the_best_reference_is_beaten_or_that_none_was_timed(tmp_path: Path, build: Any) -> None:
+    figures = {"runtime_low_us": None, "runtime_high_us": None, "speedup_low": None, "speedup_high": None}
+    same = {"gpu": "NVIDIA H200", "status": Status.OK, "error": None, "runtime_us": 10.0, **figures}
+    known_best = build.kernel(1, problem_id="softmax", speedup=4.0, speedup_best=2.5, **same)
+    unknown = build.kernel(2, problem_id="rms_norm", speedup=3.0, speedup_best=None, **same)
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        writer.append("kernels", [known_best, unknown])
+        writer.append("references", [build.reference("softmax")])
+    card = (tmp_path / "corpus" / "README.md").read_text()
+    assert "| `softmax` | 4.0× | 2.5× |" in card
+    assert "| `rms_norm` | 3.0× | not timed |" in card
+    assert "config `references` has for 1 of 2 problems, on NVIDIA H200 alone" in card
+    assert "| problems whose best kernel beats PyTorch | 2 of 2 |" in card
+
+
+def test_times_that_are_too_short_are_counted_as_their_filter_finds_them(tmp_path: Path, build: Any) -> None:
+    same = {"backend": "triton", "status": Status.OK, "error": None, "runtime_us": 10.0, "runtime_low_us": None}
+    kernels = [build.kernel(n, **same, runtime_high_us=None) for n in range(4)]
+    early = {"trust": "plan", "started_at": "2026-11-16T10:00:00+00:00", "shared_bytes": 1024}
+    changes: list[dict[str, Any]] = [
+        {},
+        {"shared_bytes": 49_153},
+        {"started_at": "2026-11-17T00:00:01+00:00"},
+        {"trust": None},
+    ]
+    rows = [build.measurement(k, **early | change) for k, change in zip(kernels, changes, strict=True)]
+    planned = PlanSummary(
+        kernel_id=kernels[0].kernel_id, problem_id=kernels[0].problem_id, gpu=rows[0].gpu, workload=rows[0].workload,
+        configurations=1, buffers=2, allocated_bytes=1, fills=1, copies=0, registers=None, spill_bytes=None,
+        launches=(),
+    )  # fmt: skip
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        writer.append("kernels", kernels)
+        writer.append("measurements", rows)
+        writer.append("plans", [planned])
+    found = remarks_of(Corpus.open(tmp_path / "corpus")).early
+    assert found is not None
+    assert (found.measurements, found.filled, found.large, found.unplanned) == (2, 1, 1, 1)
+    assert load(tmp_path / "corpus", config="measurements", where=found.where).count() == 2
+    card = (tmp_path / "corpus" / "README.md").read_text()
+    assert "2 measurements were timed by plan before 17 November 2026" in card
+    assert f'where = "{found.where}"' in card
+
+
+def test_counters_of_a_call_that_failed_are_counted(dataset: Corpus) -> None:
+    counted = remarks_of(dataset).counted
+    assert counted is not None
+    rows = load(config="counters", columns=["kernel_id", "gpu", "workload"]).to_pandas()
+    measured = load(config="measurements", columns=["kernel_id", "gpu", "workload", "status"]).to_pandas()
+    joined = rows.merge(measured, on=["kernel_id", "gpu", "workload"])
+    assert len(joined) == len(rows)
+    assert counted.failed_rows == (joined.status != "ok").sum() > 0
+    assert counted.kernels == rows.kernel_id.nunique()
+
+
+def test_partitions_of_a_gpu_are_not_counted_as_gpus() -> None:
+    parts = ["NVIDIA H200", "NVIDIA H200 (64 of 132 SMs)", "NVIDIA H200 (32 of 132 SMs)"]
+    words_for = "NVIDIA H200, whole and in partitions: 32 of 132 and 64 of 132 multiprocessors"
+    assert gpus_in_words(parts) == f"one GPU ({words_for})"
+    assert gpus_in_words([*parts, "A100", "unmeasured"]) == f"2 GPUs (A100; {words_for})"
+    assert gpus_in_words(["unmeasured"]) == ""
+
+
+def test_a_release_is_on_the_card_and_in_how_to_cite_it(corpus_path: Path) -> None:
+    with CorpusWriter(corpus_path) as writer:
+        writer.release = "9.1.0"
+    corpus = Corpus.open(corpus_path)
+    assert corpus.manifest.release == "9.1.0"
+    card = (corpus_path / "README.md").read_text()
+    assert f"Release 9.1.0, fingerprint `{corpus.fingerprint}`." in card
+    assert f"version = {{9.1.0}},\n  note = {{Fingerprint {corpus.fingerprint}}},\n}}\n```" in card
+    assert "version = {9.1.0}" in croissant(corpus)["citeAs"]
 
 
 def test_the_shipped_card_names_kernels_that_were_found_wrong_since(dataset: Corpus, corpus_path: Path) -> None:
@@ -176,6 +252,14 @@ def test_a_kernel_on_two_gpus_counts_once_and_its_figures_are_those_of_the_main_
     assert "**Composition.** 4 kernels in 6 rows" in card
     assert "largest speedups on NVIDIA H200, each" in card
     assert "mark the median. Kernels as measured on NVIDIA H200." in card
+
+
+def test_no_two_lines_of_the_progress_look_alike(dataset: Corpus) -> None:
+    kernels = timed(dataset, dataset.main_gpu())
+    plot = render_plots(dataset, kernels)["search-progress.svg"]
+    drawn = re.findall(r'style="fill: none; ([^"]*stroke-width: 1\.5[^"]*)"', plot)
+    # Each method is drawn twice: as a line, and in the legend.
+    assert len(drawn) == 2 * len(set(drawn)) == 2 * len(progress(kernels))
 
 
 def test_progress_never_falls_and_ends_at_the_best_known(corpus_path: Path) -> None:

@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbench.cli import cli
-from kbench.loaders.corpus.corpus import load
+from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.summary.best import find_kernel
 from kbench.schemas import Kernel, UserError, from_dict
 
 
@@ -54,12 +55,51 @@ def test_best_lists_the_fastest_first_with_its_share_of_the_roofline(family: Pat
     assert shown[-1] == "torch.compile on NVIDIA H200: 1.600x"
 
 
-def test_best_says_what_the_fastest_changed_against_its_parent(family: Path) -> None:
+def test_best_says_what_the_fastest_changed_against_its_parent_where_no_ancestor_is_slower(family: Path) -> None:
     shown = run("best", "softmax", "--dataset", family, "--limit", 1, "--diff").output
     assert "(2.000x)" in shown
     assert "(4.000x)" in shown
     assert '-"""softmax number 24."""' in shown.splitlines()
     assert '+"""softmax number 32."""' in shown.splitlines()
+
+
+def test_a_difference_within_noise_is_not_said_to_explain_a_speed(family: Path) -> None:
+    shown = run("best", "softmax", "--dataset", family, "--limit", 1, "--diff").output
+    assert "against the parent: no ancestor is decidedly slower, the difference is within noise" in shown
+
+
+def test_the_diff_is_against_the_nearest_ancestor_that_is_decidedly_slower(build: Any, tmp_path: Path) -> None:
+    def kernel(size: int, speedup: float, parent_id: str | None) -> Kernel:
+        figures = {"speedup": speedup, "speedup_low": 0.9 * speedup, "speedup_high": 1.1 * speedup}
+        row: Kernel = build.kernel(
+            size, status="ok", error=None, runtime_us=10 / speedup, runtime_low_us=None, runtime_high_us=None,
+            gpu="NVIDIA H200", parent_id=parent_id, **figures,
+        )  # fmt: skip
+        return row
+
+    slow = kernel(16, 1.0, None)
+    near = kernel(24, 2.0, slow.kernel_id)
+    best = kernel(32, 2.1, near.kernel_id)
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        writer.append("kernels", [slow, near, best])
+    told = json.loads(run("best", "softmax", "--dataset", tmp_path / "corpus", "--diff", "--json").stdout)
+    assert told["diff_note"] == "against the nearest ancestor that is decidedly slower, 2 generations back"
+    assert told["diff"].startswith(f"--- {slow.kernel_id[:12]} (1.000x)")
+    (view,) = find_kernel(Corpus.open(tmp_path / "corpus"), near.kernel_id)
+    assert view.diff()[0] == f"--- {slow.kernel_id[:12]} (1.000x)"
+    assert view.diff_note() is None, "the parent is decidedly slower, and no more needs saying"
+
+
+def test_a_problem_may_be_named_as_an_option_but_not_as_two(family: Path) -> None:
+    whole = run("best", "softmax", "--dataset", family, "--json").stdout
+    assert run("best", "--problem", "softmax", "--dataset", family, "--json").stdout == whole
+    assert "name one" in str(run("best", "softmax", "--problem", "gelu", "--dataset", family).exception)
+
+
+def test_a_factor_over_a_library_says_what_the_library_computes(family: Path) -> None:
+    shown = run("best", "--beats", "torch.compile", "--dataset", family)
+    assert "4.000 (0.500-9.000)" in shown.stdout
+    assert "TF32 off; a kernel may use less precision" in shown.stderr
 
 
 def test_show_takes_the_beginning_of_an_id_and_tells_times_ancestors_and_source(family: Path) -> None:

@@ -1,5 +1,6 @@
 """Writing is atomic, appends, compacts, and gives equal content an equal fingerprint."""
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -16,7 +17,7 @@ from kbench.loaders.corpus.configs import config
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.fingerprint import rows_hash
 from kbench.loaders.corpus.merge import STRANGE, merge
-from kbench.loaders.corpus.writer import CorpusWriter, compact, config_table
+from kbench.loaders.corpus.writer import CorpusWriter, compact, config_table, refresh
 from kbench.schemas import DataError, UserError
 
 SOURCE = str(Path(__file__).parents[2] / "src")
@@ -37,6 +38,25 @@ def test_appending_keeps_what_was_there(corpus_path: Path, build: Any) -> None:
     assert after.rows("kernels") == before.rows("kernels") + 1
     assert after.fingerprint != before.fingerprint
     assert after.manifest.config_hashes["pairs"] == before.manifest.config_hashes["pairs"]
+
+
+def test_a_release_stays_until_rows_change(corpus_path: Path, build: Any) -> None:
+    with CorpusWriter(corpus_path) as writer:
+        writer.release = "9.1.0"
+    for step in (refresh, compact):
+        step(corpus_path)
+        assert Corpus.open(corpus_path).manifest.release == "9.1.0"
+    with CorpusWriter(corpus_path) as writer:
+        writer.append("kernels", [build.kernel(1000)])
+    assert Corpus.open(corpus_path).manifest.release is None
+    assert "release" not in json.loads((corpus_path / "manifest.json").read_text())
+
+
+def test_a_manifest_with_a_strange_release_is_damaged(corpus_path: Path) -> None:
+    path = corpus_path / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"release": "2.2.0\u001b[2J"}))
+    with pytest.raises(DataError, match=r"release is .*, not a number such as"):
+        Corpus.open(corpus_path)
 
 
 def test_replacing_a_config_leaves_no_old_file(corpus_path: Path, build: Any) -> None:

@@ -203,9 +203,9 @@ def validate(path: tuple[str, ...], splits: bool, as_json: bool) -> None:
 def _prove_splits(corpus: Corpus, as_json: bool) -> None:
     from kbench.loaders.checks.splits_proof import SplitViolation, check_splits, distances, shapes
 
-    rows = corpus.rows("kernels")
-    click.echo(f"reading the sources of {rows:,} rows; that and comparing them can take minutes …", err=True)
-    with progress(rows, "reading sources") as bar:
+    sources = corpus.rows("kernels")
+    click.echo(f"reading the sources of {sources:,} rows; that and comparing them can take minutes …", err=True)
+    with progress(sources, "reading sources") as bar:
         known = shapes(corpus, bar.update)
     click.echo("sources read; measuring how far held-out ones lie from training …", err=True)
     violations = check_splits(corpus, known)

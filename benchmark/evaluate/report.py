@@ -16,6 +16,7 @@ from kbench.benchmark.evaluate.results import EvaluationResults
 from kbench.benchmark.metrics.forecast import correct, reliability_curve, rps_rows
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
 from kbench.benchmark.metrics.select import risk_coverage_curve
+from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, regret_curve
 from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import bins
@@ -42,18 +43,24 @@ def _template() -> Template:
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
 
 
-def write_report(evaluation: Evaluation, path: Path) -> None:
+def write_report(evaluation: Evaluation, path: Path, comparison: Comparison | None = None) -> None:
     """Write the page; it appears whole or not at all."""
-    write_atomically(path, render(evaluation))
+    write_atomically(path, render(evaluation, comparison))
 
 
-def render(evaluation: Evaluation) -> str:
-    """The page as text."""
+def render(evaluation: Evaluation, comparison: Comparison | None = None) -> str:
+    """The page as text.
+
+    Args:
+        evaluation: of one surrogate.
+        comparison: with another on the same questions, where there is one.
+    """
     from markupsafe import Markup
 
     plots = {title: (text, Markup(svg)) for title, text, svg in _plots(evaluation)}
     return _template().render(
         found=EvaluationResults.of(evaluation),
+        comparison=comparison,
         plots=plots,
         misses=list(_misses(evaluation)),
         labels=bins.LABELS,

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ TUNE = "tune"
 """The track whose questions are answered by strategies, not by forecasts."""
 FIRST_MODEL = Path(__file__).parent / "evaluate" / "my_model.py.txt"
 """The example, as `kbench surrogate new` writes it."""
+LEAST_SHOWN_S = 1.0
+"""Stages that take less go by without a word on how long they took."""
 FIELDS = tuple(field.name for field in dataclasses.fields(Options))
 
 
@@ -215,15 +218,25 @@ class TerminalProgress:
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet = quiet
+        self._begun: float | None = None
 
     def stage(self, text: str) -> None:
-        """Say what begins."""
+        """Say what begins, after the seconds that the stage before it took."""
+        self._end()
+        self._begun = time.perf_counter()
         if not self._quiet:
             click.echo(f"{text} …", err=True)
+
+    def _end(self) -> None:
+        seconds = 0.0 if self._begun is None else time.perf_counter() - self._begun
+        self._begun = None
+        if seconds >= LEAST_SHOWN_S and not self._quiet:
+            click.echo(f"  {seconds:.1f} s", err=True)
 
     @contextlib.contextmanager
     def asking(self, total: int) -> Iterator[Callable[[int], None]]:
         """A bar over queries."""
+        self._end()
         with click.progressbar(
             length=total, label="forecasting", file=sys.stderr, hidden=self._quiet, show_pos=True
         ) as bar:

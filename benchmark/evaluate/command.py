@@ -13,8 +13,8 @@ from kbench.benchmark.evaluate.evaluate import Evaluation, EvaluationProgress, S
 from kbench.benchmark.evaluate.external import external_figures
 from kbench.benchmark.evaluate.folder import REPORT, RESULTS, earlier, write_folder, write_json
 from kbench.benchmark.evaluate.options import Options
-from kbench.benchmark.evaluate.results import EvaluationResults, MetricResult, terminal
-from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, WRITTEN
+from kbench.benchmark.evaluate.results import EvaluationResults, MetricResult, seen_before, terminal
+from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, NOT_ASKED, WRITTEN
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.scoring.compare import Comparison, skill_over
@@ -48,7 +48,7 @@ class Answer:
     text: str
     interrupted: bool
     unanswered: tuple[str, ...] = ()
-    """Surrogates that answered nothing, each with the most frequent reason; they have no scores."""
+    """Surrogates that answered nothing, each with the first reason; they have no scores."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +211,7 @@ class Command:
             comparison = Comparison.of(answered[0].name, answered[0].scored, other.name, other.scored)
             values[answered[0].name]["comparison"] = comparison.to_json()
             text.append(comparison.text())
+            text += filter(None, [seen_before(EvaluationResults.of(other))])
         self._finish(evaluations.values(), values, comparison)
         if self.out is not None or self.report:
             text.append(f"files: {', '.join(str(self._folder(each)) for each in answered)}")
@@ -338,5 +339,6 @@ def _plain(text: str) -> str:
 
 def _silence(evaluation: Evaluation) -> str:
     """One line on a surrogate that answered nothing."""
-    ((reason, _),) = evaluation.run.failures.most_common(1)
+    reasons = evaluation.run.failures
+    reason = next((each for each in reasons if not each.startswith(NOT_ASKED)), next(iter(reasons)))
     return f"{evaluation.name} answered none of {len(evaluation.questions.queries):,} queries: {reason}"

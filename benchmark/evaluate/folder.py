@@ -172,7 +172,7 @@ def write_folder(evaluation: Evaluation, out: Path) -> dict[str, Path]:
     """
     (out / REPORT).unlink(missing_ok=True)
     files = {
-        FORECASTS: forecasts_file(evaluation.run.forecasts, evaluation.questions.dataset),
+        FORECASTS: forecasts_file(evaluation.run.forecasts, evaluation.questions.dataset, evaluation.learned_from),
         RESULTS: _json(EvaluationResults.of(evaluation).to_json()),
     }
     if evaluation.inputs in ENTRY_INPUTS:

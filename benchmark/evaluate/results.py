@@ -21,6 +21,7 @@ from kbench.benchmark.evaluate.evaluate import Evaluation
 from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
+from kbench.benchmark.questions.build import VALIDATION
 from kbench.benchmark.scoring.compare import BesideProbes, beside_probes
 from kbench.benchmark.scoring.score import Scored, finite
 from kbench.benchmark.tracks import OVERALL
@@ -121,6 +122,8 @@ class EvaluationResults:
     """The GPU asked about; None for every GPU of the dataset."""
     questions: str
     """Fingerprint of the questions."""
+    learned_from: tuple[str, ...] | None
+    """Splits that the surrogate learned from; None where kbench cannot know."""
     queries: int
     limited: bool
     repeats: int
@@ -154,6 +157,7 @@ class EvaluationResults:
             shots=questions.shots,
             gpu=questions.gpu,
             questions=questions.fingerprint,
+            learned_from=evaluation.learned_from,
             queries=len(questions.queries),
             limited=questions.limited,
             repeats=evaluation.table.repeats,
@@ -224,10 +228,28 @@ def _row(
 
 def _title(results: EvaluationResults) -> str:
     limited = (f", {results.shots} shots" if results.shots else "") + (", limited" if results.limited else "")
-    return (
+    learned = {None: "not known", (): "nothing"}.get(results.learned_from, " and ".join(results.learned_from or ()))
+    title = (
         f"{results.surrogate} on {results.split} of dataset {results.dataset[:12]}: "
-        f"{results.queries:,} queries{limited}, inputs: {results.inputs}"
+        f"{results.queries:,} queries{limited}, inputs: {results.inputs}, learned from: {learned}"
     )
+    warning = seen_before(results)
+    return f"{title}\n{warning}" if warning else title
+
+
+def seen_before(results: EvaluationResults) -> str | None:
+    """A warning where a surrogate is, or may be, asked about problems that it has learned from."""
+    if results.split != VALIDATION:
+        return None
+    if results.learned_from is None:
+        return (
+            f"note: kbench cannot know what {results.surrogate} learned from; if it saw the validation problems, these "
+            "figures flatter it"
+        )
+    if VALIDATION not in results.learned_from:
+        return None
+    fix = "; --surrogate-arg retrain=true trains it on train alone, in minutes" if results.surrogate == "static" else ""
+    return f"warning: {results.surrogate} has learned from the validation problems, so these figures flatter it{fix}"
 
 
 def _notes(results: EvaluationResults) -> list[str]:

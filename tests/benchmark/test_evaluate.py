@@ -261,6 +261,9 @@ def test_surrogate_that_answers_nothing_has_no_scores_and_exit_code_1(corpus_pat
     assert result.stdout == ""
     assert "mute answered none of 8 queries: ValueError: not today" in result.stderr
     assert not (out / "results.json").exists()
+    many = call(corpus_path, "--surrogate", str(model), "--no-report", "--out", str(tmp_path / "many"))
+    assert "ValueError: not today" in many.stderr, "not that the rest was not asked"
+    assert "20 times in a row: ValueError: not today" in next((tmp_path / "many" / "cache").iterdir()).read_text()
     beside = call(corpus_path, *arguments, "--surrogate", "prior")
     assert beside.exit_code == 1
     assert "prior on test" in beside.stdout

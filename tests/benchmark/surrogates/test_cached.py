@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kbench.benchmark.surrogates.cached import FOLDER, MOST_FILES
+from kbench.benchmark.surrogates.cached import FOLDER, MOST_FILES, _keep
 from kbench.cli import cli
 
 ROOT = Path(__file__).parents[3]
@@ -65,6 +65,17 @@ def test_a_result_stays_until_the_function_or_what_it_uses_changes(tmp_path: Pat
     assert computed(tmp_path, code) == 2
     assert computed(tmp_path, MODEL.format(calls=MOST_FILES + 5)) == MOST_FILES + 3
     assert len(list((tmp_path / FOLDER).glob("*.pickle"))) == MOST_FILES
+
+
+def test_results_take_no_more_than_so_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbench.benchmark.surrogates.cached.MOST_BYTES", 2500)
+    for number in range(5):
+        file = tmp_path / FOLDER / f"{number}.pickle"
+        _keep(file, bytes(1000))
+        os.utime(file, (number, number))
+    assert sorted(path.name for path in (tmp_path / FOLDER).glob("*.pickle")) == ["3.pickle", "4.pickle"]
+    _keep(tmp_path / FOLDER / "large.pickle", bytes(5000))
+    assert [path.name for path in (tmp_path / FOLDER).glob("*.pickle")] == ["large.pickle"]
 
 
 def test_a_new_surrogate_is_the_example_under_its_own_name(tmp_path: Path) -> None:

@@ -271,7 +271,7 @@ def _notes(results: EvaluationResults) -> list[str]:
     notes.append("floor: training frequencies or a random order; ceiling: a second measurement of the same kernels")
     if results.probes:
         notes.append("probe: the strongest that sees layout, names or author alone, or no source at all")
-        notes.append("~ no headline here: the layout of the text alone comes as far, within the interval")
+        notes.append("~ no headline here: a probe that understands nothing comes as far, within the interval")
     notes.append("* headline of its track; ↑ higher is better, ↓ lower is better")
     return notes
 

@@ -114,7 +114,8 @@ class CombinedSurrogate:
                     f"{self._name}: {part.name} answers {answered:,} of {len(validation.queries):,} validation "
                     f"queries, and {LEAST} are needed; make them with "
                     f"`kbench evaluate --surrogate {part.name} --split validation` and give "
-                    "the file: --surrogate-arg validation_forecasts=FILE (for a stack, PART.validation_forecasts=FILE)"
+                    "the file: --surrogate-arg validation_forecasts=FILE (of a stack, PART.validation_forecasts=FILE), "
+                    "which a built-in or a file with fit does not need"
                 )
         every = np.stack([_shares(forecasts) for forecasts in by_part], axis=1)[validation.query]
         answered_rows = np.flatnonzero(~np.isnan(every).any(axis=(1, 2)))

@@ -35,7 +35,7 @@ MOST_REASONS = 20
 SHOWN_REASONS = 5
 STANDINGS = Path(__file__).with_name("standings.json")
 FIRST, LANGUAGE_MODEL = "first model", "language model"
-WHOLE, CORE = "test", "core"
+WHOLE, CORE, CORE_SHOTS = "test", "core", "core-8-shots"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -291,7 +291,7 @@ def standing_rows(results: EvaluationResults) -> list[list[str]]:
         result = metrics.get(metric.name)
         if result is None:
             continue
-        beside = _beside(others, metric, CORE if results.subset == CORE else WHOLE) if others else []
+        beside = _beside(others, metric, _part(results) or WHOLE) if others else []
         figures = [metric.text(result.value), metric.text(result.floor), *beside, metric.text(result.ceiling)]
         table.append([f"{track}: {metric.name} {metric.arrow}", *figures])
     return table
@@ -307,8 +307,14 @@ def standing_notes(results: EvaluationResults) -> list[str]:
 
 
 def _comparable(results: EvaluationResults) -> dict[str, Any]:
-    same = results.dataset == _standings()["dataset"] and results.split == WHOLE and not results.shots
-    return dict(_standings()["entries"]) if same and results.subset in (None, CORE) else {}
+    same = results.dataset == _standings()["dataset"] and results.split == WHOLE
+    return dict(_standings()["entries"]) if same and _part(results) is not None else {}
+
+
+def _part(results: EvaluationResults) -> str | None:
+    """What the recorded figures call these questions; None where nobody else was asked them."""
+    asked = {(None, 0): WHOLE, (CORE, 0): CORE, (CORE, 8): CORE_SHOTS}
+    return asked.get((results.subset, results.shots))
 
 
 def _beside(entries: dict[str, Any], metric: Metric, part: str) -> list[str]:
@@ -321,7 +327,8 @@ def _beside(entries: dict[str, Any], metric: Metric, part: str) -> list[str]:
     built_in = {name: figure(name, part) for name in entries if name not in (FIRST, LANGUAGE_MODEL)}
     reached = {name: metric.sign * value for name, value in built_in.items() if value is not None}
     best = max(reached, key=reached.__getitem__, default=None)
-    asked = part if figure(LANGUAGE_MODEL, part) is not None else CORE
+    # What saw measured kernels does not compare with what did not.
+    asked = part if part == CORE_SHOTS or figure(LANGUAGE_MODEL, part) is not None else CORE
     known = figure(LANGUAGE_MODEL, asked)
     remark = "" if asked == part or known is None else f" ({asked})"
     return [

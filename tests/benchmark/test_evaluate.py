@@ -82,6 +82,21 @@ def test_report_is_self_contained_and_escapes_what_it_quotes(corpus_path: Path, 
     html.parser.HTMLParser().feed(text)
 
 
+def test_the_report_shows_what_has_values_alone_and_the_best_first(corpus_path: Path, tmp_path: Path) -> None:
+    call(corpus_path, "--surrogate", "nearest", "--out", str(tmp_path))
+    text = (tmp_path / "report.html").read_text()
+    assert "Level skill" not in text, "without shots it has no value"
+    assert ">nan<" not in text
+    assert "<code class=\"soft\">problem_sign_aurc</code>" in text, "the name that the terminal and files use"
+    rows = re.findall(r"<tr><td>(\w+)</td><td>[\d,]+</td><td>(-?[\d.]+)</td>", text.split("Problem by problem")[1])
+    assert len(rows) == 4
+    skills = [float(skill) for _, skill in rows]
+    assert skills == sorted(skills, reverse=True)
+    with_shots = tmp_path / "shots"
+    call(corpus_path, "--surrogate", "nearest", "--out", str(with_shots), "--shots", "2")
+    assert "Level skill" in (with_shots / "report.html").read_text()
+
+
 def test_example_model_runs_and_beats_nothing_by_magic(corpus_path: Path, tmp_path: Path) -> None:
     assert len(EXAMPLE.read_text().splitlines()) < 110
     out = str(tmp_path / "o")

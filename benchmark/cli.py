@@ -159,14 +159,14 @@ def new_surrogate(file: Path, as_json: bool) -> None:
     except FileExistsError:
         raise UserError(f"{str(file)!r} exists; choose another name, or remove it") from None
     steps = {
-        "try": f"kbench evaluate --surrogate {file} --limit 200",
+        "try": f"kbench evaluate --surrogate {file} --split validation",
         "enter": f"kbench evaluate --surrogate {file} --out leaderboard/submissions/{file.stem}",
         "show": "kbench leaderboard build --out site",
     }
     if as_json:
         echo_json({"file": str(file)} | steps)
         return
-    click.echo(f"{file} is written. Change features(), then:")
+    click.echo(f"{file} is written. Change features() and try it as often as you like; look at test once:")
     for name, line in steps.items():
         click.echo(f"  {name:<6} {line}")
 

@@ -28,6 +28,7 @@ from kbench.benchmark.metrics.metric import Metric
 from kbench.benchmark.metrics.rank import SPEARMAN
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
 from kbench.benchmark.metrics.select import risk_coverage_curve
+from kbench.benchmark.questions.asked import STATED_KINDS
 from kbench.benchmark.scoring.by_problem import OfProblem, of_problems
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, regret_curve
@@ -137,7 +138,7 @@ def _misses(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
         query = questions.queries[questions.pairs.query[row]]
         yield {
             "problem": problem,
-            "kind": query.kind.value,
+            "kind": STATED_KINDS[query.kind.value],
             "backend": query.backend.value,
             "speedup": float(questions.pairs.speedup[row]),
             "bin": int(questions.pairs.bin[row]),

@@ -52,6 +52,8 @@ KINDS = {
     QuestionKind.LEVEL.value: PairKind.REFERENCE.value,
 }
 """What a query calls each kind of question."""
+STATED_KINDS = {asked: stated for stated, asked in KINDS.items()}
+"""The same the other way round."""
 ONE_WORKLOAD = "workload"
 """The relation of a pair that is asked about one workload."""
 

@@ -87,7 +87,7 @@ def test_the_report_shows_what_has_values_alone_and_the_best_first(corpus_path: 
     text = (tmp_path / "report.html").read_text()
     assert "Level skill" not in text, "without shots it has no value"
     assert ">nan<" not in text
-    assert "<code class=\"soft\">problem_sign_aurc</code>" in text, "the name that the terminal and files use"
+    assert '<code class="soft">problem_sign_aurc</code>' in text, "the name that the terminal and files use"
     rows = re.findall(r"<tr><td>(\w+)</td><td>[\d,]+</td><td>(-?[\d.]+)</td>", text.split("Problem by problem")[1])
     assert len(rows) == 4
     skills = [float(skill) for _, skill in rows]

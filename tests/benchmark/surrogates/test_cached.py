@@ -81,7 +81,7 @@ def test_results_take_no_more_than_so_many_bytes(tmp_path: Path, monkeypatch: py
 def test_a_new_surrogate_is_the_example_under_its_own_name(tmp_path: Path) -> None:
     file = tmp_path / "better.py"
     done = CliRunner().invoke(cli, ["surrogate", "new", str(file), "--json"])
-    assert json.loads(done.stdout)["try"] == f"kbench evaluate --surrogate {file} --limit 200"
+    assert json.loads(done.stdout)["try"] == f"kbench evaluate --surrogate {file} --split validation"
     example = (ROOT / "examples" / "my_model.py").read_text("utf-8")
     assert file.read_text("utf-8") == example.replace("my_model.py", "better.py")
 

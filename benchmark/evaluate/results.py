@@ -228,7 +228,8 @@ def _row(
 
 def _title(results: EvaluationResults) -> str:
     limited = (f", {results.shots} shots" if results.shots else "") + (", limited" if results.limited else "")
-    learned = {None: "not known", (): "nothing"}.get(results.learned_from, " and ".join(results.learned_from or ()))
+    splits = results.learned_from
+    learned = "not known" if splits is None else " and ".join(splits) or "nothing"
     title = (
         f"{results.surrogate} on {results.split} of dataset {results.dataset[:12]}: "
         f"{results.queries:,} queries{limited}, inputs: {results.inputs}, learned from: {learned}"

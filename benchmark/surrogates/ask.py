@@ -73,10 +73,10 @@ class _Asker:
             failures = [f.failure for f in forecasts if f.failure is not None]
             self._unanswered = self._unanswered + 1 if len(failures) == len(forecasts) else 0
             self._reason = failures[0] if failures else "it returned no forecasts"
-            given_up = next((reason for reason in failures if reason.startswith(NOT_ASKED)), None)
-            if given_up is not None:
+            not_asked = [reason for reason in failures if reason.startswith(NOT_ASKED)]
+            if not_asked:
                 # The language model's endpoint was given up within this call.
-                self._unanswered, self._reason = GIVE_UP_AFTER, given_up
+                self._unanswered, self._reason = GIVE_UP_AFTER, not_asked[0]
         except NoAnswerError as error:
             if len(batch) > 1:
                 parts = [self.answer([query]) for query in batch]

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from kbench import __version__
-from kbench.benchmark.metrics.bootstrap import Figure, interval_level
+from kbench.benchmark.metrics.bootstrap import RESAMPLES, Figure, interval_level
 from kbench.benchmark.metrics.metric import Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline
 from kbench.benchmark.scoring.compare import LAYOUT, Difference
-from kbench.benchmark.scoring.score import RESAMPLES, Scored
+from kbench.benchmark.scoring.score import Scored
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES, TRACKS, Track
 from kbench.leaderboard.scoring.rank import OVERALL_RULE, Contest, Headline, Place
 from kbench.leaderboard.scoring.results import Results

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ TUNE = "tune"
 """The track whose questions are answered by strategies, not by forecasts."""
 FIRST_MODEL = Path(__file__).parent / "evaluate" / "my_model.py.txt"
 """The example, as `kbench surrogate new` writes it."""
+LEAST_SHOWN_S = 1.0
+"""Stages that take less go by without a word on how long they took."""
 FIELDS = tuple(field.name for field in dataclasses.fields(Options))
 
 
@@ -156,14 +159,14 @@ def new_surrogate(file: Path, as_json: bool) -> None:
     except FileExistsError:
         raise UserError(f"{str(file)!r} exists; choose another name, or remove it") from None
     steps = {
-        "try": f"kbench evaluate --surrogate {file} --limit 200",
+        "try": f"kbench evaluate --surrogate {file} --split validation",
         "enter": f"kbench evaluate --surrogate {file} --out leaderboard/submissions/{file.stem}",
         "show": "kbench leaderboard build --out site",
     }
     if as_json:
         echo_json({"file": str(file)} | steps)
         return
-    click.echo(f"{file} is written. Change features(), then:")
+    click.echo(f"{file} is written. Change features() and try it as often as you like; look at test once:")
     for name, line in steps.items():
         click.echo(f"  {name:<6} {line}")
 
@@ -215,15 +218,25 @@ class TerminalProgress:
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet = quiet
+        self._begun: float | None = None
 
     def stage(self, text: str) -> None:
-        """Say what begins."""
+        """Say what begins, after the seconds that the stage before it took."""
+        self._end()
+        self._begun = time.perf_counter()
         if not self._quiet:
             click.echo(f"{text} …", err=True)
+
+    def _end(self) -> None:
+        seconds = 0.0 if self._begun is None else time.perf_counter() - self._begun
+        self._begun = None
+        if seconds >= LEAST_SHOWN_S and not self._quiet:
+            click.echo(f"  {seconds:.1f} s", err=True)
 
     @contextlib.contextmanager
     def asking(self, total: int) -> Iterator[Callable[[int], None]]:
         """A bar over queries."""
+        self._end()
         with click.progressbar(
             length=total, label="forecasting", file=sys.stderr, hidden=self._quiet, show_pos=True
         ) as bar:

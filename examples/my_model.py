@@ -1,9 +1,10 @@
 """A surrogate: it says how much faster one GPU kernel is than another, and how sure it is.
 
-kbench evaluate --surrogate my_model.py --limit 200      while you edit: a minute
-kbench evaluate --surrogate my_model.py --out my-entry   all questions: an entry for the leaderboard
+kbench evaluate --surrogate my_model.py --split validation   while you edit: it learns from train alone
+kbench evaluate --surrogate my_model.py --out my-entry       once, at the end: test, an entry for the leaderboard
 
-Results of functions under @kbench.cached are kept beside this file until their code or arguments change.
+Results of functions under @kbench.cached are kept until their code or arguments change: in __kbench_cache__ beside this
+file, 200 MB at most. The folder may be deleted.
 """
 
 import functools
@@ -69,7 +70,7 @@ class MyModel:
         self.order: ExtraTreesRegressor | None = None
 
     def fit(self, train: Sequence[tuple[Query, Question]]) -> None:
-        """Learn from queries and their measured answers, of the splits `train` and `validation`."""
+        """Learn from queries and their measured answers: of `train`, and of `validation` unless that is asked about."""
         for kind in sorted({query.kind for query, _ in train}):
             rows = [(query, answer) for query, answer in train if query.kind == kind]
             anchors, candidates = ([getattr(query, name) for query, _ in rows] for name in SOURCES)

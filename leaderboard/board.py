@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kbench.benchmark.evaluate.folder import RESULTS
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.scoring.probes import probe_scores
 from kbench.benchmark.scoring.score import BootstrapSettings, Scored
@@ -49,10 +50,33 @@ def local_submissions() -> Path | None:
     return next((place for place in places if place.is_dir()), None)
 
 
-def local_entries() -> list[Path]:
-    """Submissions that lie in that folder by themselves, outside the folders of shipped ones."""
+def local_entries(part: str = "") -> list[Path]:
+    """Submissions that lie in that folder by themselves, outside the folders of shipped ones.
+
+    Args:
+        part: what `kbench evaluate` asked them, by the results.json that it left beside them (`part_name`); without
+            one they answer all of the split.
+    """
     place = local_submissions()
-    return [] if place is None else sorted(path.parent for path in place.glob("*/submission.json"))
+    found = [] if place is None else sorted(path.parent for path in place.glob("*/submission.json"))
+    return [folder for folder in found if _asked(folder) == part]
+
+
+def _asked(folder: Path) -> str:
+    """The part of the split that an entry's author asked, as an evaluation recorded it."""
+    try:
+        results = json.loads((folder / RESULTS).read_bytes())
+        subset, shots = results["subset"], results["shots"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    known = {(options.subset, options.shots): part_name(options) for options in PARTS}
+    return known.get((subset, shots), "") if isinstance(subset, str) and isinstance(shots, int) else ""
+
+
+def _drafts() -> list[Path]:
+    """Entries of the folder one stands in, which its owner may look at before they are described."""
+    place = local_submissions()
+    return [] if place is None else [path.parent for path in place.glob("**/submission.json")]
 
 
 def _entries(name: str, dataset: str) -> list[Path]:
@@ -287,7 +311,7 @@ def score_board(
     """
     places = [*shipped(questions), *local_entries()] if submissions is None else [submissions]
     # A board of one's own shows a model before its author has described it.
-    entries = read_entries(places, questions, refuse, drafts=local_entries())
+    entries = read_entries(places, questions, refuse, drafts=_drafts())
     results = score_entries(entries, questions, tell=tell, cache=cache, look=look)
     parts: list[Questions] = []
     probes = {} if corpus is None else probe_scores(corpus, questions)
@@ -295,10 +319,10 @@ def score_board(
         return Board(parts, results, probes)
     of_parts: list[Results] = []
     for options in PARTS:
-        if paths := _entries(part_name(options), questions.dataset):
+        if paths := [*_entries(part_name(options), questions.dataset), *local_entries(part_name(options))]:
             part = options.questions(corpus)
             parts.append(part)
-            answered = read_entries(paths, part, refuse, expected_of(part, questions))
+            answered = read_entries(paths, part, refuse, expected_of(part, questions), drafts=_drafts())
             scored = score_entries(answered, part, tell=tell, cache=cache, sliced=False)
             of_parts += [as_part(result, part_name(part)) for result in scored]
     return Board(parts, results.followed_by(of_parts), probes)

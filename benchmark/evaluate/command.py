@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.evaluate.evaluate import Evaluation, EvaluationProgress, SilentProgress, evaluate_on
 from kbench.benchmark.evaluate.external import external_figures
-from kbench.benchmark.evaluate.folder import earlier, write_folder, write_json
+from kbench.benchmark.evaluate.folder import REPORT, RESULTS, earlier, write_folder, write_json
 from kbench.benchmark.evaluate.options import Options
-from kbench.benchmark.evaluate.results import EvaluationResults, MetricResult, terminal
-from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, WRITTEN
+from kbench.benchmark.evaluate.results import EvaluationResults, MetricResult, seen_before, terminal
+from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, NOT_ASKED, WRITTEN
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.scoring.compare import Comparison, skill_over
@@ -35,6 +35,7 @@ UNTRAINED = (
 DEFAULT_OUT = Path("runs") / "evaluate"
 UNUSUAL = re.compile(r"[^A-Za-z0-9]+")
 """What a folder's name has hyphens for."""
+DEFAULTS = Options()
 COMPARED = "compared"
 """Folder in --out for what a single surrogate is compared with."""
 
@@ -47,7 +48,7 @@ class Answer:
     text: str
     interrupted: bool
     unanswered: tuple[str, ...] = ()
-    """Surrogates that answered nothing, each with the most frequent reason; they have no scores."""
+    """Surrogates that answered nothing, each with the first reason; they have no scores."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,10 +206,13 @@ class Command:
         for value in values.values():
             value["baseline"] = "training frequencies" if self.questions.trained else "uniform"
         other = None if self.compare_to is None else evaluations[self.compare_to]
+        comparison = None
         if other is not None and other.answered:
             comparison = Comparison.of(answered[0].name, answered[0].scored, other.name, other.scored)
             values[answered[0].name]["comparison"] = comparison.to_json()
             text.append(comparison.text())
+            text += filter(None, [seen_before(EvaluationResults.of(other))])
+        self._finish(evaluations.values(), values, comparison)
         if self.out is not None or self.report:
             text.append(f"files: {', '.join(str(self._folder(each)) for each in answered)}")
         whole = values[answered[0].name] if len(self.names) == 1 else {"surrogates": list(values.values())}
@@ -233,12 +237,24 @@ class Command:
             self.progress.stage(f"interrupted: {place.folder} keeps the results of an earlier run")
             return evaluation
         write_folder(evaluation, place.folder)
-        if self.report and not evaluation.run.interrupted:
+        return evaluation
+
+    def _finish(
+        self, evaluations: Iterable[Evaluation], values: Mapping[str, Any], comparison: Comparison | None
+    ) -> None:
+        """Write the reports, and what is known only now that every surrogate is scored into results.json."""
+        finished = [each for each in evaluations if each.answered and not each.run.interrupted]
+        if self.report and finished:
             from kbench.benchmark.evaluate.report import write_report
 
             self.progress.stage("writing the report")
-            write_report(evaluation, place.folder / "report.html")
-        return evaluation
+        for each in finished:
+            folder = self._folder(each)
+            compared = comparison if comparison is not None and each.name == comparison.surrogate else None
+            if each.name in values:
+                write_json(folder / RESULTS, values[each.name])
+            if self.report:
+                write_report(each, folder / REPORT, compared)
 
     def _probes(self, scored: Scored) -> Mapping[str, Scored]:
         """What probes score on the questions that a surrogate was scored on; a handful of them is not worth it."""
@@ -282,15 +298,29 @@ class Command:
 
     def _folder_of(self, name: str) -> Path:
         if self.out is None:
-            # Another GPU has a folder of its own: what was forecast before stays.
-            gpus = {"on": self.options.gpu, "held-out": self.options.held_out_gpu}
-            about = (f"-{how}-{UNUSUAL.sub('-', gpu).strip('-').lower()}" for how, gpu in gpus.items() if gpu)
-            return DEFAULT_OUT / f"{name}{''.join(about)}"
+            return DEFAULT_OUT / "-".join([name, *self._asked_for()])
         if len(self.names) > 1:
             return self.out / name
         # What it is compared with is no part of its submission.
         first = locate(self.names[0], self._forecasts_folder).name
         return self.out if name == first else self.out / COMPARED / name
+
+    def _asked_for(self) -> Iterator[str]:
+        """What is unusual about the questions: each kind of run has a default folder of its own."""
+        options = self.options
+        if options.split != DEFAULTS.split:
+            yield options.split
+        if options.subset is not None:
+            yield options.subset
+        if options.shots:
+            yield f"{options.shots}-shots"
+        if options.problems:
+            yield _plain(options.problems[0]) if len(options.problems) == 1 else f"{len(options.problems)}-problems"
+        if options.limit is not None:
+            yield f"limit-{options.limit}"
+        for how, gpu in {"on": options.gpu, "held-out": options.held_out_gpu}.items():
+            if gpu is not None:
+                yield f"{how}-{_plain(gpu)}"
 
     @functools.cached_property
     def _forecasts_folder(self) -> Path | None:
@@ -302,7 +332,13 @@ class Command:
         return folder / "forecasts" if folder is not None and (folder / "forecasts").is_dir() else None
 
 
+def _plain(text: str) -> str:
+    """A text as part of a folder's name."""
+    return UNUSUAL.sub("-", text).strip("-").lower()
+
+
 def _silence(evaluation: Evaluation) -> str:
     """One line on a surrogate that answered nothing."""
-    ((reason, _),) = evaluation.run.failures.most_common(1)
+    reasons = evaluation.run.failures
+    reason = next((each for each in reasons if not each.startswith(NOT_ASKED)), next(iter(reasons)))
     return f"{evaluation.name} answered none of {len(evaluation.questions.queries):,} queries: {reason}"

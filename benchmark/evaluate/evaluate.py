@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kbench import __version__
 from kbench.benchmark.evaluate.external import NEED_SHAPES, PriorWithoutShapes
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import Questions, training_pairs
 from kbench.benchmark.questions.asked import Tables
+from kbench.benchmark.questions.build import TRAIN_SPLITS, VALIDATION
 from kbench.benchmark.questions.corpus_view import CorpusView, benchmark_of
+from kbench.benchmark.questions.transfer import WithoutValidation
 from kbench.benchmark.scoring.score import Scored, score
-from kbench.benchmark.surrogates.ask import ForecastStore, Run, run
+from kbench.benchmark.surrogates.ask import AskedSurrogate, ForecastStore, Run, run
 from kbench.benchmark.surrogates.forecasts import REPEATS, ForecastTable, ensembled, from_forecasts
 from kbench.benchmark.surrogates.protocol import Compiler, Surrogate, SurrogateFacts
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, imported, locate, signature
@@ -31,6 +34,9 @@ from kbench.loaders.storage.atomic import write_atomically
 from kbench.loaders.storage.janitor import make_folder
 from kbench.schemas import KbenchError, UserError
 from kbench.schemas.ids import content_hash
+
+if TYPE_CHECKING:
+    from kbench.benchmark.surrogates.process import ProcessSurrogate
 
 BUILT_IN_BATCH = 2048
 """Built-ins work on whole columns, so their batches are large."""
@@ -77,6 +83,8 @@ class Evaluation:
     table: ForecastTable
     scored: Scored
     options: Options
+    learned_from: tuple[str, ...] | None = None
+    """Splits that the surrogate learned from; None where kbench cannot know."""
 
     @property
     def name(self) -> str:
@@ -199,12 +207,15 @@ def evaluate_on(
             progress.stage("reading the corpus")
             questions = options.questions(corpus)
         stated = questions() if callable(questions) else questions
-        learn(surrogates, facts.fits, corpus, stated.dataset, progress)
+        splits = splits_to_learn_from(target, stated.split)
+        learn(surrogates, facts.fits, corpus, stated.dataset, progress, splits)
         surrogate = surrogates[0]
+        learned = learned_from(target, surrogate, facts.fits, splits)
         batch_size = options.batch_size or _batch_size(surrogate, target)
         if any(leaf.kind == "built_in" and leaf.location in NEED_SHAPES for leaf in target.leaves):
             surrogates = [PriorWithoutShapes(one, stated.kind_priors) for one in surrogates]
-        also = tuple(getattr(surrogate, "answers_depend_on", ()))
+        # The same questions, answered by what has learned from them, are other answers.
+        also = (*getattr(surrogate, "answers_depend_on", ()), *(() if splits == TRAIN_SPLITS else splits))
         store = stack.enter_context(ForecastStore(store_path(target, stated, options, out, also)))
         tell = stack.enter_context(progress.asking(len(stated.queries)))
         finished = run(
@@ -229,6 +240,7 @@ def evaluate_on(
         table=table,
         scored=score(stated, table, options.bootstrap),
         options=options,
+        learned_from=learned,
     )
 
 
@@ -241,6 +253,9 @@ def make(
     compiler: Compiler | None,
 ) -> tuple[Sequence[Surrogate], SurrogateFacts]:
     """The surrogate, in this process when it is ours and in processes of its own otherwise.
+
+    Of a combined surrogate the user's parts alone run apart: the map, the built-ins and forecasts files need the
+    corpus, which is hidden there.
 
     Args:
         target: where it is found.
@@ -255,55 +270,107 @@ def make(
     """
     limited = options.max_tokens is not None or options.max_cost is not None
     surrogates: Sequence[Surrogate]
-    if target.trusted:
-        surrogate = construct(target, _with_seed(target, options), compiler)
+    confined = functools.partial(_confined, answers=answers, options=options, out=out, stack=stack)
+    if limited and not target.trusted:
+        raise UserError(LIMITS_LLM)
+    if target.trusted or target.parts:
+
+        def apart(part: SurrogateTarget, arguments: Mapping[str, Any]) -> Surrogate:
+            processes, facts = confined(part, arguments)
+            return AskedSurrogate(processes, facts, USER_BATCH)
+
+        surrogate = construct(target, _with_seed(target, options), compiler, apart)
         keep_replies = getattr(surrogate, "keep_replies", None)
         if keep_replies is not None:
             keep_replies(None if out is None else out / CACHE, options.max_tokens, options.max_cost)
         surrogates, facts, limited = [surrogate], SurrogateFacts.of(surrogate), limited and keep_replies is None
-    if limited:
-        raise UserError(LIMITS_LLM)
-    if not target.trusted:
-        from kbench.benchmark.surrogates.process import Confinement, ProcessSurrogate
-
-        confinement = Confinement(
-            fit_s=options.fit_timeout_s,
-            forecast_s=options.timeout_s,
-            memory_gb=options.memory_gb,
-            network=options.allow_network,
-            variables=options.allow_env,
-            answers=tuple(answers),
-            required=options.require_isolation,
-        )
-        if out is not None:
-            make_folder(out)
-        log = None if out is None else out / "surrogate.log"
-        processes = [
-            stack.enter_context(ProcessSurrogate(target, options.arguments, confinement, log))
-            for _ in range(max(1, options.concurrency))
-        ]
-        surrogates, facts = processes, processes[0].start()
+        if limited:
+            raise UserError(LIMITS_LLM)
+    else:
+        surrogates, facts = confined(target, options.arguments)
     if not 1 <= facts.repeats <= REPEATS:
         raise UserError(f"surrogate {target.name!r} has repeats {facts.repeats}; it must be 1 to {REPEATS}")
     return surrogates, facts
 
 
-def learn(surrogates: Sequence[Any], fits: bool, corpus: Tables, dataset: str, progress: EvaluationProgress) -> None:
-    """Let surrogates learn from the training splits, if they do: our own from the corpus, others from its questions."""
+def _confined(
+    target: SurrogateTarget,
+    arguments: Mapping[str, Any],
+    answers: Sequence[Path],
+    options: Options,
+    out: Path | None,
+    stack: contextlib.ExitStack,
+) -> tuple[Sequence[ProcessSurrogate], SurrogateFacts]:
+    """A user's surrogate in processes of its own, and what it says of itself."""
+    from kbench.benchmark.surrogates.process import Confinement, ProcessSurrogate
+
+    confinement = Confinement(
+        fit_s=options.fit_timeout_s,
+        forecast_s=options.timeout_s,
+        memory_gb=options.memory_gb,
+        network=options.allow_network,
+        variables=options.allow_env,
+        answers=tuple(answers),
+        required=options.require_isolation,
+    )
+    if out is not None:
+        make_folder(out)
+    log = None if out is None else out / "surrogate.log"
+    processes = [
+        stack.enter_context(ProcessSurrogate(target, arguments, confinement, log))
+        for _ in range(max(1, options.concurrency))
+    ]
+    return processes, processes[0].start()
+
+
+def splits_to_learn_from(target: SurrogateTarget, split: str) -> tuple[str, ...]:
+    """The training splits, without validation where that is asked about; a map learns from validation alone."""
+    return TRAIN_SPLITS[:1] if split == VALIDATION and not target.parts else TRAIN_SPLITS
+
+
+def learned_from(
+    target: SurrogateTarget, surrogate: Surrogate, fits: bool, splits: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    """Which splits a surrogate learned from; None where kbench cannot know.
+
+    Args:
+        target: where it is found.
+        surrogate: says so itself, where it may have learned elsewhere.
+        fits: whether it has `fit`.
+        splits: what there was to learn from here.
+    """
+    stated = getattr(surrogate, "learned_from", None)
+    if stated is not None:
+        answer: tuple[str, ...] | None = stated(splits)
+        return answer
+    if fits or callable(getattr(surrogate, "fit_corpus", None)):
+        return splits
+    return () if target.documented else None
+
+
+def learn(
+    surrogates: Sequence[Any],
+    fits: bool,
+    corpus: Tables,
+    dataset: str,
+    progress: EvaluationProgress,
+    splits: tuple[str, ...] = TRAIN_SPLITS,
+) -> None:
+    """Let surrogates learn from these splits, if they do: our own from the corpus, others from its questions."""
     first = surrogates[0]
     if hasattr(first, "check_dataset"):
         first.check_dataset(dataset)
     if callable(getattr(first, "fit_corpus", None)):
         progress.stage("preparing")
-        first.fit_corpus(corpus)
+        first.fit_corpus(corpus if VALIDATION in splits else WithoutValidation(corpus))
     elif fits:
-        progress.stage("fitting on the training splits")
+        progress.stage(f"fitting on {' and '.join(splits)}")
         pairs: Any = None
         if getattr(first, "fits_from_file", False):
             from kbench.benchmark.evaluate.evaluate import training_file
 
-            pairs = training_file(corpus)
-        pairs = pairs or list(training_pairs(corpus))
+            pairs = training_file(corpus, splits)
+        pairs = pairs or list(training_pairs(corpus, splits))
         for surrogate in surrogates:
             surrogate.fit(pairs)
 
@@ -334,7 +401,8 @@ def _setting(questions: Questions) -> tuple[str, ...]:
 
 
 def _batch_size(surrogate: Surrogate, target: SurrogateTarget) -> int:
-    return int(getattr(surrogate, "batch_size", BUILT_IN_BATCH)) if target.trusted else USER_BATCH
+    ours = target.trusted or target.parts
+    return int(getattr(surrogate, "batch_size", BUILT_IN_BATCH)) if ours else USER_BATCH
 
 
 def _with_seed(target: SurrogateTarget, options: Options) -> dict[str, Any]:
@@ -345,18 +413,18 @@ def _with_seed(target: SurrogateTarget, options: Options) -> dict[str, Any]:
     return arguments
 
 
-def training_file(corpus: Tables) -> Path | None:
-    """The pickled training pairs of a corpus, made where they are not there yet.
+def training_file(corpus: Tables, splits: tuple[str, ...] = TRAIN_SPLITS) -> Path | None:
+    """The pickled training pairs of a corpus's splits, made where they are not there yet.
 
     Returns:
         None for a view of a corpus, such as one without a GPU, and where the data folder cannot be written.
     """
     if not isinstance(corpus, CorpusView):
         return None
-    made_of = content_hash("training", __version__, corpus.fingerprint, *_code())
+    made_of = content_hash("training", __version__, corpus.fingerprint, *splits, *_code())
     file = data_home() / "training" / f"{made_of}.pickle"
     if not file.is_file():
-        pairs = list(training_pairs(corpus))
+        pairs = list(training_pairs(corpus, splits))
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(file, pickle.dumps(pairs))

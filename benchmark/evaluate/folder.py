@@ -23,7 +23,7 @@ from kbench.benchmark.surrogates.resolve import DOCUMENTED, SurrogateTarget
 from kbench.loaders.storage.atomic import replace_together, write_atomically
 from kbench.schemas import DataError, Submission, UserError, from_dict, to_dict
 
-RESULTS, FORECASTS, SUBMISSION = "results.json", "forecasts.parquet", "submission.json"
+RESULTS, FORECASTS, SUBMISSION, REPORT = "results.json", "forecasts.parquet", "submission.json", "report.html"
 OTHER_FORECASTS = "forecasts.jsonl"
 SETTING = ("split", "subset", "shots", "gpu")
 """What tells the questions of one dataset apart."""
@@ -167,10 +167,12 @@ def write_folder(evaluation: Evaluation, out: Path) -> dict[str, Path]:
     """Write results.json, forecasts.parquet and submission.json; the folder is then a submission.
 
     What an author wrote into submission.json since the last run of the same surrogate stays. A surrogate that looks at
-    labels of the kernels it is asked about cannot be entered and gets none.
+    labels of the kernels it is asked about cannot be entered and gets none. The report of an earlier run is removed, as
+    it would show other figures than the files beside it.
     """
+    (out / REPORT).unlink(missing_ok=True)
     files = {
-        FORECASTS: forecasts_file(evaluation.run.forecasts, evaluation.questions.dataset),
+        FORECASTS: forecasts_file(evaluation.run.forecasts, evaluation.questions.dataset, evaluation.learned_from),
         RESULTS: _json(EvaluationResults.of(evaluation).to_json()),
     }
     if evaluation.inputs in ENTRY_INPUTS:

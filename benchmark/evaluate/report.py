@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import io
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,23 @@ import numpy as np
 
 from kbench.benchmark.evaluate.evaluate import Evaluation
 from kbench.benchmark.evaluate.results import EvaluationResults
-from kbench.benchmark.metrics.forecast import correct, reliability_curve, rps_rows
+from kbench.benchmark.metrics.forecast import (
+    ACCURACY,
+    LEVEL_SKILL,
+    RPS,
+    SIGN_ACCURACY,
+    SKILL,
+    correct,
+    reliability_curve,
+    rps_rows,
+)
+from kbench.benchmark.metrics.metric import Metric
+from kbench.benchmark.metrics.rank import SPEARMAN
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
 from kbench.benchmark.metrics.select import risk_coverage_curve
+from kbench.benchmark.questions.asked import STATED_KINDS
+from kbench.benchmark.scoring.by_problem import OfProblem, of_problems
+from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, regret_curve
 from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import bins
@@ -24,6 +39,8 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from matplotlib.axes import Axes
 
+PAIR_METRICS, POOL_METRICS = (SKILL, LEVEL_SKILL, ACCURACY, SIGN_ACCURACY, RPS), (SPEARMAN,)
+"""What the table of problems shows."""
 WORST = 8
 """Misses shown with their sources."""
 LONGEST = 200
@@ -42,25 +59,45 @@ def _template() -> Template:
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
 
 
-def write_report(evaluation: Evaluation, path: Path) -> None:
+def write_report(evaluation: Evaluation, path: Path, comparison: Comparison | None = None) -> None:
     """Write the page; it appears whole or not at all."""
-    write_atomically(path, render(evaluation))
+    write_atomically(path, render(evaluation, comparison))
 
 
-def render(evaluation: Evaluation) -> str:
-    """The page as text."""
+def render(evaluation: Evaluation, comparison: Comparison | None = None) -> str:
+    """The page as text.
+
+    Args:
+        evaluation: of one surrogate.
+        comparison: with another on the same questions, where there is one.
+    """
     from markupsafe import Markup
 
     plots = {title: (text, Markup(svg)) for title, text, svg in _plots(evaluation)}
     return _template().render(
         found=EvaluationResults.of(evaluation),
+        comparison=comparison,
         plots=plots,
         misses=list(_misses(evaluation)),
         labels=bins.LABELS,
         headline=headline,
         of_track=of_track,
-        sliced=[metric for metric in METRICS if metric.sliced],
+        sliced=_sliced(evaluation),
+        problems=_problems(evaluation),
+        problem_metrics=(*PAIR_METRICS, *POOL_METRICS),
     )
+
+
+def _sliced(evaluation: Evaluation) -> list[Metric]:
+    """Metrics of slices that have a value in any."""
+    defined = {score.metric for score in evaluation.scored.slices if score.value is not None}
+    return [metric for metric in METRICS if metric.sliced and metric.name in defined]
+
+
+def _problems(evaluation: Evaluation) -> list[OfProblem]:
+    """Every problem, those with most skill first."""
+    found = of_problems(evaluation.questions, evaluation.table, PAIR_METRICS, POOL_METRICS)
+    return sorted(found, key=lambda one: -math.inf if one.figures[0] is None else one.figures[0], reverse=True)
 
 
 def _plots(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
@@ -81,7 +118,7 @@ def _plots(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
             regret(evaluation),
         )
     if "forecast" in figures:
-        yield "Families", "Skill against the training prior, family by family.", families(evaluation)
+        yield "Families", "Family by family, the most skill first. Blue is better.", families(evaluation)
 
 
 def _misses(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
@@ -101,7 +138,7 @@ def _misses(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
         query = questions.queries[questions.pairs.query[row]]
         yield {
             "problem": problem,
-            "kind": query.kind.value,
+            "kind": STATED_KINDS[query.kind.value],
             "backend": query.backend.value,
             "speedup": float(questions.pairs.speedup[row]),
             "bin": int(questions.pairs.bin[row]),
@@ -221,14 +258,15 @@ def confusion(evaluation: Evaluation) -> str:
 
 
 def families(evaluation: Evaluation) -> str:
-    """Every sliced metric by family, worst first."""
-    columns = [metric for metric in METRICS if metric.sliced]
+    """Every sliced metric that has values by family, best first."""
+    columns = _sliced(evaluation)
     table: dict[str, dict[str, float]] = {}
     for score in evaluation.scored.slices:
         facet, _, value = score.slice.partition("=")
         if facet == "family" and score.value is not None:
             table.setdefault(value, {})[score.metric] = score.value
-    names = sorted(table, key=lambda name: table[name].get(columns[0].name, 0.0))
+    order = SKILL.name if any(SKILL.name in figures for figures in table.values()) else LEVEL_SKILL.name
+    names = sorted(table, key=lambda name: table[name].get(order, -math.inf), reverse=True)
     grid = np.array([[table[name].get(column.name, np.nan) for column in columns] for name in names])
     # Errors are good when small, so they are shaded the other way round.
     shade = np.where([column.sign < 0 for column in columns], 1.0 - 4 * grid, grid) if len(names) else grid
@@ -238,9 +276,14 @@ def families(evaluation: Evaluation) -> str:
             axes.imshow(shade, cmap="RdYlBu", vmin=-0.6, vmax=1.8, aspect="auto")
         for i in range(len(names)):
             for j in range(len(columns)):
-                axes.text(j, i, f"{grid[i, j]:.2f}", ha="center", va="center", fontsize=8, color=INK)
-        axes.set_xticks(range(len(columns)), [column.label for column in columns])
+                axes.text(j, i, columns[j].text(grid[i, j]), ha="center", va="center", fontsize=8, color=INK)
+        # One word a line: side by side the labels would overlap.
+        axes.set_xticks(
+            range(len(columns)), [f"{column.label} {column.arrow}".replace(" ", "\n") for column in columns]
+        )
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0)
         axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
         axes.spines[:].set_visible(False)
 
-    return _svg(draw, 5.4, max(1.6, 0.28 * len(names) + 0.7))
+    return _svg(draw, 1.6 + 0.72 * len(columns), max(1.6, 0.26 * len(names) + 0.9))

@@ -21,6 +21,7 @@ from kbench.benchmark.evaluate.evaluate import Evaluation
 from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
+from kbench.benchmark.questions.build import VALIDATION
 from kbench.benchmark.scoring.compare import BesideProbes, beside_probes
 from kbench.benchmark.scoring.score import Scored, finite
 from kbench.benchmark.tracks import OVERALL
@@ -34,7 +35,7 @@ MOST_REASONS = 20
 SHOWN_REASONS = 5
 STANDINGS = Path(__file__).with_name("standings.json")
 FIRST, LANGUAGE_MODEL = "first model", "language model"
-WHOLE, CORE = "test", "core"
+WHOLE, CORE, CORE_SHOTS = "test", "core", "core-8-shots"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -121,6 +122,8 @@ class EvaluationResults:
     """The GPU asked about; None for every GPU of the dataset."""
     questions: str
     """Fingerprint of the questions."""
+    learned_from: tuple[str, ...] | None
+    """Splits that the surrogate learned from; None where kbench cannot know."""
     queries: int
     limited: bool
     repeats: int
@@ -154,6 +157,7 @@ class EvaluationResults:
             shots=questions.shots,
             gpu=questions.gpu,
             questions=questions.fingerprint,
+            learned_from=evaluation.learned_from,
             queries=len(questions.queries),
             limited=questions.limited,
             repeats=evaluation.table.repeats,
@@ -224,10 +228,29 @@ def _row(
 
 def _title(results: EvaluationResults) -> str:
     limited = (f", {results.shots} shots" if results.shots else "") + (", limited" if results.limited else "")
-    return (
+    splits = results.learned_from
+    learned = "not known" if splits is None else " and ".join(splits) or "nothing"
+    title = (
         f"{results.surrogate} on {results.split} of dataset {results.dataset[:12]}: "
-        f"{results.queries:,} queries{limited}, inputs: {results.inputs}"
+        f"{results.queries:,} queries{limited}, inputs: {results.inputs}, learned from: {learned}"
     )
+    warning = seen_before(results)
+    return f"{title}\n{warning}" if warning else title
+
+
+def seen_before(results: EvaluationResults) -> str | None:
+    """A warning where a surrogate is, or may be, asked about problems that it has learned from."""
+    if results.split != VALIDATION:
+        return None
+    if results.learned_from is None:
+        return (
+            f"note: kbench cannot know what {results.surrogate} learned from; if it saw the validation problems, these "
+            "figures flatter it"
+        )
+    if VALIDATION not in results.learned_from:
+        return None
+    fix = "; --surrogate-arg retrain=true trains it on train alone, in minutes" if results.surrogate == "static" else ""
+    return f"warning: {results.surrogate} has learned from the validation problems, so these figures flatter it{fix}"
 
 
 def _notes(results: EvaluationResults) -> list[str]:
@@ -249,7 +272,7 @@ def _notes(results: EvaluationResults) -> list[str]:
     notes.append("floor: training frequencies or a random order; ceiling: a second measurement of the same kernels")
     if results.probes:
         notes.append("probe: the strongest that sees layout, names or author alone, or no source at all")
-        notes.append("~ no headline here: the layout of the text alone comes as far, within the interval")
+        notes.append("~ no headline here: a probe that understands nothing comes as far, within the interval")
     notes.append("* headline of its track; ↑ higher is better, ↓ lower is better")
     return notes
 
@@ -269,7 +292,7 @@ def standing_rows(results: EvaluationResults) -> list[list[str]]:
         result = metrics.get(metric.name)
         if result is None:
             continue
-        beside = _beside(others, metric, CORE if results.subset == CORE else WHOLE) if others else []
+        beside = _beside(others, metric, _part(results) or WHOLE) if others else []
         figures = [metric.text(result.value), metric.text(result.floor), *beside, metric.text(result.ceiling)]
         table.append([f"{track}: {metric.name} {metric.arrow}", *figures])
     return table
@@ -285,8 +308,14 @@ def standing_notes(results: EvaluationResults) -> list[str]:
 
 
 def _comparable(results: EvaluationResults) -> dict[str, Any]:
-    same = results.dataset == _standings()["dataset"] and results.split == WHOLE and not results.shots
-    return dict(_standings()["entries"]) if same and results.subset in (None, CORE) else {}
+    same = results.dataset == _standings()["dataset"] and results.split == WHOLE
+    return dict(_standings()["entries"]) if same and _part(results) is not None else {}
+
+
+def _part(results: EvaluationResults) -> str | None:
+    """What the recorded figures call these questions; None where nobody else was asked them."""
+    asked = {(None, 0): WHOLE, (CORE, 0): CORE, (CORE, 8): CORE_SHOTS}
+    return asked.get((results.subset, results.shots))
 
 
 def _beside(entries: dict[str, Any], metric: Metric, part: str) -> list[str]:
@@ -299,7 +328,8 @@ def _beside(entries: dict[str, Any], metric: Metric, part: str) -> list[str]:
     built_in = {name: figure(name, part) for name in entries if name not in (FIRST, LANGUAGE_MODEL)}
     reached = {name: metric.sign * value for name, value in built_in.items() if value is not None}
     best = max(reached, key=reached.__getitem__, default=None)
-    asked = part if figure(LANGUAGE_MODEL, part) is not None else CORE
+    # What saw measured kernels does not compare with what did not.
+    asked = part if part == CORE_SHOTS or figure(LANGUAGE_MODEL, part) is not None else CORE
     known = figure(LANGUAGE_MODEL, asked)
     remark = "" if asked == part or known is None else f" ({asked})"
     return [

@@ -141,7 +141,7 @@ def aurc_figure(answers: SurestFirst) -> Figure:
 
 
 AURC = Metric(
-    name="aurc", track=SELECT, label="AURC, every pair alike",
+    name="aurc", track=SELECT, label="AURC of bins, every pair alike",
     meaning="Share of wrong bins, averaged as more and more pairs are answered, surest first.",
     figure=lambda bootstrap, rows: aurc_figure(bootstrap.once(bins_surest_first, rows)), better=Better.LOW,
     shown=Shown.BOARD, ceiling=Ceiling.BINDING,
@@ -185,7 +185,7 @@ def _aurc_over_problems(
 
 
 PROBLEM_SIGN_AURC = Metric(
-    name="problem_sign_aurc", track=SELECT, label="AURC",
+    name="problem_sign_aurc", track=SELECT, label="AURC of signs",
     meaning="Share of wrong answers to 'which of two kernels is faster', where they differ by more than 2 %, averaged "
     "as more and more pairs are answered, surest first, over problems.",
     figure=lambda bootstrap, rows: _aurc_over_problems(
@@ -202,7 +202,7 @@ PROBLEM_AURC = Metric(
     better=Better.LOW, shown=Shown.BOARD, ceiling=Ceiling.BINDING,
 )  # fmt: skip
 SIGN_AURC = Metric(
-    name="sign_aurc", track=SELECT, label="Sign AURC",
+    name="sign_aurc", track=SELECT, label="AURC of signs, every pair alike",
     meaning="The same area for answers to 'faster or slower than the anchor'.",
     figure=lambda bootstrap, rows: aurc_figure(bootstrap.once(signs_surest_first, rows)), better=Better.LOW,
 )  # fmt: skip

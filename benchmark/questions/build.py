@@ -41,7 +41,7 @@ from kbench.schemas import (
 )
 
 TEST_SPLITS = ("test", "test_near", "test_seen")
-TRAIN_SPLITS = ("train", "validation")
+TRAIN, VALIDATION = TRAIN_SPLITS = ("train", "validation")
 SUBSETS = ("core",)
 ENUMS: Mapping[str, type[StrEnum]] = {"kind": QuestionKind, "author": AuthorClass, "backend": Backend}
 """Columns of a question that are enumerations."""

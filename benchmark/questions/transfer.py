@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.questions.asked import Tables, asked_gpu
-from kbench.benchmark.questions.build import TRAIN_SPLITS
+from kbench.benchmark.questions.build import TRAIN_SPLITS, VALIDATION
 from kbench.loaders.corpus.configs import SPLITS
 from kbench.loaders.corpus.corpus import resolve
 from kbench.schemas import UserError
@@ -147,3 +147,39 @@ class TrainedOn:
         learnt = [one for one in asked if one in TRAIN_SPLITS]
         rest = [one for one in asked if one not in TRAIN_SPLITS]
         return [(source, {"split": splits}) for source, splits in ((self._train, learnt), (self._test, rest)) if splits]
+
+
+class WithoutValidation:
+    """A corpus as a surrogate learns from it that is asked about validation problems: these are left out."""
+
+    def __init__(self, corpus: Tables) -> None:
+        """Look at a corpus.
+
+        Args:
+            corpus: the corpus, or another view of one, whose own attributes stay.
+        """
+        self._corpus = corpus
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._corpus, name)
+
+    def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
+        """One table, filtered."""
+        left = self._left(name, filters)
+        if left is None:
+            return self._corpus.table(name, columns=columns, **filters | {"split": TRAIN_SPLITS[0]}).slice(0, 0)
+        return self._corpus.table(name, columns=columns, **left)
+
+    def batches(self, name: str, *, columns: Sequence[str], **filters: Any) -> Iterator[pa.Table]:
+        """The same columns in parts."""
+        left = self._left(name, filters)
+        if left is not None:
+            yield from self._corpus.batches(name, columns=columns, **left)
+
+    def _left(self, name: str, filters: dict[str, Any]) -> dict[str, Any] | None:
+        """The filters without the validation split; None where they name it alone."""
+        if name not in SPLIT_TABLES:
+            return filters
+        split = filters.get("split")
+        splits = [one for one in ([split] if isinstance(split, str) else split or SPLITS) if one != VALIDATION]
+        return filters | {"split": splits} if splits else None

@@ -18,6 +18,7 @@ from kbench.benchmark.metrics.bootstrap import RESAMPLES, Bootstrap, Figure
 from kbench.benchmark.metrics.forecast import LEVEL_SKILL, WORKLOAD_SKILL
 from kbench.benchmark.metrics.metric import PairRows
 from kbench.benchmark.metrics.registry import METRICS, figures, headline
+from kbench.benchmark.questions.asked import STATED_KINDS
 from kbench.benchmark.questions.questions import PairLabels, Questions, Strings, strings
 from kbench.benchmark.scoring.rows import ceiling_rows, floor_rows, pair_rows, ranked_pools, surrogate_rows
 from kbench.benchmark.surrogates.forecasts import ForecastTable
@@ -222,6 +223,9 @@ def _decades(runtime_us: Floats) -> Strings:
 
 def _facet(labels: PairLabels, name: str) -> Strings:
     """The value of one facet for every row."""
+    if name == "kind":
+        # As the dataset's questions call it, which is what people look up.
+        return strings([STATED_KINDS.get(kind, kind) for kind in labels.kind.tolist()])
     if name == "bin":
         return strings([str(number) for number in labels.bin.tolist()])
     if name == "runtime":

@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from kbench.benchmark.llm.chat import GIVE_UP_AFTER, NOT_ASKED
-from kbench.benchmark.surrogates.protocol import NoAnswerError, Surrogate, accept, failure
+from kbench.benchmark.surrogates.protocol import NoAnswerError, Surrogate, SurrogateFacts, accept, failure
 from kbench.loaders.storage.lines import LineWriter, parse_json, read_lines
-from kbench.schemas import DataError, Forecast, Query, from_dict, to_dict
+from kbench.schemas import DataError, Forecast, Query, Question, from_dict, to_dict
 
 INTERRUPTED = f"{NOT_ASKED}: interrupted"
 """The failure of queries that a user's interruption left unasked."""
@@ -52,6 +53,7 @@ class _Asker:
 
     def __init__(self, surrogate: Surrogate, repeats: int) -> None:
         self._surrogate, self._repeats, self._unanswered = surrogate, repeats, 0
+        self._reason = ""
         self._times_itself = getattr(surrogate, "times_itself", False)
 
     def answer(self, batch: Batch) -> Finished:
@@ -61,20 +63,25 @@ class _Asker:
         itself. Too many unanswered calls in a row end that: each may take the whole time limit.
         """
         if self._unanswered >= GIVE_UP_AFTER:
-            return self._failures(batch, f"{NOT_ASKED}: the surrogate gave no answer {GIVE_UP_AFTER} times in a row"), 0
+            given_up = f"{NOT_ASKED}: the surrogate gave no answer {GIVE_UP_AFTER} times in a row: {self._reason}"
+            # An endpoint that was given up says so itself.
+            return self._failures(batch, self._reason if self._reason.startswith(NOT_ASKED) else given_up), 0
         started = time.perf_counter()
         try:
             forecasts = self._surrogate.forecast(batch)
             # Failures alone, or nothing at all, count as no answer.
-            self._unanswered = self._unanswered + 1 if all(f.failure is not None for f in forecasts) else 0
-            if any((f.failure or "").startswith(NOT_ASKED) for f in forecasts):
+            failures = [f.failure for f in forecasts if f.failure is not None]
+            self._unanswered = self._unanswered + 1 if len(failures) == len(forecasts) else 0
+            self._reason = failures[0] if failures else "it returned no forecasts"
+            not_asked = [reason for reason in failures if reason.startswith(NOT_ASKED)]
+            if not_asked:
                 # The language model's endpoint was given up within this call.
-                self._unanswered = GIVE_UP_AFTER
+                self._unanswered, self._reason = GIVE_UP_AFTER, not_asked[0]
         except NoAnswerError as error:
             if len(batch) > 1:
                 parts = [self.answer([query]) for query in batch]
                 return [f for made, _ in parts for f in made], sum(stray for _, stray in parts)
-            self._unanswered += 1
+            self._unanswered, self._reason = self._unanswered + 1, str(error)
             forecasts = self._failures(batch, str(error))
         elapsed_s = (time.perf_counter() - started) / max(len(batch) * self._repeats, 1)
         return self._matched(batch, forecasts, elapsed_s)
@@ -98,6 +105,36 @@ class _Asker:
                 made = dataclasses.replace(made, elapsed_s=elapsed_s)
             result.append(made)
         return result, len(forecasts) - sum(counts[key] for key in keys)
+
+
+class AskedSurrogate:
+    """Equal surrogates that may fail, as one that always answers, with failures for forecasts: a part of a stack."""
+
+    times_itself = True
+    """Every answer has its own time already."""
+
+    def __init__(self, surrogates: Sequence[Any], facts: SurrogateFacts, batch_size: int) -> None:
+        """Stand before them.
+
+        Args:
+            surrogates: equal ones, which share the work.
+            facts: what they say of themselves.
+            batch_size: queries per call of each.
+        """
+        self._surrogates, self._size = surrogates, batch_size
+        self._askers = [_Asker(surrogate, facts.repeats) for surrogate in surrogates]
+        self.inputs, self.repeats, self.batch_size = facts.inputs, facts.repeats, batch_size * len(surrogates)
+        if facts.fits:
+            self.fit = self._fit
+
+    def _fit(self, train: Sequence[tuple[Query, Question]]) -> None:
+        for surrogate in self._surrogates:
+            surrogate.fit(train)
+
+    def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+        """One forecast for every query and repeat, failures included."""
+        batches = [queries[start : start + self._size] for start in range(0, len(queries), self._size)]
+        return [forecast for forecasts, _ in _finished(batches, self._askers) for forecast in forecasts]
 
 
 def run(

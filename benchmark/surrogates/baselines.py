@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.questions.asked import KINDS, of_gpu
-from kbench.benchmark.surrogates.forecasts import DATASET_KEY, check_repeats, read_forecasts
+from kbench.benchmark.surrogates.forecasts import DATASET_KEY, LEARNED_KEY, check_repeats, read_forecasts
 from kbench.benchmark.surrogates.protocol import failure
 from kbench.loaders.source.normalise import normalised
 from kbench.schemas import Forecast, PairKind, Query, Question, Status, UserError, bins
@@ -284,6 +284,11 @@ class ReplaySurrogate:
             raise UserError(
                 f"{self.path} holds forecasts for dataset {dataset}, this is {fingerprint}; evaluate them on their own"
             )
+
+    def learned_from(self, splits: tuple[str, ...]) -> tuple[str, ...] | None:
+        """What the forecaster learned from, as the file says; None where it does not."""
+        stated = (read_forecasts(self.path).schema.metadata or {}).get(LEARNED_KEY)
+        return None if stated is None else tuple(name for name in stated.decode().split(",") if name)
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """The stored forecasts of these queries."""

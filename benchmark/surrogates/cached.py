@@ -24,6 +24,8 @@ R = TypeVar("R")
 FOLDER = "__kbench_cache__"
 MOST_FILES = 40
 """Results that are kept beside one file; those not used for the longest time go first."""
+MOST_BYTES = 200 * 10**6
+"""What they may take in all; the newest result stays, however large it is."""
 
 
 def cached(function: Callable[P, R]) -> Callable[P, R]:
@@ -118,7 +120,10 @@ def _keep(file: Path, result: Any) -> None:
         (file.parent / ".gitignore").write_text("*\n")
         write_atomically(file, data)
         stored = sorted(file.parent.glob("*.pickle"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in stored[MOST_FILES:]:
-            path.unlink(missing_ok=True)
+        total = 0
+        for number, path in enumerate(stored):
+            total += path.stat().st_size
+            if number >= MOST_FILES or (number and total > MOST_BYTES):
+                path.unlink(missing_ok=True)
     except Exception:  # noqa: BLE001 - pickling runs code of the result's type, and a cache is no reason to fail
         return

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DATASET_KEY = b"kbench.dataset"
+LEARNED_KEY = b"kbench.learned_from"
+"""Splits that the forecaster learned from, comma-separated; absent where nobody knows."""
 UNIFORM = np.full(bins.COUNT, 1 / bins.COUNT)
 NUMBERS = tuple(name for name, kind in field_types(Forecast).items() if kind.base in (int, float))
 """Fields that hold one number."""
@@ -115,12 +117,13 @@ def conform(table: pa.Table, where: str) -> pa.Table:
     return pa.table(columns, schema=schema).replace_schema_metadata(table.schema.metadata)
 
 
-def forecasts_file(forecasts: Sequence[Forecast], dataset: str) -> bytes:
-    """A forecasts file as Parquet, the dataset's fingerprint in its metadata."""
+def forecasts_file(forecasts: Sequence[Forecast], dataset: str, learned_from: Sequence[str] | None = None) -> bytes:
+    """A forecasts file as Parquet; its metadata say the dataset's fingerprint and what the forecaster learned from."""
     import pyarrow.parquet as pq
 
+    facts = {DATASET_KEY: dataset} | ({} if learned_from is None else {LEARNED_KEY: ",".join(learned_from)})
     file = io.BytesIO()
-    pq.write_table(to_arrow(forecasts).replace_schema_metadata({DATASET_KEY: dataset}), file, compression="zstd")
+    pq.write_table(to_arrow(forecasts).replace_schema_metadata(facts), file, compression="zstd")
     return file.getvalue()
 
 

@@ -11,6 +11,7 @@ import contextlib
 import importlib.metadata
 import json
 import os
+import re
 import sys
 import tempfile
 import urllib.parse
@@ -30,6 +31,7 @@ ANSWERS = ("benchmark/dataset", "leaderboard/submissions", "leaderboard/seasons"
 CONTROLS = ("/run/docker.sock", "/run/containerd", "/run/podman", "/run/crio", "/run/dbus", "/run/user", "/run/libvirt",
             "/run/systemd/private", "/run/snapd.socket", "/run/screen")  # fmt: skip
 """Services that start programs for whoever asks, outside of what confines the one who asks."""
+PATH_IN_TEXT = re.compile(r"[^\s'\"():,]*/[^\s'\"():,]+")
 CACHES_IN_HOME = (".cache", ".nv", ".triton")
 CACHE_VARIABLES = ("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_DATASETS_CACHE",
                    "HF_XET_CACHE", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME",
@@ -61,6 +63,16 @@ def hidden_places(folders: Iterable[Path], own: Path | None) -> list[Path]:
         if place is not None:
             raise UserError(f"{needed} lies in {place}, which is hidden from surrogates; keep it in another folder")
     return found
+
+
+def hidden_remark(text: str, hidden: Iterable[Path]) -> str:
+    """A failure's text, and that a file it names is hidden, where that is why it could not be read."""
+    places = list(hidden)
+    for named in PATH_IN_TEXT.findall(text):
+        with contextlib.suppress(OSError, ValueError):
+            if any(Path(named).resolve().is_relative_to(place) for place in places):
+                return f"{text} ({named} is hidden from your surrogate: docs/threat-model.md)"
+    return text
 
 
 def writable_folders(own: Path | None) -> list[Path]:

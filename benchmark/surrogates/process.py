@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from kbench.benchmark.surrogates.hidden import hidden_places, protected_folders, writable_folders
+from kbench.benchmark.surrogates.hidden import hidden_places, hidden_remark, protected_folders, writable_folders
 from kbench.benchmark.surrogates.protocol import NoAnswerError, SurrogateFacts, checked
 from kbench.benchmark.surrogates.resolve import SurrogateTarget
 from kbench.loaders.storage import janitor, scratch
@@ -125,6 +125,7 @@ class ProcessSurrogate:
         self._socket: socket.socket | None = None
         self._training: Path | None = None
         self._facts: SurrogateFacts | None = None
+        self._hidden: Sequence[Path] = ()
 
     def start(self) -> SurrogateFacts:
         """Start the process and construct the surrogate.
@@ -138,6 +139,7 @@ class ProcessSurrogate:
         if self._process is None or self._facts is None:
             own = Path(self._target.location) if self._target.kind == "file" else None
             limits = self._limits.for_worker(own, self._log and self._log.parent)
+            self._hidden = [Path(place) for place in json.loads(limits)["hidden"]]
             self._spawn()
             try:
                 self._state(self._asked("confine", limits, list, self._limits.start_s))
@@ -235,7 +237,7 @@ class ProcessSurrogate:
                 raise NoAnswerError("sent no message") from None
             raise
         if isinstance(reply, dict) and "failed" in reply:
-            raise NoAnswerError(str(reply["failed"]))
+            raise NoAnswerError(hidden_remark(str(reply["failed"]), self._hidden))
         result = reply.get(kind) if isinstance(reply, dict) else None
         if not isinstance(result, expected):
             self.stop()

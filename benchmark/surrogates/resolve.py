@@ -14,7 +14,7 @@ import inspect
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ BUILT_IN: Mapping[str, str] = {
 }
 """Built-in surrogates by name; `replay:FILE` and a bare path to a forecasts file are one more."""
 CALIBRATED, STACK = "calibrated", "stack"
+VALIDATION = "validation"
 VALIDATION_FORECASTS, VALIDATION_LIMIT = "validation_forecasts", "validation_limit"
 """Arguments of a combined surrogate: forecasts of validation queries made earlier, and how many to ask at most."""
 REPLAY = "baselines:ReplaySurrogate"
@@ -169,19 +170,25 @@ def resolve(spec: str, *, compiler: Compiler | None = None, **arguments: Any) ->
     return construct(locate(spec), arguments, compiler)
 
 
-def construct(target: SurrogateTarget, arguments: Mapping[str, Any], compiler: Compiler | None = None) -> Surrogate:
+def construct(
+    target: SurrogateTarget,
+    arguments: Mapping[str, Any],
+    compiler: Compiler | None = None,
+    apart: Callable[[SurrogateTarget, Mapping[str, Any]], Surrogate] | None = None,
+) -> Surrogate:
     """Import and make the surrogate. This runs its code.
 
     Args:
         target: where it is found.
         arguments: its constructor's arguments.
         compiler: passed to the built-in that looks at compiler output.
+        apart: makes the parts of a combined surrogate that are not our own code, so that they run elsewhere.
 
     Raises:
         UserError: it cannot be imported, has no such attribute, refuses the arguments, or cannot forecast.
     """
     if target.parts:
-        return _construct_combined(target, arguments, compiler)
+        return _construct_combined(target, arguments, compiler, apart)
     surrogate = imported(target)
     if inspect.isclass(surrogate) or not hasattr(surrogate, "forecast"):
         if not callable(surrogate):
@@ -204,7 +211,12 @@ def construct(target: SurrogateTarget, arguments: Mapping[str, Any], compiler: C
     return result
 
 
-def _construct_combined(target: SurrogateTarget, arguments: Mapping[str, Any], compiler: Compiler | None) -> Surrogate:
+def _construct_combined(
+    target: SurrogateTarget,
+    arguments: Mapping[str, Any],
+    compiler: Compiler | None,
+    apart: Callable[[SurrogateTarget, Mapping[str, Any]], Surrogate] | None,
+) -> Surrogate:
     """Make every part with its own arguments: of a stack, those that begin with the part's name and a dot."""
     left = dict(arguments)
     limit = left.pop(VALIDATION_LIMIT, None)
@@ -218,8 +230,11 @@ def _construct_combined(target: SurrogateTarget, arguments: Mapping[str, Any], c
         if file is not None:
             if not Path(str(file)).is_file():
                 raise UserError(f"--surrogate-arg {start}{VALIDATION_FORECASTS} is {file!r}; give a forecasts file")
-            recorded[part.name] = construct(_forecasts(str(file), None), {})
-        parts[part.name] = construct(part, own, compiler)
+            recorded[part.name] = _held_out_forecasts(str(file), f"{start}{VALIDATION_FORECASTS}", part)
+        if apart is None or part.trusted:
+            parts[part.name] = construct(part, own, compiler)
+        else:
+            parts[part.name] = apart(part, own)
     if left:
         names = ", ".join(f"{part.name}.NAME=VALUE" for part in target.parts)
         raise UserError(f"--surrogate-arg {next(iter(left))} names no part of {target.name}; write {names}")
@@ -228,6 +243,18 @@ def _construct_combined(target: SurrogateTarget, arguments: Mapping[str, Any], c
         target.name, [part(name, each, recorded.get(name)) for name, each in parts.items()], limit
     )
     return combined
+
+
+def _held_out_forecasts(file: str, argument: str, part: SurrogateTarget) -> Surrogate:
+    """Forecasts of validation queries made earlier, by a surrogate that did not learn from them as far as is known."""
+    recorded = construct(_forecasts(file, None), {})
+    if VALIDATION in (recorded.learned_from(()) or ()):  # type: ignore[attr-defined]
+        raise UserError(
+            f"--surrogate-arg {argument} is {file!r}, forecasts by what learned from the validation problems; leave it "
+            f"out where {part.name} has fit, or make it with a surrogate that learned from train alone: "
+            "kbench evaluate --surrogate NAME --split validation"
+        )
+    return recorded
 
 
 def imported(target: SurrogateTarget) -> Any:

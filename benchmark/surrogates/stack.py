@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Booleans, Floats, Ints, encode
-from kbench.benchmark.questions.build import build_questions, training_pairs
+from kbench.benchmark.questions.build import TRAIN_SPLITS, build_questions, training_pairs
 from kbench.benchmark.questions.questions import Questions, Strings, strings
 from kbench.benchmark.surrogates.forecasts import ensembled, mean_of, total_of
 from kbench.benchmark.surrogates.maps import Choice, Sample, choose
@@ -57,6 +57,10 @@ class CombinedSurrogate:
     def answers_depend_on(self) -> tuple[str, ...]:
         """What else decides the answers of the parts."""
         return tuple(each for part in self._parts for each in getattr(part.surrogate, "answers_depend_on", ()))
+
+    def learned_from(self, splits: tuple[str, ...]) -> tuple[str, ...]:
+        """Both training splits: its parts learn from train, its map from validation problems."""
+        return TRAIN_SPLITS
 
     def remarks(self) -> list[str]:
         """What the parts have to say about their answers."""
@@ -108,8 +112,10 @@ class CombinedSurrogate:
             if answered < LEAST:
                 raise UserError(
                     f"{self._name}: {part.name} answers {answered:,} of {len(validation.queries):,} validation "
-                    f"queries, and {LEAST} are needed; make them with `kbench evaluate --split validation` and give "
-                    "the file: --surrogate-arg validation_forecasts=FILE (for a stack, PART.validation_forecasts=FILE)"
+                    f"queries, and {LEAST} are needed; make them with "
+                    f"`kbench evaluate --surrogate {part.name} --split validation` and give "
+                    "the file: --surrogate-arg validation_forecasts=FILE (of a stack, PART.validation_forecasts=FILE), "
+                    "which a built-in or a file with fit does not need"
                 )
         every = np.stack([_shares(forecasts) for forecasts in by_part], axis=1)[validation.query]
         answered_rows = np.flatnonzero(~np.isnan(every).any(axis=(1, 2)))

@@ -69,7 +69,7 @@ def audit_text(report: Mapping[str, Mapping[str, Any]]) -> str:
             )
         if part["power"]["pairs"]:
             lines.append(f"   {power_text(part['power'])}")
-    return "\n".join([*lines, "~ no headline: the layout of the text alone comes as far, within the interval"])
+    return "\n".join([*lines, "~ no headline: a probe that understands nothing comes as far, within the interval"])
 
 
 def power_text(power: Mapping[str, Any]) -> str:

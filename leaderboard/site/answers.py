@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbench.benchmark.metrics.arrays import Ints
-from kbench.benchmark.metrics.bootstrap import Bootstrap
 from kbench.benchmark.metrics.forecast import ACCURACY, LEVEL_SKILL, SKILL, reliability_curve, rps_rows
 from kbench.benchmark.metrics.metric import Metric
 from kbench.benchmark.metrics.rank import CAPPED_REGRET, SPEARMAN
 from kbench.benchmark.questions.questions import Questions
-from kbench.benchmark.scoring.rows import pair_rows, pool_scores, rank_rows, ranked_pools
+from kbench.benchmark.scoring.by_problem import of_problems
+from kbench.benchmark.scoring.rows import pair_rows
 from kbench.benchmark.surrogates.forecasts import ForecastTable
-from kbench.benchmark.tracks import pairs_only
 from kbench.leaderboard.board import Entry
 from kbench.leaderboard.scoring.copies import PackedForecasts
 from kbench.leaderboard.site.kernels import SHORT_ID
@@ -121,25 +119,10 @@ def answers_of(questions: Questions, corpus: Tables | None) -> Answers | None:
 
 def _problems(questions: Questions, table: ForecastTable) -> list[list[Any]]:
     """[problem, pairs, kernels of the pool, *metrics] of every problem."""
-    rows, pairs, pools = pair_rows(questions, table), questions.pairs, questions.pools
-    ranks = not pairs_only(questions.tracks) and len(pools) > 0
-    scores = pool_scores(pools, table) if ranks else None
-    orders = {str(pools.problem[pool[0]]): pool for pool in ranked_pools(pools)} if ranks else {}
-    rows_of_problems = []
-    for problem in sorted(set(pairs.problem.tolist()) | set(orders)):
-        at = np.flatnonzero(np.tile(pairs.problem == problem, table.repeats))
-        values = [_value(metric, rows.take(at), len(at)) for metric in PAIR_METRICS]
-        order: Ints | None = orders.get(problem)
-        part = None if order is None or scores is None else rank_rows(pools, [order], scores)
-        values += [None if part is None else _value(metric, part, table.repeats) for metric in POOL_METRICS]
-        asked = int((pairs.problem == problem).sum())
-        rows_of_problems.append([problem, asked, 0 if order is None else len(order), *values])
-    return rows_of_problems
-
-
-def _value(metric: Metric, rows: Any, count: int) -> float | int | None:
-    figure = metric.figure(Bootstrap(np.zeros(count, dtype=np.int64), 0), rows) if count else None
-    return None if figure is None or not np.isfinite(figure.value) else shortened(figure.value)
+    return [
+        [one.problem, one.pairs, one.pool, *(None if value is None else shortened(value) for value in one.figures)]
+        for one in of_problems(questions, table, PAIR_METRICS, POOL_METRICS)
+    ]
 
 
 def _reliability(questions: Questions, table: ForecastTable) -> list[list[Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kbench import __version__
-from kbench.benchmark.metrics.bootstrap import Figure, interval_level
+from kbench.benchmark.metrics.bootstrap import RESAMPLES, Figure, interval_level
 from kbench.benchmark.metrics.metric import Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline
 from kbench.benchmark.scoring.compare import LAYOUT, Difference
@@ -21,7 +21,7 @@ from kbench.benchmark.scoring.score import Scored
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES, TRACKS, Track
 from kbench.leaderboard.scoring.rank import OVERALL_RULE, Contest, Headline, Place
 from kbench.leaderboard.scoring.results import Results
-from kbench.leaderboard.scoring.score import PAGE_FACETS
+from kbench.leaderboard.scoring.score import PAGE_FACETS, PAGE_RESAMPLES
 from kbench.leaderboard.site.shards import compact, packed, shortened
 from kbench.loaders.card.provenance import SHEET
 from kbench.schemas import Forecast, Submission, json_schema
@@ -75,6 +75,8 @@ def page_data(
         "dataset": dict(dataset),
         "tracks": [_track(track) for track in TRACKS if headlines[track.name] or not results],
         "level": _level(dataset, "all"),
+        "page_resamples": PAGE_RESAMPLES,
+        "resamples": RESAMPLES,
         "columns": [f"{track}.{metric}" for track, metric in KEYS],
         "metrics": {
             f"{m.track.name}.{m.name}": {
@@ -165,6 +167,8 @@ def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
     """
     position = {key: i for i, key in enumerate(KEYS)}
     headlines = {(metric.track.name, metric.name) for metric in COLUMNS if metric.headline} | {(OVERALL, OVERALL)}
+    # What answers a part alone has figures nowhere else.
+    on_part = all(score.slice != "all" for score in result.scores)
     table: dict[str, list[list[float | None]]] = {}
     for score in result.scores:
         key = (score.track, score.metric)
@@ -173,7 +177,7 @@ def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
             continue
         row = table.setdefault(score.slice, [[] for _ in position])
         full = [score.value, score.low, score.high, score.ceiling]
-        if score.slice != "all":
+        if score.slice != "all" and not on_part:
             full = [shortened(value) for value in (full[:3] if key in headlines else full[:1])]
         row[position[key]] = full
     return table

@@ -58,6 +58,12 @@ class Expected:
         return set(self.pair_ids) if pairs_alone and self.pair_ids is not None else set(self.query_ids)
 
 
+OF_A_PART = (
+    "an entry on core or with known kernels is checked with --subset core [--shots 8], and lies in "
+    "leaderboard/submissions/core or core-8-shots, or beside the results.json of its evaluation"
+)
+
+
 def check_forecasts(
     files: Mapping[str, bytes], submission: Submission | None, expected: Expected | None
 ) -> tuple[pa.Table | None, list[Flaw]]:
@@ -142,7 +148,7 @@ def _query_flaws(rows: pa.Table, name: str, expected: Expected, submission: Subm
     if present < wanted:
         missing = sorted(required - set(answered))
         example = f", such as {missing[0]}" if missing else ""
-        fix = f"answer every query in every repeat{example}; a row with `failure` set is an answer too"
+        fix = f"answer every query in every repeat{example}; a row with `failure` set is an answer too; {OF_A_PART}"
         flaws.append(Flaw(name, "rows", f"{wanted - present:,} of {wanted:,} missing", fix))
     return flaws
 

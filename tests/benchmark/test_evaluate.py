@@ -82,6 +82,21 @@ def test_report_is_self_contained_and_escapes_what_it_quotes(corpus_path: Path, 
     html.parser.HTMLParser().feed(text)
 
 
+def test_the_report_shows_what_has_values_alone_and_the_best_first(corpus_path: Path, tmp_path: Path) -> None:
+    call(corpus_path, "--surrogate", "nearest", "--out", str(tmp_path))
+    text = (tmp_path / "report.html").read_text()
+    assert "Level skill" not in text, "without shots it has no value"
+    assert ">nan<" not in text
+    assert '<code class="soft">problem_sign_aurc</code>' in text, "the name that the terminal and files use"
+    rows = re.findall(r"<tr><td>(\w+)</td><td>[\d,]+</td><td>(-?[\d.]+)</td>", text.split("Problem by problem")[1])
+    assert len(rows) == 4
+    skills = [float(skill) for _, skill in rows]
+    assert skills == sorted(skills, reverse=True)
+    with_shots = tmp_path / "shots"
+    call(corpus_path, "--surrogate", "nearest", "--out", str(with_shots), "--shots", "2")
+    assert "Level skill" in (with_shots / "report.html").read_text()
+
+
 def test_example_model_runs_and_beats_nothing_by_magic(corpus_path: Path, tmp_path: Path) -> None:
     assert len(EXAMPLE.read_text().splitlines()) < 110
     out = str(tmp_path / "o")
@@ -261,6 +276,9 @@ def test_surrogate_that_answers_nothing_has_no_scores_and_exit_code_1(corpus_pat
     assert result.stdout == ""
     assert "mute answered none of 8 queries: ValueError: not today" in result.stderr
     assert not (out / "results.json").exists()
+    many = call(corpus_path, "--surrogate", str(model), "--no-report", "--out", str(tmp_path / "many"))
+    assert "ValueError: not today" in many.stderr, "not that the rest was not asked"
+    assert "20 times in a row: ValueError: not today" in next((tmp_path / "many" / "cache").iterdir()).read_text()
     beside = call(corpus_path, *arguments, "--surrogate", "prior")
     assert beside.exit_code == 1
     assert "prior on test" in beside.stdout

@@ -191,3 +191,39 @@ def test_another_file_of_the_same_name_does_not_get_the_authors_words(
     other.write_text(MODEL)
     with pytest.raises(UserError, match="entry of another surrogate"):
         call(corpus_path, "--surrogate", other, "--out", out)
+
+
+def test_each_kind_of_run_has_a_default_folder_of_its_own(corpus_path: Path, in_folder: Path, model: str) -> None:
+    whole = in_folder / "runs" / "evaluate" / "model"
+    call(corpus_path, "--surrogate", model)
+    before = {path.name: path.read_bytes() for path in whole.iterdir() if path.is_file()}
+    asked = {
+        "model-core": ["--subset", "core"], "model-8-shots": ["--shots", 8], "model-limit-9": ["--limit", 9],
+        "model-validation": ["--split", "validation"], "model-core-2-shots-limit-5": ["--limit", 5, "--shots", 2,
+                                                                                      "--subset", "core"],
+    }  # fmt: skip
+    for name, arguments in asked.items():
+        call(corpus_path, "--surrogate", model, *arguments)
+        assert (whole.parent / name / "results.json").is_file(), name
+    assert {path.name: path.read_bytes() for path in whole.iterdir() if path.is_file()} == before
+
+
+def test_the_report_of_an_earlier_run_does_not_stay_beside_other_figures(corpus_path: Path, tmp_path: Path) -> None:
+    every = ["--dataset", str(corpus_path), "--surrogate", "prior", "--resamples", "10", "--tracks", "forecast"]
+    CliRunner().invoke(evaluate, [*every, "--out", str(tmp_path)], catch_exceptions=False)
+    assert (tmp_path / "report.html").is_file()
+    CliRunner().invoke(evaluate, [*every, "--out", str(tmp_path), "--no-report"], catch_exceptions=False)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_the_file_of_results_says_what_the_command_prints(corpus_path: Path, tmp_path: Path) -> None:
+    """With what is known only once all are scored: the comparison."""
+    arguments = ["--dataset", str(corpus_path), "--surrogate", "prior", "--compare", "uniform", "--resamples", "10"]
+    printed = (
+        CliRunner().invoke(evaluate, [*arguments, "--out", str(tmp_path), "--json"], catch_exceptions=False).stdout
+    )
+    written = json.loads((tmp_path / "results.json").read_text())
+    assert written == json.loads(printed)
+    assert written["comparison"]["against"] == "uniform"
+    assert "Compared with uniform" in (tmp_path / "report.html").read_text()
+    assert "Compared with" not in (tmp_path / "compared" / "uniform" / "report.html").read_text()

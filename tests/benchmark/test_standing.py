@@ -26,6 +26,7 @@ def found(corpus_path: Path) -> EvaluationResults:
 def others(found: EvaluationResults, monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures of others on that corpus."""
     entries: dict[str, Any] = {
+        "online": {"core-8-shots": {"forecast": {"skill": 0.5}}},
         "static": {"test": {"forecast": {"skill": 0.2}}}, "nearest": {"test": {"forecast": {"skill": 0.3}}},
         standing.FIRST: {"test": {"forecast": {"skill": 0.1}}},
         standing.LANGUAGE_MODEL: {"core": {"forecast": {"skill": 0.4}}},
@@ -45,6 +46,8 @@ def test_a_result_begins_with_others_on_the_same_questions(found: EvaluationResu
 def test_other_questions_have_no_others_beside_them(found: EvaluationResults, others: None) -> None:
     for changes in ({"dataset": "another"}, {"shots": 2}, {"split": "test_near"}):
         assert standing.standing_rows(dataclasses.replace(found, **changes))[0][1:] == ["length", "prior", "ceiling"]
+    shots = dataclasses.replace(found, subset="core", shots=8)
+    assert standing.standing_rows(shots)[1][3:6] == ["–", "0.500 online", "–"], "core without shots is not beside it"
     assert "a part of them" in standing.standing_notes(dataclasses.replace(found, limited=True))[0]
 
 

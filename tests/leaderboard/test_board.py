@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shutil
 from pathlib import Path
@@ -15,6 +16,7 @@ from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.leaderboard import board
 from kbench.leaderboard.board import (
     check_all,
+    expected_of,
     local_entries,
     read_entries,
     score_board,
@@ -90,6 +92,31 @@ def test_a_draft_in_the_folder_one_stands_in_is_on_the_board(
     assert ([result.entry_id for result in made.results], refused) == (["prior-1-0-0"], [])
     with pytest.raises(UserError, match="only you know"):
         list(read_entries([draft], questions))
+
+
+def test_an_entry_of_one_s_own_stands_where_its_evaluation_says_it_was_asked(
+    submissions: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "leaderboard" / "submissions"
+    asked = {"whole": (None, 0), "on-core": ("core", 0), "with-shots": ("core", 8), "odd": (["core"], 8)}
+    for name, (subset, shots) in asked.items():
+        submission_copy(submissions["prior"], folder / name)
+        (folder / name / "results.json").write_text(json.dumps({"subset": subset, "shots": shots}), "utf-8")
+    submission_copy(submissions["prior"], folder / "made-elsewhere")
+    (folder / "made-elsewhere" / "results.json").unlink(missing_ok=True)
+    assert [path.name for path in local_entries("core")] == ["on-core"]
+    assert [path.name for path in local_entries("core-8-shots")] == ["with-shots"]
+    assert [path.name for path in local_entries()] == ["made-elsewhere", "odd", "whole"]
+
+
+def test_an_entry_that_leaves_queries_out_is_told_where_entries_on_a_part_belong(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path
+) -> None:
+    expected = expected_of(questions)
+    more = dataclasses.replace(expected, query_ids=[*expected.query_ids, "f" * 32])
+    ((_, checked),) = check_all([submissions["prior"]], more)
+    assert "--subset core [--shots 8]" in str(checked.flaws[0])
 
 
 def test_a_folder_of_submissions_stands_for_each_inside_it(submissions: dict[str, Path]) -> None:

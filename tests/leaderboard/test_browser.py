@@ -31,8 +31,26 @@ def test_the_table_opens_on_the_overall_ranking(tab: Any) -> None:
     tab.open("#/leaderboard")
     assert tab.page.title() == "Leaderboard · kbench"
     assert sorted(tab.names()) == ["hostile", "length", "prior", "uniform"]
-    ranks = [int(text.split()[0].lstrip("=")) for text in tab.column("rank")]
+    ranks = [int(text.split()[0].lstrip("=")) for text in tab.column("place")]
     assert ranks == sorted(ranks)
+
+
+def test_only_the_sorted_column_is_marked_as_sorted(tab: Any) -> None:
+    """The place of an entry and the track that orders kernels are two columns."""
+    page = tab.open("#/leaderboard")
+    for column in ("place", "rank"):
+        page.locator(f'th[data-column="{column}"] button').click()
+        marked = page.locator('th[aria-sort="ascending"], th[aria-sort="descending"]')
+        assert [cell.get_attribute("data-column") for cell in marked.all()] == [column]
+
+
+def test_an_entry_is_compared_with_the_next_better_one_by_default(tab: Any) -> None:
+    page = tab.open("#/leaderboard")
+    order = [row.get_attribute("data-entry") for row in page.locator("tbody tr").all()]
+    for entry, other in ((order[2], order[1]), (order[0], order[1])):
+        chosen = tab.open(f"#/entry/{entry}").locator("select[data-compare]")
+        chosen.wait_for()
+        assert chosen.input_value() == other
 
 
 def test_a_click_on_a_heading_sorts_and_a_second_click_turns_the_order(tab: Any) -> None:
@@ -69,7 +87,7 @@ def test_a_filter_recomputes_ranks_and_figures(tab: Any, faceted: tuple[list[Res
         assert value is not None
         assert float(shown[name].split()[0].replace("−", "-")) == pytest.approx(value, abs=6e-4)
     best = max(expected.values(), key=lambda value: value or 0.0)
-    ranks = dict(zip(tab.names(), tab.column("rank"), strict=True))
+    ranks = dict(zip(tab.names(), tab.column("place"), strict=True))
     assert all(ranks[name].lstrip("=").startswith("1") for name, value in expected.items() if value == best)
     assert page.evaluate("document.activeElement.dataset.facet") == "family"
     assert f"family={family}" in page.evaluate("decodeURIComponent(location.hash)")
@@ -81,7 +99,7 @@ def test_a_filter_recomputes_the_overall_ranking_too(tab: Any, faceted: tuple[li
     page.locator('select[data-facet="family"]').select_option(faceted[1]["facets"]["family"][1])
     tab.settled()
     assert len(tab.column("overall")) == len(unfiltered)
-    assert min(int(text.split()[0].lstrip("=")) for text in tab.column("rank")) == 1
+    assert min(int(text.split()[0].lstrip("=")) for text in tab.column("place")) == 1
     page.locator('select[data-facet="access"]').select_option("closed")
     tab.settled()
     assert tab.names() == []

@@ -247,6 +247,16 @@ def test_an_entry_on_core_alone_is_ranked_among_all_on_what_both_answered(
         row = opened.open(link).locator(f'tr[data-entry="{part.entry_id}"]')
         assert "on core" in row.text_content()
         assert "[" in row.text_content(), "its figures and their intervals stand in the row"
+    board = opened.open("#/leaderboard")
+    count = board.locator("p.note[role=status]").text_content()
+    assert f"{len(results) + 1} of {len(results) + 1} entries, 1 of them on core alone" in count
+    own = opened.open(f"#/entry/{part.entry_id}").locator("main")
+    own.get_by_role("link", name="the ranking on core").wait_for()
+    ceilings = own.get_by_role("region", name="Scores").locator("tbody td:last-child").all_text_contents()
+    assert any(text != "—" for text in ceilings)
+    assert "Headlines by slice" not in own.text_content(), "it has no slices"
+    own.get_by_role("link", name="the ranking on core").click()
+    opened.page.locator("p.note[role=status]", has_text="core, a fixed part").wait_for()
     chart = opened.open("#/").locator("svg.chart").first
     assert "not stated" in chart.locator("text").all_text_contents(), "what it costs"
     assert chart.get_by_label("core only").locator("circle").get_attribute("class") == "ring-one"

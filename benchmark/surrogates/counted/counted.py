@@ -18,6 +18,7 @@ import numpy as np
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.problems.registry import known
+from kbench.benchmark.questions.build import TRAIN_SPLITS
 from kbench.benchmark.surrogates.baselines import floor_us
 from kbench.benchmark.surrogates.counted.model import COLUMNS, KERNELS, REFERENCE, UNCERTAIN, CountedModel, kernel_row
 from kbench.benchmark.surrogates.counted.shipped import ShippedWork
@@ -92,6 +93,10 @@ class CountedSurrogate:
         if not self._counting.shipped:
             self._counting.needed_compiler()
             require_package("torch", "gpu", "static-compiler")
+
+    def learned_from(self, splits: tuple[str, ...]) -> tuple[str, ...]:
+        """The shipped model was fitted on the train split alone (fit.py)."""
+        return TRAIN_SPLITS[:1]
 
     @property
     def answers_depend_on(self) -> tuple[str, ...]:

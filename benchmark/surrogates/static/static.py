@@ -33,6 +33,7 @@ class StaticSurrogate:
         self._retrain = retrain or (model is None and not self.shipped.is_file())
         self._seed = seed
         self._model: StaticModel | None = None
+        self._trained_here = False
 
     def fit_corpus(self, corpus: Any) -> None:
         """Train where that was asked for; otherwise load the model.
@@ -40,9 +41,15 @@ class StaticSurrogate:
         The shipped model may have learnt from a GPU that is left out here, so it is trained again on the others.
         """
         if self._retrain or (self._path == self.shipped and hasattr(corpus, "training_gpus")):
-            self._model = self._trained(corpus, TRAIN_SPLITS)
+            self._model, self._trained_here = self._trained(corpus, TRAIN_SPLITS), True
             return
         self._model = StaticModel.load(self._path)
+
+    def learned_from(self, splits: tuple[str, ...]) -> tuple[str, ...] | None:
+        """What the model learned from: what there is here where it is trained here, else what the shipped one saw."""
+        if self._trained_here:
+            return splits
+        return TRAIN_SPLITS if self._path == self.shipped else None
 
     def without_validation(self, corpus: Any) -> StaticSurrogate:
         """The same surrogate with a model trained here, in minutes, that did not learn from validation problems.
@@ -55,7 +62,11 @@ class StaticSurrogate:
         other = copy.copy(self)
         if self._path == self.shipped:
             if corpus is None:
-                raise UserError("static beside your own surrogate must be a forecasts file, not a name")
+                raise UserError(
+                    "static has learned from validation problems and there is no corpus to train it anew; evaluate the "
+                    "stack with kbench evaluate, or name a forecasts file in its place: "
+                    "kbench evaluate --surrogate static --out runs/static, then stack:runs/static+NAME"
+                )
             other._model = self._trained(corpus, TRAIN_SPLITS[:1])
         return other
 

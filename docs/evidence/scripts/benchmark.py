@@ -17,9 +17,9 @@ import click
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
-from kbench.benchmark.evaluate.results import FIRST, LANGUAGE_MODEL, STANDINGS
+from kbench.benchmark.evaluate.results import CORE_SHOTS, FIRST, LANGUAGE_MODEL, STANDINGS
 from kbench.benchmark.metrics.registry import headline
-from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, finite
+from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, finite, score
 from kbench.benchmark.surrogates.forecasts import from_forecasts
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES
 from kbench.leaderboard.board import expected_of, read_entries, shipped
@@ -28,6 +28,8 @@ from kbench.leaderboard.scoring.audit import audited, power_text
 ROOT = Path(__file__).parents[3]
 EVIDENCE = ROOT / "docs" / "evidence" / "benchmark.json"
 PARTS = {"test": Options(), "core": Options(subset="core")}
+WITH_SHOTS = {CORE_SHOTS: Options(subset="core", shots=8)}
+"""What has a board of its own, where no entry without known kernels stands."""
 
 
 def scored() -> dict[str, Any]:
@@ -49,13 +51,32 @@ def scored() -> dict[str, Any]:
             "ceilings": {track: finite(of[headline(track).name]) for track, of in bounds.ceilings.items()},
             "language_models": [one.submission.name for one in entries if one.submission.kind == "language_model"],
         }
-    return found
+    return found | {part: with_shots(options) for part, options in WITH_SHOTS.items()}
+
+
+def with_shots(options: Options) -> dict[str, Any]:
+    """The headlines of the entries and of the first model where queries show measured kernels."""
+    corpus = options.corpus()
+    questions = options.questions(corpus)
+    ids = [query.query_id for query in questions.queries]
+    entries = list(read_entries(shipped(questions), questions))
+    tables = {one.submission.name.removesuffix(f"-{options.shots}-shots"): one.table for one in entries}
+    first = evaluate_on(str(ROOT / "examples" / "my_model.py"), corpus, options, questions=questions)
+    tables[FIRST] = from_forecasts(first.run.forecasts, ids)
+    settings = BootstrapSettings(resamples=0)
+    figures = {name: score(questions, table, settings, sliced=False).figures for name, table in tables.items()}
+    models = [one.submission.name for one in entries if one.submission.kind == "language_model"]
+    return {"questions": len(ids), "language_models": models} | {
+        track: {"entries": {name: {"value": finite(of[track][headline(track).name].value)}
+                            for name, of in figures.items() if headline(track).name in of.get(track, {})}}
+        for track in TRACK_NAMES
+    }  # fmt: skip
 
 
 def standings(found: dict[str, Any]) -> dict[str, Any]:
     """What `kbench evaluate` shows beside a surrogate: each entry's headlines; of language models the first one's."""
     entries: dict[str, Any] = {}
-    for part in PARTS:
+    for part in (*PARTS, *WITH_SHOTS):
         models = found[part]["language_models"]
         for track in TRACK_NAMES:
             for name, one in found[part][track]["entries"].items():

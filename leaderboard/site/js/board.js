@@ -121,12 +121,12 @@ const scopeLine = () => {
 };
 function drawMeanings(track, holder) {
   const metrics = track.metrics.map((metric) => metricOf(track.id, metric));
-  holder.replaceChildren(el("summary", {}, "What the columns mean"), facts(metrics.map((metric) => [`${metric.label} ${metric.better === "high" ? "↑" : "↓"}`, metric.meaning])));
+  holder.replaceChildren(el("summary", {}, "What the columns mean"), facts(metrics.map((metric, i) => [[`${metric.label} ${metric.better === "high" ? "↑" : "↓"} `, el("code", {}, track.metrics[i])], metric.meaning])));
 }
 function boardColumns(track, ranks, key) {
   const base = [
     { id: "name", title: "Surrogate", value: (entry) => entry.name.toLowerCase(), text: true },
-    { id: "rank", title: "Rank", meaning: "Place among the entries shown, with its 95 % interval", value: (entry) => ranks.get(entry.id)?.rank ?? null },
+    { id: "place", title: "Place", meaning: "Place among the entries shown, with its 95 % interval", value: (entry) => ranks.get(entry.id)?.rank ?? null },
   ];
   const metrics = track.metrics.map((metric) => ({
     id: metric, title: `${metricOf(track.id, metric).label}\u00a0${arrow(track.id, metric)}`, better: metricOf(track.id, metric).better, meaning: metricOf(track.id, metric).meaning,
@@ -169,7 +169,9 @@ function drawTable(track, holder, count, change) {
   const shown = ordered(entries.filter((entry) => !needle || searchable(entry).includes(needle)), column, down);
   fill(body, shown.map((entry) => rows.get(entry.id)));
   holder.parts.table = () => ({ columns: all.map((one) => one.id), rows: shown.map((entry) => all.map((one) => (one.id === "name" ? entry.name : one.value(entry)))) });
-  count.textContent = `${shown.length} of ${DATA.entries.length} entries${state.part || WHOLE.length === DATA.entries.length ? "" : `, ${DATA.entries.length - WHOLE.length} of them on a part alone`} · ${sliceText(track, key)}`;
+  const onCore = state.part ? 0 : shown.filter((entry) => entry.part).length;
+  const elsewhere = state.part ? 0 : DATA.entries.filter((entry) => entry.part === CORE_SHOTS).length;
+  count.textContent = `${shown.length} of ${DATA.entries.length} entries${onCore ? `, ${onCore} of them on core alone` : ""}${elsewhere ? `; ${elsewhere} saw measured kernels and are under Queries: ${PARTS.get(CORE_SHOTS)}` : ""} · ${sliceText(track, key)}`;
 }
 // How to read the table, and how much it tells apart.
 function readingText(track) {
@@ -184,7 +186,7 @@ function powerText(track) {
 function probeText(track) {
   const found = DATA.probes[track.id];
   if (!found) return "";
-  const mark = found.reached_by_layout ? " No headline: the layout of the text alone comes as far as the best entry, within its interval." : "";
+  const mark = found.reached_by_layout ? " No headline: a probe that understands nothing comes as far as the best entry, within its interval." : "";
   return `Strongest probe (${found.probe}): ${show(found.value)} [${show(found.low)}, ${show(found.high)}].${mark}`;
 }
 function sliceText(track, key) {

@@ -3,7 +3,7 @@ async function entryView(id) {
   const entry = BY_ID.get(id);
   if (!entry) return missing(`No entry is called ${id}.`);
   await loading(entry.name, async () => {
-    await entryData(entry);
+    await Promise.all([entryData(entry), entry.part ? withScores("slices") : null]);
     return () => drawEntry(entry);
   });
 }
@@ -15,14 +15,21 @@ async function entryData(entry) {
 function drawEntry(entry) {
   const overall = DATA.places.overall.find((candidate) => candidate.id === entry.id);
   page(entry.name, el("h1", {}, entry.name, badge(words(entry.kind))),
-    el("p", { class: "lead" }, overall ? `Overall rank ${overall.rank} (95 % interval ${overall.rank_low}–${overall.rank_high}) of ${DATA.places.overall.length}.` : entry.part ? `Answers ${PARTS.get(entry.part) ?? entry.part} alone, a fixed part of the queries, and is ranked there.` : ""),
+    el("p", { class: "lead" }, overall ? `Overall rank ${overall.rank} (95 % interval ${overall.rank_low}–${overall.rank_high}) of ${DATA.places.overall.length}. ` : "", ...(entry.part ? partText(entry, overall) : [])),
     ...entry.flags.map((flag) => el("p", {}, badge("flag", "flag"), ` ${flag}`)),
     compareForm(entry), entryFacts(entry), el("h2", {}, "Curves"), entryCharts([entry]),
     entry.misses ? [el("h2", { id: "misses" }, "Worst misses"), el("p", { class: "lead" }, "The pairs whose forecast was furthest from the measured bin, by RPS. A certain miss over all eight bins costs 1."), missTable(entry)] : null,
     entry.problems ? [el("h2", {}, "Problem by problem"), problemScores(entry)] : null,
     el("h2", {}, "Scores with 95 % intervals"), scoreTable([entry], entry.part || "all"),
-    el("h2", {}, "Headlines by slice"), sliceTable([entry]),
+    entry.part ? null : [el("h2", {}, "Headlines by slice"), sliceTable([entry])],
     el("p", {}, link(`data/${entry.id}.json`, "Download every number of this entry (JSON)", { download: true })));
+}
+// Which part of the queries an entry answers, and its place among all that have figures there.
+function partText(entry, overall) {
+  const title = PARTS.get(entry.part) ?? entry.part;
+  const among = DATA.entries.filter((other) => (entry.part === CORE || other.part === entry.part) && other.scores[entry.part]);
+  const place = overall ? null : rankings(among, OVERALL, entry.part).get(entry.id);
+  return [`Answers ${title} alone, a fixed part of the queries${place ? `, with overall rank ${place.rank} of ${among.length} there` : ""}: `, link(`#/leaderboard?part=${encodeURIComponent(entry.part)}`, `the ranking on ${title}`), "."];
 }
 function entryFacts(entry) {
   const pairs = [["Version", entry.version], ["Authors", entry.authors.join(", ")], ["Organisation", entry.organisation], ["Licence", entry.license], ["Looks at", entry.inputs],
@@ -80,10 +87,11 @@ function scoreTable(entries, key = "all") {
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Track"), el("th", { scope: "col" }, "Metric"), ...entries.map((entry) => el("th", { scope: "col", class: "num" }, entry.name)), el("th", { scope: "col", class: "num", title: "What a second measurement of the same kernels would score" }, "Ceiling"))),
     el("tbody", {}, ...rows.map(({ track, metric }) => {
       const found = entries.map((entry) => score(entry, track.id, metric, key));
+      if (found.every((s) => !s || none(s.value))) return null;
       const ceiling = found.find((s) => s && !none(s.ceiling));
-      return el("tr", {}, el("td", {}, track.title), el("td", { title: metricOf(track.id, metric).meaning }, `${metricOf(track.id, metric).label} ${arrow(track.id, metric)}`),
+      return el("tr", {}, el("td", {}, track.title), el("td", { title: metricOf(track.id, metric).meaning }, `${metricOf(track.id, metric).label} ${arrow(track.id, metric)} `, el("code", { class: "note" }, metric)),
         ...found.map((s) => el("td", { class: "num" }, ...scoreText(s))), el("td", { class: "num" }, ceiling ? show(ceiling.ceiling, ceiling.decimals) : "—"));
-    }))));
+    }).filter(Boolean))));
 }
 function sliceTable([entry]) {
   const keys = Object.keys(entry.scores).filter((key) => key !== "all" && !key.includes("&")).sort();
@@ -94,7 +102,10 @@ function sliceTable([entry]) {
 function compareForm(entry) {
   const others = WHOLE.filter((other) => other !== entry);
   if (!others.length || entry.part) return null;
-  const pick = el("select", { "data-compare": true }, ...others.map((other) => option(other.id, other.name)));
+  // The next better entry is what there is to reach; the best one looks back at the second.
+  const order = DATA.places.overall.map((place) => place.id).filter((id) => !BY_ID.get(id).part), at = order.indexOf(entry.id);
+  const next = at > 0 ? order[at - 1] : order[1];
+  const pick = el("select", { "data-compare": true }, ...others.map((other) => option(other.id, other.name, next)));
   return el("div", { class: "controls" }, el("label", {}, "Compare with", pick),
     el("button", { type: "button", class: "primary", on: { click: () => { location.hash = `#/compare/${encodeURIComponent(entry.id)}/${encodeURIComponent(pick.value)}`; } } }, "Compare"));
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kbench.benchmark.surrogates.cached import FOLDER, MOST_FILES
+from kbench.benchmark.surrogates.cached import FOLDER, MOST_FILES, _keep
 from kbench.cli import cli
 
 ROOT = Path(__file__).parents[3]
@@ -67,10 +67,21 @@ def test_a_result_stays_until_the_function_or_what_it_uses_changes(tmp_path: Pat
     assert len(list((tmp_path / FOLDER).glob("*.pickle"))) == MOST_FILES
 
 
+def test_results_take_no_more_than_so_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbench.benchmark.surrogates.cached.MOST_BYTES", 2500)
+    for number in range(5):
+        file = tmp_path / FOLDER / f"{number}.pickle"
+        _keep(file, bytes(1000))
+        os.utime(file, (number, number))
+    assert sorted(path.name for path in (tmp_path / FOLDER).glob("*.pickle")) == ["3.pickle", "4.pickle"]
+    _keep(tmp_path / FOLDER / "large.pickle", bytes(5000))
+    assert [path.name for path in (tmp_path / FOLDER).glob("*.pickle")] == ["large.pickle"]
+
+
 def test_a_new_surrogate_is_the_example_under_its_own_name(tmp_path: Path) -> None:
     file = tmp_path / "better.py"
     done = CliRunner().invoke(cli, ["surrogate", "new", str(file), "--json"])
-    assert json.loads(done.stdout)["try"] == f"kbench evaluate --surrogate {file} --limit 200"
+    assert json.loads(done.stdout)["try"] == f"kbench evaluate --surrogate {file} --split validation"
     example = (ROOT / "examples" / "my_model.py").read_text("utf-8")
     assert file.read_text("utf-8") == example.replace("my_model.py", "better.py")
 

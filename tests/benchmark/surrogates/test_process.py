@@ -83,6 +83,16 @@ def test_a_surrogate_among_the_answers_is_refused(tmp_path: Path, questions: Que
         asked(tmp_path, questions, "0", answers=(tmp_path,))
 
 
+def test_a_failure_says_where_the_file_it_names_is_hidden(tmp_path: Path, questions: Questions) -> None:
+    answers = tmp_path / "answers"
+    answers.mkdir()
+    (answers / "labels.txt").write_text("7")
+    for file, said in ((answers / "labels.txt", True), (tmp_path / "absent.txt", False)):
+        with pytest.raises(NoAnswerError, match="FileNotFoundError") as raised:
+            asked(tmp_path, questions, f"open({str(file)!r}).read()", answers=(answers,))
+        assert (f"{file} is hidden from your surrogate" in str(raised.value)) is said
+
+
 def test_memory_is_limited(tmp_path: Path, questions: Questions) -> None:
     with pytest.raises(NoAnswerError, match="MemoryError"):
         asked(tmp_path, questions, "len(bytearray(3 * 10**9))", memory_gb=1.5)

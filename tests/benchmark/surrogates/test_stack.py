@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from kbench.benchmark.cli import evaluate as command
 from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.folder import write_folder
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.forecast import ece, log_score, rps
@@ -233,3 +234,32 @@ def test_a_user_s_part_runs_in_its_own_process_and_is_calibrated_there(large_cor
     found = evaluate_on(f"calibrated:{tmp_path / 'model.py'}", corpus, options, questions=raw.questions)
     scores = [each.scored.figures["forecast"]["ece"].value for each in (raw, found)]
     assert scores[1] < scores[0] / 2
+
+
+def test_a_built_in_stands_beside_a_user_s_part_which_does_not_see_the_answers(
+    large_corpus_path: Path, tmp_path: Path
+) -> None:
+    """The built-in needs the corpus, and reads it outside of the process that runs the user's code."""
+    hidden = f"assert not list(__import__('os').scandir({str(large_corpus_path)!r}))"
+    text = MODEL.replace("        self.count", f"        {hidden}\n        self.count")
+    (tmp_path / "model.py").write_text(text)
+    corpus, options = Corpus.open(large_corpus_path), Options(resamples=5, tracks=("forecast",))
+    made = evaluate_on("length", corpus, options)
+    for other in ("lookup", "prior"):
+        found = evaluate_on(f"stack:{other}+{tmp_path / 'model.py'}", corpus, options, questions=made.questions)
+        assert not found.run.failures, other
+        assert found.learned_from == ("train", "validation")
+
+
+def test_forecasts_by_what_learned_from_validation_calibrate_nothing(large_corpus_path: Path, tmp_path: Path) -> None:
+    corpus, asked = Corpus.open(large_corpus_path), Options(resamples=5, tracks=("forecast",), split="validation")
+    for spec, learned in (("length", ("train",)), ("calibrated:length", ("train", "validation"))):
+        done = evaluate_on(spec, corpus, asked)
+        assert done.learned_from == learned
+        file = str(write_folder(done, tmp_path / spec)["forecasts.parquet"])
+        options = Options(resamples=5, tracks=("forecast",), arguments={"validation_forecasts": file})
+        if "validation" in learned:
+            with pytest.raises(UserError, match="learned from the validation problems"):
+                evaluate_on("calibrated:length", corpus, options)
+        else:
+            assert not evaluate_on("calibrated:length", corpus, options).run.failures

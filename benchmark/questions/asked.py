@@ -52,7 +52,7 @@ KINDS = {
     QuestionKind.LEVEL.value: PairKind.REFERENCE.value,
 }
 """What a query calls each kind of question."""
-STATED_KINDS = {PairKind(asked): QuestionKind(stated) for stated, asked in KINDS.items()}
+STATED_KINDS = {asked: stated for stated, asked in KINDS.items()}
 """What the dataset calls each kind of query."""
 ONE_WORKLOAD = "workload"
 """The relation of a pair that is asked about one workload."""

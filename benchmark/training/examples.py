@@ -27,7 +27,7 @@ from kbench.benchmark.training.records import (
     WritePrompt,
 )
 from kbench.loaders.source.normalise import normalised
-from kbench.schemas import Backend, Status, UserError, bins
+from kbench.schemas import Backend, QuestionKind, Status, UserError, bins
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -176,7 +176,7 @@ def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:
             prompt=(Message(role="system", content=SYSTEM), Message(role="user", content=render(query))),
             **material.where(material.kernels[row["candidate_id"], row["gpu"]]),
             question_id=row["question_id"],
-            kind=STATED_KINDS[query.kind],
+            kind=QuestionKind(STATED_KINDS[query.kind.value]),
             bin=bins.bin_of(row["speedup"]),
             **{name: row[name] for name in ("speedup", "speedup_low", "speedup_high")},
             workload=row["workload"],

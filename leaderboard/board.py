@@ -78,8 +78,10 @@ def _folders(place: Path, dataset: str) -> dict[str, Path]:
 def replaced(dataset: str) -> list[str]:
     """A line for each shipped entry in whose place another is shown."""
     local = local_submissions()
+    if local is None:
+        return []
     lines = []
-    for name in () if local is None else (WHOLE, *map(part_name, PARTS)):
+    for name in (WHOLE, *map(part_name, PARTS)):
         shipped_ones, others = _folders(SUBMISSIONS / name, dataset), _folders(local / name, dataset)
         lines += [
             f"{others[each]} takes the place of the shipped entry of that name"

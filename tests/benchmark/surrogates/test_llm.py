@@ -56,7 +56,7 @@ class Endpoint:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def surrogate(self, **arguments: Any) -> LlmSurrogate:
-        settings = {"model": "m", "timeout": 5.0, "concurrency": 2} | arguments
+        settings: dict[str, Any] = {"model": "m", "timeout": 5.0, "concurrency": 2} | arguments
         return LlmSurrogate(base_url=f"http://127.0.0.1:{self.server.server_port}/v1", **settings)
 
 

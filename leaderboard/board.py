@@ -80,11 +80,43 @@ def _drafts() -> list[Path]:
 
 
 def _entries(name: str, dataset: str) -> list[Path]:
-    """Shipped entries for a dataset: of the checkout one stands in, or where there are none the installed ones."""
+    """Shipped entries for a dataset and those beside one; where two have one folder's name, the latter's."""
     local = local_submissions()
-    folder = local / name if local is not None and (local / name).is_dir() else SUBMISSIONS / name
-    files = sorted(folder.glob(f"*/{METADATA_FILE}"))
-    return [file.parent for file in files if json.loads(file.read_bytes())["dataset_fingerprint"] == dataset]
+    folders = _folders(SUBMISSIONS / name, dataset) | ({} if local is None else _folders(local / name, dataset))
+    return [folders[each] for each in sorted(folders)]
+
+
+def _folders(place: Path, dataset: str) -> dict[str, Path]:
+    """Folders of entries for a dataset by their names; one that cannot be read is for the check to refuse."""
+    folders = {}
+    for file in place.glob(f"*/{METADATA_FILE}"):
+        try:
+            about = json.loads(file.read_bytes())["dataset_fingerprint"]
+        except (ValueError, KeyError, TypeError):
+            about = dataset
+        if about == dataset:
+            folders[file.parent.name] = file.parent
+    return folders
+
+
+def replaced(dataset: str) -> list[str]:
+    """A line for each shipped entry in whose place another is shown."""
+    local = local_submissions()
+    if local is None:
+        return []
+    lines = []
+    for name in (WHOLE, *map(part_name, PARTS)):
+        shipped_ones, others = _folders(SUBMISSIONS / name, dataset), _folders(local / name, dataset)
+        lines += [
+            f"{others[each]} takes the place of the shipped entry of that name"
+            for each in sorted(shipped_ones.keys() & others.keys())
+            if any(_content(shipped_ones[each] / file) != _content(others[each] / file) for file in KNOWN_FILES)
+        ]
+    return lines
+
+
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
 
 
 def part_name(questions: Questions | Options) -> str:

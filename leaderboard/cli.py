@@ -202,7 +202,7 @@ def build(
     The site works from disk and contacts no other host.
     """
     from kbench.benchmark.questions.corpus_view import benchmark_of
-    from kbench.leaderboard.board import PARTS, local_entries, part_name, score_board, shipped
+    from kbench.leaderboard.board import PARTS, local_entries, part_name, replaced, score_board, shipped
     from kbench.leaderboard.season_record import SEASONS
     from kbench.leaderboard.site.answers import answers_of
     from kbench.leaderboard.site.build import build as build_site
@@ -223,6 +223,8 @@ def build(
     own = [*local_entries(), *(path for part in PARTS for path in local_entries(part_name(part)))]
     places = [submissions] if submissions is not None else [*shipped(questions), *own]
     click.echo(f"submissions: {', '.join(map(str, places))}", err=True)
+    for line in replaced(questions.dataset) if submissions is None else ():
+        click.echo(f"note: {line}", err=True)
     answers = answers_of(questions, version)
     look = (lambda entry, packed: None) if answers is None else answers.look
     with held(out), temporary_folder() as scratch:

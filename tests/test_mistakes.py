@@ -33,7 +33,7 @@ MISTAKES = {
     "evaluate --surrogate bad.jsonl --limit 5": "cannot be read as forecasts",
     "evaluate --surrogate llm --limit 5": "llm needs --surrogate-arg model=NAME",
     "evaluate --surrogate llm --surrogate-arg model --limit 5": "it must be name=value",
-    "evaluate --surrogate static --surrogate-arg modle=x --limit 5": "unexpected keyword argument 'modle'",
+    "evaluate --surrogate static --surrogate-arg modle=x --limit 5": "no argument 'modle'; did you mean 'model'?",
     "evaluate --surrogate static --out k.py --limit 5": "'k.py' is a file",
     "evaluate --surrogate prior --out /proc/nowhere --limit 5": "cannot be written",
     "evaluate --surrogate prior --seed -1": "-1 is not in the range",

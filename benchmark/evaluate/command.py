@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.evaluate.evaluate import Evaluation, EvaluationProgress, SilentProgress, evaluate_on
+from kbench.benchmark.evaluate.evaluate import FAILED, Evaluation, EvaluationProgress, SilentProgress, evaluate_on
 from kbench.benchmark.evaluate.external import external_figures
 from kbench.benchmark.evaluate.folder import REPORT, RESULTS, earlier, write_folder, write_json
 from kbench.benchmark.evaluate.options import Options
@@ -36,6 +38,8 @@ DEFAULT_OUT = Path("runs") / "evaluate"
 UNUSUAL = re.compile(r"[^A-Za-z0-9]+")
 """What a folder's name has hyphens for."""
 DEFAULTS = Options()
+REQUESTS, RESPONSES = "requests_file", "responses_file"
+"""Arguments of `llm`."""
 COMPARED = "compared"
 """Folder in --out for what a single surrogate is compared with."""
 
@@ -48,7 +52,7 @@ class Answer:
     text: str
     interrupted: bool
     unanswered: tuple[str, ...] = ()
-    """Surrogates that answered nothing, each with the first reason; they have no scores."""
+    """A line for each surrogate that answered nothing, which has no scores, or less than half of what was asked."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +76,26 @@ class EvaluationPlan:
         lines = [
             f"{self.queries:,} queries on {self.split} of dataset {self.dataset[:12]}",
             *(f"  {track}: {count:,}" for track, count in self.tracks.items()),
-            f"about {self.input_tokens_estimate:,} tokens of queries, read once",
         ]
+        if not all("input_tokens_estimate" in entry for entry in self.surrogates):
+            lines.append(f"about {self.input_tokens_estimate:,} tokens of queries, read once")
         for entry in self.surrogates:
-            facts = ", ".join(f"{key} {value}" for key, value in entry.items() if key not in ("surrogate", "kind"))
-            lines.append(f"{entry['surrogate']} ({entry['kind']}): {facts or 'cost unknown before it runs'}")
+            lines.append(f"{entry['surrogate']} ({entry['kind']}): {_cost(entry) or 'cost unknown before it runs'}")
+            lines += [f"missing: {entry['missing']}"] if "missing" in entry else []
         return "\n".join(lines)
+
+
+def _cost(entry: Mapping[str, Any]) -> str:
+    """What a surrogate says that asking it would cost."""
+    if "requests" not in entry:
+        return ", ".join(f"{key} {value}" for key, value in entry.items() if key not in ("surrogate", "kind"))
+    price = f", about {entry['price_estimate']:,.2f} US dollars" if "price_estimate" in entry else ""
+    return (
+        f"{entry['requests']:,} requests, about {entry['input_tokens_estimate']:,} input tokens and "
+        f"{entry['output_tokens_estimate']:,} output tokens{price} "
+        f"({entry['output_tokens_per_request_assumed']:,} output tokens per request assumed; models that reason write "
+        "more)"
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -189,8 +207,11 @@ class Command:
         answered = [evaluations[name] for name in self.names if evaluations[name].answered]
         # The baseline has a column of its own beside the others.
         answered = [each for each in answered if each is not unchanged]
+        requests = ""
+        if written:
+            file = self.options.arguments[self._requests_argument]
+            requests = f"{sum(written):,} requests written to {file}\n{self._next()}"
         if not answered:
-            requests = f"{sum(written):,} requests written" if written else ""
             return Answer({"unanswered": unanswered}, requests, interrupted, unanswered)
         probes = self._probes(answered[0].scored)
         results = {each.name: EvaluationResults.of(each, probes) for each in answered}
@@ -215,6 +236,8 @@ class Command:
         self._finish(evaluations.values(), values, comparison)
         if self.out is not None or self.report:
             text.append(f"files: {', '.join(str(self._folder(each)) for each in answered)}")
+        text += filter(None, [requests])
+        unanswered += tuple(_failure(each) for each in answered if _failed(each))
         whole = values[answered[0].name] if len(self.names) == 1 else {"surrogates": list(values.values())}
         return Answer(whole, "\n\n".join(text), interrupted, unanswered)
 
@@ -289,6 +312,22 @@ class Command:
                 texts.append(f"{each.name}. {figures.text()}" if len(shown) > 1 else figures.text())
         return texts
 
+    @property
+    def _requests_argument(self) -> str:
+        """The argument that names the requests file; a stack's begins with a part's name."""
+        return next(name for name in self.options.arguments if name.rpartition(".")[2] == REQUESTS)
+
+    def _next(self) -> str:
+        """What to do once requests are written."""
+        given = self.options.recorded_arguments
+        argument = self._requests_argument.removesuffix(REQUESTS) + RESPONSES
+        given.setdefault(argument, str(Path(given.pop(self._requests_argument)).with_name("responses.jsonl")))
+        pairs = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in given.items()]
+        words = ["kbench", "evaluate", *(word for name in self.names for word in ("--surrogate", name))]
+        words += [word for pair in pairs for word in ("--surrogate-arg", pair)]
+        words += [*self.options.words(), *(() if self.out is None else ("--out", str(self.out)))]
+        return f"have them answered, put the answers into {given[argument]}, and score them with\n  {shlex.join(words)}"
+
     def _folder(self, evaluation: Evaluation) -> Path:
         return next(place.folder for place in self.places.values() if place.target == evaluation.target)
 
@@ -335,6 +374,18 @@ class Command:
 def _plain(text: str) -> str:
     """A text as part of a folder's name."""
     return UNUSUAL.sub("-", text).strip("-").lower()
+
+
+def _failed(evaluation: Evaluation) -> bool:
+    """Whether most queries failed; those whose requests were written did not."""
+    waiting = evaluation.run.failures[WRITTEN]
+    return (int(evaluation.table.failed.sum()) - waiting) / max(evaluation.table.failed.size, 1) > FAILED
+
+
+def _failure(evaluation: Evaluation) -> str:
+    """One line on a surrogate that answered too little."""
+    made, failed = evaluation.table.failed.size, int(evaluation.table.failed.sum())
+    return f"{evaluation.name} gave {made - failed:,} of {made:,} forecasts; its scores are not its own"
 
 
 def _silence(evaluation: Evaluation) -> str:

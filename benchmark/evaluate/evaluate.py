@@ -9,21 +9,25 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import math
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from kbench import __version__
 from kbench.benchmark.evaluate.external import NEED_SHAPES, PriorWithoutShapes
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions import Questions, training_pairs
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.build import TRAIN_SPLITS, VALIDATION
 from kbench.benchmark.questions.corpus_view import CorpusView, benchmark_of
 from kbench.benchmark.questions.transfer import WithoutValidation
-from kbench.benchmark.scoring.score import Scored, score
+from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, score
 from kbench.benchmark.surrogates.ask import AskedSurrogate, ForecastStore, Run, run
 from kbench.benchmark.surrogates.forecasts import REPEATS, ForecastTable, ensembled, from_forecasts
 from kbench.benchmark.surrogates.protocol import Compiler, Surrogate, SurrogateFacts
@@ -41,6 +45,9 @@ if TYPE_CHECKING:
 BUILT_IN_BATCH = 2048
 """Built-ins work on whole columns, so their batches are large."""
 USER_BATCH = 64
+MOST_UNANSWERED, FAILED = 0.05, 0.5
+"""Shares of forecasts without an answer: above the first, figures are hardly the surrogate's; above the second the run
+has failed."""
 CACHE = "cache"
 """Folder of what must not be asked twice."""
 LIMITS_LLM = "--max-tokens and --max-cost limit the surrogate llm; others spend, and limit, on their own"
@@ -85,11 +92,31 @@ class Evaluation:
     options: Options
     learned_from: tuple[str, ...] | None = None
     """Splits that the surrogate learned from; None where kbench cannot know."""
+    model: str | None = None
+    """The language model that was asked, where the surrogate names one."""
+    among_answered: Mapping[str, float] | None = None
+    """Headlines over the answered queries alone, by track, where many have no answer."""
 
     @property
     def name(self) -> str:
         """The surrogate's short name."""
         return self.target.name
+
+    @property
+    def unanswered_share(self) -> float:
+        """Share of forecasts without an answer."""
+        return float(self.table.failed.mean()) if self.table.failed.size else 0.0
+
+    @property
+    def answers_core_alone(self) -> bool:
+        """Whether the whole split was asked and exactly the questions of core have answers."""
+        asked = self.questions
+        if asked.subset is not None:
+            return False
+        core = {*asked.pairs.query[asked.pairs.core].tolist(), *asked.pools.query[asked.pools.core].tolist()}
+        every = {*asked.pairs.query.tolist(), *asked.pools.query.tolist()}
+        answered = set(np.flatnonzero(~self.table.failed.any(axis=0)).tolist())
+        return bool(core) and core < every and answered & every == core
 
     @property
     def answered(self) -> bool:
@@ -226,22 +253,45 @@ def evaluate_on(
             batch_size=batch_size,
             progress=tell,
         )
+    strays = getattr(surrogate, "strays", None)
+    if strays is not None:
+        finished = dataclasses.replace(finished, stray=finished.stray + strays(stated.queries))
     for remark in getattr(surrogate, "remarks", list)():
         progress.stage(remark)
-    progress.stage("scoring")
+    if any(forecast.failure is None for forecast in finished.forecasts):
+        progress.stage("scoring")
     if options.ensemble:
         finished = dataclasses.replace(finished, forecasts=tuple(ensembled(finished.forecasts)))
     table = from_forecasts(finished.forecasts, [query.query_id for query in stated.queries])
+    scored = score(stated, table, options.bootstrap)
     return Evaluation(
         target=target,
         inputs=facts.inputs,
         questions=stated,
         run=finished,
         table=table,
-        scored=score(stated, table, options.bootstrap),
+        scored=scored,
         options=options,
         learned_from=learned,
+        among_answered=among_answered(stated, table, scored),
+        model=getattr(surrogate, "model_name", None),
     )
+
+
+def among_answered(questions: Questions, table: ForecastTable, scored: Scored) -> Mapping[str, float] | None:
+    """The headlines over the answered queries alone; None where nearly all are answered, or none is."""
+    answered = np.logical_not(table.failed.any(axis=0))
+    if not answered.any() or table.failed.mean() <= MOST_UNANSWERED:
+        return None
+    pairs, pools = questions.pairs, questions.pools
+    part = dataclasses.replace(
+        questions, pairs=pairs.take(answered[pairs.query]), pools=pools.take(answered[pools.query])
+    )
+    bounds = Bounds(scored.ceilings, scored.floors)
+    whole = score(part, table, BootstrapSettings(resamples=0), sliced=False, bounds=bounds, headlines_alone=True)
+    names = {track: headline(track).name for track in whole.figures}
+    values = {track: whole.figures[track][name].value for track, name in names.items() if name in whole.figures[track]}
+    return {track: value for track, value in values.items() if math.isfinite(value)}
 
 
 def make(

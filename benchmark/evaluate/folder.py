@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,11 @@ KNOWN_TO_AUTHORS = (
 CONTAMINATION = {"static": KNOWN_TO_AUTHORS, "static-compiler": KNOWN_TO_AUTHORS}
 """What may be said against a built-in that learns; the others look at nothing that could leak."""
 KINDS = dict.fromkeys(("static", "static-compiler", "nearest"), "statistical") | {"llm": "language_model"}
+LICENCES = ("state the licence", "state the licence of the model, and in open_weights whether anyone can run it")
+"""What is asked of the author of a surrogate, and of whoever asked a language model."""
+UNNAMEABLE = re.compile(r"[^A-Za-z0-9 ._+-]+")
+"""What the name of an entry cannot hold."""
+DATE = re.compile(r"(?<!\d)(20\d\d-\d\d-\d\d|20\d{6})(?!\d)")
 RELEASE = "codezakh/gpu-forecasters-"
 """How origins of the published release begin."""
 
@@ -193,7 +199,6 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 def submission(evaluation: Evaluation) -> Submission:
     """Metadata of a leaderboard entry."""
-    built_in = evaluation.target.built_in
     documented = evaluation.target.documented
     cost = EvaluationCost.of(evaluation)
     parts = [part.name for part in evaluation.target.leaves]
@@ -201,10 +206,10 @@ def submission(evaluation: Evaluation) -> Submission:
     entry = Submission(
         schema_version=Submission.VERSION,
         name=_name(evaluation),
-        version=__version__ if built_in else "1",
-        authors=("The kbench authors",) if built_in else (f"{UNKNOWN}name the authors",),
+        version=__version__ if documented else _version(evaluation.model),
+        authors=("The kbench authors",) if documented else (f"{UNKNOWN}name the authors",),
         organisation=None,
-        license="Apache-2.0" if built_in else f"{UNKNOWN}state the licence",
+        license="Apache-2.0" if documented else f"{UNKNOWN}{LICENCES[evaluation.model is not None]}",
         links=(),
         kind=_kind(evaluation.target),
         open_weights=documented,
@@ -223,9 +228,18 @@ def submission(evaluation: Evaluation) -> Submission:
 
 
 def _name(evaluation: Evaluation) -> str:
-    """The surrogate's, and the shots if it had any: with and without them it is two entries."""
+    """The surrogate's or its model's, and the shots if it had any: with and without them it is two entries."""
     shots = f"-{evaluation.questions.shots}-shots" if evaluation.questions.shots else ""
-    return (evaluation.name.replace("_", "-")[: 64 - len(shots)] or "surrogate") + shots
+    model = UNNAMEABLE.sub("-", (evaluation.model or "").rpartition("/")[2]).strip(" ._+-")
+    return (model or evaluation.name.replace("_", "-") or "surrogate")[: 64 - len(shots)] + shots
+
+
+def _version(model: str | None) -> str:
+    """Of a language model the date in its name, or today: what answers behind a name changes."""
+    if model is None:
+        return "1"
+    dated = DATE.search(model)
+    return dated[0] if dated else datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def _kind(target: SurrogateTarget) -> str:

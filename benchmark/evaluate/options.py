@@ -106,7 +106,11 @@ class Options:
         metavar="N",
     )  # fmt: skip
     max_cost: float | None = setting(
-        LANGUAGE, "Limit on the total cost of tokens, at price_in and price_out.", type=POSITIVE, metavar="X"
+        LANGUAGE,
+        "Limit on the total cost of tokens, in US dollars, at the arguments price_in and price_out (US dollars per "
+        "million tokens).",
+        type=POSITIVE,
+        metavar="X",
     )
     resamples: int = setting(OUTPUT, "Bootstrap resamples.", 2000, type=click.IntRange(min=0))
     seed: int = setting(
@@ -134,6 +138,22 @@ class Options:
             raise UserError(f"shots is {self.shots}; it must be one of {', '.join(map(str, SHOTS))}")
         if self.gpu is not None and self.held_out_gpu is not None:
             raise UserError("--held-out-gpu asks about the GPU it names; leave --gpu out")
+
+    def words(self) -> list[str]:
+        """The options that make the command ask the same, without defaults and arguments of the surrogate."""
+        words = []
+        for field in dataclasses.fields(self):
+            value, flags = getattr(self, field.name), field.metadata["option"].get("flags")
+            if field.name == "arguments" or value == field.default:
+                continue
+            flag = flags[0] if flags else f"--{field.name.replace('_', '-')}"
+            if field.metadata["option"].get("callback") is not None and isinstance(value, tuple):
+                words += [flag, ",".join(value)]
+            elif isinstance(value, tuple):
+                words += [word for each in value for word in (flag, str(each))]
+            else:
+                words += [flag] if value is True else [flag, str(value)]
+        return words
 
     @property
     def bootstrap(self) -> BootstrapSettings:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbench import __version__
-from kbench.benchmark.evaluate.evaluate import Evaluation
+from kbench.benchmark.evaluate.evaluate import MOST_UNANSWERED, Evaluation
+from kbench.benchmark.llm.batch import RECORDED_ERROR
+from kbench.benchmark.llm.chat import OVER_BUDGET
 from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
@@ -35,6 +38,8 @@ MOST_REASONS = 20
 SHOWN_REASONS = 5
 STANDINGS = Path(__file__).with_name("standings.json")
 FIRST, LANGUAGE_MODEL = "first model", "language model"
+ASKED_MODEL = "claude zero-shot"
+"""The entry whose figures stand for a language model; `docs/evaluate.md` says where its answers are."""
 WHOLE, CORE, CORE_SHOTS = "test", "core", "core-8-shots"
 
 
@@ -92,14 +97,20 @@ class Failures:
 
     count: int
     reasons: Mapping[str, int]
-    """The most frequent ones."""
+    """The most frequent ones, errors that a file of responses records before all others."""
+    kinds: int = 0
+    """How many reasons there are."""
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> Failures:
         """What went wrong, most frequent first."""
-        reasons_counted = dict(evaluation.run.failures) or dict(evaluation.table.reasons)
-        reasons = sorted(reasons_counted.items(), key=lambda item: -item[1])[:MOST_REASONS]
-        return cls(int(evaluation.table.failed.sum()), dict(reasons))
+        counted: Counter[str] = Counter()
+        for reason, count in (dict(evaluation.run.failures) or dict(evaluation.table.reasons)).items():
+            # Each says what is left of the budget, which is another sum for each.
+            counted[OVER_BUDGET if reason.startswith(OVER_BUDGET) else reason] += count
+        # What a provider says of some requests is news; that others have no answer is often known.
+        reasons = sorted(counted.items(), key=lambda item: (not item[0].startswith(RECORDED_ERROR), -item[1]))
+        return cls(int(evaluation.table.failed.sum()), dict(reasons[:MOST_REASONS]), len(reasons))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +119,11 @@ class EvaluationResults:
 
     schema_version: str = SCHEMA_VERSION
     kbench_version: str = __version__
+    warning: str | None
+    """Why the figures are not the surrogate's own; None where they are."""
     surrogate: str
+    model: str | None
+    """The language model that was asked, where the surrogate names one."""
     found_at: str
     arguments: Mapping[str, Any]
     inputs: str
@@ -138,6 +153,8 @@ class EvaluationResults:
     tracks: Mapping[str, Mapping[str, MetricResult]]
     slices: tuple[Score, ...]
     failures: Failures
+    among_answered: Mapping[str, float] | None
+    """By track, the headline over the answered queries alone, where many have no answer."""
     stray_answers: int
     cost: EvaluationCost
 
@@ -147,7 +164,9 @@ class EvaluationResults:
         scored, questions, options = evaluation.scored, evaluation.questions, evaluation.options
         bounds = (scored.ceilings, scored.floors)
         return cls(
+            warning=warning_of(evaluation),
             surrogate=evaluation.name,
+            model=evaluation.model,
             found_at=evaluation.target.found_at,
             arguments=options.recorded_arguments,
             inputs=evaluation.inputs,
@@ -176,6 +195,7 @@ class EvaluationResults:
             },
             slices=scored.slices,
             failures=Failures.of(evaluation),
+            among_answered=evaluation.among_answered,
             stray_answers=evaluation.run.stray,
             cost=EvaluationCost.of(evaluation),
         )
@@ -184,9 +204,26 @@ class EvaluationResults:
         """As plain JSON values."""
         return dataclasses.asdict(self)
 
+    @property
+    def title(self) -> str:
+        """The surrogate, with the language model that it asked."""
+        return " ".join(filter(None, (self.surrogate, self.model)))
+
+
+def warning_of(evaluation: Evaluation) -> str | None:
+    """One line where so many queries have no answer that the figures are hardly the surrogate's."""
+    if evaluation.unanswered_share <= MOST_UNANSWERED:
+        return None
+    failed, made = int(evaluation.table.failed.sum()), evaluation.table.failed.size
+    fix = "; the answers are exactly those to core: add --subset core" if evaluation.answers_core_alone else ""
+    return (
+        f"warning: {failed:,} of {made:,} forecasts of {evaluation.name} ({failed / made:.0%}) have no answer and "
+        f"count as the uniform forecast, so these figures are not its own{fix}"
+    )
+
 
 def terminal(results: EvaluationResults, others: Sequence[EvaluationResults] = ()) -> str:
-    """The results of one surrogate, with the values of others beside it."""
+    """The results of one surrogate, with the values of others beside it; first what must not be overlooked."""
     probe = ["probe"] if results.probes else []
     head = ["", results.surrogate, "95 % interval", "floor", *probe, "ceiling", *(other.surrogate for other in others)]
     rows = [head]
@@ -198,7 +235,8 @@ def terminal(results: EvaluationResults, others: Sequence[EvaluationResults] = (
                 cells = _row(metric, metrics[metric.name], others, beside)
                 rows.append(cells if results.probes else cells[:4] + cells[5:])
     lead = [*_aligned(standing_rows(results)), *standing_notes(results)]
-    return "\n".join([_title(results), "", *lead, "", *_aligned(rows), "", *_notes(results)])
+    warnings = filter(None, (each.warning for each in (results, *others)))
+    return "\n".join([*warnings, _title(results), "", *lead, "", *_aligned(rows), "", *_notes(results)])
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
@@ -231,7 +269,7 @@ def _title(results: EvaluationResults) -> str:
     splits = results.learned_from
     learned = "not known" if splits is None else " and ".join(splits) or "nothing"
     title = (
-        f"{results.surrogate} on {results.split} of dataset {results.dataset[:12]}: "
+        f"{results.title} on {results.split} of dataset {results.dataset[:12]}: "
         f"{results.queries:,} queries{limited}, inputs: {results.inputs}, learned from: {learned}"
     )
     warning = seen_before(results)
@@ -266,7 +304,13 @@ def _notes(results: EvaluationResults) -> list[str]:
         notes.insert(0, f"overall {overall.value:.3f} {interval}: mean of the headlines, 0 the floor and 1 the ceiling")
     if failures.count:
         notes.append(f"{failures.count:,} without an answer, scored as the uniform forecast and a forced deferral:")
-        notes += [f"  {count:,} × {reason}" for reason, count in list(failures.reasons.items())[:SHOWN_REASONS]]
+        shown = list(failures.reasons.items())[:SHOWN_REASONS]
+        notes += [f"  {count:,} × {reason}" for reason, count in shown]
+        if failures.kinds > len(shown):
+            notes.append(f"  and {failures.kinds - len(shown):,} other reasons, in results.json")
+    if results.among_answered:
+        figures = (f"{track} {headline(track).text(value)}" for track, value in results.among_answered.items())
+        notes.append(f"headlines among the answered queries alone, which are no random part: {', '.join(figures)}")
     if results.stray_answers:
         notes.append(f"{results.stray_answers:,} answers to queries that were not asked were ignored")
     notes.append("floor: training frequencies or a random order; ceiling: a second measurement of the same kernels")
@@ -285,7 +329,7 @@ def _standings() -> Any:
 def standing_rows(results: EvaluationResults) -> list[list[str]]:
     """A row per track: yours, the prior, a first model, the best built-in, a language model, the ceiling."""
     others = _comparable(results)
-    head = ["", results.surrogate, "prior", *([FIRST, "best built-in", LANGUAGE_MODEL] if others else []), "ceiling"]
+    head = ["", results.title, "prior", *([FIRST, "best built-in", ASKED_MODEL] if others else []), "ceiling"]
     table = [head]
     for track, metrics in results.tracks.items():
         metric = headline(track)
@@ -303,7 +347,8 @@ def standing_notes(results: EvaluationResults) -> list[str]:
     lines = []
     if results.limited and _comparable(results):
         lines.append("the others answered all questions of the split, this surrogate a part of them")
-    why = _why_negative(results)
+    # What queries without an answer do to the skill says nothing of confidence.
+    why = None if results.warning else _why_negative(results)
     return [*lines, why] if why else lines
 
 

@@ -15,9 +15,12 @@ from typing import Any
 
 from kbench.benchmark.llm.chat import Body, Reply, encodable, reply_from_body, with_account
 from kbench.loaders.storage.atomic import write_atomically
+from kbench.loaders.storage.lines import raw_lines
 from kbench.schemas import DataError, KbenchError
 from kbench.schemas.ids import content_hash
 
+RECORDED_ERROR = "error "
+"""How the failure of a request begins that a file answers with an error."""
 LONGEST_ERROR = 120
 """Characters of a recorded error in a message."""
 
@@ -107,13 +110,30 @@ def request_id(body: Body) -> str:
     return content_hash("request", body["model"], json.dumps(list(body["messages"]), sort_keys=True))
 
 
-def write_requests(path: Path, bodies: Mapping[str, Body]) -> None:
-    """Add requests to a file, which then holds each id once: the latest request of an id replaces an earlier one."""
+def write_requests(path: Path, bodies: Mapping[str, Body], *, keep: bool = True) -> None:
+    """Write requests to a file, which then holds each id once: the latest request of an id replaces an earlier one.
+
+    Args:
+        path: the file.
+        bodies: requests by their id.
+        keep: whether the requests that are there already stay.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    old = path.read_bytes().splitlines() if path.is_file() else []
+    old = path.read_bytes().splitlines() if keep and path.is_file() else []
     earlier = {key: line for line in old if (key := _id_of(line)) is not None}
     lines = earlier | {key: _line(key, body) for key, body in bodies.items()}
     write_atomically(path, b"".join(line + b"\n" for line in lines.values()))
+
+
+def request_ids(path: Path) -> list[str] | None:
+    """The ids of the requests in a file; None where it holds anything else."""
+    ids = []
+    for line in path.read_bytes().splitlines():
+        key = _id_of(line)
+        if key is None or not isinstance(json.loads(line).get("body"), dict):
+            return None
+        ids.append(key)
+    return ids
 
 
 def _line(key: str, body: Body) -> bytes:
@@ -149,7 +169,7 @@ def read_responses(path: Path) -> Responses:
     responses = Responses()
     if not path.is_file():
         return responses
-    *whole, last = path.read_bytes().split(b"\n")
+    *whole, last = b"".join(raw_lines(path)).split(b"\n")
     for number, line in enumerate([*whole, last] if _id_of(last) is not None else whole, 1):
         if not line.strip():
             continue
@@ -174,4 +194,4 @@ def _answer(data: dict[str, Any]) -> Reply | str:
     response = data.get("response")
     if not data.get("error") and isinstance(response, dict) and response.get("status_code", 200) == 200:
         return with_account(reply_from_body(response.get("body")), data)
-    return f"error {encodable(' '.join(str(data.get('error') or response).split())[:LONGEST_ERROR])}"
+    return f"{RECORDED_ERROR}{encodable(' '.join(str(data.get('error') or response).split())[:LONGEST_ERROR])}"

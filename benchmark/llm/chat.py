@@ -22,6 +22,8 @@ MOST_TOKENS = 10**9
 """A larger count in a reply is no count: tables hold it in 64 bits and sums must stay exact."""
 CHARACTERS_PER_TOKEN = 3.5
 """Source code is denser than prose; measured on kernel sources with common tokenizers."""
+EMPTY = "empty reply: the first choice has no text"
+"""The failure of a completion that says nothing, such as one whose reasoning took all the tokens it might have."""
 OVER_BUDGET = f"{NOT_ASKED}: over budget"
 """First words of the failure of a request that was not sent because it might cost more than is left."""
 
@@ -39,6 +41,13 @@ class Reply:
     """Who answered, where the answer says so."""
     date: str | None = None
     """When, as ISO 8601, where the answer says so."""
+    most_tokens: int | None = None
+    """How long it might have been, where that is known."""
+
+    @property
+    def from_model(self) -> bool:
+        """Whether the model itself replied, if with nothing; otherwise something went wrong on the way."""
+        return self.failure is None or self.failure == EMPTY
 
 
 class RefusedReplyError(Exception):
@@ -69,7 +78,7 @@ def reply_from_body(body: Any) -> Reply:
     message = choices[0].get("message") if isinstance(choices[0], Mapping) else None
     text = _content(message.get("content") if isinstance(message, Mapping) else None)
     if not text.strip():
-        return dataclasses.replace(spent, failure="empty reply: the first choice has no text")
+        return dataclasses.replace(spent, failure=EMPTY)
     return dataclasses.replace(spent, text=text)
 
 
@@ -87,7 +96,7 @@ def encodable(text: str) -> str:
 
 
 def with_account(reply: Reply, said: Mapping[str, Any]) -> Reply:
-    """The reply with what `model`, `usage`, `created` and `date` say; both usual names of token counts are read."""
+    """The reply with what `model`, `usage`, `created`, `date` and `most_tokens` say; both names of counts are read."""
     usage = said.get("usage")
     usage = usage if isinstance(usage, Mapping) else {}
     read = _count(usage.get("prompt_tokens", usage.get("input_tokens")))
@@ -99,6 +108,7 @@ def with_account(reply: Reply, said: Mapping[str, Any]) -> Reply:
         output_tokens=reply.output_tokens if written is None else written,
         model=encodable(model) if isinstance(model, str) and model else reply.model,
         date=_date(said) or reply.date,
+        most_tokens=reply.most_tokens if (most := _count(said.get("most_tokens"))) is None else most,
     )
 
 

@@ -14,6 +14,7 @@ import math
 import os
 import queue
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,6 +42,11 @@ ANY_REQUEST = frozenset({401, 402, 403, 404, 408, 429})
 """Client errors that any other request would meet too; the others are the fault of the request that was sent."""
 WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429})
 """Client errors that may pass; a server's own errors may too."""
+FORM = "response_format"
+"""The field that states the form of an answer; many servers know no JSON schema, and say so when they see one."""
+MALFORMED_REQUEST = frozenset({400, 422})
+NO_FORM = re.compile(r"response.?format|json.?schema|structured.?output|guided|grammar", re.IGNORECASE)
+"""What a server says that does not take that field."""
 LONGEST_REASON = 300
 """Characters of a server's message that a failure keeps."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
@@ -64,6 +70,8 @@ class Attempt:
     """Whether the same request may fare better later."""
     pause_s: float | None = None
     """How long the server asked to wait."""
+    without: str | None = None
+    """The field of the request without which the server may answer it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +88,8 @@ class Endpoint:
     """One try, from sending to the last byte of the answer."""
     deadline_s: float = 900.0
     """One request with all its tries and the waits between them."""
+    left_out: set[str] = dataclasses.field(default_factory=set, repr=False, compare=False)
+    """Fields that the server has refused: no further request has them."""
 
     def check(self) -> None:
         """See that a client can be made; nothing is sent.
@@ -215,12 +225,17 @@ class Endpoint:
         tries = 0
         while True:
             left_s = self.deadline_s - (time.monotonic() - started)
-            attempt = await self._attempt(client, body, min(self.timeout_s, left_s))
+            sent = {name: value for name, value in body.items() if name not in self.left_out}
+            attempt = await self._attempt(client, sent, min(self.timeout_s, left_s))
+            if attempt.without in sent:
+                self.left_out.add(str(attempt.without))
+                continue
             tries += 1
             pause_s = _pause_s(tries) if attempt.pause_s is None else attempt.pause_s
             late = time.monotonic() - started + pause_s >= self.deadline_s
             if not attempt.again or tries > self.retries or late:
-                reply = dataclasses.replace(attempt.reply, elapsed_s=time.monotonic() - started)
+                most = body.get("max_completion_tokens")
+                reply = dataclasses.replace(attempt.reply, elapsed_s=time.monotonic() - started, most_tokens=most)
                 if attempt.again and late and tries <= self.retries:
                     words = f"{reply.failure}; waiting {pause_s:g} s would pass the deadline of {self.deadline_s:g} s"
                     reply = dataclasses.replace(reply, failure=words)
@@ -243,7 +258,9 @@ class Endpoint:
         except APIStatusError as error:
             status = error.status_code
             reply = Reply(failure=f"{_blame(status)}: HTTP {status}: {_short(error)}")
-            return Attempt(reply, status in WORTH_ANOTHER_TRY or status >= 500, _asked_pause_s(error.response.headers))
+            again = status in WORTH_ANOTHER_TRY or status >= 500
+            without = FORM if status in MALFORMED_REQUEST and NO_FORM.search(str(error)) else None
+            return Attempt(reply, again, _asked_pause_s(error.response.headers), without)
         except Exception as error:  # noqa: BLE001 - whatever a server makes its client raise is that reply's failure
             not_json = isinstance(error, ValueError)
             reason = f"malformed reply: {'not JSON' if not_json else type(error).__name__}: {_short(error)}"
@@ -271,7 +288,10 @@ async def refuse_redirect(response: Any) -> None:
 
 async def _completion(client: AsyncOpenAI, body: Body) -> Reply:
     # Servers that are merely compatible send what the package's types do not allow for: read the JSON itself.
-    async with client.chat.completions.with_streaming_response.create(**body) as response:
+    more = {name: value for name, value in body.items() if name not in ("model", "messages")}
+    # As extra fields: the package refuses names that it does not know, and servers know others.
+    create = client.chat.completions.with_streaming_response.create
+    async with create(model=body["model"], messages=body["messages"], extra_body=more) as response:
         data = bytearray()
         async for chunk in response.iter_bytes():
             data += chunk

@@ -1,4 +1,7 @@
-"""KeptReplies: a model whose every reply is on disk the moment it arrives, so that nothing is paid for twice."""
+"""KeptReplies: a model whose every reply is on disk the moment it arrives, so that nothing is paid for twice.
+
+A reply is whatever the model said, nothing included. What went wrong on the way is no reply and is asked for again.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.llm.batch import read_responses
-from kbench.benchmark.llm.chat import Body, Reply, with_account
+from kbench.benchmark.llm.chat import EMPTY, Body, Reply, with_account
 from kbench.benchmark.llm.endpoint import Endpoint, Meter
 from kbench.loaders.storage.lines import LineWriter, parse_json, read_lines
 from kbench.schemas.ids import content_hash
@@ -64,7 +67,7 @@ class KeptReplies:
             for at, reply in self.endpoint.stream(bodies, meter):
                 fresh[keys[at]] = reply
                 lines.append([_line(keys[at], reply)])
-                if reply.failure is None:
+                if reply.from_model:
                     self._read()[keys[at]] = reply
         return fresh
 
@@ -77,10 +80,12 @@ class KeptReplies:
         if self._known is None:
             self._known = {}
             if self.path is not None and self.path.is_file():
-                self._known = read_responses(self.path).replies
+                rows = [row for row, _ in read_lines(self.path, parse_json)]
+                silent = {row["custom_id"]: row for row in rows if row.get("error") == EMPTY}
+                self._known = {key: with_account(Reply(failure=EMPTY), row) for key, row in silent.items()}
+                self._known |= read_responses(self.path).replies
                 if self.meter is not None:
                     # What failed was paid for too, and an answer that was asked for again was paid for twice.
-                    rows = (row for row, _ in read_lines(self.path, parse_json))
                     self.meter.spent = sum(_cost(self.meter, row) for row in rows)
         return self._known
 
@@ -93,6 +98,7 @@ def _line(key: str, reply: Reply) -> str:
     """A reply as a line of a responses file, which reads back as it was."""
     usage = {"prompt_tokens": reply.input_tokens, "completion_tokens": reply.output_tokens}
     row: dict[str, Any] = {"custom_id": key, "model": reply.model, "date": reply.date, "elapsed_s": reply.elapsed_s}
+    row |= {} if reply.most_tokens is None else {"most_tokens": reply.most_tokens}
     row["usage"] = {name: count for name, count in usage.items() if count is not None}
     row |= {"text": reply.text} if reply.failure is None else {"error": reply.failure}
     return json.dumps(row) + "\n"

@@ -16,18 +16,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kbench.benchmark.llm.batch import BatchFiles, read_responses, write_requests
-from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, WRITTEN, Body, Reply
-from kbench.benchmark.llm.endpoint import Endpoint, Meter
+from kbench.benchmark.llm.batch import BatchFiles
+from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, Body, Reply
+from kbench.benchmark.llm.endpoint import FORM, Endpoint, Meter
 from kbench.benchmark.llm.kept import KeptReplies
+from kbench.benchmark.llm.offline import AskedRequest, Offline
 from kbench.benchmark.surrogates.protocol import failure, normalised
-from kbench.schemas import Forecast, PairKind, Query, UserError, bins
+from kbench.schemas import Forecast, MissingDependencyError, PairKind, Query, UserError, bins, require_package
 
 TOKENS_PER_ANSWER = 400
-"""The failure of a query whose request went to a file."""
+"""What estimates assume of an answer; a model that reasons first writes more."""
 REPLIES = "replies.jsonl"
 Asked = tuple[str, int]
 """Query id and repeat."""
+OUR_OWN = ("model", "messages", "stream")
+"""Fields of a request that the argument `body` does not change: what is asked of whom, and how the reply comes."""
+KINDS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("repeats", "max_tokens", "concurrency", "retries", "seed"), (int,)),
+    **dict.fromkeys(("temperature", "timeout", "deadline", "price_in", "price_out"), (int, float)),
+    **dict.fromkeys(("schema", "any_model", "retry_malformed"), (bool,)),
+}
+"""What arguments may be."""
 SYSTEM = "You forecast the speed of GPU kernels. You answer with one JSON object and nothing else."
 ANCHORS = {
     PairKind.REFERENCE: "the PyTorch reference",
@@ -62,73 +71,127 @@ class LlmSurrogate:
     repeats: int = 1
     """Answers per query, each scored; average them with --ensemble."""
     max_tokens: int = 4096
-    """Longest answer."""
+    """Longest answer, reasoning included."""
     concurrency: int = 16
     """Requests in flight."""
     timeout: float = 120.0
     """Seconds one try of a request may take."""
     deadline: float = 900.0
     """Seconds a request may take with all its tries and the waits between them."""
-    strict_json: bool = True
-    """Ask the endpoint to force the answer's JSON schema."""
+    schema: bool = True
+    """Ask the endpoint to force the answer's JSON schema; one that refuses is asked without."""
+    body: Mapping[str, Any] | str | None = None
+    """Further fields of each request, as a JSON object; null leaves a field out."""
     requests_file: str | None = None
-    """Write Batch requests here and ask nothing."""
+    """Write Batch requests here and ask nothing; with responses_file those that it does not answer."""
     responses_file: str | None = None
     """Read Batch responses from here and ask nothing."""
+    any_model: bool = False
+    """Take responses that name another model."""
     batch_folder: str | None = None
     """Write unanswered requests into this folder's requests.jsonl, and read its responses.jsonl: a search waits."""
     price_in: float | None = None
-    """Price per million input tokens, for --dry-run and --max-cost."""
+    """US dollars per million input tokens, for --dry-run and --max-cost."""
     price_out: float | None = None
-    """Price per million output tokens, for --dry-run and --max-cost."""
+    """US dollars per million output tokens, for --dry-run and --max-cost."""
     retries: int = 4
     """Further tries after a busy server, a server's error or a lost connection."""
+    retry_malformed: bool = False
+    """Ask again, in a later run, what was answered without a forecast."""
     seed: int = 0
     """Of the first repeat; each further repeat adds one."""
     times_itself: ClassVar[bool] = True
     """The endpoint is timed, request by request; answers that a file holds took a time that nobody here knows."""
+    _fields: Mapping[str, Any] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
+    """The argument `body`, read."""
+    _offline: Offline | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     _chat: KeptReplies | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        self.model = str(self.model)
         if not self.model and self.responses_file is None:
             raise UserError("llm needs --surrogate-arg model=NAME")
+        for name, kinds in KINDS.items():
+            value = getattr(self, name)
+            if value is not None and (
+                not isinstance(value, kinds) or isinstance(value, bool) is not (kinds == (bool,))
+            ):
+                kind = "true or false" if kinds == (bool,) else "a whole number" if kinds == (int,) else "a number"
+                raise UserError(f"llm has {name} {value!r}; it must be {kind}")
         if self.repeats < 1 or self.concurrency < 1:
             raise UserError(
                 f"llm has repeats {self.repeats} and concurrency {self.concurrency}; both must be at least 1"
             )
-        if self.requests_file is not None and self.responses_file is not None:
-            raise UserError("llm takes requests_file or responses_file, not both: write first, read later")
+        self._fields = _fields(self.body)
+        requests, responses = (
+            None if name is None else Path(str(name)) for name in (self.requests_file, self.responses_file)
+        )
+        if requests is not None and requests == responses:
+            raise UserError(f"llm has requests_file and responses_file {str(requests)!r}; they must be two files")
+        if requests is not None or responses is not None:
+            if not self.model and requests is not None:
+                raise UserError("llm needs --surrogate-arg model=NAME to write requests")
+            self._offline = Offline(requests, responses, self.model, self.any_model)
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """Answers to every query and repeat.
 
         Raises:
-            UserError: no key is set, no client can be made, or the responses file does not exist.
+            UserError: no key is set, no client can be made, the responses file does not exist or holds another model's
+                answers, or the requests file is something else.
             DataError: the responses file holds a line that is no response.
             WaitingForResponsesError: the batch folder lacks answers.
         """
         asked = [(query.query_id, repeat) for query in queries for repeat in range(self.repeats)]
-        if self.responses_file is not None:
-            return _read(Path(self.responses_file), asked)
-        bodies = [self.body(query, repeat) for query in queries for repeat in range(self.repeats)]
+        if self._offline is not None:
+            replies = self._offline.ask(self._requests(queries))
+            return [_forecast(key, reply) for key, reply in zip(asked, replies, strict=True)]
+        bodies = [request.body for request in self._requests(queries)]
         if self.batch_folder is not None:
             folder = Path(self.batch_folder)
             files = BatchFiles(requests=folder / "requests.jsonl", responses=folder / "responses.jsonl")
-            answers = files.ask(bodies, ids=[_custom_id(key) for key in asked])
+            # A search asks each query with one prompt, and its answers fit when prompts are worded otherwise.
+            answers = files.ask(bodies, ids=[f"{query_id}:{repeat}" for query_id, repeat in asked])
             return [_forecast(key, reply) for key, reply in zip(asked, answers, strict=True)]
-        if self.requests_file is not None:
-            keyed = {_custom_id(key): body for key, body in zip(asked, bodies, strict=True)}
-            write_requests(Path(self.requests_file), keyed)
-            waiting = Reply(failure=WRITTEN)
-            return [_forecast(key, waiting) for key in asked]
         if self._chat is None:
             self._chat = KeptReplies(self._endpoint())
 
-        def understood(at: int, reply: Reply) -> bool:
-            return _forecast(asked[at], reply).failure is None
+        def final(at: int, reply: Reply) -> bool:
+            """Whether this is the model's answer; one that could be longer now may have been cut."""
+            if _forecast(asked[at], reply).failure is None:
+                return True
+            longest = bodies[at].get("max_completion_tokens") or 0
+            return not self.retry_malformed and (reply.most_tokens is None or longest <= reply.most_tokens)
 
-        replies = self._chat.ask(bodies, usable=understood)
+        replies = self._chat.ask(bodies, usable=final)
         return [_forecast(key, reply) for key, reply in zip(asked, replies, strict=True)]
+
+    def _requests(self, queries: Sequence[Query]) -> list[AskedRequest]:
+        return [
+            AskedRequest(query.query_id, repeat, self.request(query, repeat), bool(query.known))
+            for query in queries
+            for repeat in range(self.repeats)
+        ]
+
+    @property
+    def model_name(self) -> str | None:
+        """Who answers: the model asked for, or the one that the responses name."""
+        return self.model or (None if self._offline is None else self._offline.answered_by())
+
+    def strays(self, queries: Sequence[Query]) -> int:
+        """How many responses answer none of these queries."""
+        return 0 if self._offline is None else self._offline.strays(self._requests(queries))
+
+    def remarks(self) -> list[str]:
+        """What whoever reads the scores should know."""
+        remarks = []
+        if self._offline is not None and self._offline.replaced:
+            remarks.append(
+                f"{self.requests_file} held {len(self._offline.replaced):,} other requests, which are replaced"
+            )
+        if self._chat is not None and FORM in self._chat.endpoint.left_out:
+            remarks.append(f"the server refuses {FORM}; requests went without it, as with schema=false")
+        return remarks
 
     def keep_replies(self, folder: Path | None, max_tokens: int | None = None, max_cost: float | None = None) -> None:
         """Keep every reply in a folder the moment it arrives, and spend no more than a limit, earlier runs included.
@@ -141,12 +204,14 @@ class LlmSurrogate:
         Raises:
             UserError: no key is set, or a cost is limited without prices.
         """
-        if self.requests_file is not None or self.responses_file is not None or self.batch_folder is not None:
+        if self._offline is not None or self.batch_folder is not None:
             return
         meter = None if max_tokens is None else Meter(limit=max_tokens)
         if max_cost is not None:
             if self.price_in is None or self.price_out is None:
-                raise UserError("--max-cost needs --surrogate-arg price_in=… and price_out=…, per million tokens")
+                raise UserError(
+                    "--max-cost needs --surrogate-arg price_in=… and price_out=…, US dollars per million tokens"
+                )
             meter = Meter(limit=max_cost, per_input=self.price_in / 1e6, per_output=self.price_out / 1e6)
         self._chat = KeptReplies(self._endpoint(), None if folder is None else folder / REPLIES, meter)
 
@@ -158,14 +223,20 @@ class LlmSurrogate:
             "requests": len(queries) * self.repeats,
             "input_tokens_estimate": tokens_in,
             "output_tokens_estimate": tokens_out,
+            "output_tokens_per_request_assumed": TOKENS_PER_ANSWER,
         }
         if self.price_in is not None:
             estimates["price_estimate"] = round(
                 (tokens_in * self.price_in + tokens_out * (self.price_out or 0)) / 1e6, 4
             )
+        if self._offline is None and self.batch_folder is None:
+            try:
+                require_package("openai", "llm", "asking a language model")
+            except MissingDependencyError as error:
+                estimates["missing"] = str(error)
         return estimates
 
-    def body(self, query: Query, repeat: int) -> Body:
+    def request(self, query: Query, repeat: int) -> Body:
         """The chat completion request of one query and repeat."""
         body: dict[str, Any] = {
             "model": self.model,
@@ -175,10 +246,10 @@ class LlmSurrogate:
         }
         if self.temperature is not None:
             body["temperature"] = self.temperature
-        if self.strict_json:
+        if self.schema:
             schema = {"name": "forecast", "strict": True, "schema": answer_schema()}
-            body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return body
+            body[FORM] = {"type": "json_schema", "json_schema": schema}
+        return {name: value for name, value in (body | dict(self._fields)).items() if value is not None}
 
     def _endpoint(self) -> Endpoint:
         key = os.environ.get(self.api_key_env)
@@ -196,19 +267,24 @@ class LlmSurrogate:
         )
 
 
-def _custom_id(asked: Asked) -> str:
-    return f"{asked[0]}:{asked[1]}"
+def _fields(body: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
+    """The argument `body` as fields of a request.
 
-
-def _read(path: Path, asked: Sequence[Asked]) -> list[Forecast]:
-    if not path.is_file():
-        raise UserError(f"responses_file {str(path)!r} does not exist")
-    responses = read_responses(path)
-    forecasts = []
-    for key in asked:
-        reason = responses.errors.get(_custom_id(key), "the responses hold no answer to this query")
-        forecasts.append(_forecast(key, responses.replies.get(_custom_id(key), Reply(failure=reason))))
-    return forecasts
+    Raises:
+        UserError: it is no JSON object, or names a field that is not its own to set.
+    """
+    fields: Any = body
+    if isinstance(body, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            fields = json.loads(body)
+    if fields is None:
+        return {}
+    if not isinstance(fields, Mapping):
+        raise UserError(f'llm has body {body!r}; it must be a JSON object such as \'{{"reasoning_effort": "high"}}\'')
+    for name in OUR_OWN:
+        if name in fields:
+            raise UserError(f"llm has body with {name!r}, which it cannot change; leave it out")
+    return fields
 
 
 def _forecast(asked: Asked, reply: Reply) -> Forecast:

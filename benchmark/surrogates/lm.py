@@ -86,6 +86,11 @@ class LmSurrogate:
             raise UserError("lm needs temperature, batch_tokens and source_tokens above 0")
         require_packages()
 
+    @property
+    def model_name(self) -> str:
+        """What answers, without where it lies."""
+        return Path(self.model).name
+
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """One distribution per query, or one per sampled answer.
 

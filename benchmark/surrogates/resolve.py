@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import hashlib
 import importlib
 import importlib.metadata
@@ -194,6 +195,7 @@ def construct(
         if not callable(surrogate):
             raise UserError(f"surrogate {target.name!r} is {type(surrogate).__name__}; it must have forecast(queries)")
         signature = inspect.signature(surrogate)
+        _check_names(target, signature, arguments)
         try:
             signature.bind(**arguments)
         except TypeError as error:
@@ -209,6 +211,27 @@ def construct(
         raise UserError(f"surrogate {target.name!r} has inputs {surrogate.inputs!r}; it must be one of {INPUTS}")
     result: Surrogate = surrogate
     return result
+
+
+def _check_names(target: SurrogateTarget, signature: inspect.Signature, arguments: Mapping[str, Any]) -> None:
+    """Refuse an argument that a surrogate does not take.
+
+    Raises:
+        UserError: names the nearest argument, and all there are.
+    """
+    takes = signature.parameters.values()
+    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in takes):
+        return
+    # kbench passes the compiler itself.
+    ours = ("compiler",) if target.kind == "built_in" else ()
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+    names = [each.name for each in takes if each.kind not in by_position and each.name not in ours]
+    for name in arguments:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ";"
+            takes_what = f"it takes {', '.join(names)}" if names else "it takes none"
+            raise UserError(f"surrogate {target.name!r} has no argument {name!r}{hint} {takes_what}")
 
 
 def _construct_combined(

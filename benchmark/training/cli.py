@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from kbench.benchmark.questions.build import TEST_SPLITS
 from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.training.examples import Material
 from kbench.benchmark.training.formats import ENDINGS, FORMATS, TASKS, format_of, write_rows, write_training_file
@@ -80,6 +81,11 @@ def export(
         rows = _write_rows(chosen, form, output)
     if output == "-":
         return
+    if form in FORMATS and [*chosen.facets.get("split", ())] and chosen.facets["split"][0] in TEST_SPLITS:
+        split = chosen.facets["split"][0]
+        click.echo(
+            f"kbench: split {split} is what the benchmark asks; what is trained on it has no score there", err=True
+        )
     if as_json:
         echo_json({"rows": rows, "path": output})
     else:

@@ -28,6 +28,7 @@ from kbench.benchmark.training.records import (
 )
 from kbench.loaders.source.normalise import normalised
 from kbench.schemas import Backend, QuestionKind, Status, UserError, bins
+from kbench.schemas.ids import content_hash
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -162,12 +163,15 @@ def beyond_doubt(faster: Row, slower: Row) -> bool:
 def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:
     """Every question whose kernels are in the split, asked as language models are asked in an evaluation.
 
+    They come in the order of their ids, which are hashes: the first few are a sample of all problems.
+
     Raises:
         UserError: comments were asked for.
     """
     if material.comments:
         raise UserError("--comments does not fit --task forecast: a question never shows comments; leave it out")
-    for query, row in stated_queries(material.corpus, material.split, material.shots, material.subset):
+    asked = stated_queries(material.corpus, material.split, material.shots, material.subset)
+    for query, row in sorted(asked, key=lambda one: one[0].query_id):
         kernels = {kernel for kernel in (row["anchor_id"], row["candidate_id"]) if kernel is not None}
         # A private edition states no answer.
         if row["speedup"] is None or any((kernel, row["gpu"]) not in material.kernels for kernel in kernels):
@@ -185,14 +189,15 @@ def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:
 
 
 def write_prompts(material: Material) -> Iterator[WritePrompt]:
-    """One prompt per problem, backend and GPU of the split."""
+    """One prompt per problem, backend and GPU of the split, in the order of a hash: the first few are a sample."""
 
     def cell(row: object) -> tuple[str, str, str]:
         assert isinstance(row, dict)
         return row["problem_id"], row["backend"], row["gpu"]
 
-    for _, rows in groupby(sorted(material.kernels.values(), key=cell), key=cell):
-        kernels = list(rows)
+    cells = {key: list(rows) for key, rows in groupby(sorted(material.kernels.values(), key=cell), key=cell)}
+    for key in sorted(cells, key=lambda one: content_hash("cell", *one)):
+        kernels = cells[key]
         speedups = [row["speedup"] for row in kernels if row["speedup"] is not None]
         yield WritePrompt(**material.task(kernels[0]), best_speedup=max(speedups, default=None))
 

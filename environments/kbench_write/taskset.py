@@ -9,6 +9,7 @@ import verifiers.v1 as vf
 from pydantic import Field
 
 import kbench
+from kbench.schemas.ids import content_hash
 from kbench_write.scoring import score
 
 
@@ -77,7 +78,8 @@ class WriteTaskset(vf.Taskset[WriteTask, WriteConfig]):
     def load(self) -> Iterator[WriteTask]:
         chosen = {name: found for name in ("problem", "backend") if (found := getattr(self.config, name))}
         rows = kbench.training_rows("sft", self.config.split, path=self.config.corpus, best=1, **chosen)
-        for row in rows:
+        # Rows come problem by problem; the first few tasks are to be a sample.
+        for row in sorted(rows, key=lambda row: content_hash("cell", row.problem_id, row.backend.value, row.gpu)):
             system, user = row.prompt
             data = WriteData(
                 name=f"{row.problem_id}-{row.backend.value}", system_prompt=system.content, prompt=user.content,

@@ -9,6 +9,7 @@ import inspect
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -150,7 +151,11 @@ def test_dry_run_asks_nothing_and_estimates(corpus_path: Path, in_folder: Path) 
     plan = json.loads(call(corpus_path, *arguments, "--json").stdout)
     assert plan["surrogates"][0]["requests"] == plan["queries"]
     assert plan["surrogates"][0]["price_estimate"] > 0
-    assert "queries on test" in call(corpus_path, *arguments).stdout
+    text = call(corpus_path, *arguments).stdout
+    assert "queries on test" in text
+    assert "400 output tokens per request assumed" in text
+    assert "US dollars" in text
+    assert "read once" not in text, "does not depend on --shots"
     assert not (in_folder / "runs").exists()
 
 
@@ -213,8 +218,8 @@ def test_help_lists_every_option_under_a_heading() -> None:
         (["--surrogate", "statik"], "did you mean 'static'"),
         (["--surrogate", "nowhere.py"], "does not exist"),
         (["--surrogate", "prior", "--compare", "priro"], "did you mean 'prior'"),
-        (["--surrogate", "prior", "--surrogate-arg", "x=1"], "does not take"),
-        (["--surrogate", str(EXAMPLE), "--surrogate-arg", "x=1"], "does not take"),
+        (["--surrogate", "prior", "--surrogate-arg", "x=1"], "has no argument"),
+        (["--surrogate", str(EXAMPLE), "--surrogate-arg", "x=1"], "has no argument"),
         (["--surrogate", "prior", "--max-cost", "1"], "limit the surrogate llm"),
         (["--surrogate", "prior", "--gpu", "a", "--held-out-gpu", "b"], "leave --gpu out"),
     ],
@@ -289,6 +294,114 @@ def test_surrogate_that_answers_nothing_has_no_scores_and_exit_code_1(corpus_pat
 def test_writing_requests_is_no_failure(corpus_path: Path, tmp_path: Path) -> None:
     requests = tmp_path / "requests.jsonl"
     arguments = ["--surrogate", "llm", "--surrogate-arg", "model=m", "--surrogate-arg", f"requests_file={requests}"]
-    result = call(corpus_path, *arguments, "--out", str(tmp_path / "o"), "--limit", "8")
-    assert (result.exit_code, result.stdout) == (0, "8 requests written\n")
+    out = str(tmp_path / "it's here")
+    result = call(corpus_path, *arguments, "--out", out, "--limit", "8", "--tracks", "forecast,select")
+    assert result.exit_code == 0
+    assert "scoring" not in result.stderr
     assert len(requests.read_text().splitlines()) == 8
+    first, told, command = result.stdout.splitlines()
+    assert first == f"8 requests written to {requests}"
+    assert str(tmp_path / "responses.jsonl") in told
+    words = shlex.split(command)
+    assert words[:4] == ["kbench", "evaluate", "--surrogate", "llm"]
+    assert f"responses_file={tmp_path / 'responses.jsonl'}" in words
+    assert not any("requests_file" in word for word in words)
+    answered(requests, tmp_path / "responses.jsonl", 8)
+    done = CliRunner().invoke(evaluate, words[2:], catch_exceptions=False)
+    assert (done.exit_code, "llm m on test" in done.stdout, "warning" in done.stdout) == (0, True, False)
+
+
+def answered(requests: Path, responses: Path, count: int) -> None:
+    """Have the first requests answered."""
+    text = json.dumps({"probabilities": [0.125] * 8})
+    rows = [json.loads(line)["custom_id"] for line in requests.read_text().splitlines()[:count]]
+    responses.write_text("".join(json.dumps({"custom_id": row, "text": text}) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize(("answers", "code"), [(39, 0), (30, 0), (19, 1)])
+def test_a_run_that_mostly_failed_says_so_first(corpus_path: Path, tmp_path: Path, answers: int, code: int) -> None:
+    requests, responses, out = tmp_path / "requests.jsonl", tmp_path / "responses.jsonl", tmp_path / "out"
+    shared = ["--limit", "40", "--out", str(out), "--surrogate", "llm", "--surrogate-arg", "model=m", "--surrogate-arg"]
+    call(corpus_path, *shared, f"requests_file={requests}")
+    answered(requests, responses, answers)
+    with responses.open("a") as file:
+        file.write(json.dumps({"custom_id": f"{'f' * 32}:0", "text": "?"}) + "\n")
+    result = call(corpus_path, *shared, f"responses_file={responses}")
+    results = json.loads((out / "results.json").read_text())
+    assert result.exit_code == code
+    assert "1 answers to queries that were not asked were ignored" in result.stdout
+    assert results["model"] == "m"
+    if answers == 39:
+        assert results["warning"] is results["among_answered"] is None
+        return
+    assert result.stdout.splitlines()[0] == results["warning"]
+    assert results["warning"].startswith(f"warning: {40 - answers} of 40 forecasts of llm ")
+    assert results["warning"].partition("; ")[0] in (out / "report.html").read_text()
+    assert "headlines among the answered queries alone" in result.stdout
+    # Every answer is the uniform forecast, which is what a query without an answer counts as.
+    assert results["among_answered"]["forecast"] < 0
+    assert (f"llm gave {answers} of 40 forecasts" in result.stderr) is bool(code)
+
+
+def test_written_requests_are_no_failures_beside_answers(corpus_path: Path, tmp_path: Path) -> None:
+    requests, responses = tmp_path / "requests.jsonl", tmp_path / "responses.jsonl"
+    shared = ["--limit", "20", "--surrogate", "llm", "--surrogate-arg", "model=m", "--no-report"]
+    shared += ["--out", str(tmp_path / "out"), "--surrogate-arg", f"requests_file={requests}"]
+    call(corpus_path, *shared)
+    answered(requests, responses, 4)
+    result = call(corpus_path, *shared, "--surrogate-arg", f"responses_file={responses}")
+    assert result.exit_code == 0
+    assert f"16 requests written to {requests}" in result.stdout
+    assert len(requests.read_text().splitlines()) == 16
+
+
+def test_answers_to_core_alone_are_scored_on_core(corpus_path: Path, tmp_path: Path) -> None:
+    requests, responses = tmp_path / "requests.jsonl", tmp_path / "responses.jsonl"
+    shared = ["--surrogate", "llm", "--surrogate-arg", "model=m", "--no-report", "--surrogate-arg"]
+    call(corpus_path, *shared, f"requests_file={requests}", "--subset", "core", "--out", str(tmp_path / "a"))
+    answered(requests, responses, 10**6)
+    whole = call(corpus_path, *shared, f"responses_file={responses}", "--out", str(tmp_path / "b"))
+    assert "the answers are exactly those to core: add --subset core" in whole.stdout.splitlines()[0]
+    core = call(corpus_path, *shared, f"responses_file={responses}", "--subset", "core", "--out", str(tmp_path / "c"))
+    assert "add --subset core" not in core.stdout
+    assert core.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "version"),
+    [
+        ("Qwen/Qwen2.5-7B", "Qwen2.5-7B", None),
+        ("gpt-4o-2024-08-06", "gpt-4o-2024-08-06", "2024-08-06"),
+        ("@cf/odd:name!", "odd-name", None),
+    ],
+)
+def test_an_entry_of_a_language_model_is_the_model_s(
+    corpus_path: Path, tmp_path: Path, model: str, name: str, version: str | None
+) -> None:
+    requests, responses = tmp_path / "requests.jsonl", tmp_path / "responses.jsonl"
+    shared = ["--limit", "40", "--surrogate", "llm", "--surrogate-arg", f"model={model}", "--no-report"]
+    shared += ["--out", str(tmp_path / "out"), "--surrogate-arg"]
+    call(corpus_path, *shared, f"requests_file={requests}")
+    answered(requests, responses, 40)
+    assert f"llm {model} on test" in call(corpus_path, *shared, f"responses_file={responses}").stdout
+    entry = from_dict(Submission, json.loads((tmp_path / "out" / "submission.json").read_text()))
+    assert entry.name == name
+    assert entry.version == version or (version is None and re.fullmatch(r"\d{4}-\d\d-\d\d", entry.version))
+    assert entry.authors[0].startswith("unknown: ")
+    assert entry.license.startswith("unknown: ")
+    assert "open_weights" in entry.license
+
+
+def test_a_wrong_argument_names_the_nearest_and_all(corpus_path: Path, tmp_path: Path, in_folder: Path) -> None:
+    model = tmp_path / "mine.py"
+    model.write_text(
+        "class M:\n    def __init__(self, depth=1):\n        pass\n    def forecast(self, q):\n        pass\n"
+    )
+    for spec, given, said in (
+        ("llm", "temprature=0", "no argument 'temprature'; did you mean 'temperature'? it takes model, base_url"),
+        ("static", "retrian=true", "no argument 'retrian'; did you mean 'retrain'? it takes "),
+        ("uniform", "x=1", "surrogate 'uniform' has no argument 'x'; it takes none"),
+        (str(model), "dept=2", "no argument 'dept'; did you mean 'depth'? it takes depth"),
+    ):
+        with pytest.raises(UserError, match=re.escape(said)):
+            call(corpus_path, "--surrogate", spec, "--surrogate-arg", given)

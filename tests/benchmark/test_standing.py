@@ -12,7 +12,8 @@ import pytest
 from kbench.benchmark.evaluate import results as standing
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
-from kbench.benchmark.evaluate.results import EvaluationResults, MetricResult, terminal
+from kbench.benchmark.evaluate.results import EvaluationResults, Failures, MetricResult, terminal
+from kbench.benchmark.llm.chat import OVER_BUDGET
 from kbench.loaders.corpus.corpus import Corpus
 
 
@@ -36,7 +37,7 @@ def others(found: EvaluationResults, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_result_begins_with_others_on_the_same_questions(found: EvaluationResults, others: None) -> None:
     head, forecast, *_ = standing.standing_rows(found)
-    assert head == ["", "length", "prior", "first model", "best built-in", "language model", "ceiling"]
+    assert head == ["", "length", "prior", "first model", "best built-in", "claude zero-shot", "ceiling"]
     assert forecast[3:6] == ["0.100", "0.300 nearest", "0.400 (core)"]
     lines = terminal(found).splitlines()
     assert lines[2].split()[:2] == ["length", "prior"]
@@ -59,6 +60,25 @@ def test_a_skill_below_zero_is_explained(found: EvaluationResults, sign: float, 
     assert said in standing.standing_notes(changed)[-1]
     better = {**figures, "skill": MetricResult(0.1, 0.0, 0.2, 0.9, 0.0)}
     assert standing.standing_notes(dataclasses.replace(found, tracks={"forecast": better})) == []
+    unanswered = dataclasses.replace(changed, warning="most have no answer")
+    assert standing.standing_notes(unanswered) == []
+    assert terminal(unanswered).splitlines()[0] == "most have no answer"
+
+
+def test_reasons_that_are_not_shown_are_counted(found: EvaluationResults) -> None:
+    reasons = {f"reason {number}": 1 for number in range(7)}
+    text = terminal(dataclasses.replace(found, failures=Failures(7, reasons, 8)))
+    assert "  1 × reason 4\n  and 3 other reasons, in results.json" in text
+
+
+def test_errors_of_a_provider_come_first_and_refusals_for_the_budget_are_one_reason(corpus_path: Path) -> None:
+    evaluation = evaluate_on("length", Corpus.open(corpus_path), Options(resamples=2, limit=9))
+    reasons = ["no answer"] * 4 + ["error expired"] + [f"{OVER_BUDGET}: {n} of 9 are left" for n in range(3)] + [None]
+    failed = [dataclasses.replace(f, failure=why) for f, why in zip(evaluation.run.forecasts, reasons, strict=True)]
+    run = dataclasses.replace(evaluation.run, forecasts=tuple(failed))
+    found = Failures.of(dataclasses.replace(evaluation, run=run))
+    assert list(found.reasons.items()) == [("error expired", 1), ("no answer", 4), (OVER_BUDGET, 3)]
+    assert found.kinds == 3
 
 
 def test_the_recorded_figures_are_of_the_shipped_dataset() -> None:

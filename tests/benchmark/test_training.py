@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -87,7 +88,7 @@ def test_a_preference_is_a_pair_whose_intervals_do_not_touch(corpus: Tables, cor
 
 def test_forecast_prompts_are_the_questions_of_an_evaluation(corpus: Tables, corpus_path: Path, tmp_path: Path) -> None:
     rows = exported(tmp_path, corpus_path, "trl-prompt")
-    asked = list(training_pairs(corpus, ["train"]))
+    asked = sorted(training_pairs(corpus, ["train"]), key=lambda pair: pair[0].query_id)
     rows = [row for row in rows if row["workload"] is None]
     assert [row["prompt"][1]["content"] for row in rows] == [render(query) for query, _ in asked]
     assert [row["question_id"] for row in rows] == [question.question_id for _, question in asked]
@@ -106,6 +107,23 @@ def test_write_prompts_are_one_for_each_problem(corpus: Tables, corpus_path: Pat
         assert problems[row["problem_id"]] in row["prompt"][1]["content"]
         speedups = [one["speedup"] for one in found if one["problem_id"] == row["problem_id"] and one["speedup"]]
         assert row["best_speedup"] == max(speedups)
+
+
+def test_the_first_prompts_are_a_sample_of_all_problems() -> None:
+    rows = list(itertools.islice(kbench.training_rows("trl-prompt", "test", subset="core"), 40))
+    assert len({row.problem_id for row in rows}) > 15
+    writing = [row.problem_id for row in kbench.training_rows("trl-prompt", "test", task="write")]
+    assert writing != sorted(writing)
+    assert len(set(writing[:20])) > 10
+
+
+@pytest.mark.parametrize(("split", "warned"), [("test", True), ("train", False), ("validation", False)])
+def test_an_export_of_a_test_split_for_training_says_so(
+    corpus_path: Path, tmp_path: Path, split: str, warned: bool
+) -> None:
+    result = run(corpus_path, "--format", "sft", "--split", split, "--out", tmp_path / "x.jsonl")
+    assert result.exit_code == 0
+    assert ("is what the benchmark asks" in result.stderr) is warned
 
 
 def test_demonstrations_are_the_best_kernels_in_order(corpus: Tables, corpus_path: Path, tmp_path: Path) -> None:

@@ -119,6 +119,32 @@ def test_an_entry_that_leaves_queries_out_is_told_where_entries_on_a_part_belong
     assert "--subset core [--shots 8]" in str(checked.flaws[0])
 
 
+def test_entries_beside_one_join_the_shipped_ones_and_replace_those_of_their_name(
+    submissions: dict[str, Path], questions: Questions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped_ones, local = tmp_path / "installed", tmp_path / "leaderboard" / "submissions"
+    for name in ("prior", "length"):
+        submission_copy(submissions[name], shipped_ones / "core" / name)
+    monkeypatch.setattr(board, "SUBMISSIONS", shipped_ones)
+    monkeypatch.chdir(tmp_path)
+    core = dataclasses.replace(questions, subset="core")
+    submission_copy(submissions["prior"], local / "core" / "mine", name="mine")
+    assert board.shipped(core) == [
+        shipped_ones / "core" / "length",
+        local / "core" / "mine",
+        shipped_ones / "core" / "prior",
+    ]
+    assert board.replaced(questions.dataset) == []
+    submission_copy(submissions["prior"], local / "core" / "prior")
+    assert board.replaced(questions.dataset) == [], "the same files are no other entry"
+    submission_copy(submissions["prior"], local / "core" / "prior", version="2")
+    assert board.shipped(core)[-1] == local / "core" / "prior"
+    (line,) = board.replaced(questions.dataset)
+    assert line == f"{local / 'core' / 'prior'} takes the place of the shipped entry of that name"
+    (local / "core" / "mine" / "submission.json").write_text("{")
+    assert local / "core" / "mine" in board.shipped(core), "the check says what is wrong with it"
+
+
 def test_a_folder_of_submissions_stands_for_each_inside_it(submissions: dict[str, Path]) -> None:
     folder = submissions["prior"].parent
     assert submission_paths([folder]) == sorted(submissions.values())

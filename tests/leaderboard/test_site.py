@@ -212,6 +212,25 @@ def test_results_that_were_not_scored_alike_are_not_put_in_one_table(
         build([results[0], results[0]], facts, tmp_path)
 
 
+def test_a_build_removes_what_the_last_one_wrote_and_nothing_else(
+    results: list[Results], faceted: tuple[Any, dict[str, Any]], tmp_path: Path
+) -> None:
+    build(results, faceted[1], tmp_path)
+    mine = [tmp_path / "data" / "mine.json", tmp_path / "CNAME"]
+    for path in mine:
+        path.write_text("{}")
+    listed = json.loads((tmp_path / "data" / "files.json").read_text())
+    # A list that someone has changed removes nothing outside the data.
+    (tmp_path / "data" / "files.json").write_text(json.dumps([*listed, "CNAME", "data/../CNAME", 5]))
+    gone, *left = results
+    build(left, faceted[1], tmp_path)
+    assert f"data/{gone.entry_id}.json" in listed
+    assert not (tmp_path / "data" / f"{gone.entry_id}.json").exists()
+    assert not (tmp_path / "data" / "entry" / f"{gone.entry_id}.js").exists()
+    assert all((tmp_path / "data" / f"{one.entry_id}.json").exists() for one in left)
+    assert all(path.exists() for path in mine)
+
+
 def test_the_dataset_page_counts_what_is_asked(faceted: tuple[Any, dict[str, Any]], site: Path) -> None:
     facts = faceted[1]
     assert sum(row["queries"] for row in facts["bins"]) > 0

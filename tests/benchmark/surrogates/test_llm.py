@@ -15,12 +15,14 @@ import pytest
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.llm.batch import read_responses
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates.ask import ForecastStore, run
 from kbench.benchmark.surrogates.llm import LlmSurrogate, answer_schema, parse, render
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import DataError, Forecast, UserError, bins
+from kbench.schemas import DataError, Forecast, KnownKernel, Query, UserError, bins
 
+ROOT = Path(__file__).parents[3]
 GOOD = json.dumps({"probabilities": {str(n): 0.125 for n in bins.NUMBERS}, "speedup": 1.3, "p_valid": 0.8})
 
 
@@ -54,7 +56,7 @@ class Endpoint:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def surrogate(self, **arguments: Any) -> LlmSurrogate:
-        settings = {"model": "m", "timeout": 5.0, "concurrency": 2} | arguments
+        settings: dict[str, Any] = {"model": "m", "timeout": 5.0, "concurrency": 2} | arguments
         return LlmSurrogate(base_url=f"http://127.0.0.1:{self.server.server_port}/v1", **settings)
 
 
@@ -153,7 +155,18 @@ def test_missing_key_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, question
 
 
 @pytest.mark.parametrize(
-    "arguments", [{}, {"model": "m", "repeats": 0}, {"model": "m", "requests_file": "a", "responses_file": "b"}]
+    "arguments",
+    [
+        {},
+        {"model": "m", "repeats": 0},
+        {"model": "m", "max_tokens": "many"},
+        {"model": "m", "schema": 1},
+        {"model": "m", "requests_file": "a", "responses_file": "a"},
+        {"requests_file": "a", "responses_file": "b"},
+        {"model": "m", "body": "effort"},
+        {"model": "m", "body": '{"messages": []}'},
+        {"model": "m", "body": {"stream": True}},
+    ],
 )
 def test_impossible_settings_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="llm"):
@@ -176,6 +189,126 @@ def test_batch_files_go_out_and_come_back(questions: Questions, tmp_path: Path) 
     # What reading the file took is not what the model took.
     asked = run(queries, [LlmSurrogate("m", responses_file=str(responses))], store=ForecastStore(None))
     assert [f.elapsed_s for f in asked.forecasts[:2]] == [None, None]
+
+
+def answered(rows: list[dict[str, Any]], path: Path, **more: Any) -> str:
+    """A file with a good answer to each request."""
+    lines = [{"custom_id": row["custom_id"], "text": GOOD, **more} for row in rows]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return str(path)
+
+
+def written(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(text) for text in path.read_text().splitlines()]
+
+
+def with_kernels(query: Query) -> Query:
+    kernel = KnownKernel(backend=query.backend, source="def run(x): ...", speedup=2.0)
+    return dataclasses.replace(query, known=(kernel,))
+
+
+def test_answers_to_another_prompt_are_not_taken(questions: Questions, tmp_path: Path) -> None:
+    queries = questions.queries[:3]
+    shown = [with_kernels(query) for query in queries]
+    LlmSurrogate("m", requests_file=str(tmp_path / "requests.jsonl")).forecast(queries)
+    responses = answered(written(tmp_path / "requests.jsonl"), tmp_path / "responses.jsonl")
+    reader = LlmSurrogate("m", responses_file=responses)
+    assert {f.failure for f in reader.forecast(queries)} == {None}
+    assert all("answer another prompt" in str(f.failure) for f in reader.forecast(shown))
+    assert (reader.strays(queries), reader.strays(shown), reader.strays(queries[:1])) == (0, 3, 2)
+
+
+def test_ids_without_a_digest_answer_questions_that_show_no_kernels(questions: Questions, tmp_path: Path) -> None:
+    queries = questions.queries[:2]
+    rows = [{"custom_id": f"{query.query_id}:0"} for query in queries]
+    reader = LlmSurrogate("m", responses_file=answered(rows, tmp_path / "responses.jsonl"))
+    assert {f.failure for f in reader.forecast(queries)} == {None}
+    assert all("another prompt" in str(f.failure) for f in reader.forecast([with_kernels(q) for q in queries]))
+
+
+def test_the_published_answers_can_still_be_read() -> None:
+    path = ROOT / "docs/evidence/language-model-core.jsonl.xz"
+    reader = LlmSurrogate(responses_file=str(path))
+    assert reader.model_name == "claude"
+    assert {len(key.split(":")) for key in read_responses(path).replies} == {2}
+
+
+@pytest.mark.parametrize(
+    ("asked", "named", "same"),
+    [
+        ("m", "m", True),
+        ("gpt-4o", "gpt-4o-2024-08-06", True),
+        ("openai/gpt-4o", "GPT-4o", True),
+        ("sonnet-4", "sonnet-4-20250514", True),
+        ("mistral-large", "mistral-large-latest", True),
+        ("gpt-4o", "gpt-4o-mini", False),
+        ("my-model", "claude", False),
+    ],
+)
+def test_answers_of_another_model_are_refused_unless_they_are_meant(
+    questions: Questions, tmp_path: Path, asked: str, named: str, same: bool
+) -> None:
+    rows = [{"custom_id": f"{query.query_id}:0"} for query in questions.queries[:2]]
+    responses = answered(rows, tmp_path / "responses.jsonl", model=named)
+    assert LlmSurrogate(responses_file=responses).model_name == named
+    assert LlmSurrogate(asked, responses_file=responses, any_model=True).forecast(questions.queries[:1])
+    if same:
+        assert LlmSurrogate(asked, responses_file=responses).forecast(questions.queries[:1])[0].failure is None
+    else:
+        with pytest.raises(UserError, match=rf"2 answers of model '{named}'.*give model={named}, or any_model=true"):
+            LlmSurrogate(asked, responses_file=responses).forecast(questions.queries[:1])
+
+
+def test_both_files_together_request_what_has_no_answer(questions: Questions, tmp_path: Path) -> None:
+    queries, requests = questions.queries[:4], tmp_path / "requests.jsonl"
+    LlmSurrogate("m", requests_file=str(requests)).forecast(queries)
+    responses = answered(written(requests)[:1], tmp_path / "responses.jsonl")
+    both = LlmSurrogate("m", requests_file=str(requests), responses_file=responses)
+    forecasts = [*both.forecast(queries[:2]), *both.forecast(queries[2:])]
+    assert [f.failure is None for f in forecasts] == [True, False, False, False]
+    assert [row["custom_id"].split(":")[0] for row in written(requests)] == [q.query_id for q in queries[1:]]
+
+
+def test_requests_that_are_replaced_are_counted_and_other_files_are_left_alone(
+    questions: Questions, tmp_path: Path
+) -> None:
+    requests = tmp_path / "requests.jsonl"
+    LlmSurrogate("m", requests_file=str(requests)).forecast(questions.queries[:5])
+    again = LlmSurrogate("m", requests_file=str(requests))
+    for query in questions.queries[3:6]:
+        again.forecast([query])
+    assert len(written(requests)) == 3
+    assert again.remarks() == [f"{requests} held 3 other requests, which are replaced"]
+    responses = answered(written(requests), tmp_path / "responses.jsonl")
+    before = Path(responses).read_bytes()
+    with pytest.raises(UserError, match="holds something else than requests"):
+        LlmSurrogate("m", requests_file=responses).forecast(questions.queries[:1])
+    assert Path(responses).read_bytes() == before
+
+
+def test_further_fields_go_into_requests(endpoint: Endpoint, questions: Questions) -> None:
+    given = '{"reasoning_effort": "high", "top_k": 3, "seed": null}'
+    (forecast,) = endpoint.surrogate(body=given, schema=False).forecast(questions.queries[:1])
+    assert forecast.failure is None
+    (call,) = endpoint.calls
+    assert (call["reasoning_effort"], call["top_k"]) == ("high", 3)
+    assert not {"seed", "response_format"} & set(call)
+
+
+def test_a_server_that_refuses_the_schema_is_asked_without_and_that_is_said_once(
+    endpoint: Endpoint, questions: Questions
+) -> None:
+    refusal = '{"error": {"message": "This response_format type is unavailable now"}}'
+
+    def script(call: int) -> tuple[int, str, float]:
+        strict = "response_format" in endpoint.calls[-1]
+        return (400, refusal, 0.0) if strict else (200, completion(GOOD), 0.0)
+
+    endpoint.script = script
+    surrogate = endpoint.surrogate(concurrency=1, retries=0)
+    assert {f.failure for f in surrogate.forecast(questions.queries[:4])} == {None}
+    assert len(endpoint.calls) == 5
+    assert surrogate.remarks() == ["the server refuses response_format; requests went without it, as with schema=false"]
 
 
 def test_damaged_responses_file_is_refused_with_its_line(questions: Questions, tmp_path: Path) -> None:
@@ -202,9 +335,31 @@ def test_evaluation_survives_a_bad_endpoint_and_goes_on_where_it_stopped(
     assert 0 < answered < 24
     assert first.scored.figures["forecast"]["rps"].value > 0
     endpoint.script, before = (lambda call: (200, completion(GOOD), 0.0)), len(endpoint.calls)
+    # What the model itself said stays, whatever it is worth.
+    said = sum(count for reason, count in first.run.failures.items() if "not understood" in reason)
+    assert 0 < said < 24 - answered
     second = evaluate_on("llm", corpus, options, out=tmp_path)
-    assert len(endpoint.calls) - before == 24 - answered
-    assert not second.run.failures
+    assert len(endpoint.calls) - before == 24 - answered - said
+    assert sum(second.run.failures.values()) == said
+    before = len(endpoint.calls)
+    again = dataclasses.replace(options, arguments={**settings, "retry_malformed": True})
+    third = evaluate_on("llm", corpus, again, out=tmp_path)
+    assert (len(endpoint.calls) - before, third.run.failures) == (said, {})
+
+
+@pytest.mark.parametrize("said", ["I would rather not say.", ""])
+def test_an_answer_without_a_forecast_is_asked_again_where_it_may_be_longer(
+    endpoint: Endpoint, corpus: Corpus, tmp_path: Path, said: str
+) -> None:
+    url = f"http://127.0.0.1:{endpoint.server.server_port}/v1"
+    endpoint.script = lambda call: (200, completion(said), 0.0)
+    asked = []
+    for longest in (100, 100, 50, 200):
+        settings = {"model": "m", "base_url": url, "max_tokens": longest}
+        done = evaluate_on("llm", corpus, Options(arguments=settings, limit=3, resamples=2), out=tmp_path)
+        asked.append(len(endpoint.calls))
+        assert not done.answered
+    assert asked == [3, 3, 3, 6]
 
 
 @pytest.mark.parametrize("status", [401, 403, 503])

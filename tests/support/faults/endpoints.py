@@ -269,7 +269,7 @@ def try_mode(name: str, corpus: Any, folder: Path, timeout_s: float = 1.0) -> di
         given = {
             "api_key_env": "KBENCH_FAULT_KEY",
             "model": "m", "base_url": server.url, "timeout": timeout_s, "deadline": 3 * timeout_s, "concurrency": 4,
-            "retries": 1,
+            "retries": 1, "retry_malformed": True,
         }  # fmt: skip
         options = Options(arguments=given, limit=QUERIES, tracks=("forecast",), resamples=10)
         first = evaluate_on("llm", corpus, options, out=folder)

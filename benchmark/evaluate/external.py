@@ -74,8 +74,9 @@ class ExternalFigures:
                 "fast they are on the whole"
             )
         if self.without_shapes:
+            queries = "1 query states" if self.without_shapes == 1 else f"{self.without_shapes:,} queries state"
             lines.append(
-                f"  {self.without_shapes:,} queries state no workload or no shapes; built-ins that need them "
+                f"  {queries} no workload or no shapes; built-ins that need them "
                 f"({', '.join(NEED_SHAPES)}) answer with the baseline there"
             )
         return "\n".join(lines)

@@ -250,6 +250,8 @@ def _notes(results: EvaluationResults) -> list[str]:
     if results.probes:
         notes.append("probe: the strongest that sees layout, names or author alone, or no source at all")
         notes.append("~ no headline here: the layout of the text alone comes as far, within the interval")
+    if any(metric.value is None for of in results.tracks.values() for metric in of.values()):
+        notes.append("– what these questions do not ask, or too few of them to score")
     notes.append("* headline of its track; ↑ higher is better, ↓ lower is better")
     return notes
 

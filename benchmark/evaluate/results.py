@@ -216,7 +216,7 @@ def _row(
         metric.text(result.value),
         interval,
         metric.text(result.floor),
-        "" if probe is None else f"{probe.probe} {metric.text(probe.value)}",
+        "" if probe is None or result.value is None else f"{probe.probe} {metric.text(probe.value)}",
         metric.text(result.ceiling),
         *(metric.text(None if other is None else other.value) for other in beside),
     ]

@@ -198,7 +198,8 @@ ONE_OF = {"kernels": "kernel", "bad rows": "bad row"}
 
 def show_report(report: Mapping[str, Any]) -> None:
     """What an import found, for people."""
-    click.echo(", ".join(f"{count:,} {name}" for name, count in report["rows"].items()))
+    counts = report["rows"].items()
+    click.echo(", ".join(f"{count:,} {name.removesuffix('s') if count == 1 else name}" for name, count in counts))
     for source in report.get("sources", [])[:SHOWN]:
         click.echo(f"{source['file']}: {source['entries']:,} {'entry' if source['entries'] == 1 else 'entries'}")
         for fate, count in source["became"].items():

@@ -117,4 +117,4 @@ def aurc(rows: pd.DataFrame) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]) if len(sys.argv) in (3, 4) else __doc__)
+    main(*sys.argv[1:]) if len(sys.argv) in (3, 4) else sys.exit(__doc__)

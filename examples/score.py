@@ -1,9 +1,9 @@
 """Score a forecasts file from the dataset's Parquet files alone: the benchmark's headlines in a page of pandas.
 
-    python examples/score.py DATASET FORECASTS [SPLIT]
+    python examples/score.py DATASET FORECASTS [SPLIT | core]
 
-DATASET is a folder or hf://datasets/OWNER/NAME, FORECASTS a Parquet file with `query_id`, `probabilities` and, where
-there are any, `speedup`. The figures are those of `kbench evaluate`; nothing of kbench is imported.
+DATASET is a folder or hf://datasets/OWNER/NAME; FORECASTS a Parquet file with `query_id`, `probabilities` and, where
+there are any, `speedup`; `core` a part of `test`. The figures are those of `kbench evaluate`, without kbench.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ LOG2_CENTERS = np.arange(8) / 2 - 1.25  # of the eight bins, half an octave each
 
 
 def main(dataset: str, forecasts: str, split: str = "test") -> None:
-    """Print the figures of one file."""
-    questions = pd.read_parquet(f"{dataset}/questions")
+    """Print the figures of one file, and on stderr how many of the questions it answers."""
+    questions, answers = pd.read_parquet(f"{dataset}/questions"), pd.read_parquet(forecasts)
     questions = questions[questions.gpu == questions.gpu.value_counts().idxmax()]
-    asked, train = (questions[questions.split == name] for name in (split, "train"))
-    sys.stdout.write(json.dumps(score(asked, train, pd.read_parquet(forecasts)), indent=1) + "\n")
+    asked = questions[questions.core & (questions.split == "test") if split == "core" else questions.split == split]
+    answered = asked.question_id.isin(answers.query_id[answers.probabilities.notna()]).sum()
+    sys.stderr.write(f"{answered:,} of {len(asked):,} answered; the rest count as uniform\n")
+    figures = score(asked, questions[questions.split == "train"], answers)
+    sys.stdout.write(json.dumps({name: value for name, value in figures.items() if value == value}, indent=1) + "\n")
 
 
 def score(asked: pd.DataFrame, train: pd.DataFrame, forecasts: pd.DataFrame) -> dict[str, float]:
@@ -40,8 +43,7 @@ def score(asked: pd.DataFrame, train: pd.DataFrame, forecasts: pd.DataFrame) -> 
     # Frequencies of the training questions of each kind, with one imagined question in each bin.
     known = train[train.workload.isna()].groupby("kind").bin
     priors = {kind: (np.bincount(part.astype(int) - 1, minlength=8) + 1) / (len(part) + 8) for kind, part in known}
-    prior = np.stack([priors[kind] for kind in rows.kind])
-    rows["rps"], rows["prior_rps"] = rps(shares, numbers), rps(prior, numbers)
+    rows["rps"], rows["prior_rps"] = rps(shares, numbers), rps(np.stack(rows.kind.map(priors)), numbers)
     whole = rows[rows.workload.isna() & (rows.kind != "level")]
     decided = whole[(whole.speedup - 1).abs() > DECIDED]
     pools = [pool for _, pool in rows[rows.pool.notna()].groupby("pool") if len(pool) >= LEAST_POOL]
@@ -66,7 +68,7 @@ def skill(rows: pd.DataFrame, given: str, prior: str) -> float:
     """One minus the ratio of two means over problems."""
     problems = rows.groupby("problem_id")
     means = problems[[given, prior]].mean().mul(problems.size().clip(upper=FULL), axis=0).sum()
-    return float(1 - means[given] / means[prior])
+    return float(1 - means[given] / (means[prior] or np.nan))
 
 
 def auroc(edits: pd.DataFrame) -> float:
@@ -74,7 +76,7 @@ def auroc(edits: pd.DataFrame) -> float:
     cells = edits.groupby(["problem_id", "author", "backend"])[["speedup", "log2"]].apply(comparisons)
     problems = cells.groupby("problem_id").sum()
     counts = problems.made.clip(upper=FULL_EDITS)
-    return float((counts * problems.won / problems.made).sum() / counts.sum())
+    return float((counts * problems.won / problems.made).sum() / (counts.sum() or np.nan))
 
 
 def comparisons(edits: pd.DataFrame) -> pd.Series:
@@ -115,4 +117,4 @@ def aurc(rows: pd.DataFrame) -> float:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:]) if len(sys.argv) in (3, 4) else sys.exit(__doc__)

@@ -221,7 +221,7 @@ class Command:
         if unchanged is not None:
             text.append(self._transfer(answered, unchanged, values))
         if self.questions.imported:
-            text += self._external(answered, values)
+            text[:0] = self._external(answered, values)
         if not self.questions.trained:
             text.append(UNTRAINED)
         for value in values.values():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -63,7 +64,7 @@ class ExternalFigures:
     def text(self) -> str:
         """For people."""
         lines = [
-            f"On kernels of others, {self.pairs:,} pairs:",
+            f"On kernels of others, {self.pairs:,} {'pair' if self.pairs == 1 else 'pairs'}:",
             f"  skill over the baseline           {_text(self.over_prior)}",
             f"  skill over their own frequencies  {_text(self.over_own)}",
             f"  Spearman, {self.groups:,} sets of kernels   {'-' if self.spearman is None else _text(self.spearman)}",
@@ -74,15 +75,17 @@ class ExternalFigures:
                 "fast they are on the whole"
             )
         if self.without_shapes:
+            queries = "1 query states" if self.without_shapes == 1 else f"{self.without_shapes:,} queries state"
             lines.append(
-                f"  {self.without_shapes:,} queries state no workload or no shapes; built-ins that need them "
+                f"  {queries} no workload or no shapes; built-ins that need them "
                 f"({', '.join(NEED_SHAPES)}) answer with the baseline there"
             )
         return "\n".join(lines)
 
 
 def _text(figure: Figure) -> str:
-    return f"{figure.value:+.3f} [{figure.low:+.3f}, {figure.high:+.3f}]"
+    interval = f" [{figure.low:+.3f}, {figure.high:+.3f}]" if math.isfinite(figure.low) else ""
+    return f"{figure.value:+.3f}{interval}" if math.isfinite(figure.value) else "-"
 
 
 def external_figures(questions: Questions, table: ForecastTable, settings: BootstrapSettings) -> ExternalFigures | None:

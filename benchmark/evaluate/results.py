@@ -258,7 +258,7 @@ def _row(
         metric.text(result.value),
         interval,
         metric.text(result.floor),
-        "" if probe is None else f"{probe.probe} {metric.text(probe.value)}",
+        "" if probe is None or result.value is None else f"{probe.probe} {metric.text(probe.value)}",
         metric.text(result.ceiling),
         *(metric.text(None if other is None else other.value) for other in beside),
     ]
@@ -317,6 +317,8 @@ def _notes(results: EvaluationResults) -> list[str]:
     if results.probes:
         notes.append("probe: the strongest that sees layout, names or author alone, or no source at all")
         notes.append("~ no headline here: a probe that understands nothing comes as far, within the interval")
+    if any(metric.value is None for of in results.tracks.values() for metric in of.values()):
+        notes.append("– what these questions do not ask, or too few of them to score")
     notes.append("* headline of its track; ↑ higher is better, ↓ lower is better")
     return notes
 

@@ -117,7 +117,7 @@ def beside_probes(scored: Scored, probes: Mapping[str, Scored]) -> dict[str, Bes
             low=finite(probe.low),
             high=finite(probe.high),
             over_probe=Difference.of(sign, mine, probe),
-            reached_by_layout=layout.verdict != "better",
+            reached_by_layout=bool(np.isfinite(mine.value)) and layout.verdict != "better",
         )
     return beside
 

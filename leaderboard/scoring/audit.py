@@ -60,6 +60,9 @@ def audit_text(report: Mapping[str, Mapping[str, Any]]) -> str:
     for track, part in report.items():
         arrow, sign = ("↑", 1.0) if track == OVERALL else (headline(track).arrow, headline(track).sign)
         lines.append(f"{track.upper()} {part['metric']} {arrow}")
+        if part["entries"] and all(one["value"] is None for one in part["entries"].values()):
+            lines.append("   –: these questions cannot score it")
+            continue
         for name, one in sorted(part["probes"].items(), key=lambda item: -sign * (item[1]["value"] or 0.0)):
             lines.append(f"   probe {name}: {_with_interval(one)}")
         for name, one in part["entries"].items():

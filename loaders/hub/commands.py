@@ -192,13 +192,18 @@ def _gpus(given: tuple[str, ...], files: tuple[Path, ...]) -> dict[str, Any]:
     return {"gpu": for_all[0] if for_all else None, "gpus": by_file}
 
 
+ONE_OF = {"kernels": "kernel", "bad rows": "bad row"}
+"""What one entry became, where more are named in the plural."""
+
+
 def show_report(report: Mapping[str, Any]) -> None:
     """What an import found, for people."""
-    click.echo(", ".join(f"{count:,} {name}" for name, count in report["rows"].items()))
+    counts = report["rows"].items()
+    click.echo(", ".join(f"{count:,} {name.removesuffix('s') if count == 1 else name}" for name, count in counts))
     for source in report.get("sources", [])[:SHOWN]:
-        click.echo(f"{source['file']}: {source['entries']:,} entries")
+        click.echo(f"{source['file']}: {source['entries']:,} {'entry' if source['entries'] == 1 else 'entries'}")
         for fate, count in source["became"].items():
-            click.echo(f"  {count:,} {fate}")
+            click.echo(f"  {count:,} {ONE_OF.get(fate, fate) if count == 1 else fate}")
     for title, values in (("null", report.get("nulls", {})), ("note", report.get("notes", {}))):
         for text, count in sorted(values.items(), key=lambda item: -item[1])[:SHOWN]:
             click.echo(f"{title}: {count:,} × {text}")
@@ -207,10 +212,11 @@ def show_report(report: Mapping[str, Any]) -> None:
     for line in report.get("differences", []):
         click.echo(f"differs: {line}")
     if report.get("bad_rows"):
-        click.echo(f"{report['bad_rows']:,} bad rows were skipped:", err=True)
+        one = report["bad_rows"] == 1
+        click.echo("1 bad row was skipped:" if one else f"{report['bad_rows']:,} bad rows were skipped:", err=True)
         for row in report["bad"][:SHOWN]:
             click.echo(
-                f"  {row['file']}, row {row['row']}: {row['field']} is {row['value']}: {row['message']}", err=True
+                f"  {row['file']}, entry {row['row']}: {row['field']} is {row['value']}: {row['message']}", err=True
             )
 
 

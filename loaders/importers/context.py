@@ -49,12 +49,13 @@ class BadRow:
 
     file: str
     row: str
+    """Which entry of the file it is, counted from 1, with the name that its format gives it; or that name alone."""
     field: str
     value: str
     message: str
 
     def __str__(self) -> str:
-        return f"{self.file}, row {self.row}: {self.field} is {self.value}: {self.message}"
+        return f"{self.file}, entry {self.row}: {self.field} is {self.value}: {self.message}"
 
 
 @dataclasses.dataclass(slots=True)
@@ -110,7 +111,7 @@ class Context:
 
         Args:
             file: the file.
-            row: where in the file.
+            row: which entry of the file: its number from 1, or its name.
             error: what is wrong.
             entry: whether it is an entry of its own, rather than one of several rows an entry became.
 

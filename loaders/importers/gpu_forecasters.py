@@ -171,7 +171,7 @@ class Importer:
         return self._forecasts.write(folder, fingerprint)
 
     def _rows(self, path: Path, dataset: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        row = 0
+        row = 1
         for table in open_parquet(path, REQUIRED[dataset])[1]:
             for data in records(table, path):
                 yield row, data

@@ -135,7 +135,9 @@ def read_file(reader: Reader, sink: Sink) -> None:
     """Hand the rows of every entry of a file to the sink; bad rows, and those that are left out, to the report."""
     path, context = reader.path, reader.context
     described: set[str] = set()
-    for place, record in reader.records():
+    for number, (place, record) in enumerate(reader.records(), 1):
+        # Formats count from 0, from 1 and by line; a message counts the entries of the file, from 1.
+        at = path, str(number) if isinstance(place, int) else f"{number} ({place})"
         try:
             entry = reader.entry(place, record)
             if isinstance(entry, str):
@@ -144,19 +146,19 @@ def read_file(reader: Reader, sink: Sink) -> None:
             problem_id = entry.kernel["problem_id"]
             problem = None if problem_id in described else entry.problem()
         except RowError as error:
-            context.bad(path, place, error)
+            context.bad(*at, error)
             continue
         if problem is not None:
             if len(described) == REMEMBERED_PROBLEMS:
                 described.clear()
             described.add(problem_id)
-            sink.add("problems", problem, (path, place))
-        context.became(path, NEW if sink.add("kernels", entry.kernel, (path, place)) else AGAIN)
+            sink.add("problems", problem, at)
+        context.became(path, NEW if sink.add("kernels", entry.kernel, at) else AGAIN)
         for row in entry.measurements:
             if row["gpu"] is not None and row["status"] is not None:
-                sink.add("measurements", row, (path, place))
+                sink.add("measurements", row, at)
         if entry.event is not None:
-            sink.add("events", entry.event, (path, place))
+            sink.add("events", entry.event, at)
 
 
 def _refuse_empty(context: Context) -> None:

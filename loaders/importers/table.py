@@ -18,7 +18,8 @@ from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.inputs import LARGEST_KERNEL_BYTES, digest, head, open_unpacked, records
 from kbench.loaders.importers.json_stream import LARGEST_VALUE, JsonStream, json_lines
 from kbench.loaders.importers.reader import Entry, Reader
-from kbench.loaders.importers.rows import NOT_STATED, Row, Source, failure, named, problem, written
+from kbench.loaders.importers.rows import NOT_STATED, Row, Source, failure, named, problem, with_workloads, written
+from kbench.loaders.importers.stated_inputs import workload_of
 from kbench.loaders.storage.parquet_stream import open_parquet
 from kbench.schemas import Backend, DataError, Status, UnknownNameError, UserError
 
@@ -101,6 +102,21 @@ class Table(Reader):
 
     def entry(self, place: object, record: Any) -> Entry:
         fields.an_object(record, "row")
+        try:
+            return self._entry(place, record)
+        except RowError as error:
+            raise self._in_the_file(error, record) from None
+
+    def _in_the_file(self, error: RowError, record: Mapping[str, Any]) -> RowError:
+        """An error about a field of ours as one about the column that it was read from."""
+        expression = self.context.settings.columns.get(error.field, error.field)
+        scaled = SCALED.fullmatch(expression)
+        column = scaled["column"] if scaled and expression not in record else expression
+        if column == error.field or column not in record:
+            return error
+        return RowError(column, record[column], f"{error.message} (--map {error.field}={expression})")
+
+    def _entry(self, place: object, record: Mapping[str, Any]) -> Entry:
         # A comma outside quotes moves every later value to another column, and a CSV line cut short has too few.
         if None in record or (self._columns and None in record.values()):
             raise RowError("row", list(record.values()), f"must have {self._columns} values, as the header has")
@@ -119,9 +135,21 @@ class Table(Reader):
         )  # fmt: skip
         reference = fields.source_text(values, "reference") if values.get("reference") else ""
         return Entry(
-            kernel, lambda: problem(kernel["problem_id"], family, str(values["problem"]), reference),
+            kernel, lambda: self._problem(kernel["problem_id"], family, str(values["problem"]), reference),
             [self.measured(kernel, place)],
         )  # fmt: skip
+
+    def _problem(self, problem_id: str, family: str, title: str, reference: str) -> Row:
+        """A problem's row, with the shapes that get_inputs of its reference makes."""
+        row = problem(problem_id, family, title, reference)
+        workload = workload_of(reference) if reference else None
+        if workload is not None:
+            return with_workloads(row, [workload])
+        if reference:
+            self.context.null("workloads", "get_inputs of the reference is missing, or its shapes are not plain to see")
+        elif not row["workloads"]:
+            self.context.null("workloads", "the table states no shapes; map a reference that has get_inputs")
+        return row
 
     def _source(self, place: object, values: Mapping[str, Any]) -> Source:
         if values.get("source"):

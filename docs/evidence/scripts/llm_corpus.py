@@ -1,6 +1,6 @@
 """What the language model's kernels are: how many, how right, how new, how fast, at what cost.
 
-python docs/evidence/scripts/llm_corpus.py [DATASET] --out llm-corpus.json
+python docs/evidence/scripts/llm_corpus.py [--dataset DATASET] --out llm-corpus.json
 prints the tables of docs/results/llm-corpus.md.
 """
 
@@ -51,13 +51,14 @@ Row = dict[str, Any]
 
 
 @click.command()
-@click.argument("dataset", required=False)
+@click.option("--dataset", help="Folder of a corpus; the shipped one by default.")
 @click.option("--out", type=click.Path(path_type=Path), required=True)
 def main(dataset: str | None, out: Path) -> None:
     """Count, compare and write."""
     corpus = Corpus.open(dataset)
     rows: list[Row] = corpus.table("kernels", columns=COLUMNS, gpu=corpus.gpus()[:1]).to_pylist()
     mine = [row for row in rows if row["model"]]
+    click.echo(f"comparing {len(rows):,} kernels of {corpus.fingerprint[:8]} with each other: minutes …", err=True)
     found = {
         "dataset": corpus.fingerprint,
         "kernels": len(mine),

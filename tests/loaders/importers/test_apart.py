@@ -39,9 +39,9 @@ def test_joined_columns_do_not_run_into_each_other(run_import: Run, tmp_path: Pa
 @pytest.mark.parametrize(
     ("table", "complaint"),
     [
-        ("code,task,us\nx,,5\n", "problem is '': must be there"),
-        ('{"code": "x", "task": null, "us": 5}', "problem is None: must be there"),
-        ('{"code": "x", "task": "a", "us": true}', "runtime_us is True: must be a number"),
+        ("code,task,us\nx,,5\n", "task is '': must be there"),
+        ('{"code": "x", "task": null, "us": 5}', "task is None: must be there"),
+        ('{"code": "x", "task": "a", "us": true}', "us is True: must be a number"),
         ("code,task,us\nf(a,b),t,5\n", "must have 3 values"),
         ("code,task,us\nx,t\n", "must have 3 values"),
         ("code,task,us,us\nx,t,5,6\n", "names a column twice"),

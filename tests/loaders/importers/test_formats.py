@@ -100,7 +100,7 @@ def test_a_kernelbench_sample_that_contradicts_itself_is_a_bad_row(
 ) -> None:
     path = tmp_path / "e.json"
     path.write_text(json.dumps({"3": {"0": foreign.sample(True, True, 1.0) | change}}))
-    with pytest.raises(DataError, match=rf"e\.json, row 3/0: .*{complaint}"):
+    with pytest.raises(DataError, match=rf"e\.json, entry \d+ \(3/0\): .*{complaint}"):
         run_import("kernelbench-eval", path)
 
 
@@ -238,7 +238,7 @@ def test_the_command_reports_bad_rows_and_keeps_the_rest(foreign: Any, tmp_path:
     arguments = ["import", str(path), "-o", str(tmp_path / "out"), "--on-bad-rows", "skip"]
     result = CliRunner().invoke(data, arguments)
     assert result.exit_code == 0, result.output
-    assert "row 5: level_id is 'one': must be an integer of at least 1" in result.output
+    assert "entry 5: level_id is 'one': must be an integer of at least 1" in result.output
     again = CliRunner().invoke(data, arguments)
     assert isinstance(again.exception, UserError), "a folder that holds something is not overwritten"
 

@@ -70,7 +70,9 @@ def test_trap_1_a_label_that_contradicts_its_speedup_is_a_bad_row(
     release: Any, run_import: Run, tmp_path: Path
 ) -> None:
     path = release.write(tmp_path / "e.parquet", [release.eval_row(1, 1.2, true_bin=6)])
-    with pytest.raises(DataError, match=r"e\.parquet, row 0: true_bin is 6: contradicts the speedup 1\.2, .*bin is 4"):
+    with pytest.raises(
+        DataError, match=r"e\.parquet, entry 1: true_bin is 6: contradicts the speedup 1\.2, .*bin is 4"
+    ):
         run_import(None, path)
 
 
@@ -178,11 +180,11 @@ def test_published_splits_are_kept(imported: Imported) -> None:
 def test_a_bad_row_is_named_or_passed_over(release: Any, run_import: Run, tmp_path: Path) -> None:
     rows = [release.eval_row(1, 1.2), release.eval_row(2, -1.0, true_bin=1), release.eval_row(3, 1.2, hardware=None)]
     path = release.write(tmp_path / "e.parquet", rows)
-    with pytest.raises(DataError, match=r"row 1: aggregated_speedup is -1\.0: must be a positive number"):
+    with pytest.raises(DataError, match=r"entry 2: aggregated_speedup is -1\.0: must be a positive number"):
         run_import("gpu-forecasters", path)
     assert not (tmp_path / "out").exists(), "nothing is left of an import that stopped"
     folder, report = run_import("gpu-forecasters", path, on_bad_rows="skip")
-    assert [(row.row, row.field) for row in report.bad] == [("1", "aggregated_speedup"), ("2", "hardware")]
+    assert [(row.row, row.field) for row in report.bad] == [("2", "aggregated_speedup"), ("3", "hardware")]
     assert load(folder, config="questions").count() == 1
 
 

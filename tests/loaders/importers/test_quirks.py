@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -279,8 +280,6 @@ def test_any_table_is_read_with_its_columns_mapped(foreign: Any, tmp_path: Path,
     path = tmp_path / f"table.{form}"
     table = pa.Table.from_pylist(records)
     if form == "csv":
-        import pyarrow.csv
-
         pyarrow.csv.write_csv(table, path)
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     elif form == "parquet":
@@ -299,6 +298,39 @@ def test_any_table_is_read_with_its_columns_mapped(foreign: Any, tmp_path: Path,
     assert question["speedup"] in (2.0, 0.5)
     noted = " ".join(json.loads(result.output)["notes"])
     assert ("byte order mark (BOM)" in noted) == (form == "csv")
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "json", "parquet"])
+def test_a_bad_entry_is_counted_from_one_and_named_by_its_column(foreign: Any, tmp_path: Path, form: str) -> None:
+    records = [{"code": foreign.TRITON + f"x = {ms}\n", "task": "add", "ms": ms} for ms in (1, 2, -1)]
+    path = tmp_path / f"t.{form}"
+    if form == "csv":
+        pyarrow.csv.write_csv(pa.Table.from_pylist(records), path)
+    elif form == "parquet":
+        pq.write_table(pa.Table.from_pylist(records), path)
+    else:
+        lines = [json.dumps(record) for record in records]
+        path.write_text("\n".join(lines) if form == "jsonl" else f"[{','.join(lines)}]")
+    arguments = ["import", str(path), "-o", str(tmp_path / "out"), "--on-bad-rows", "skip"]
+    result = CliRunner().invoke(data, [*arguments, "--map", "source=code,problem=task,runtime_us=ms*1000"])
+    assert result.exit_code == 0, result.output
+    assert "1 bad row was skipped" in result.stderr
+    assert "entry 3: ms is -1: must be a positive number (--map runtime_us=ms*1000)" in result.stderr.replace("'", "")
+    assert ": 3 entries\n  2 kernels\n" in result.stdout
+
+
+def test_the_shapes_of_a_table_are_those_that_its_reference_makes(foreign: Any, tmp_path: Path) -> None:
+    made = "import torch\nN = 64\ndef get_inputs():\n    return [torch.randn(N, 2 * N)]\n"
+    rows = [{"code": foreign.TRITON, "task": name, "ms": 1, "ref": text} for name, text in (("add", made), ("sub", ""))]
+    (tmp_path / "t.json").write_text(json.dumps(rows))
+    mapping = "source=code,problem=task,runtime_us=ms*1000,reference=ref"
+    arguments = ["import", str(tmp_path / "t.json"), "-o", str(tmp_path / "out"), "--map", mapping]
+    result = CliRunner().invoke(data, arguments)
+    assert result.exit_code == 0, result.output
+    problems = {row["problem_id"]: row["workloads"] for row in rows_of(tmp_path / "out", "problems")}
+    assert [one["inputs"] for one in problems["imported_add"]] == [["float32[64,128]"]]
+    assert problems["imported_sub"] == []
+    assert "workloads: the table states no shapes" in result.stdout
 
 
 @pytest.mark.parametrize(

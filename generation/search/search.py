@@ -116,6 +116,8 @@ class Search:
             case action.StartStep():
                 requests = [request.to_json() for request in todo.requests]
                 self._record("step_started", requests=requests, **self._briefing())
+                if not requests:
+                    self._record("step_completed")
             case action.Propose():
                 self._propose(todo.slots)
             case action.Filter():

@@ -214,6 +214,54 @@ def test_copies_of_a_method_are_not_decided_to_differ_on_one_pool(tmp_path: Path
     assert "95 % over seeds of this pool" in verdict(done)
 
 
+def test_a_method_that_asks_for_nothing_ends_after_four_steps_and_is_decided_to_find_less(tmp_path: Path) -> None:
+    silent = write_method(tmp_path / "silent.py", "return ()")
+    done = study(made_up_pools(12), methods=("random", silent), seeds=3, budget=16)
+    assert {len(one.kernels) for one in done.trials if one.method == silent} == {4}
+    assert (
+        verdict(done).splitlines()[-1].startswith(f"After 16 measurements: decided: {silent} (less); undecided: none")
+    )
+
+
+def test_a_method_that_asks_for_less_is_given_that(tmp_path: Path) -> None:
+    modest = write_method(tmp_path / "modest.py", "return [FRESH]")
+    done = study(made_up_pools(1), methods=("random", modest), seeds=1, budget=10)
+    assert [len(one.kernels) for one in done.trials] == [10, 10]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return (FRESH,) * 100", "planned 100 requests where 4 were asked"),
+        ("return None", "planned None; plan returns a tuple of ProposalRequest"),
+        ("return ('fresh',)", "plan returns a tuple of ProposalRequest"),
+        ("return (ProposalRequest(Operator.MUTATE, 'abc'),)", "asked to mutate 'abc', which is no kernel of this run"),
+        ("return (ProposalRequest(Operator.MUTATE),)", "asked to mutate without a parent"),
+        (
+            "return (ProposalRequest(Operator.CROSS, next(iter(state.nodes))),)",
+            "with nothing; name a second kernel as other_id",
+        ),
+        ("return state.fastest()", "wrong.py, line 6: AttributeError: 'RunState' object has no attribute 'fastest'"),
+    ],
+)
+def test_a_mistake_of_a_method_is_told_to_its_author(tmp_path: Path, body: str, message: str) -> None:
+    wrong = write_method(tmp_path / "wrong.py", body)
+    with pytest.raises(UserError) as caught:
+        study(made_up_pools(1), methods=("random", wrong), seeds=1, budget=8)
+    assert message in str(caught.value)
+    assert "wrong.py" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("def plan(", "line 1: SyntaxError"), ("\n1 / 0", "line 2: ZeroDivision")]
+)
+def test_a_method_file_that_cannot_be_loaded_is_told_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    broken = tmp_path / "broken_method.py"
+    broken.write_text(text)
+    with pytest.raises(UserError, match=message):
+        study(made_up_pools(1), methods=("random", str(broken)))
+
+
 def test_the_searches_of_a_pool_and_seed_share_their_first_kernels(against_itself: Study) -> None:
     firsts = {(one.pool, one.seed): set() for one in against_itself.trials}
     for one in against_itself.trials:

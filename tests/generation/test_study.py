@@ -160,6 +160,18 @@ def space(path: Path) -> Path:
     return path
 
 
+def test_a_corpus_without_speedups_and_one_of_small_pools_are_refused_for_that(corpus: Path, tmp_path: Path) -> None:
+    unknown = {"id": "1", "code": "import triton\n\ndef run(x):\n    return x\n", "metrics": {"combined_score": 1.0}}
+    place = tmp_path / "out" / "programs"
+    place.mkdir(parents=True)
+    (place / "1.json").write_text(json.dumps(unknown))
+    import_files("openevolve", [tmp_path / "out"], tmp_path / "corpus", ImportSettings(gpu="NVIDIA H200"))
+    with pytest.raises(UserError, match="has a speedup on a named GPU"):
+        pools_in(tmp_path / "corpus", 1, 1)
+    with pytest.raises(UserError, match="no pool is large enough for the study: the largest has"):
+        pools_in(corpus, 1000, 1)
+
+
 def made_up_pools(count: int) -> list[RecordedPool]:
     """Small pools of as many problems, each a random part of the family."""
     pools = []

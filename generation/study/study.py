@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import itertools
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ from kbench.schemas import UserError
 METHODS = ("random", "hill_climb", "evolve", "puct", "bayes", "random+surrogate", "evolve+surrogate")
 DRAWS = 2000
 """Bootstrap draws for an interval."""
+LEVEL = 0.95
 SHOWN = (8, 16, 32, 64, 128)
 """Measurements with a column of their own in the table, besides the last."""
 AT_LEAST_1 = click.IntRange(min=1)
@@ -122,11 +124,8 @@ class Point:
     """Pools on which the method found more than the first one, mean over seeds."""
     equal: int
     behind: int
-
-    @property
-    def decided(self) -> bool:
-        """Whether the interval of the gain leaves out zero."""
-        return self.gain_low is not None and self.gain_high is not None and not self.gain_low <= 0 <= self.gain_high
+    decided: bool
+    """Whether zero lies outside an interval of the gain that holds for all methods of the study at once."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -200,7 +199,8 @@ def study(
         name: np.array([one.shares(budget) for one in trials if one.method == name]).reshape(len(pools), seeds, budget)
         for name in methods
     }
-    points = [point for name in methods for point in _points(name, shares[name], shares[methods[0]], problems)]
+    first, others = shares[methods[0]], max(1, len(methods) - 1)
+    points = [point for name in methods for point in _points(name, shares[name], first, problems, others)]
     return Study(trials, points, too_few(problems, seeds))
 
 
@@ -213,7 +213,7 @@ def too_few(problems: Sequence[str], seeds: int) -> str | None:
     return f"too few pools to say: fewer than {ENOUGH} problems; raise --pools, or lower --least"
 
 
-def _points(method: str, own: Floats, first: Floats, problems: Sequence[str]) -> Iterator[Point]:
+def _points(method: str, own: Floats, first: Floats, problems: Sequence[str], others: int) -> Iterator[Point]:
     """The points of a method.
 
     Args:
@@ -221,6 +221,7 @@ def _points(method: str, own: Floats, first: Floats, problems: Sequence[str]) ->
         own: shares by pool, seed and measurement.
         first: those of the method compared with, whose searches of a pool and seed began with the same kernels.
         problems: the problem of each pool.
+        others: methods that are compared with the first: the more there are, the likelier luck alone sets one apart.
     """
     pools, seeds, budget = own.shape
     gains = own - first
@@ -229,12 +230,15 @@ def _points(method: str, own: Floats, first: Floats, problems: Sequence[str]) ->
     few = (seeds if pools == 1 else len(set(problems))) - 1
     bounds = interval(own, drawn, few).clip(0.0, 1.0) if drawn is not None else None
     gain_bounds = interval(gains, drawn, few) if drawn is not None else None
+    sure_bounds = interval(gains, drawn, few, 1 - (1 - LEVEL) / others) if drawn is not None else None
     of_pools = gains.mean(axis=1)
     for n in range(budget):
+        sure_low, sure_high = _wide(sure_bounds, n)
         yield Point(
             method, n + 1, float(own[:, :, n].mean()), *_wide(bounds, n), float(gains[:, :, n].mean()),
             *_wide(gain_bounds, n), pools, seeds, ahead=int((of_pools[:, n] > SAME).sum()),
             equal=int((abs(of_pools[:, n]) <= SAME).sum()), behind=int((of_pools[:, n] < -SAME).sum()),
+            decided=sure_low is not None and sure_high is not None and not sure_low <= 0 <= sure_high,
         )  # fmt: skip
 
 
@@ -257,21 +261,23 @@ def weights(problems: Sequence[str], seeds: int, rng: np.random.Generator) -> np
     return rng.multinomial(of_pools * seeds, [1 / seeds] * seeds)
 
 
-def interval(values: Floats, drawn: npt.NDArray[np.int64], freedom: int) -> Floats:
-    """95 % bootstrap interval of the mean after each measurement: lower bounds, then upper ones.
+def interval(values: Floats, drawn: npt.NDArray[np.int64], freedom: int, level: float = LEVEL) -> Floats:
+    """Bootstrap interval of the mean after each measurement: lower bounds, then upper ones.
 
     Args:
         values: by pool, seed and measurement.
         drawn: of `weights`.
         freedom: the units drawn, less one. A bootstrap of few units is too narrow; it is widened to Student's t.
+        level: how often it covers the mean.
     """
     searches = drawn.reshape(len(drawn), -1).astype(float)
     means = searches @ values.reshape(searches.shape[1], -1) / searches.sum(axis=1, keepdims=True)
     centre = values.mean(axis=(0, 1))
-    z = 1.96
+    above = (1 + level) / 2
+    z = statistics.NormalDist().inv_cdf(above)
     student = z + (z**3 + z) / (4 * freedom)
     wider = student / z * np.sqrt((freedom + 1) / freedom)
-    bounds: Floats = centre + (np.quantile(means, [0.025, 0.975], axis=0) - centre) * wider
+    bounds: Floats = centre + (np.quantile(means, [1 - above, above], axis=0) - centre) * wider
     return bounds
 
 
@@ -333,7 +339,8 @@ def verdict(done: Study) -> str:
     ]
     decided = [f"{one.method} ({'more' if one.gain > 0 else 'less'})" for one in others if one.decided]
     undecided = [one.method for one in others if not one.decided]
-    parts = [f"decided: {', '.join(decided) or 'none'}", f"undecided: {', '.join(undecided) or 'none'}"]
+    at_once = f" (95 % for all {len(others)} at once)" if len(others) > 1 else ""
+    parts = [f"decided{at_once}: {', '.join(decided) or 'none'}", f"undecided: {', '.join(undecided) or 'none'}"]
     size = f"{_pools(last.pools)}, {last.seeds} {'seed' if last.seeds == 1 else 'seeds'}"
     return "\n".join([*lines, f"After {last.measurements} measurements: {'; '.join(parts)}; {size}."])
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import random
@@ -23,7 +24,7 @@ from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Operator
 from kbench.generation.study import pool
 from kbench.generation.study.pool import PoolProposer, RecordedPool, pools_in
-from kbench.generation.study.study import Study, interval, study, table, verdict, weights, write_study
+from kbench.generation.study.study import Study, _points, interval, study, table, verdict, weights, write_study
 from kbench.generation.study.tuning import (
     HELD_OUT,
     draw,
@@ -199,14 +200,18 @@ def write_method(path: Path, body: str) -> str:
 
 
 def copies_of_random(folder: Path, count: int) -> list[str]:
-    """The same method under other names: their searches differ by luck alone."""
-    return [write_method(folder / f"copy_{number}.py", "return (FRESH,) * count") for number in range(count)]
+    """The same method under other names, below the folder one stands in: their searches differ by luck alone."""
+    paths = [folder / f"copy_{number}.py" for number in range(count)]
+    # Luck follows from the name, which must be the same each time.
+    return [Path(write_method(path, "return (FRESH,) * count")).name for path in paths]
 
 
 @pytest.fixture(scope="module")
 def against_itself(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    copies = copies_of_random(tmp_path_factory.mktemp("copies"), 6)
-    return study(made_up_pools(12), methods=("random", *copies), seeds=3, budget=10)
+    folder = tmp_path_factory.mktemp("copies")
+    copies = copies_of_random(folder, 6)
+    with contextlib.chdir(folder):
+        return study(made_up_pools(12), methods=("random", *copies), seeds=3, budget=10)
 
 
 def test_copies_of_a_method_are_not_decided_to_differ(against_itself: Study) -> None:
@@ -215,11 +220,14 @@ def test_copies_of_a_method_are_not_decided_to_differ(against_itself: Study) -> 
     assert not any(point.decided for point in last)
     assert all(point.ahead + point.equal + point.behind == 12 for point in last)
     closing = verdict(against_itself).splitlines()[-1]
-    assert "decided: none; undecided:" in closing
+    assert "decided (95 % for all 6 at once): none; undecided:" in closing
     assert closing.endswith("; 12 pools, 3 seeds.")
 
 
-def test_copies_of_a_method_are_not_decided_to_differ_on_one_pool(tmp_path: Path) -> None:
+def test_copies_of_a_method_are_not_decided_to_differ_on_one_pool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     done = study(made_up_pools(1), methods=("random", *copies_of_random(tmp_path, 4)), seeds=12, budget=10)
     last = [point for point in done.points if point.measurements == 10]
     assert not any(point.decided for point in last)
@@ -312,6 +320,20 @@ def test_an_interval_covers_the_mean_and_narrows_with_more_problems_and_more_sea
 
     assert width(100, 2) < width(10, 2)
     assert width(10, 20) < width(10, 2)
+
+
+def test_luck_is_seldom_decided_among_few_pools_or_searches() -> None:
+    rng = np.random.default_rng(3)
+
+    def decided(pools: int, seeds: int) -> int:
+        problems, shape, count = [str(n) for n in range(pools)], (pools, seeds, 1), 0
+        for _ in range(60):
+            first, *others = (np.minimum(rng.random(shape) + 0.3, 1.0) for _ in range(4))
+            count += any(next(_points("copy", other, first, problems, 3)).decided for other in others)
+        return count
+
+    assert decided(1, 12) <= 8
+    assert decided(10, 2) <= 4
 
 
 def test_a_draw_takes_a_problem_with_all_its_pools() -> None:

@@ -54,7 +54,10 @@ Floats = npt.NDArray[np.float64]
 @click.option("--budget", type=AT_LEAST_1, default=32, show_default=True, help="Measurements per search.")
 @click.option("--least", type=AT_LEAST_1, default=48, show_default=True, help="Smallest pool to use, in kernels.")
 @click.option("--pools", type=AT_LEAST_1, default=24, show_default=True, help="Pools to use, spread over problems.")
-@click.option("--methods", help="Comma-separated, the baseline first; NAME+surrogate, FILE.py[:NAME]. All by default.")
+@click.option(
+    "--methods",
+    help="Comma-separated, the baseline first; FILE.py[:NAME]; NAME+surrogate filters by `online`. All by default.",
+)
 @click.option("--unsure-share", default=0.0, show_default=True, help="Share of measurements for unsure forecasts.")
 @json_option
 def command(

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import random
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ from kbench.generation.proposers.mixed import MixedProposer
 from kbench.generation.search.proposal import Ask, ProposalTask
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import BestReference, KernelOutcome, Node, Operator, WorkloadFigure
-from kbench.schemas import Backend, Status, UserError
+from kbench.schemas import Backend, MissingDependencyError, Status, UserError
 
 from .conftest import PROBLEM, Recorded, parent, settings_for, ticking
 
@@ -444,6 +445,14 @@ def test_an_error_response_leaves_its_request_unanswered_and_a_reply_wins_over_i
 def test_without_a_model_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KBENCH_LLM_MODEL", raising=False)
     with pytest.raises(UserError, match="set KBENCH_LLM_MODEL"):
+        proposer_from_environment()
+
+
+def test_without_the_openai_package_batch_files_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_LLM_MODEL", "m")
+    monkeypatch.delenv("KBENCH_LLM_BATCH", raising=False)
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(MissingDependencyError, match="or set KBENCH_LLM_BATCH to a folder"):
         proposer_from_environment()
 
 

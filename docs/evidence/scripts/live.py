@@ -21,7 +21,7 @@ from typing import Any
 
 import click
 
-from kbench.generation.log import read_log, seconds_between
+from kbench.generation.log import found_files, read_log, seconds_between
 from kbench.generation.search.settings import settings_from_json
 from kbench.generation.search.state import outcome_of
 from kbench.schemas import Measurement, from_dict
@@ -240,6 +240,8 @@ def draw(courses: Courses, path: Path) -> None:
 @click.option("--plot", type=click.Path(path_type=Path), help="SVG file for the curves of the planned arms.")
 def main(run: Path, out: Path, pairs: Pairs, at: Sequence[int], plot: Path | None) -> None:
     """Write the figures and print the table."""
+    if run.is_dir() and not found_files(run):
+        raise click.ClickException(f"no search log in {str(run)!r}; give a run folder or a log file")
     courses, pace, proposed = read(run)
     found = study(courses, pairs, pairs, at)
     # Further designs may have a smaller budget: after it they are not compared.

@@ -19,7 +19,7 @@ from kbench.generation.proposers.llm.prompt import messages
 from kbench.generation.search.proposal import Answer, Ask, BudgetSpentError, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import idea_of
 from kbench.loaders.source.structure import structure_id
-from kbench.schemas import UserError
+from kbench.schemas import MissingDependencyError, UserError
 from kbench.schemas.ids import content_hash
 
 MODEL_VARIABLE = "KBENCH_LLM_MODEL"
@@ -140,5 +140,9 @@ def proposer_from_environment() -> LlmProposer:
         files = BatchFiles(requests=Path(folder) / "requests.jsonl", responses=Path(folder) / "responses.jsonl")
         return LlmProposer(files, model)
     endpoint = Endpoint(base_url=os.environ.get(ENDPOINT_VARIABLE))
-    endpoint.check()
+    try:
+        endpoint.check()
+    except MissingDependencyError:
+        without = f"or set {BATCH_VARIABLE} to a folder, and requests are exchanged as files without it"
+        raise MissingDependencyError("openai", "llm", "asking a language model", instead=without) from None
     return LlmProposer(endpoint, model, temperature=1.0)

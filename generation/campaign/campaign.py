@@ -59,6 +59,8 @@ class CampaignProgress:
     """Runs that could not go on because their proposer could not be reached, with the reason."""
     waiting: int = 0
     """Runs that wait for responses of a language model."""
+    strangers: list[str] = dataclasses.field(default_factory=list)
+    """Ids of responses to no request of these searches, which answer nothing."""
     started: float = dataclasses.field(default_factory=time.monotonic)
 
     @property
@@ -72,8 +74,8 @@ class CampaignProgress:
             "measured": self.measured, "ok": self.ok, "best_speedup": self.best or None,
             "failures": dict(self.failures), "reused": self.reused, "lost": self.lost, "unmeasured": self.unmeasured,
             "failed_forecasts": self.failed_forecasts, "forecast_failure": self.forecast_failure,
-            "halted": self.halted, "waiting": self.waiting, "gpu_seconds": self.gpu_seconds,
-            "kernels_per_s": self.rate,
+            "unknown_responses": self.strangers, "halted": self.halted, "waiting": self.waiting,
+            "gpu_seconds": self.gpu_seconds, "kernels_per_s": self.rate,
         }  # fmt: skip
 
     def line(self) -> str:
@@ -91,6 +93,14 @@ class CampaignProgress:
         if self.unmeasured is not None:
             return ", ".join([self.counted(), *self._silent()])
         return ", ".join([f"{self.measured} kernels", *self._found(), *self._silent()])
+
+    def stray(self) -> str:
+        """How many responses answer nothing, in words."""
+        one = len(self.strangers) == 1
+        return (
+            f"{counted(len(self.strangers), 'response')} {'has a' if one else 'have'} custom_id"
+            f"{'' if one else 's'} of no request: {self.strangers[0]}{'' if one else ', …'}"
+        )
 
     def counted(self) -> str:
         """What became of the kernels, in words."""
@@ -110,7 +120,8 @@ class CampaignProgress:
         ]
 
     def _silent(self) -> list[str]:
-        return [failed_forecasts(self.failed_forecasts, self.forecast_failure)] if self.failed_forecasts else []
+        said = [failed_forecasts(self.failed_forecasts, self.forecast_failure)] if self.failed_forecasts else []
+        return [*said, *([self.stray()] if self.strangers else [])]
 
 
 def counted(count: int, name: str, plural: str | None = None) -> str:

@@ -23,7 +23,7 @@ from kbench.generation.log import (
 from kbench.generation.proposers.mixed import proposer as proposer_named
 from kbench.generation.search.methods.catalogue import filter_of
 from kbench.generation.search.reducer import replay
-from kbench.generation.search.search import Search
+from kbench.generation.search.search import Search, asked_places
 from kbench.generation.search.settings import RunSettings, refuse_changes
 from kbench.generation.search.state import BestReference, RunState
 from kbench.loaders.storage.lines import read_records
@@ -97,6 +97,8 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
                 progress = campaign.run()
             finally:
                 record_environments(folder, executor.environments())
+            for find in {find for author in proposers if (find := getattr(author, "strangers", None))}:
+                progress.strangers = find(asked_places(read_log(folder)))
             wait_for_responses(campaign.unanswered, progress)
             return progress
 
@@ -194,4 +196,6 @@ def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgr
         key, error = next(iter(errors.items()))
         were = "was" if len(errors) == 1 else "were"
         message += f"; {len(errors)} {were} answered with an error, the first: {key} (got {error})"
+    if progress.strangers:
+        message += f"; {progress.stray()}"
     raise CampaignWaitingError(message, Unanswered(first.files, bodies, errors), progress)

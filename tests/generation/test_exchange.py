@@ -248,6 +248,20 @@ def test_a_command_that_measures_nothing_says_what_it_proposed(tmp_path: Path) -
     assert exchange.gpu.measured == []
 
 
+def test_a_response_to_no_request_is_said_and_one_to_an_earlier_request_is_not(tmp_path: Path) -> None:
+    exchange = Exchange(tmp_path)
+    for _ in range(2):
+        assert "custom_id" not in (exchange.go(RUNS[:1]) or "")
+        exchange.answer(answer=answer_as("ok"))
+    with exchange.files.responses.open("a") as stream:
+        stream.write(json.dumps({"custom_id": "mistyped", "text": "?"}) + "\n")
+    message = exchange.go(RUNS[:1]) or ""
+    assert "requests of 1 search wait" in message
+    assert message.endswith("; 1 response has a custom_id of no request: mistyped")
+    exchange.answer(answer=answer_as("ok"))
+    assert exchange.go(RUNS[:1]) is None
+
+
 def test_requests_tell_recorded_references_where_none_lie_in_the_run_folder(tmp_path: Path) -> None:
     gpu = ENVIRONMENT.gpu
     reference = ReferenceTime(

@@ -236,11 +236,14 @@ def _points(method: str, own: Floats, first: Floats, problems: Sequence[str], ot
     sure_bounds = interval(gains, drawn, few, 1 - (1 - LEVEL) / others) if drawn is not None else None
     of_pools = gains.mean(axis=1)
     for n in range(budget):
+        low, high = _wide(bounds, n)
+        gain_low, gain_high = _wide(gain_bounds, n)
         sure_low, sure_high = _wide(sure_bounds, n)
         yield Point(
-            method, n + 1, float(own[:, :, n].mean()), *_wide(bounds, n), float(gains[:, :, n].mean()),
-            *_wide(gain_bounds, n), pools, seeds, ahead=int((of_pools[:, n] > SAME).sum()),
-            equal=int((abs(of_pools[:, n]) <= SAME).sum()), behind=int((of_pools[:, n] < -SAME).sum()),
+            method=method, measurements=n + 1, share=float(own[:, :, n].mean()), low=low, high=high,
+            gain=float(gains[:, :, n].mean()), gain_low=gain_low, gain_high=gain_high, pools=pools, seeds=seeds,
+            ahead=int((of_pools[:, n] > SAME).sum()), equal=int((abs(of_pools[:, n]) <= SAME).sum()),
+            behind=int((of_pools[:, n] < -SAME).sum()),
             decided=sure_low is not None and sure_high is not None and not sure_low <= 0 <= sure_high,
         )  # fmt: skip
 

@@ -396,7 +396,7 @@ def test_batch_files_write_requests_once_and_go_on_when_answered(tmp_path: Path,
     settings = settings_for("random", proposer="llm", seeds=2, batch=2)
     search = asking(how, files)
     for _ in range(2):
-        with pytest.raises(WaitingForResponsesError, match="2 requests of 1 searches wait"):
+        with pytest.raises(WaitingForResponsesError, match="2 requests of 1 search wait"):
             drive(tmp_path / "run", [settings], search)
     assert len(files.requests.read_text().splitlines()) == 2
     respond(files, fenced(KERNEL))
@@ -432,7 +432,7 @@ def test_an_error_response_leaves_its_request_unanswered_and_a_reply_wins_over_i
         files.ask([ASKED, other])
     with pytest.raises(
         WaitingForResponsesError,
-        match=rf"^1 requests of 1 searches wait .*; 1 were answered with an error, the first: {bad} \(got error .*\)$",
+        match=rf"^1 request of 1 search waits .*; 1 was answered with an error, the first: {bad} \(got error .*\)$",
     ):
         wait_for_responses([caught.value.unanswered], CampaignProgress())
     assert [json.loads(line)["custom_id"] for line in files.requests.read_text().splitlines()] == [bad]

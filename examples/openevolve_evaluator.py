@@ -17,4 +17,9 @@ judge = KernelJudge()
 def evaluate(program_path: str) -> dict[str, float]:
     """The metrics of one program; OpenEvolve maximises combined_score."""
     found = judge(KernelSource("softmax", Backend.TRITON, Path(program_path).read_text("utf-8")))
-    return {"combined_score": kernel_score(found.status, found.speedup), "speedup": found.speedup or 0.0}
+    return {
+        "combined_score": kernel_score(found.status, found.speedup),
+        "speedup": found.speedup or 0.0,
+        "compiled": float(found.status != "compile_error"),
+        "correct": float(found.status == "ok"),
+    }

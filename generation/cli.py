@@ -101,6 +101,11 @@ def generate(ctx: click.Context, /, **options: Any) -> None:
             raise UserError(
                 f"nothing was replayed: {missing}; name the recording of these searches, or use `generate study`"
             )
+        if len(how.executor.missing) > progress.measured:
+            raise UserError(
+                f"most kernels were lost: {missing}. A replay needs a log of the same search: its problem, backend, "
+                "method, proposer and seed, recorded with the same version; `generate study` replays other methods"
+            )
         click.echo(missing, err=True)
     if progress.halted:
         raise InfrastructureError(

@@ -48,8 +48,9 @@ class MissingDependencyError(KbenchError, ImportError):
 
     exit_code = 2
 
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs the package {package!r}; install it with: pip install 'kbench-gpu[{extra}]'")
+    def __init__(self, package: str, extra: str, purpose: str, *, instead: str = "") -> None:
+        install = f"{purpose} needs the package {package!r}; install it with: pip install 'kbench-gpu[{extra}]'"
+        super().__init__(f"{install}; {instead}" if instead else install)
 
 
 def require_package(package: str, extra: str, purpose: str) -> None:

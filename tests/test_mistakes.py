@@ -78,6 +78,7 @@ MISTAKES = {
     "generate --problem softmax --backend cudaa --out r": "not one of 'triton', 'cuda'",
     "generate --problem softmax --backend cuda --out r": "--budget is missing",
     "generate --problem softmax --backend cuda --budget ten --out r": "write 320m",
+    "generate --problem softmax --backend cuda --budget 0 --out r": "budget '0' allows nothing; give more than 0",
     "generate study nowhere --out s": "'nowhere' does not exist",
     "generate status folder": "start one with kbench generate",
     "generate corpus r.toml": "Missing option '--out'",

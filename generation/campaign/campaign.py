@@ -25,7 +25,7 @@ from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import RunSettings
 from kbench.generation.search.state import KernelOutcome, Node, RunState, gpu_seconds
-from kbench.schemas import Backend, KernelSource
+from kbench.schemas import Backend, KernelSource, ReferenceTime
 from kbench.schemas.ids import content_hash
 
 LONGEST_REASON = 120
@@ -41,6 +41,8 @@ class CampaignProgress:
     measured: int = 0
     ok: int = 0
     lost: int = 0
+    unmeasured: int | None = None
+    """Kernels that are proposed and wait for a command that measures; None where this one does."""
     reused: int = 0
     in_flight: int = 0
     live: int = 0
@@ -57,6 +59,8 @@ class CampaignProgress:
     """Runs that could not go on because their proposer could not be reached, with the reason."""
     waiting: int = 0
     """Runs that wait for responses of a language model."""
+    strangers: list[str] = dataclasses.field(default_factory=list)
+    """Ids of responses to no request of these searches, which answer nothing."""
     started: float = dataclasses.field(default_factory=time.monotonic)
 
     @property
@@ -68,10 +72,10 @@ class CampaignProgress:
         """Plain values."""
         return {
             "measured": self.measured, "ok": self.ok, "best_speedup": self.best or None,
-            "failures": dict(self.failures), "reused": self.reused, "lost": self.lost,
+            "failures": dict(self.failures), "reused": self.reused, "lost": self.lost, "unmeasured": self.unmeasured,
             "failed_forecasts": self.failed_forecasts, "forecast_failure": self.forecast_failure,
-            "halted": self.halted, "waiting": self.waiting, "gpu_seconds": self.gpu_seconds,
-            "kernels_per_s": self.rate,
+            "unknown_responses": self.strangers, "halted": self.halted, "waiting": self.waiting,
+            "gpu_seconds": self.gpu_seconds, "kernels_per_s": self.rate,
         }  # fmt: skip
 
     def line(self) -> str:
@@ -86,7 +90,23 @@ class CampaignProgress:
 
     def result(self) -> str:
         """One line when the campaign has ended."""
+        if self.unmeasured is not None:
+            return ", ".join([self.counted(), *self._silent()])
         return ", ".join([f"{self.measured} kernels", *self._found(), *self._silent()])
+
+    def stray(self) -> str:
+        """How many responses answer nothing, in words."""
+        one = len(self.strangers) == 1
+        return (
+            f"{counted(len(self.strangers), 'response')} {'has a' if one else 'have'} custom_id"
+            f"{'' if one else 's'} of no request: {self.strangers[0]}{'' if one else ', …'}"
+        )
+
+    def counted(self) -> str:
+        """What became of the kernels, in words."""
+        if self.unmeasured is None:
+            return f"{counted(self.measured, 'kernel')} {'was' if self.measured == 1 else 'were'} measured"
+        return f"{counted(self.unmeasured, 'kernel')} proposed, not measured"
 
     def _found(self) -> list[str]:
         failed = ", ".join(f"{name} {count}" for name, count in self.failures.most_common()) or "none"
@@ -100,7 +120,13 @@ class CampaignProgress:
         ]
 
     def _silent(self) -> list[str]:
-        return [failed_forecasts(self.failed_forecasts, self.forecast_failure)] if self.failed_forecasts else []
+        said = [failed_forecasts(self.failed_forecasts, self.forecast_failure)] if self.failed_forecasts else []
+        return [*said, *([self.stray()] if self.strangers else [])]
+
+
+def counted(count: int, name: str, plural: str | None = None) -> str:
+    """A count with what is counted, such as `1 kernel` or `2 kernels`."""
+    return f"{count} {name if count == 1 else plural or name + 's'}"
 
 
 def failed_forecasts(count: int, first: str | None) -> str:
@@ -133,6 +159,8 @@ class Drive:
     write_every_s: float = 0.25
     """Entries wait at most this long for their fsync: one costs as much for a hundred lines as for one."""
     order: str = ROUNDS
+    references: Sequence[ReferenceTime] = ()
+    """Reference times that a language model is told of where none lie in the run folder."""
     measure: bool = True
     """Otherwise searches go on without measuring: kernels wait for a later command."""
 
@@ -201,11 +229,14 @@ class Campaign:
                 for result in self._executor.collect(POLL_S if self._waiting else 0.0):
                     ready.extend(self._settle(result))
                 self._write(every_s=self._how.write_every_s)
-                self.progress.live = len(ready) + len(self._outstanding)
+                # Without measuring, searches that wait for it have nothing more to do here.
+                self.progress.live = len(ready) + (len(self._outstanding) if self._how.measure else 0)
                 self.progress.in_flight = len(self._waiting)
                 self._how.report(self.progress)
             if self._how.measure:
                 close_runs(self._searches, self._executor, lambda: time.monotonic() >= self._deadline)
+            else:
+                self.progress.unmeasured = len(self._waiting)
         finally:
             self._write()
         return self.progress

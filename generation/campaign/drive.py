@@ -6,12 +6,12 @@ import dataclasses
 import functools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
-from kbench.generation.campaign.campaign import Campaign, CampaignProgress, Drive
+from kbench.generation.campaign.campaign import Campaign, CampaignProgress, Drive, counted
 from kbench.generation.log import (
     LogWriter,
     by_run,
@@ -23,7 +23,7 @@ from kbench.generation.log import (
 from kbench.generation.proposers.mixed import proposer as proposer_named
 from kbench.generation.search.methods.catalogue import filter_of
 from kbench.generation.search.reducer import replay
-from kbench.generation.search.search import Search
+from kbench.generation.search.search import Search, asked_places
 from kbench.generation.search.settings import RunSettings, refuse_changes
 from kbench.generation.search.state import BestReference, RunState
 from kbench.loaders.storage.lines import read_records
@@ -76,7 +76,10 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
             places = executor.environments()
             record_environments(folder, places)
             place = _described(folder, places)
-            references = best_references(folder / REFERENCES, place)
+            rows = (
+                read_records(folder / REFERENCES, ReferenceTime) if (folder / REFERENCES).is_file() else how.references
+            )
+            references = best_references(rows, place)
             # Opening the log and the GPU counts: a deadline is for the whole command.
             left = None if how.deadline_s is None else how.deadline_s - (time.monotonic() - began)
             campaign = Campaign(dataclasses.replace(how, deadline_s=left), log.write)
@@ -94,6 +97,8 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
                 progress = campaign.run()
             finally:
                 record_environments(folder, executor.environments())
+            for find in {find for author in proposers if (find := getattr(author, "strangers", None))}:
+                progress.strangers = find(asked_places(read_log(folder)))
             wait_for_responses(campaign.unanswered, progress)
             return progress
 
@@ -108,10 +113,10 @@ def _described(folder: Path, places: Sequence[Environment]) -> Environment | Non
     return next((one for one in read_environments(folder) if one.gpu == places[0].gpu), places[0])
 
 
-def best_references(path: Path, place: Environment | None) -> dict[str, dict[str, BestReference]]:
-    """The best reference of each problem and workload on this GPU; none where no times lie beside the log."""
+def best_references(rows: Iterable[ReferenceTime], place: Environment | None) -> dict[str, dict[str, BestReference]]:
+    """The best reference of each problem and workload on this GPU."""
     best: dict[str, dict[str, BestReference]] = {}
-    for row in read_records(path, ReferenceTime) if path.is_file() and place is not None else ():
+    for row in rows:
         if place is not None and row.gpu == place.gpu:
             best.setdefault(row.problem_id, {})[row.workload] = BestReference(*row.best)
     return best
@@ -178,12 +183,19 @@ def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgr
         files.write({key: body for some in own for key, body in some.items()}, keep=progress.live > 0)
     answers = " and ".join(str(files.responses) for files in places.values())
     message = (
-        f"{len(bodies)} requests of {len(unanswered)} searches wait in {' and '.join(map(str, places))}; "
-        f"{progress.measured} kernels were measured; put responses into {answers} and run the same command again"
+        f"{counted(len(bodies), 'request')} of {counted(len(unanswered), 'search', 'searches')} "
+        f"{'waits' if len(bodies) == 1 else 'wait'} in {' and '.join(map(str, places))}; {progress.counted()}; "
+        f"put responses into {answers} and run the same command again"
     )
     if progress.live:
-        message += f"; {progress.live} searches were cut short: run it at once to have their requests too"
+        searches, their = counted(progress.live, "search", "searches"), "its" if progress.live == 1 else "their"
+        message += (
+            f"; {searches} could not continue in this call; run the same command again to get {their} next requests"
+        )
     if errors:
         key, error = next(iter(errors.items()))
-        message += f"; {len(errors)} were answered with an error, the first: {key} (got {error})"
+        were = "was" if len(errors) == 1 else "were"
+        message += f"; {len(errors)} {were} answered with an error, the first: {key} (got {error})"
+    if progress.strangers:
+        message += f"; {progress.stray()}"
     raise CampaignWaitingError(message, Unanswered(first.files, bodies, errors), progress)

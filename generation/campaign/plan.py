@@ -17,7 +17,7 @@ from kbench.generation.campaign.spec import read_spec, runs_of
 from kbench.generation.executors.executor import Executor
 from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.ray import RayExecutor, harness_maker
-from kbench.generation.executors.replay import open_facts, open_recording
+from kbench.generation.executors.replay import open_facts, open_recording, recorded_references
 from kbench.generation.proposers.folder import folder_runs
 from kbench.generation.search.guidance.question import guide_named
 from kbench.generation.search.methods.catalogue import searchable
@@ -129,6 +129,7 @@ def planned(
         executor=_executor(options), deadline_s=options.deadline, gpu_seconds=options.gpu_seconds,
         proposer_for=proposer_for, surrogate_for=functools.partial(guide_named, compiler=compiler), report=report,
         order=order, measure=options.executor != "none",
+        references=recorded_references(options.recorded) if options.executor == "none" and options.recorded else (),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from kbench.generation.executors.executor import Pair, Result, result_of
 from kbench.generation.log import found_files, read_environments, read_log
 from kbench.harness.record import refereed
 from kbench.harness.timing.second_clock import SecondTimes
-from kbench.schemas import Environment, KernelSource, Measurement, UserError, from_dict
+from kbench.schemas import Environment, KernelSource, Measurement, ReferenceTime, UserError, from_dict
 
 NAMED = 3
 """Kernels that were not found and are named."""
@@ -87,6 +87,15 @@ def open_facts(path: Path) -> ReplayExecutor:
     if not environments:
         raise UserError(f"{str(path)!r} records no environment; name a run folder or corpus that was measured on a GPU")
     return ReplayExecutor({}, environments[:1])
+
+
+def recorded_references(path: Path) -> list[ReferenceTime]:
+    """The reference times of a corpus; none of a run folder, whose own lie beside its log."""
+    from kbench.loaders.corpus.corpus import Corpus
+
+    if found_files(path):
+        return []
+    return [from_dict(ReferenceTime, row) for row in Corpus.open(path).table("references").to_pylist()]
 
 
 def open_recording(path: Path) -> ReplayExecutor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kbench.generation.proposers.genome.proposer import GenomeProposer
@@ -37,6 +37,11 @@ class MixedProposer:
             keep = getattr(one, "keep_replies", None)
             if keep is not None:
                 keep(folder)
+
+    def strangers(self, places: Iterable[str]) -> list[str]:
+        """Ids of responses to none of the asks at these places."""
+        able = (find for one in self._others if (find := getattr(one, "strangers", None)))
+        return next((find(places) for find in able), [])
 
     def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         """One answer for each ask, in order. What one proposer is asked goes to it together."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 
-from kbench.generation.search.methods.catalogue import filter_of, method, with_repairs
+from kbench.generation.search.methods.catalogue import filter_of, planned, with_repairs
 from kbench.generation.search.state import FRESH, ProposalRequest, RunState
 from kbench.schemas.ids import content_hash
 
@@ -15,7 +15,7 @@ IDLE_STEPS = 4
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StartStep:
-    """Begin a step with these requests."""
+    """Begin a step with these requests; without any the step is over and brought nothing new."""
 
     requests: tuple[ProposalRequest, ...]
 
@@ -123,5 +123,5 @@ def _between_steps(state: RunState) -> Action:
         return StartStep((FRESH,) * count)
     chosen = filter_of(state.settings)
     draw = count * chosen.draw if chosen is not None else count
-    requests = method(state.settings.method).plan(state, draw, rng_for(state, "plan"))
+    requests = planned(state, draw, rng_for(state, "plan"))
     return StartStep(with_repairs(state, requests, rng_for(state, "repair")))

@@ -34,6 +34,7 @@ from kbench.generation.search.state import (
     BestReference,
     KernelOutcome,
     Node,
+    ProposalRequest,
     RunState,
     build_seconds,
     gpu_seconds,
@@ -48,6 +49,30 @@ Siblings = Callable[[], Iterable[Node]]
 
 if TYPE_CHECKING:
     from kbench.generation.search.guidance.question import Guide
+
+
+def place_of(origin: str, step: int, slot: int, request: ProposalRequest) -> str:
+    """The place of an ask: the same whenever it is made.
+
+    Args:
+        origin: what the draws of its step begin from.
+        step: its step.
+        slot: its slot.
+        request: what is asked.
+    """
+    return content_hash(origin, str(step), str(slot), json.dumps(request.to_json()))
+
+
+def asked_places(entries: Iterable[LogEntry]) -> Iterator[str]:
+    """The places of all asks that a log holds."""
+    states: dict[str, RunState] = {}
+    for entry in entries:
+        if entry.kind == "run_started":
+            states[entry.run_id] = start(entry)
+        elif entry.kind == "step_started":
+            origin = action.origin(dataclasses.replace(states[entry.run_id], step=entry.step))
+            for slot, request in enumerate(reduce(states[entry.run_id], entry).requests):
+                yield place_of(origin, entry.step, slot, request)
 
 
 class Search:
@@ -116,6 +141,8 @@ class Search:
             case action.StartStep():
                 requests = [request.to_json() for request in todo.requests]
                 self._record("step_started", requests=requests, **self._briefing())
+                if not requests:
+                    self._record("step_completed")
             case action.Propose():
                 self._propose(todo.slots)
             case action.Filter():
@@ -204,12 +231,12 @@ class Search:
         other = nodes[request.other_id] if request.other_id else None
         ancestors = [nodes[key] for key in reversed(lineage(nodes, request.parent_id)[1:])]
         tried = [node for node in nodes.values() if parent and node.parent_id == parent.kernel_id and node.outcome]
-        place = action.origin(self.state), str(self.state.step), str(slot), json.dumps(request.to_json())
+        place = place_of(action.origin(self.state), self.state.step, slot, request)
         return Ask(
             operator=request.operator, parent=parent, other=other, ancestors=tuple(ancestors), tried=tuple(tried),
             archive=tuple(archive(self.state.rewarded())) if learns(self.settings) else (),
             best_known=self.state.best_known, references=self.state.references, turn=self._turn(slot),
-            rng=action.rng_for(self.state, "propose", slot), place=content_hash(*place),
+            rng=action.rng_for(self.state, "propose", slot), place=place,
         )  # fmt: skip
 
     def _turn(self, slot: int) -> int:

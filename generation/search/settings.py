@@ -78,7 +78,9 @@ def parse_budget(text: str) -> Budget:
     limits: dict[str, int | float] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         match = re.fullmatch(r"(\d+(?:\.\d+)?)([mstw]?)", part)
-        if match is None or float(match[1]) <= 0:
+        if match is not None and float(match[1]) == 0:
+            raise UserError(f"budget {part!r} allows nothing; give more than 0, such as 1{match[2]}")
+        if match is None:
             raise UserError(f"budget {part!r} is not an amount with a unit; write 320m, 600s, 2000000t or 3600w")
         unit = UNITS[match[2]]
         if unit in limits:

@@ -66,13 +66,27 @@ def pools_in(path: Path, least: int, most: int) -> list[RecordedPool]:
         path: a corpus folder.
         least: fewest kernels of a pool.
         most: pools to take.
+
+    Raises:
+        UserError: no kernel has a speedup, or no pool is large enough.
     """
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(path)
     cells = _cells(corpus)
+    timed = [len(rows) for rows in cells.values() if any(map(_timed, rows))]
+    if not timed:
+        raise UserError(
+            f"no kernel of corpus {str(path)!r} has a speedup on a named GPU, and a study compares speedups; "
+            "an import says in import.json which figures it found"
+        )
     largest = {key[:2]: key for key in sorted(cells, key=lambda key: len(cells[key]))}
     large = sorted(key for key in largest.values() if len(cells[key]) >= least and any(map(_timed, cells[key])))
+    if not large:
+        raise UserError(
+            f"no pool is large enough for the study: the largest has {max(timed)} measured kernels; lower --least, "
+            "or record more kernels"
+        )
     taken = min(most, len(large))
     return [_pool(corpus, key, cells[key]) for key in (large[n * len(large) // taken] for n in range(taken))]
 
@@ -97,7 +111,7 @@ def _cells(corpus: Corpus, **filters: str) -> Mapping[Cell, list[dict[str, Any]]
     """The measured kernels of every cell."""
     cells: defaultdict[Cell, list[dict[str, Any]]] = defaultdict(list)
     for row in corpus.table("kernels", columns=COLUMNS, **filters).to_pylist():
-        if row["status"] is not None:
+        if row["status"] is not None and row["gpu"] is not None:
             cells[row["problem_id"], row["backend"], row["gpu"]].append(row)
     return cells
 

@@ -1,15 +1,22 @@
-"""The replay study: every method on recorded pools, many seeds, best speedup found against measurements spent."""
+"""The replay study: every method on recorded pools, many seeds, best speedup found against measurements spent.
+
+Noise is not called a difference: intervals are drawn over problems and over the searches on each pool, and where there
+are too few of them to say, there is no interval.
+"""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
-import random
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import itertools
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
+import numpy as np
+import numpy.typing as npt
 
 from kbench.generation.campaign.campaign import Campaign, Drive
 from kbench.generation.executors.replay import ReplayExecutor
@@ -26,23 +33,31 @@ from kbench.schemas import UserError
 METHODS = ("random", "hill_climb", "evolve", "puct", "bayes", "random+surrogate", "evolve+surrogate")
 DRAWS = 2000
 """Bootstrap draws for an interval."""
+LEVEL = 0.95
 SHOWN = (8, 16, 32, 64, 128)
 """Measurements with a column of their own in the table, besides the last."""
 AT_LEAST_1 = click.IntRange(min=1)
 STILL = "2026-01-01T00:00:00.000Z"
+ENOUGH = 10
+"""Problems, or searches where there is one pool, from which an interval says something."""
+SAME = 0.005
+"""Mean shares of a pool that are closer than this count as equal: times repeat to about half a percent."""
+POINTS = "points.csv"
 
-Traces = Mapping[str, Sequence[Sequence[float]]]
-"""For each problem and each of its pools: what a method has found after each measurement, mean over seeds."""
+Floats = npt.NDArray[np.float64]
 
 
 @click.command("study", short_help="Replay every method on recorded pools.")
 @click.argument("corpus", type=click.Path(exists=True, path_type=Path))
-@out_option("Folder for points.csv, table.md, plot.png.", required=True)
+@out_option("New folder for points.csv, searches.csv, table.md, plot.png.", required=True)
 @click.option("--seeds", type=AT_LEAST_1, default=20, show_default=True, help="Searches per method and pool.")
 @click.option("--budget", type=AT_LEAST_1, default=32, show_default=True, help="Measurements per search.")
 @click.option("--least", type=AT_LEAST_1, default=48, show_default=True, help="Smallest pool to use, in kernels.")
 @click.option("--pools", type=AT_LEAST_1, default=24, show_default=True, help="Pools to use, spread over problems.")
-@click.option("--methods", help="Comma-separated, the baseline first; NAME+surrogate, FILE.py[:NAME]. All by default.")
+@click.option(
+    "--methods",
+    help="Comma-separated, the baseline first; FILE.py[:NAME]; NAME+surrogate filters by `online`. All by default.",
+)
 @click.option("--unsure-share", default=0.0, show_default=True, help="Share of measurements for unsure forecasts.")
 @json_option
 def command(
@@ -53,12 +68,40 @@ def command(
 
     Fresh draws are kernels recorded without a parent. Imported parameter spaces are searched by their parameters.
     """
-    points = study(
+    if (out / POINTS).exists():
+        raise UserError(f"--out {str(out)!r} holds a study already; name a new folder, or remove that one")
+    done = study(
         pools_in(corpus, least, pools), methods=methods.split(",") if methods else METHODS, seeds=seeds, budget=budget,
         unsure_share=unsure_share, report=lambda text: click.echo(text, err=True),
     )  # fmt: skip
-    text = write_study(points, out)
-    echo_json([dataclasses.asdict(point) for point in points]) if as_json else click.echo(text)
+    text = write_study(done, out)
+    echo_json([dataclasses.asdict(point) for point in done.points]) if as_json else click.echo(text)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Trial:
+    """One search of a study."""
+
+    problem_id: str
+    backend: str
+    method: str
+    seed: int
+    pool_best: float
+    """The best speedup recorded in its pool."""
+    kernels: tuple[str, ...]
+    """What it measured, in order; fewer than its budget where it found nothing new."""
+    best: tuple[float, ...]
+    """The best speedup after each of them; 0 as long as none was correct."""
+
+    @property
+    def pool(self) -> str:
+        """The pool's name."""
+        return f"{self.problem_id}/{self.backend}"
+
+    def shares(self, budget: int) -> list[float]:
+        """The best speedup after each measurement, relative to the pool's; one that ended early keeps its last."""
+        found = [best / self.pool_best for best in self.best]
+        return found + [found[-1] if found else 0.0] * (budget - len(found))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,31 +109,49 @@ class Point:
     """How much of the pool's best speedup a method has found after so many measurements, over pools and seeds.
 
     `gain` is how much more that is than the study's first method found on the same pools. Pools differ far more than
-    methods do, so the gain's interval tells methods apart where those of their shares overlap.
+    methods do, so the gain's interval tells methods apart where those of their shares overlap. Intervals are 95 %
+    bootstraps; null where there are too few pools to say, or where nothing varies.
     """
 
     method: str
     measurements: int
     share: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     gain: float
-    gain_low: float
-    gain_high: float
+    gain_low: float | None
+    gain_high: float | None
     pools: int
     seeds: int
+    ahead: int
+    """Pools on which the method found more than the first one, mean over seeds."""
+    equal: int
+    behind: int
+    decided: bool
+    """Whether zero lies outside an interval of the gain that holds for all methods of the study at once."""
 
 
-def trace(
+@dataclasses.dataclass(frozen=True, slots=True)
+class Study:
+    """What a study found."""
+
+    trials: Sequence[Trial]
+    points: Sequence[Point]
+    too_few: str | None
+    """Why there are no intervals; None where there are some."""
+
+
+def trial(
     pool: RecordedPool, proposer: Proposer, method: str, seed: int, budget: int, batch: int,
     unsure_share: float = 0.0,
-) -> list[float]:  # fmt: skip
-    """Best speedup so far after each measurement of one search, relative to the pool's best."""
+) -> Trial:  # fmt: skip
+    """One search on a pool."""
     name = method.removesuffix(SURROGATE)
     filter_settings = FilterSettings(surrogate="online", draw=4, unsure_share=unsure_share) if name != method else None
+    # The searches of a pool and seed share their first kernels: methods differ in what they do after them.
     settings = RunSettings(
         problem_id=pool.problem_id, backend=pool.backend, method=name, proposer=proposer.name, seed=seed, seeds=batch,
-        batch=batch, filter=filter_settings, budget=Budget(measurements=budget),
+        batch=batch, filter=filter_settings, budget=Budget(measurements=budget), first=f"study {seed}",
     )  # fmt: skip
     search = Search(settings, proposer, lambda: STILL, surrogate=OnlineGuide() if filter_of(settings) else None)
     entries: list[LogEntry] = []
@@ -98,20 +159,17 @@ def trace(
         campaign = Campaign(Drive(executor=executor), entries.extend)
         campaign.add(search)
         campaign.run()
-    shares: list[float] = []
-    best = 0.0
-    for entry in entries:
-        if entry.kind == "kernel_measured":
-            best = max(best, search.state.nodes[entry.payload["kernel_id"]].reward or 0.0)
-            shares.append(best / pool.best)
-    return shares + [best / pool.best] * (budget - len(shares))
+    kernels = tuple(entry.payload["kernel_id"] for entry in entries if entry.kind == "kernel_measured")
+    rewards = (search.state.nodes[key].reward or 0.0 for key in kernels)
+    best = tuple(itertools.accumulate(rewards, max))
+    return Trial(pool.problem_id, pool.backend.value, method, seed, pool.best, kernels, best)
 
 
 def study(
     pools: Sequence[RecordedPool], *,
     methods: Sequence[str] = METHODS, seeds: int = 20, budget: int = 32, batch: int = 4, unsure_share: float = 0.0,
     report: Callable[[str], None] = lambda text: None,
-) -> list[Point]:  # fmt: skip
+) -> Study:  # fmt: skip
     """Every method on every pool.
 
     Args:
@@ -124,78 +182,177 @@ def study(
         report: called with what is being done.
 
     Returns:
-        a point for each method and number of measurements; intervals are 95 % bootstraps over problems.
+        every search, and a point for each method and number of measurements.
     """
-    for name in methods:
+    for name, times in Counter(methods).items():
         searchable(name.removesuffix(SURROGATE))
+        if times > 1:
+            raise UserError(f"method {name!r} is named {times} times; name it once")
     if not pools:
         raise UserError("no pool is large enough for the study; lower --least, or record more kernels")
-    traces: dict[str, dict[str, list[list[float]]]] = {name: defaultdict(list) for name in methods}
+    trials = []
     for number, pool in enumerate(pools, 1):
         report(f"pool {number} of {len(pools)}: {pool.problem_id}, {pool.backend.value}")
         proposer = pool.proposer()
-        for name in methods:
-            rows = [trace(pool, proposer, name, seed, budget, batch, unsure_share) for seed in range(seeds)]
-            means = [sum(row[n] for row in rows) / seeds for n in range(budget)]
-            traces[name][pool.problem_id].append(means)
-    first = traces[methods[0]]
-    return [point for name in methods for point in _points(name, traces[name], first, budget, seeds)]
+        trials += [
+            trial(pool, proposer, name, seed, budget, batch, unsure_share) for name in methods for seed in range(seeds)
+        ]
+    problems = [pool.problem_id for pool in pools]
+    shares = {
+        name: np.array([one.shares(budget) for one in trials if one.method == name]).reshape(len(pools), seeds, budget)
+        for name in methods
+    }
+    first, others = shares[methods[0]], max(1, len(methods) - 1)
+    points = [point for name in methods for point in _points(name, shares[name], first, problems, others)]
+    return Study(trials, points, too_few(problems, seeds))
 
 
-def _points(method: str, traces: Traces, first: Traces, budget: int, seeds: int) -> Iterator[Point]:
-    problems = sorted(traces)
-    pools = sum(len(traces[problem]) for problem in problems)
+def too_few(problems: Sequence[str], seeds: int) -> str | None:
+    """Why no interval can be given for pools of these problems; None where one can."""
+    if len(problems) == 1:
+        return None if seeds >= ENOUGH else f"one pool with fewer than {ENOUGH} seeds; raise --pools or --seeds"
+    if len(set(problems)) >= ENOUGH:
+        return None
+    return f"too few pools to say: fewer than {ENOUGH} problems; raise --pools, or lower --least"
+
+
+def _points(method: str, own: Floats, first: Floats, problems: Sequence[str], others: int) -> Iterator[Point]:
+    """The points of a method.
+
+    Args:
+        method: its name.
+        own: shares by pool, seed and measurement.
+        first: those of the method compared with, whose searches of a pool and seed began with the same kernels.
+        problems: the problem of each pool.
+        others: methods that are compared with the first: the more there are, the likelier luck alone sets one apart.
+    """
+    pools, seeds, budget = own.shape
+    gains = own - first
+    said = too_few(problems, seeds) is None
+    drawn = weights(problems, seeds, np.random.default_rng(0)) if said else None
+    few = (seeds if pools == 1 else len(set(problems))) - 1
+    bounds = interval(own, drawn, few).clip(0.0, 1.0) if drawn is not None else None
+    gain_bounds = interval(gains, drawn, few) if drawn is not None else None
+    sure_bounds = interval(gains, drawn, few, 1 - (1 - LEVEL) / others) if drawn is not None else None
+    of_pools = gains.mean(axis=1)
     for n in range(budget):
-        values = [[means[n] for means in traces[problem]] for problem in problems]
-        base = [[means[n] for means in first[problem]] for problem in problems]
-        gains = [[a - b for a, b in zip(own, other, strict=True)] for own, other in zip(values, base, strict=True)]
-        low, high = interval(values, random.Random(n))
-        gain_low, gain_high = interval(gains, random.Random(n))
-        yield Point(method, n + 1, _mean(values), low, high, _mean(gains), gain_low, gain_high, pools, seeds)
+        low, high = _wide(bounds, n)
+        gain_low, gain_high = _wide(gain_bounds, n)
+        sure_low, sure_high = _wide(sure_bounds, n)
+        yield Point(
+            method=method, measurements=n + 1, share=float(own[:, :, n].mean()), low=low, high=high,
+            gain=float(gains[:, :, n].mean()), gain_low=gain_low, gain_high=gain_high, pools=pools, seeds=seeds,
+            ahead=int((of_pools[:, n] > SAME).sum()), equal=int((abs(of_pools[:, n]) <= SAME).sum()),
+            behind=int((of_pools[:, n] < -SAME).sum()),
+            decided=sure_low is not None and sure_high is not None and not sure_low <= 0 <= sure_high,
+        )  # fmt: skip
 
 
-def _mean(clusters: Iterable[Sequence[float]]) -> float:
-    flat = [value for cluster in clusters for value in cluster]
-    return sum(flat) / len(flat)
+def _wide(bounds: Floats | None, n: int) -> tuple[float, float] | tuple[None, None]:
+    """Bounds after measurement n; none where all draws agree, which says nothing about the next pool."""
+    if bounds is None or bounds[1, n] - bounds[0, n] < 1e-9:
+        return None, None
+    return float(bounds[0, n]), float(bounds[1, n])
 
 
-def interval(clusters: Sequence[Sequence[float]], rng: random.Random) -> tuple[float, float]:
-    """95 % bootstrap interval of the mean, clusters drawn whole."""
-    draws = sorted(_mean(rng.choices(clusters, k=len(clusters))) for _ in range(DRAWS))
-    return draws[round(0.025 * (DRAWS - 1))], draws[round(0.975 * (DRAWS - 1))]
+def weights(problems: Sequence[str], seeds: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """How often each draw of the bootstrap takes each search: an array by draw, pool and seed.
+
+    Problems are drawn with all their pools, since what helps on one helps on the other; then searches within each pool,
+    so that the luck of a seed is never taken for a property of its pool.
+    """
+    names = sorted(set(problems))
+    of_problems = rng.multinomial(len(names), [1 / len(names)] * len(names), size=DRAWS)
+    of_pools = of_problems[:, [names.index(name) for name in problems]]
+    return rng.multinomial(of_pools * seeds, [1 / seeds] * seeds)
 
 
-def write_study(points: Sequence[Point], folder: Path) -> str:
-    """Write points.csv, table.md and plot.png.
+def interval(values: Floats, drawn: npt.NDArray[np.int64], freedom: int, level: float = LEVEL) -> Floats:
+    """Bootstrap interval of the mean after each measurement: lower bounds, then upper ones.
+
+    Args:
+        values: by pool, seed and measurement.
+        drawn: of `weights`.
+        freedom: the units drawn, less one. A bootstrap of few units is too narrow; it is widened to Student's t.
+        level: how often it covers the mean.
+    """
+    searches = drawn.reshape(len(drawn), -1).astype(float)
+    means = searches @ values.reshape(searches.shape[1], -1) / searches.sum(axis=1, keepdims=True)
+    centre = values.mean(axis=(0, 1))
+    above = (1 + level) / 2
+    z = statistics.NormalDist().inv_cdf(above)
+    student = z + (z**3 + z) / (4 * freedom)
+    wider = student / z * np.sqrt((freedom + 1) / freedom)
+    bounds: Floats = centre + (np.quantile(means, [1 - above, above], axis=0) - centre) * wider
+    return bounds
+
+
+def write_study(done: Study, folder: Path) -> str:
+    """Write points.csv, searches.csv, table.md and plot.png.
 
     Returns:
-        the table.
+        the table and what it decides.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [dataclasses.asdict(point) for point in points]
-    with (folder / "points.csv").open("w", newline="", encoding="utf-8") as stream:
+    points = done.points
+    budget = points[-1].measurements
+    text = f"{table(points, [*(n for n in SHOWN if n < budget), budget])}\n\n{verdict(done)}"
+    (folder / "table.md").write_text(text + "\n", encoding="utf-8")
+    _write_csv(folder / "searches.csv", [
+        {"pool": one.pool, "method": one.method, "seed": one.seed, "measurement": n, "best": best, "kernel_id": key}
+        for one in done.trials for n, (best, key) in enumerate(zip(one.best, one.kernels, strict=True), 1)
+    ])  # fmt: skip
+    plot_study(points, folder / "plot.png")
+    _write_csv(folder / POINTS, [dataclasses.asdict(point) for point in points])
+    return text
+
+
+def _write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    budget = points[-1].measurements
-    text = table(points, [*(n for n in SHOWN if n < budget), budget])
-    (folder / "table.md").write_text(text + "\n", encoding="utf-8")
-    plot_study(points, folder / "plot.png")
-    return text
 
 
 def table(points: Sequence[Point], at: Sequence[int]) -> str:
     """The study as a Markdown table: share of the pool's best after so many measurements, gain at the last of them."""
     methods = list(dict.fromkeys(point.method for point in points))
     by_place = {(point.method, point.measurements): point for point in points}
-    heads = ["method", *(f"{n} measurements" for n in at), f"more than {methods[0]} after {at[-1]}"]
+    heads = ["method", *(f"{n} measurements" for n in at), f"minus {methods[0]} after {at[-1]}"]
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for method in methods:
-        cells = [f"{p.share:.3f} [{p.low:.3f}, {p.high:.3f}]" for p in (by_place[method, n] for n in at)]
+        cells = [f"{p.share:.3f}{_brackets(p.low, p.high)}" for p in (by_place[method, n] for n in at)]
         last = by_place[method, at[-1]]
-        gain = f"{last.gain:+.3f} [{last.gain_low:+.3f}, {last.gain_high:+.3f}]"
+        gain = f"{last.gain:+.3f}{_brackets(last.gain_low, last.gain_high, '+')}"
         lines.append("| " + " | ".join([method, *cells, "–" if method == methods[0] else gain]) + " |")
     return "\n".join(lines)
+
+
+def _brackets(low: float | None, high: float | None, sign: str = "") -> str:
+    return "" if low is None or high is None else f" [{low:{sign}.3f}, {high:{sign}.3f}]"
+
+
+def verdict(done: Study) -> str:
+    """What the table shows, on how many pools each method is ahead, and what the study decides."""
+    last = done.points[-1]
+    first, *others = [point for point in done.points if point.measurements == last.measurements]
+    drawn = "seeds of this pool" if last.pools == 1 else "pools and seeds"
+    brackets = f"no brackets: {done.too_few}" if done.too_few else f"brackets: 95 % over {drawn}"
+    lines = [f"Share of the pool's best speedup; {brackets}; last column: paired difference, minus {first.method}."]
+    lines += [
+        f"{one.method}: ahead of {first.method} on {_pools(one.ahead)}, equal on {one.equal}, behind on {one.behind}"
+        for one in others
+    ]
+    decided = [f"{one.method} ({'more' if one.gain > 0 else 'less'})" for one in others if one.decided]
+    undecided = [one.method for one in others if not one.decided]
+    at_once = f" (95 % for all {len(others)} at once)" if len(others) > 1 else ""
+    parts = [f"decided{at_once}: {', '.join(decided) or 'none'}", f"undecided: {', '.join(undecided) or 'none'}"]
+    size = f"{_pools(last.pools)}, {last.seeds} {'seed' if last.seeds == 1 else 'seeds'}"
+    return "\n".join([*lines, f"After {last.measurements} measurements: {'; '.join(parts)}; {size}."])
+
+
+def _pools(count: int) -> str:
+    return f"{count} {'pool' if count == 1 else 'pools'}"
 
 
 def plot_study(points: Sequence[Point], path: Path) -> None:
@@ -211,12 +368,13 @@ def plot_study(points: Sequence[Point], path: Path) -> None:
         spent = [point.measurements for point in own]
         style = "--" if method.endswith("+surrogate") else "-"
         (line,) = shares.plot(spent, [point.share for point in own], style, label=method)
-        band = {"color": line.get_color(), "alpha": 0.12}
-        shares.fill_between(spent, [point.low for point in own], [point.high for point in own], **band)
         gains.plot(spent, [point.gain for point in own], style, color=line.get_color())
-        gains.fill_between(spent, [point.gain_low for point in own], [point.gain_high for point in own], **band)
+        band = {"color": line.get_color(), "alpha": 0.12}
+        for axes, name in ((shares, ""), (gains, "gain_")):
+            low, high = ([getattr(point, name + end) for point in own] for end in ("low", "high"))
+            axes.fill_between(spent, *(np.array(bounds, dtype=float) for bounds in (low, high)), **band)
     shares.set_ylabel("best speedup found, share of the pool's best")
-    gains.set_ylabel(f"more than {points[0].method} on the same pools")
+    gains.set_ylabel(f"minus {points[0].method} on the same pools")
     shares.legend(loc="lower right")
     for axes in (shares, gains):
         axes.set_xlabel("measurements")

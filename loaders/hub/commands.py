@@ -106,6 +106,7 @@ def _revisions(given: tuple[str, ...]) -> dict[str, str]:
 @click.option("--map", "columns", metavar="LIST", help="Columns of a table, such as source=code,runtime_us=time*1000.")
 @click.option("--license", "license_", help="Licence of kernels whose file states none, as an SPDX name.")
 @click.option("--unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Unit of the times, where a file states none.")
+@click.option("--problem", metavar="ID", help="Problem that the kernels solve, where an OpenEvolve folder is of one.")
 @click.option("--kernelbench", metavar="LIST",
               help="What KernelBench files do not state, such as suite=v0.1,level=2,first-id=1.")  # fmt: skip
 @click.option("--split", type=click.Choice(["train", "validation", "test", "test_seen"]), default="test",

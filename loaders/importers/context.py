@@ -36,6 +36,8 @@ class ImportSettings:
     """KernelBench level."""
     first_id: int | None = None
     """Number of the first KernelBench problem in the file: 0 or 1."""
+    problem: str | None = None
+    """The problem that every kernel solves, for formats whose files may name none."""
     split: str = "test"
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """For tables: the column each field is read from."""

@@ -31,8 +31,18 @@ STATUSES = {"success": Status.OK, "validation_failed": Status.INCORRECT, "execut
 NOT_THE_KERNELS = ("framework_error",)
 """Failures of the search, not of the program."""
 COMPILE = ("compilation failed", "compile_error")
-TIMES = {"exec_time_ms": "ms", "latency_ms": "ms", "runtime_ms": "ms", "runtime_us": "us", "latency_us": "us"}
+TIMES = {
+    "exec_time_ms": "ms", "execution_time_ms": "ms", "latency_ms": "ms", "runtime_ms": "ms", "time_ms": "ms",
+    "runtime_us": "us", "latency_us": "us", "time_us": "us",
+}  # fmt: skip
 """Metrics that are a time, with the unit of their name. A score alone says nothing about time."""
+SPEEDUPS = ("speedup", "speed_up", "mean_speedup", "geomean_speedup")
+"""Metrics that are a speedup. Scores of one (`speedup_score`) are scaled by rules of their own and are not read."""
+COMPILED = ("compiled", "compiles")
+CORRECT = ("correct", "correctness", "correctness_score", "is_valid", "validity")
+"""Metrics that are a verdict: true, or all of its tests, is 1."""
+NAMED_UNREAD = 12
+"""Metrics that are not read and are named in the report."""
 NO_TEXT, NO_RESULT = "evaluations without a text", "texts without an evaluation"
 TEXTS = ("llm_code_*", "program.*", "solution.*")
 """Names of a text that an evaluation lies beside."""
@@ -60,7 +70,7 @@ class OpenEvolve(Reader):
     """One kernel per text that was evaluated, with its parent and iteration; its measurement where it was timed."""
 
     NAME = FAMILY = "openevolve"
-    BY_FOLDER = True
+    BY_FOLDER = PROBLEM_STATED = True
 
     @staticmethod
     def folder_fits(folder: Path) -> bool:
@@ -144,7 +154,11 @@ class OpenEvolve(Reader):
         node, result = record
         metrics = fields.an_object(result.get("metrics") or {}, "metrics")
         artifacts = fields.an_object(result.get("artifacts") or {}, "artifacts")
-        problem_id = fields.slug(f"openevolve_{fields.name_text(artifacts, 'task_id') or node.search}", "task_id")
+        named = fields.name_text(artifacts, "task_id")
+        stated = self.context.settings.problem
+        problem_id = (
+            fields.slug(stated, "problem") if stated else fields.slug(f"openevolve_{named or node.search}", "task_id")
+        )
         program = node.program
         step = self._iterations.get(node.key, program.get("iteration", program.get("iteration_found")))
         kernel = self.kernel(
@@ -165,23 +179,39 @@ class OpenEvolve(Reader):
         return ids[0] if ids[0] != ids[1] else None
 
     def _figures(self, result: Program, metrics: Program) -> Row:
-        """Verdict and time of an evaluation; a score without a time leaves the time null."""
+        """Verdict, time and speedup of an evaluation; a score states none of them."""
+        self._note_unread(metrics)
         status, summary = result.get("status"), fields.optional_text(result, "summary")
-        if status in NOT_THE_KERNELS or status is None:
+        if status in NOT_THE_KERNELS:
             self.context.null("status", "the search failed, or states no verdict")
             return {}
-        if status not in STATUSES:
+        if status is not None and status not in STATUSES:
             raise RowError("status", status, f"must be one of {', '.join((*STATUSES, *NOT_THE_KERNELS))}")
-        if STATUSES[status] is not Status.OK:
+        if status is not None and STATUSES[status] is not Status.OK:
             compiled = not any(word in (summary or "").lower() for word in COMPILE)
             return failure(STATUSES[status] if compiled else Status.COMPILE_ERROR, summary)
-        name = next((name for name in TIMES if fields.is_number(metrics.get(name)) and metrics[name] > 0), None)
-        if name is None:
+        if status is None and (failed := _failed(metrics)):
+            return failure(*failed)
+        time = next((name for name in TIMES if _above_zero(metrics.get(name))), None)
+        speedup = next((name for name in SPEEDUPS if _above_zero(metrics.get(name))), None)
+        if status is None and time is None and speedup is None:
+            zero = any(name in metrics for name in (*TIMES, *SPEEDUPS))
+            reason = "a time or speedup of 0 says that a program failed, not how" if zero else "no metric is a verdict"
+            self.context.null("status", f"the search states none, and {reason}")
+            return {}
+        if time is None:
             self.context.null("runtime_us", f"no metric is a time ({', '.join(TIMES)})")
-            return {"status": Status.OK.value}
-        speedup = fields.positive(metrics, "speedup") if metrics.get("speedup") else None
-        runtime = fields.microseconds(metrics[name], TIMES[name], name)
-        return {"status": Status.OK.value, "runtime_us": runtime, "speedup": speedup}
+        return {
+            "status": Status.OK.value,
+            "runtime_us": None if time is None else fields.microseconds(metrics[time], TIMES[time], time),
+            "speedup": None if speedup is None else fields.positive(metrics, speedup),
+        }
+
+    def _note_unread(self, metrics: Program) -> None:
+        unread = sorted(set(metrics) - {*TIMES, *SPEEDUPS, *COMPILED, *CORRECT})
+        if unread:
+            named = ", ".join(fields.plain(name) for name in unread[:NAMED_UNREAD])
+            self.context.note(f"metrics found and not read: {named}{', …' if len(unread) > NAMED_UNREAD else ''}")
 
     def _problem(self, problem_id: str) -> Row:
         """The problem's row, with the reference of the definition that is named after the task."""
@@ -195,6 +225,20 @@ class OpenEvolve(Reader):
             reference = None
         title = f"{task} of a recorded evolution"
         return problem(problem_id, self.FAMILY, title, fields.plain(reference) if isinstance(reference, str) else "")
+
+
+def _above_zero(value: Any) -> bool:
+    return fields.is_number(value) and value > 0
+
+
+def _failed(metrics: Program) -> tuple[Status, str] | None:
+    """The failure that metrics state; None where they state none."""
+    for names, status in ((COMPILED, Status.COMPILE_ERROR), (CORRECT, Status.INCORRECT)):
+        for name in names:
+            value = metrics.get(name)
+            if isinstance(value, bool | int | float) and value < 1:
+                return status, f"metric {name} is {float(value):g}; the origin states no more"
+    return None
 
 
 def _count(value: Any) -> int | None:

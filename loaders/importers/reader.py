@@ -35,6 +35,8 @@ class Reader(abc.ABC):
     FAMILY: ClassVar[str]
     """Of its kernels' problems."""
     BY_FOLDER: ClassVar[bool] = False
+    PROBLEM_STATED: ClassVar[bool] = False
+    """Whether the caller may name the problem."""
     OVER_WORKLOADS: ClassVar[bool] = False
     """Whether entries about one kernel are its workloads, so that one failure is the kernel's; else they are runs."""
 

@@ -62,6 +62,11 @@ def import_files(
     _check_settings(settings, paths)
     name = form or (Table.NAME if settings.columns else formats.sniff_all(paths))
     formats.refuse_misplaced(name, paths)
+    if settings.problem is not None and not (name in formats.FORMATS and formats.FORMATS[name].PROBLEM_STATED):
+        able = ", ".join(reader.NAME for reader in formats.FORMATS.values() if reader.PROBLEM_STATED)
+        raise UserError(
+            f"--problem changes nothing for format {name}; it is for {able}, and a table has --map problem="
+        )
     context = Context(settings, Report(format=name), advance)
     for path in filter(has_bom, paths):
         context.note(f"files that begin with a byte order mark (BOM), which is not read: {plain(path.name)}")

@@ -48,9 +48,13 @@ def test_the_evaluator_for_openevolve_scores_a_program(tmp_path: Path, monkeypat
     monkeypatch.setattr(evaluator, "judge", Found)
     program = tmp_path / "program.py"
     program.write_text("def run(x):\n    return x\n")
-    assert evaluator.evaluate(str(program)) == {"combined_score": 1.0, "speedup": 2.0}
+    assert evaluator.evaluate(str(program)) == {
+        "combined_score": 1.0, "speedup": 2.0, "compiled": 1.0, "correct": 1.0,
+    }  # fmt: skip
     program.write_text("def run(x):\n    return 0\n")
-    assert evaluator.evaluate(str(program)) == {"combined_score": -5.0, "speedup": 0.0}
+    assert evaluator.evaluate(str(program)) == {
+        "combined_score": -5.0, "speedup": 0.0, "compiled": 1.0, "correct": 0.0,
+    }  # fmt: skip
 
 
 def test_frameworks_are_bounded_extras_and_never_needed_by_the_core() -> None:

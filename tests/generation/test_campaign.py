@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from kbench.benchmark.surrogates.resolve import module_of
 from kbench.generation.assembly.assemble import Recipe, assemble
@@ -224,6 +225,12 @@ def test_the_live_study_is_analysed_and_assembled_from_its_log(tmp_path: Path, h
     assemble(Recipe(runs=(tmp_path / "run",)), tmp_path / "corpus")
     kernels = Corpus.open(tmp_path / "corpus").table("kernels").num_rows
     assert kernels == len({key for arm in courses.values() for course in arm.values() for key in course.measured})
+
+
+def test_the_live_study_of_a_folder_without_a_log_is_one_line(tmp_path: Path) -> None:
+    live = module_of(Path(__file__).parents[2] / "docs" / "evidence" / "scripts" / "live.py")
+    result = CliRunner().invoke(live.main, [str(tmp_path), "--out", str(tmp_path / "out.json")])
+    assert result.output == f"Error: no search log in {str(tmp_path)!r}; give a run folder or a log file\n"
 
 
 def test_a_spec_names_one_run_for_every_cell() -> None:

@@ -78,12 +78,16 @@ def test_a_surrogate_filters_and_its_decisions_are_logged(recording_folder: Path
 
 
 def test_a_replay_names_what_was_not_recorded_and_fails_when_nothing_was(tmp_path: Path, how: Drive) -> None:
-    for name, measurements in (("some", 200), ("one", 1)):
+    for name, measurements in (("most", 500), ("some", 200), ("one", 1)):
         budget = Budget(measurements=measurements)
         drive(tmp_path / name, [settings_for("random", seeds=1, batch=50, budget=budget)], how)
-    found = search(tmp_path / "some", tmp_path / "run", "--budget", "40")
+    found = search(tmp_path / "most", tmp_path / "run", "--budget", "40")
     assert found.exception is None
-    assert "kernels are not among the 200 recorded ones: " in found.stderr
+    assert "kernels are not among the 500 recorded ones: " in found.stderr
+    lost = search(tmp_path / "some", tmp_path / "lost", "--budget", "40")
+    assert isinstance(lost.exception, UserError)
+    assert str(lost.exception).startswith("most kernels were lost: ")
+    assert "A replay needs a log of the same search" in str(lost.exception)
     nothing = search(tmp_path / "one", tmp_path / "other")
     assert isinstance(nothing.exception, UserError)
     assert str(nothing.exception).startswith("nothing was replayed: ")

@@ -15,18 +15,21 @@ from typing import Any, Self
 import pytest
 
 from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError
+from kbench.benchmark.problems import problem
 from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.campaign.spec import CampaignSpec, runs_of
 from kbench.generation.executors.executor import Result
+from kbench.generation.executors.replay import recorded_references
 from kbench.generation.log import read_log
 from kbench.generation.proposers.llm.llm import LlmProposer
 from kbench.generation.search.methods.catalogue import MOST_REPAIRS, with_repairs
 from kbench.generation.search.settings import Budget, RunSettings
 from kbench.generation.search.state import FRESH, KernelOutcome, Node, Operator, ProposalRequest, RunState
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import Environment, KernelSource, Status
+from kbench.loaders.corpus.places import shipped
+from kbench.schemas import Environment, KernelSource, ReferenceTime, Status
 from kbench.schemas.ids import content_hash
 
 from .conftest import measurement, parent, settings_for, ticking
@@ -223,9 +226,55 @@ def test_a_campaign_cut_short_keeps_the_requests_it_did_not_come_to(tmp_path: Pa
     exchange.go()
     before = {request["custom_id"] for request in exchange.requests()}
     exchange.answer(lambda place: place < 6, broken)
-    assert "2 searches were cut short" in (exchange.go(gpu_seconds=0.01) or "")
+    assert "; 2 searches could not continue in this call; run the same command again to get their next requests" in (
+        exchange.go(gpu_seconds=0.01) or ""
+    )
     assert {request["custom_id"] for request in exchange.requests()} == before - set(exchange.asked)
     assert (exchange.go() or "").startswith("18 requests of 6 searches wait")
+
+
+def test_a_command_that_measures_nothing_says_what_it_proposed(tmp_path: Path) -> None:
+    exchange = Exchange(tmp_path)
+    assert "; 0 kernels proposed, not measured; put responses" in (exchange.go(measure=False) or "")
+    exchange.answer(answer=answer_as("ok"))
+    proposer = LlmProposer(exchange.files, "m")
+    how = Drive(executor=exchange.gpu, clock=ticking, proposer_for=lambda settings: proposer, measure=False)
+    assert drive(exchange.run, RUNS, how).result() == "18 kernels proposed, not measured"
+    shutil.rmtree(exchange.run)
+    exchange.files.responses.unlink()
+    exchange.go()
+    exchange.answer(lambda place: place == 0, answer_as("ok"))
+    message = exchange.go(measure=False) or ""
+    assert message.startswith("17 requests of 6 searches wait")
+    assert "could not continue" not in message
+    assert exchange.gpu.measured == []
+
+
+def test_a_response_to_no_request_is_said_and_one_to_an_earlier_request_is_not(tmp_path: Path) -> None:
+    exchange = Exchange(tmp_path)
+    for _ in range(2):
+        assert "custom_id" not in (exchange.go(RUNS[:1]) or "")
+        exchange.answer(answer=answer_as("ok"))
+    with exchange.files.responses.open("a") as stream:
+        stream.write(json.dumps({"custom_id": "mistyped", "text": "?"}) + "\n")
+    message = exchange.go(RUNS[:1]) or ""
+    assert "requests of 1 search wait" in message
+    assert message.endswith("; 1 response has a custom_id of no request: mistyped")
+    exchange.answer(answer=answer_as("ok"))
+    assert exchange.go(RUNS[:1]) is None
+
+
+def test_requests_tell_recorded_references_where_none_lie_in_the_run_folder(tmp_path: Path) -> None:
+    gpu = ENVIRONMENT.gpu
+    reference = ReferenceTime(
+        problem_id="softmax", workload=problem("softmax").sizes[0].name, gpu=gpu, reference_us=70.0, compiled_us=61.25,
+        compiled_error=None, vendor_us=None, vendor=None, vendor_error=None, torch="2", driver="1", measured_at="2026",
+    )  # fmt: skip
+    exchange = Exchange(tmp_path)
+    exchange.go(measure=False, references=[reference])
+    told = [json.dumps(request) for request in exchange.requests()]
+    assert sum("best reference 61.25 us" in text for text in told) == 6
+    assert recorded_references(shipped())
 
 
 def test_a_response_that_is_still_being_written_counts_once_it_is_whole(tmp_path: Path) -> None:
@@ -234,7 +283,7 @@ def test_a_response_that_is_still_being_written_counts_once_it_is_whole(tmp_path
     exchange.answer()
     text = exchange.files.responses.read_text()
     exchange.files.responses.write_text(text[:-20])
-    assert (exchange.go(RUNS[:1]) or "").startswith("1 requests of 1 searches wait")
+    assert (exchange.go(RUNS[:1]) or "").startswith("1 request of 1 search waits in ")
     exchange.files.responses.write_text(text)
     exchange.go(RUNS[:1])
     assert recorded_states(exchange.run)[RUNS[0].run_id].step == 1

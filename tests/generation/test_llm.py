@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import random
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ from kbench.generation.proposers.mixed import MixedProposer
 from kbench.generation.search.proposal import Ask, ProposalTask
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import BestReference, KernelOutcome, Node, Operator, WorkloadFigure
-from kbench.schemas import Backend, Status, UserError
+from kbench.schemas import Backend, MissingDependencyError, Status, UserError
 
 from .conftest import PROBLEM, Recorded, parent, settings_for, ticking
 
@@ -395,7 +396,7 @@ def test_batch_files_write_requests_once_and_go_on_when_answered(tmp_path: Path,
     settings = settings_for("random", proposer="llm", seeds=2, batch=2)
     search = asking(how, files)
     for _ in range(2):
-        with pytest.raises(WaitingForResponsesError, match="2 requests of 1 searches wait"):
+        with pytest.raises(WaitingForResponsesError, match="2 requests of 1 search wait"):
             drive(tmp_path / "run", [settings], search)
     assert len(files.requests.read_text().splitlines()) == 2
     respond(files, fenced(KERNEL))
@@ -431,7 +432,7 @@ def test_an_error_response_leaves_its_request_unanswered_and_a_reply_wins_over_i
         files.ask([ASKED, other])
     with pytest.raises(
         WaitingForResponsesError,
-        match=rf"^1 requests of 1 searches wait .*; 1 were answered with an error, the first: {bad} \(got error .*\)$",
+        match=rf"^1 request of 1 search waits .*; 1 was answered with an error, the first: {bad} \(got error .*\)$",
     ):
         wait_for_responses([caught.value.unanswered], CampaignProgress())
     assert [json.loads(line)["custom_id"] for line in files.requests.read_text().splitlines()] == [bad]
@@ -444,6 +445,14 @@ def test_an_error_response_leaves_its_request_unanswered_and_a_reply_wins_over_i
 def test_without_a_model_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KBENCH_LLM_MODEL", raising=False)
     with pytest.raises(UserError, match="set KBENCH_LLM_MODEL"):
+        proposer_from_environment()
+
+
+def test_without_the_openai_package_batch_files_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_LLM_MODEL", "m")
+    monkeypatch.delenv("KBENCH_LLM_BATCH", raising=False)
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(MissingDependencyError, match="or set KBENCH_LLM_BATCH to a folder"):
         proposer_from_environment()
 
 

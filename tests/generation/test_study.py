@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import random
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -21,8 +23,8 @@ from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refus
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Operator
 from kbench.generation.study import pool
-from kbench.generation.study.pool import PoolProposer, pools_in
-from kbench.generation.study.study import interval, study, table
+from kbench.generation.study.pool import PoolProposer, RecordedPool, pools_in
+from kbench.generation.study.study import Study, _points, interval, study, table, verdict, weights, write_study
 from kbench.generation.study.tuning import (
     HELD_OUT,
     draw,
@@ -35,10 +37,10 @@ from kbench.generation.study.tuning import (
 )
 from kbench.loaders.importers.context import ImportSettings
 from kbench.loaders.importers.run import import_files
-from kbench.schemas import Backend
+from kbench.schemas import Backend, Status, UserError
 from kbench.schemas.ids import kernel_id
 
-from .conftest import FAMILY, PROBLEM, Recorded, replaying, settings_for
+from .conftest import FAMILY, GENES, PROBLEM, Recorded, made_up, measurement, render, replaying, settings_for
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,13 @@ def test_the_study_writes_points_table_and_plot(corpus: Path, tmp_path: Path) ->
     assert result.exception is None
     rows = list(csv.DictReader((out / "points.csv").read_text().splitlines()))
     assert {row["method"] for row in rows} >= {"random", "hill_climb", "evolve", "puct", "bayes", "evolve+surrogate"}
-    assert "| random |" in (out / "table.md").read_text()
+    text = (out / "table.md").read_text()
+    assert "| random |" in text
+    assert "last column: paired difference, minus random" in text
+    assert text.splitlines()[-1].endswith("; 1 pool, 3 seeds.")
+    searches = list(csv.DictReader((out / "searches.csv").read_text().splitlines()))
+    assert list(searches[0]) == ["pool", "method", "seed", "measurement", "best", "kernel_id"]
+    assert {row["seed"] for row in searches} == {"0", "1", "2"}
     assert (out / "plot.png").stat().st_size > 5000
 
 
@@ -69,18 +77,30 @@ def test_a_study_of_nothing_is_refused(corpus: Path, tmp_path: Path, option: str
     assert option in result.stderr
 
 
+def test_a_study_does_not_overwrite_another(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "study"
+    out.mkdir()
+    (out / "points.csv").write_text("earlier")
+    result = CliRunner().invoke(generate, ["study", str(corpus), "--out", str(out)], standalone_mode=False)
+    assert isinstance(result.exception, UserError)
+    assert "holds a study already" in str(result.exception)
+    assert (out / "points.csv").read_text() == "earlier"
+
+
 def test_best_so_far_never_falls_and_never_passes_the_pools_best(corpus: Path) -> None:
-    points = study(pools_in(corpus, 20, 4), methods=("random", "puct"), seeds=2, budget=16)
+    points = study(pools_in(corpus, 20, 4), methods=("random", "puct"), seeds=10, budget=8).points
     for method in ("random", "puct"):
         shares = [point.share for point in points if point.method == method]
         assert shares == sorted(shares)
         assert 0 < shares[-1] <= 1
-    assert all(point.low <= point.share <= point.high for point in points)
+    bounds = [(p.low, p.share, p.high) for p in points if p.low is not None and p.high is not None]
+    assert bounds
+    assert all(low <= share <= high for low, share, high in bounds)
 
 
 def test_measuring_the_whole_pool_finds_its_best(corpus: Path) -> None:
     (pool,) = pools_in(corpus, 20, 4)
-    points = study([pool], methods=("random",), seeds=1, budget=len(pool.sources) + 8)
+    points = study([pool], methods=("random",), seeds=1, budget=len(pool.sources) + 8).points
     assert points[-1].share == pytest.approx(1.0)
 
 
@@ -123,7 +143,7 @@ def test_an_imported_parameter_space_is_searched_by_its_parameters(tmp_path: Pat
     import_files("kernel-tuner", [space(tmp_path / "space.json")], tmp_path / "corpus", ImportSettings(unit="ms"))
     (pool,) = pools_in(tmp_path / "corpus", 20, 1)
     assert (pool.backend, len(pool.sources)) == (Backend.CONFIG, 250)
-    points = study([pool], methods=("random", "evolve", "bayes"), seeds=6, budget=24)
+    points = study([pool], methods=("random", "evolve", "bayes"), seeds=6, budget=24).points
     last = {point.method: point.share for point in points if point.measurements == 24}
     assert last["random"] < last["evolve"] <= 1 + 1e-9
     assert last["random"] < last["bayes"] <= 1 + 1e-9
@@ -141,21 +161,197 @@ def space(path: Path) -> Path:
     return path
 
 
-def test_an_interval_covers_the_mean_and_narrows_with_more_problems() -> None:
-    rng = random.Random(0)
-    few = [[rng.random()] for _ in range(8)]
-    many = [[rng.random()] for _ in range(200)]
-    widths = [high - low for low, high in (interval(few, random.Random(1)), interval(many, random.Random(1)))]
-    assert widths[1] < widths[0]
+def test_a_corpus_without_speedups_and_one_of_small_pools_are_refused_for_that(corpus: Path, tmp_path: Path) -> None:
+    unknown = {"id": "1", "code": "import triton\n\ndef run(x):\n    return x\n", "metrics": {"combined_score": 1.0}}
+    place = tmp_path / "out" / "programs"
+    place.mkdir(parents=True)
+    (place / "1.json").write_text(json.dumps(unknown))
+    import_files("openevolve", [tmp_path / "out"], tmp_path / "corpus", ImportSettings(gpu="NVIDIA H200"))
+    with pytest.raises(UserError, match="has a speedup on a named GPU"):
+        pools_in(tmp_path / "corpus", 1, 1)
+    with pytest.raises(UserError, match="no pool is large enough for the study: the largest has"):
+        pools_in(corpus, 1000, 1)
+
+
+def made_up_pools(count: int) -> list[RecordedPool]:
+    """Small pools of as many problems, each a random part of the family."""
+    pools = []
+    for number in range(count):
+        rng, problem_id = random.Random(number), f"made_up_{number}"
+        genomes = [{gene.name: rng.choice(gene.choices) for gene in GENES} for _ in range(24)]
+        sources = {
+            kernel_id(problem_id, Backend.TRITON, text): text for text in (render(problem_id, g) for g in genomes)
+        }
+        outcomes = {kernel_id(problem_id, Backend.TRITON, render(problem_id, g)): made_up(g) for g in genomes}
+        rows = {key: [measurement(key, problem_id, *outcome)] for key, outcome in outcomes.items()}
+        best = max(speedup for status, speedup in outcomes.values() if status is Status.OK)
+        pools.append(RecordedPool(problem_id, Backend.TRITON, sources, frozenset(sources), rows, best))
+    return pools
+
+
+def write_method(path: Path, body: str) -> str:
+    """A file with a method whose plan has this body."""
+    path.write_text(
+        "from kbench.generation.search.methods.method import Method\n"
+        "from kbench.generation.search.state import FRESH, Operator, ProposalRequest\n\n\n"
+        f"def plan(state, count, rng):\n    {body}\n\n\nMETHOD = Method({path.stem!r}, plan)\n"
+    )
+    return str(path)
+
+
+def copies_of_random(folder: Path, count: int) -> list[str]:
+    """The same method under other names, below the folder one stands in: their searches differ by luck alone."""
+    paths = [folder / f"copy_{number}.py" for number in range(count)]
+    # Luck follows from the name, which must be the same each time.
+    return [Path(write_method(path, "return (FRESH,) * count")).name for path in paths]
+
+
+@pytest.fixture(scope="module")
+def against_itself(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    folder = tmp_path_factory.mktemp("copies")
+    copies = copies_of_random(folder, 6)
+    with contextlib.chdir(folder):
+        return study(made_up_pools(12), methods=("random", *copies), seeds=3, budget=10)
+
+
+def test_copies_of_a_method_are_not_decided_to_differ(against_itself: Study) -> None:
+    last = [point for point in against_itself.points if point.measurements == 10]
+    assert len({point.share for point in last}) > 1
+    assert not any(point.decided for point in last)
+    assert all(point.ahead + point.equal + point.behind == 12 for point in last)
+    closing = verdict(against_itself).splitlines()[-1]
+    assert "decided (95 % for all 6 at once): none; undecided:" in closing
+    assert closing.endswith("; 12 pools, 3 seeds.")
+
+
+def test_copies_of_a_method_are_not_decided_to_differ_on_one_pool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = study(made_up_pools(1), methods=("random", *copies_of_random(tmp_path, 4)), seeds=12, budget=10)
+    last = [point for point in done.points if point.measurements == 10]
+    assert not any(point.decided for point in last)
+    assert "95 % over seeds of this pool" in verdict(done)
+
+
+def test_a_method_that_asks_for_nothing_ends_after_four_steps_and_is_decided_to_find_less(tmp_path: Path) -> None:
+    silent = write_method(tmp_path / "silent.py", "return ()")
+    done = study(made_up_pools(12), methods=("random", silent), seeds=3, budget=16)
+    assert {len(one.kernels) for one in done.trials if one.method == silent} == {4}
+    assert (
+        verdict(done).splitlines()[-1].startswith(f"After 16 measurements: decided: {silent} (less); undecided: none")
+    )
+
+
+def test_a_method_that_asks_for_less_is_given_that(tmp_path: Path) -> None:
+    modest = write_method(tmp_path / "modest.py", "return [FRESH]")
+    done = study(made_up_pools(1), methods=("random", modest), seeds=1, budget=10)
+    assert [len(one.kernels) for one in done.trials] == [10, 10]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return (FRESH,) * 100", "planned 100 requests where 4 were asked"),
+        ("return None", "planned None; plan returns a tuple of ProposalRequest"),
+        ("return ('fresh',)", "plan returns a tuple of ProposalRequest"),
+        ("return (ProposalRequest(Operator.MUTATE, 'abc'),)", "asked to mutate 'abc', which is no kernel of this run"),
+        ("return (ProposalRequest(Operator.MUTATE),)", "asked to mutate without a parent"),
+        (
+            "return (ProposalRequest(Operator.CROSS, next(iter(state.nodes))),)",
+            "with nothing; name a second kernel as other_id",
+        ),
+        ("return state.fastest()", "wrong.py, line 6: AttributeError: 'RunState' object has no attribute 'fastest'"),
+    ],
+)
+def test_a_mistake_of_a_method_is_told_to_its_author(tmp_path: Path, body: str, message: str) -> None:
+    wrong = write_method(tmp_path / "wrong.py", body)
+    with pytest.raises(UserError) as caught:
+        study(made_up_pools(1), methods=("random", wrong), seeds=1, budget=8)
+    assert message in str(caught.value)
+    assert "wrong.py" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("def plan(", "line 1: SyntaxError"), ("\n1 / 0", "line 2: ZeroDivision")]
+)
+def test_a_method_file_that_cannot_be_loaded_is_told_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    broken = tmp_path / "broken_method.py"
+    broken.write_text(text)
+    with pytest.raises(UserError, match=message):
+        study(made_up_pools(1), methods=("random", str(broken)))
+
+
+def test_the_searches_of_a_pool_and_seed_share_their_first_kernels(against_itself: Study) -> None:
+    firsts = {(one.pool, one.seed, one.kernels[:4]) for one in against_itself.trials}
+    assert len(firsts) == 12 * 3
+    assert len({one.kernels for one in against_itself.trials}) > len(firsts)
+
+
+def test_an_interval_from_one_pool_has_a_width_or_is_not_given() -> None:
+    few, many = (study(made_up_pools(1), methods=("random", "evolve"), seeds=seeds, budget=8) for seeds in (3, 10))
+    assert all(point.low is point.gain_low is None for point in few.points)
+    assert "fewer than 10 seeds" in verdict(few)
+    bounds = [(p.low, p.high) for p in many.points if p.low is not None and p.high is not None]
+    assert bounds
+    assert all(high > low for low, high in bounds)
+
+
+def test_few_pools_are_too_few_to_say(tmp_path: Path) -> None:
+    done = study(made_up_pools(6), methods=("random", "evolve"), seeds=2, budget=8)
+    text = write_study(done, tmp_path / "study")
+    assert all(point.low is point.gain_low is None for point in done.points)
+    assert "[" not in text
+    assert "too few pools to say" in text
+    assert text.endswith("decided: none; undecided: evolve; 6 pools, 2 seeds.")
+
+
+def test_an_interval_covers_the_mean_and_narrows_with_more_problems_and_more_searches() -> None:
+    rng = np.random.default_rng(0)
+
+    def width(problems: int, seeds: int) -> float:
+        values = rng.random((problems, 1, 1)) * 0.1 + rng.random((problems, seeds, 1))
+        drawn = weights([str(n) for n in range(problems)], seeds, np.random.default_rng(1))
+        low, high = interval(values, drawn, problems - 1)[:, 0]
+        assert low < values.mean() < high
+        return float(high - low)
+
+    assert width(100, 2) < width(10, 2)
+    assert width(10, 20) < width(10, 2)
+
+
+def test_luck_is_seldom_decided_among_few_pools_or_searches() -> None:
+    rng = np.random.default_rng(3)
+
+    def decided(pools: int, seeds: int) -> int:
+        problems, shape, count = [str(n) for n in range(pools)], (pools, seeds, 1), 0
+        for _ in range(60):
+            first, *others = (np.minimum(rng.random(shape) + 0.3, 1.0) for _ in range(4))
+            count += any(next(_points("copy", other, first, problems, 3)).decided for other in others)
+        return count
+
+    assert decided(1, 12) <= 8
+    assert decided(10, 2) <= 4
+
+
+def test_a_draw_takes_a_problem_with_all_its_pools() -> None:
+    drawn = weights(["a", "a", "b"], 5, np.random.default_rng(0)).sum(axis=2)
+    assert (drawn[:, 0] == drawn[:, 1]).all()
+    assert set((drawn[:, 0] + drawn[:, 2]).tolist()) == {10}
 
 
 def test_a_method_gains_nothing_on_itself_and_what_it_finds_more_on_the_same_pools(corpus: Path) -> None:
-    points = study(pools_in(corpus, 20, 4), methods=("random", "puct"), seeds=2, budget=8)
+    points = study(pools_in(corpus, 20, 4), methods=("random", "puct"), seeds=2, budget=8).points
     base = {point.measurements: point.share for point in points if point.method == "random"}
-    assert all((p.gain, p.gain_low, p.gain_high) == (0, 0, 0) for p in points if p.method == "random")
+    assert all((p.gain, p.gain_low, p.decided) == (0, None, False) for p in points if p.method == "random")
     others = [point for point in points if point.method == "puct"]
     assert [p.gain for p in others] == pytest.approx([p.share - base[p.measurements] for p in others])
-    assert "more than random after 8" in table(points, [8]).splitlines()[0]
+    assert "minus random after 8" in table(points, [8]).splitlines()[0]
+
+
+def test_a_method_is_named_once(corpus: Path) -> None:
+    with pytest.raises(UserError, match="named 2 times"):
+        study(pools_in(corpus, 20, 1), methods=("random", "random"))
 
 
 def test_pools_are_taken_from_the_whole_range_of_problems(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,10 +21,9 @@ from typing import Any
 
 import click
 
-from kbench.generation.log import read_log, seconds_between
+from kbench.generation.log import found_files, read_log, seconds_between
 from kbench.generation.search.settings import settings_from_json
 from kbench.generation.search.state import outcome_of
-from kbench.generation.study.study import interval
 from kbench.schemas import Measurement, from_dict
 
 AT = (8, 16, 24, 48, 64)
@@ -38,6 +37,8 @@ FURTHER = (("bayes", "evolve"), ("bayes", "random"), ("bayes+surrogate", "evolve
 """The same for further designs, where they were run."""
 SAME = 0.005
 """Arms whose best speedups are closer than this count as equal: times repeat to about half a percent."""
+DRAWS = 2000
+"""Bootstrap draws for an interval."""
 IDLE_S = 30.0
 """A longer gap in the log is a pause between two commands."""
 
@@ -140,6 +141,16 @@ def compared(cells: Sequence[Cell], value: Value, arm: str, base: str, seed: int
     }  # fmt: skip
 
 
+def interval(clusters: Sequence[Sequence[float]], rng: random.Random) -> tuple[float, float]:
+    """95 % bootstrap interval of the mean, clusters drawn whole."""
+    draws = []
+    for _ in range(DRAWS):
+        flat = [value for cluster in rng.choices(clusters, k=len(clusters)) for value in cluster]
+        draws.append(sum(flat) / len(flat))
+    draws.sort()
+    return draws[round(0.025 * (DRAWS - 1))], draws[round(0.975 * (DRAWS - 1))]
+
+
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -229,6 +240,8 @@ def draw(courses: Courses, path: Path) -> None:
 @click.option("--plot", type=click.Path(path_type=Path), help="SVG file for the curves of the planned arms.")
 def main(run: Path, out: Path, pairs: Pairs, at: Sequence[int], plot: Path | None) -> None:
     """Write the figures and print the table."""
+    if run.is_dir() and not found_files(run):
+        raise click.ClickException(f"no search log in {str(run)!r}; give a run folder or a log file")
     courses, pace, proposed = read(run)
     found = study(courses, pairs, pairs, at)
     # Further designs may have a smaller budget: after it they are not compared.

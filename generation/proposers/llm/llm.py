@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from kbench.generation.proposers.llm.prompt import messages
 from kbench.generation.search.proposal import Answer, Ask, BudgetSpentError, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import idea_of
 from kbench.loaders.source.structure import structure_id
-from kbench.schemas import UserError
+from kbench.schemas import MissingDependencyError, UserError
 from kbench.schemas.ids import content_hash
 
 MODEL_VARIABLE = "KBENCH_LLM_MODEL"
@@ -60,13 +60,23 @@ class LlmProposer:
         bodies = [self._body(task, ask) for ask in asks]
         if isinstance(self._chat, BatchFiles) and all(ask.place for ask in asks):
             # Named by place: an answer that was written meanwhile fits, whatever has become of the wording.
-            replies = self._chat.ask(bodies, ids=[content_hash("request", self._model, ask.place) for ask in asks])
+            replies = self._chat.ask(bodies, ids=[self._request_id(ask.place) for ask in asks])
         else:
             replies = self._chat.ask(bodies, tokens_left=task.tokens_left)
         for ask, body, reply in zip(asks, bodies, replies, strict=True):
             if (reply.failure or "").startswith(OVER_BUDGET):
                 raise BudgetSpentError(f"tokens: {reply.failure}")
             yield self._answer(task, ask, body, reply)
+
+    def strangers(self, places: Iterable[str]) -> list[str]:
+        """Ids of responses to none of the asks at these places, which answer nothing."""
+        if not isinstance(self._chat, BatchFiles):
+            return []
+        answers = self._chat.answers()
+        return sorted({*answers.replies, *answers.errors} - {self._request_id(place) for place in places})
+
+    def _request_id(self, place: str) -> str:
+        return content_hash("request", self._model, place)
 
     def _body(self, task: ProposalTask, ask: Ask) -> Body:
         # Equal prompts would be one request: a number from the slot's own generator makes each a draw of its own.
@@ -140,5 +150,9 @@ def proposer_from_environment() -> LlmProposer:
         files = BatchFiles(requests=Path(folder) / "requests.jsonl", responses=Path(folder) / "responses.jsonl")
         return LlmProposer(files, model)
     endpoint = Endpoint(base_url=os.environ.get(ENDPOINT_VARIABLE))
-    endpoint.check()
+    try:
+        endpoint.check()
+    except MissingDependencyError:
+        without = f"or set {BATCH_VARIABLE} to a folder, and requests are exchanged as files without it"
+        raise MissingDependencyError("openai", "llm", "asking a language model", instead=without) from None
     return LlmProposer(endpoint, model, temperature=1.0)

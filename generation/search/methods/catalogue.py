@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import random
+import traceback
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from kbench.generation.search.methods import evolve, hill_climb, puct
 from kbench.generation.search.methods.method import LLM, Method, chances
 from kbench.generation.search.settings import FilterSettings, RunSettings, in_file
 from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
-from kbench.schemas import UnknownNameError, UserError
+from kbench.schemas import KbenchError, UnknownNameError, UserError
 
 
 def plan_fresh(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
@@ -80,14 +81,70 @@ def filter_of(settings: RunSettings) -> FilterSettings | None:
     return settings.filter or method(settings.method).guide
 
 
+def planned(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
+    """What the run's method asks for next, checked: up to `count` requests about kernels of the run.
+
+    Raises:
+        UserError: the method comes from a file and failed there, or its plan cannot be carried out.
+    """
+    name = state.settings.method.removeprefix(WRITTEN_PREFIX)
+    try:
+        requests = method(name).plan(state, count, rng)
+    except KbenchError:
+        raise
+    except Exception as error:
+        if not in_file(name):
+            raise
+        raise UserError(f"method {name!r} failed {_place_in(name, error)}") from error
+    if not isinstance(requests, tuple | list) or not all(isinstance(one, ProposalRequest) for one in requests):
+        raise UserError(f"method {name!r} planned {requests!r:.80}; plan returns a tuple of ProposalRequest")
+    if len(requests) > count:
+        raise UserError(f"method {name!r} planned {len(requests)} requests where {count} were asked; plan no more")
+    for request in requests:
+        if fault := _fault(request, state):
+            raise UserError(f"method {name!r} asked to {request.operator.value} {fault}")
+    return tuple(requests)
+
+
+def _fault(request: ProposalRequest, state: RunState) -> str | None:
+    """Why no proposer can answer a request; None where one can."""
+    for key in (request.parent_id, request.other_id):
+        if key is not None and key not in state.nodes:
+            return f"{key!r}, which is no kernel of this run"
+    if request.operator is not Operator.FRESH and request.parent_id is None:
+        return "without a parent; name one by its kernel_id"
+    if request.operator is Operator.CROSS and request.other_id is None:
+        return f"{request.parent_id!r} with nothing; name a second kernel as other_id"
+    return None
+
+
+def _place_in(spec: str, error: Exception) -> str:
+    """Where in a method's file an error arose, and the error."""
+    path = _file_of(spec)
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path.resolve())
+    ]
+    if isinstance(error, SyntaxError):
+        lines.append(error.lineno)
+    where = f"in {path}, line {lines[-1]}" if lines else f"in {path}"
+    return f"{where}: {type(error).__name__}: {error}"
+
+
+def _file_of(spec: str) -> Path:
+    return Path(spec.partition(".py")[0] + ".py")
+
+
 @functools.cache
 def _from_file(spec: str) -> Method:
-    place, _, attribute = spec.partition(".py")
-    path = Path(place + ".py")
+    path, attribute = _file_of(spec), spec.partition(".py")[2]
     if not path.is_file():
         raise UserError(f"method file {str(path)!r} does not exist; give the path of a Python file")
     name = attribute.removeprefix(":") or DEFAULT_ATTRIBUTE
-    loaded = getattr(module_of(path.resolve()), name, None)
+    try:
+        module = module_of(path.resolve())
+    except Exception as error:
+        raise UserError(f"method file {str(path)!r} cannot be loaded: {_place_in(spec, error)}") from error
+    loaded = getattr(module, name, None)
     if not isinstance(loaded, Method):
         raise UserError(
             f"{str(path)!r} has no method {name!r}; define {name} = Method(name, plan), as docs/extend.md does"

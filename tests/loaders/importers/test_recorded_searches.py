@@ -61,6 +61,43 @@ def test_an_evolution_keeps_parents_and_counts_each_text_once(foreign: Any, run_
     assert next(iter(report.sources.values())) == {NEW: 3}
 
 
+def programs(folder: Path, *metrics: dict[str, Any] | None) -> Path:
+    """A checkpoint of OpenEvolve: programs with the metrics of their evaluator, and no evaluations beside them."""
+    place = folder / "openevolve_output" / "checkpoints" / "checkpoint_4" / "programs"
+    place.mkdir(parents=True)
+    for number, found in enumerate(metrics):
+        code = f"import triton\n\ndef run(x):\n    return x + {'x * ' * number}x\n"
+        program = {"id": str(number), "code": code, "parent_id": None, "iteration_found": number, "metrics": found}
+        (place / f"{number}.json").write_text(json.dumps(program))
+    return folder / "openevolve_output"
+
+
+def test_the_metrics_of_a_checkpoint_are_its_verdicts_speedups_and_times(run_import: Run, tmp_path: Path) -> None:
+    checkpoint = programs(
+        tmp_path, {"combined_score": 1.0, "speedup": 2.0}, {"combined_score": -5.0, "speedup": 0.0},
+        {"combined_score": -5.0, "speedup": 0.0, "compiled": 1.0, "correct": 0.0},
+        {"combined_score": -5.0, "speedup": 0.0, "compiled": 0.0, "correct": 0.0},
+        {"runtime_us": 12.5, "correct": True, "readability": 3}, {"combined_score": 1.0}, None,
+    )  # fmt: skip
+    folder, report = run_import(None, checkpoint, gpu="NVIDIA H200", problem="softmax")
+    rows = sorted(rows_of(folder), key=lambda row: row["step"])
+    assert [(row["status"], row["speedup"], row["runtime_us"]) for row in rows] == [
+        ("ok", 2.0, None), (None, None, None), ("incorrect", None, None), ("compile_error", None, None),
+        ("ok", None, 12.5), (None, None, None), (None, None, None),
+    ]  # fmt: skip
+    assert {row["problem_id"] for row in rows} == {"softmax"}
+    assert len(rows_of(folder, "measurements")) == 4
+    assert report.notes["metrics found and not read: combined_score"] == 5
+    assert report.notes["metrics found and not read: readability"] == 1
+    assert sum(count for text, count in report.nulls.items() if "a time or speedup of 0" in text) == 1
+
+
+def test_a_problem_is_named_only_where_the_format_may_lack_it(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+    make, name = foreign.MAKERS["t4"]
+    with pytest.raises(UserError, match="--problem changes nothing for format t4; it is for openevolve"):
+        run_import(None, make(tmp_path / name), problem="softmax")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.work.explain import Comparison, LaunchFacts, WorkloadFacts
+from kbench.benchmark.work.explain import Comparison, LaunchFacts, LineFacts, WorkloadFacts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,12 +17,13 @@ NAMES = {
     "dram": "DRAM traffic", "latency": "waiting (latency)", "launch": "launches",
 }  # fmt: skip
 MEASURES = {
-    "issued": "instructions", "flops": "tensor work", "l2_bytes": "bytes moved",
-    "shared_wavefronts": "shared-memory turns",
+    "issued": "instructions", "flops": "tensor work", "l2_bytes": "L2 bytes",
+    "shared_wavefronts": "shared-memory wavefronts",
 }  # fmt: skip
 CHANGES = {
     "tensor_flops": "tensor operations", "dram_bytes": "DRAM bytes", "l2_bytes": "L2 bytes",
-    "shared_wavefronts": "shared-memory turns", "sectors_per_request": "sectors per load", "stack_bytes": "stack bytes",
+    "shared_wavefronts": "shared-memory wavefronts", "sectors_per_request": "sectors per load",
+    "stack_bytes": "stack bytes",
     "shared_bytes": "shared bytes per block", "registers": "registers per thread", "threads": "threads per block",
 }  # fmt: skip
 SHOWN = 0.03
@@ -61,7 +62,12 @@ def text_of(facts: WorkloadFacts, source: str) -> Iterator[str]:
     lines = source.splitlines()
     for line in facts.lines:
         text = lines[line.line - 1].strip() if line.line <= len(lines) else ""
-        yield f"  line {line.line}: {100 * line.share:.0f} % of {MEASURES[line.measure]}  {text[:WIDEST]}"
+        yield f"  line {line.line}: {100 * line.share:.0f} % of {_measure(line, facts)}  {text[:WIDEST]}"
+
+
+def _measure(line: LineFacts, facts: WorkloadFacts) -> str:
+    """What a line's share is of; how much of L2's traffic reaches DRAM is not known by line."""
+    return MEASURES[line.measure] + " (DRAM bytes are not known by line)" * (facts.bound == "dram")
 
 
 def _bound(facts: WorkloadFacts) -> str:
@@ -85,7 +91,7 @@ def _work(facts: WorkloadFacts) -> Iterator[str]:
     if facts.sectors_per_request:
         yield f"{facts.sectors_per_request:.1f} sectors per load"
     if facts.shared_wavefronts:
-        yield f"{amount(facts.shared_wavefronts)} shared-memory turns ({facts.bank_conflicts:.1f} conflicts each)"
+        yield f"{amount(facts.shared_wavefronts)} shared-memory wavefronts ({facts.bank_conflicts:.1f} conflicts each)"
     if facts.atomics:
         yield f"{amount(facts.atomics)} atomics"
     if facts.fills_and_copies:

@@ -13,6 +13,8 @@ from kbench.harness.cuda import CudaModule
 from kbench.harness.kernel.adapters import CUSTOM, adapt, adapter_for
 from kbench.schemas import KernelSource, UserError
 
+MODULE_PREFIX = "kbench_kernel_"
+"""How the names of kernels' modules, and of their files, begin."""
 TASK, UTILS = "task", "utils"
 
 
@@ -22,7 +24,7 @@ class LoadError(Exception):
 
 def module_name(kernel_id: str) -> str:
     """The name a kernel's module has in every process: Triton hashes it, so build and run must agree."""
-    return f"kbench_kernel_{kernel_id}"
+    return f"{MODULE_PREFIX}{kernel_id}"
 
 
 class LoadedKernel:

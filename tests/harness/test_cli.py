@@ -182,6 +182,14 @@ def test_check_only_compiles_and_verifies_without_a_gpu(tmp_path: Path, monkeypa
 
 
 @without_gpu
+def test_what_was_only_compiled_says_for_what_and_that_it_was_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = check_only(monkeypatch, tmp_path, CUDA, "--problem", "gelu_tanh", "--target", "A100")
+    assert result.stdout == f"{CUDA}  tiny  ok  compiles for sm_80; not run\n"
+
+
+@without_gpu
 def test_check_only_refuses_what_cannot_be_planned_though_it_compiles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

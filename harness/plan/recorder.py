@@ -105,9 +105,8 @@ class Recorder:
             UnplannableError: it lies on the host, or the call did not allocate it.
         """
         if in_host_memory(tensor):
-            shape = "x".join(map(str, tensor.shape)) or "a single number"
             raise UnplannableError(
-                f"uses host memory{kernel_line()}: a tensor of {shape} lies on the CPU; make it with"
+                f"uses host memory{kernel_line()}: a tensor lies on the CPU; make it with"
                 " `device=x.device`, where x is an input"
             )
         identity = tensor.untyped_storage()._cdata

@@ -20,7 +20,7 @@ from kbench.benchmark.work.explain import (
     explain_work,
 )
 from kbench.benchmark.work.gpus import Gpu, gpu_named
-from kbench.benchmark.work.render import comparison_text, draw, text_of
+from kbench.benchmark.work.render import caution, comparison_text, draw, text_of
 from kbench.benchmark.work.times import fastest
 from kbench.generation.executors.compiler import kernel_work
 from kbench.harness.cli import raw_options
@@ -83,7 +83,7 @@ def explain(
         return
     lines = [line for each in explained for facts in each.workloads for line in text_of(facts, each.source)]
     lines = [line for comparison in compared for line in comparison_text(comparison)] or lines
-    click.echo("\n".join(lines))
+    click.echo("\n".join([*lines, *filter(None, [caution(gpu.name)])]))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec
 from kbench.benchmark.problems.inputs import ITEM_BYTES
+from kbench.benchmark.work.render import plain_name
 from kbench.harness.plan.recorder import MOST_BUFFERS, MOST_STEPS
 from kbench.harness.plan.resources import Resources
 from kbench.schemas import DataError, KernelSource, Status, from_dict, to_dict
@@ -158,7 +159,7 @@ def _fit(name: str, parameters: Sequence[int], arguments: Sequence[PlanArgument]
     The driver would read what lies beside them. A number may be larger than its parameter: an int of Python has eight
     bytes for integers of any size.
     """
-    name = name[:80]
+    name = plain_name(name)[:80]
     if len(arguments) != len(parameters):
         *first, last = map(str, parameters or (0,))
         sizes = f" ({', '.join(first)}{' and ' if first else ''}{last} bytes)" if parameters else ""

@@ -52,7 +52,9 @@ class LoadedKernel:
                 exec(compile(kernel.source, self.file, "exec"), self.module.__dict__)
         except Exception as error:
             self.unload()
-            raise LoadError(f"{type(error).__name__}: {error}") from error
+            # The file's own name is not known here, and that of its module means nothing to its author.
+            text = str(error).replace(self.file, "the kernel's file")
+            raise LoadError(f"{type(error).__name__}: {text}") from error
         self.cuda_modules: tuple[CudaModule, ...] = tuple(CudaModule.declared[first:])
         del CudaModule.declared[first:]
         try:

@@ -298,6 +298,24 @@ def test_the_doctor_says_what_a_report_shows_to_be_wrong(change: dict[str, Any],
 
 
 @without_gpu
+def test_the_doctor_lists_what_planning_gives_up_where_there_is_no_gpu() -> None:
+    report = examine((0,))
+    assert {"rlimit", "scratch"} <= set(report["planning_sandbox"])
+    assert f"isolation   {', '.join(report['planning_sandbox'])}" in doctor_module.render(report).splitlines()
+    lacking = doctor_module.problems(HEALTHY | {"gpus": [], "devices": [], "planning_sandbox": ["netns", "watched"]})
+    assert any("planning goes without" in line for line in lacking)
+
+
+@without_gpu
+def test_no_gpu_is_said_in_the_words_of_bench() -> None:
+    with (
+        pytest.raises(InfrastructureError, match="no NVIDIA GPU found, so nothing can be timed"),
+        Harness(gpu=0) as made,
+    ):
+        made.open()
+
+
+@without_gpu
 def test_the_doctor_plans_a_kernel_to_see_what_planning_gives_up() -> None:
     device = doctor_module._device(None)
     assert {"rlimit", "scratch"} <= set(device["planning_sandbox"])

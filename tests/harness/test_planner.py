@@ -313,7 +313,7 @@ def test_what_cannot_be_planned_says_why_and_says_nothing_about_the_kernel(body:
 @pytest.mark.parametrize(
     ("body", "status", "why"),
     [
-        ("def run(x:\n", Status.COMPILE_ERROR, "SyntaxError"),
+        ("def run(x:\n", Status.COMPILE_ERROR, "SyntaxError: '(' was never closed (the kernel's file, line "),
         ("def launch(x):\n    return x\n", Status.COMPILE_ERROR, "defines no function `run`"),
         ("import no_such_module\ndef run(x):\n    return x\n", Status.COMPILE_ERROR, "no_such_module"),
         ("def run(x):\n    raise KeyError('why')\n", Status.LAUNCH_ERROR, "KeyError: 'why'"),

@@ -25,7 +25,7 @@ from kbench.benchmark.work.times import fastest
 from kbench.generation.executors.compiler import kernel_work
 from kbench.harness.cli import raw_options
 from kbench.harness.kernel.raw import RawLaunch
-from kbench.harness.kernel.sources import of_raw, read_kernel
+from kbench.harness.kernel.sources import RAW, of_raw, read_kernel
 from kbench.loaders.options import json_option
 from kbench.schemas import KernelSource, UserError, bins
 
@@ -67,7 +67,8 @@ def explain(
     explained = []
     for path in files:
         try:
-            explained.append(explain_kernel(read_kernel(path, definition.id, launch=of_raw(path, launch)), gpu))
+            found = explain_kernel(read_kernel(path, definition.id, launch=of_raw(path, launch)), gpu)
+            explained.append(found if path.suffix not in RAW else in_its_own_lines(found, path.read_text()))
         except UserError as error:
             raise UserError(f"{path}: {error}") from error
     compared = compare(*explained) if len(explained) == 2 else []
@@ -123,6 +124,21 @@ def explain_kernel(kernel: KernelSource, gpu: Gpu) -> Explained:
             )
         )
     return explained
+
+
+def in_its_own_lines(explained: Explained, text: str) -> Explained:
+    """What was found of a raw file in Python, with the lines of the raw file."""
+    above, inside, _ = explained.source.partition(text)
+    if not inside:
+        return explained
+    shift = above.count("\n")
+    workloads = [
+        dataclasses.replace(
+            facts, lines=tuple(dataclasses.replace(line, line=line.line - shift) for line in facts.lines)
+        )
+        for facts in explained.workloads
+    ]
+    return dataclasses.replace(explained, source=text, workloads=workloads)
 
 
 def compare(one: Explained, other: Explained) -> list[Comparison]:

@@ -47,6 +47,9 @@ BFLOAT16 = """
     two = tl.maximum(one + one, one)
     right = tl.sum(two * one, 0).to(tl.float32) == 2.0 * block
     right = right & (tl.max(two, 0).to(tl.float32) == 2.0) & (tl.sum((one < two).to(tl.int32), 0) == block)
+    right = right & (tl.max(tl.cumsum(one, 0).to(tl.float32), 0) == block) & (tl.argmax(two, 0) == 0)
+    ones = tl.full((16, 16), 1.0, tl.bfloat16)
+    right = right & (tl.sum(tl.sum(tl.dot(ones, ones), 1), 0) == 4096.0)
     u = tl.where(right, u, 9.0)
     t = 2.0"""
 

@@ -20,10 +20,12 @@ from kbench.benchmark.work.explain import (
     explain_work,
 )
 from kbench.benchmark.work.gpus import Gpu, gpu_named
-from kbench.benchmark.work.render import comparison_text, draw, text_of
+from kbench.benchmark.work.render import caution, comparison_text, draw, text_of
 from kbench.benchmark.work.times import fastest
 from kbench.generation.executors.compiler import kernel_work
-from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.cli import raw_options
+from kbench.harness.kernel.raw import RawLaunch
+from kbench.harness.kernel.sources import RAW, of_raw, read_kernel
 from kbench.loaders.options import json_option
 from kbench.schemas import KernelSource, UserError, bins
 
@@ -31,15 +33,23 @@ from kbench.schemas import KernelSource, UserError, bins
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--problem", "problem_id", required=True,
+    "--problem", "problem_id",
     help="What the files solve: an id of `kbench problems list`, or a file or folder that defines a problem.",
 )  # fmt: skip
 @click.option("--gpu", "gpu_name", default="H200", show_default=True, help="NVIDIA GPU, such as H100, A100 or B200.")
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw where the time goes: .png, .svg or .pdf."
 )
+@raw_options
 @json_option
-def explain(files: tuple[Path, ...], problem_id: str, gpu_name: str, plot: Path | None, as_json: bool) -> None:
+def explain(
+    files: tuple[Path, ...],
+    problem_id: str | None,
+    gpu_name: str,
+    plot: Path | None,
+    as_json: bool,
+    launch: RawLaunch | None,
+) -> None:
     """Say what FILE does on each workload and what bounds it; of two files, what changed. No GPU is needed.
 
     Kernels are compiled and their PTX is executed abstractly: instructions, bytes and tensor work are counted, times
@@ -49,11 +59,16 @@ def explain(files: tuple[Path, ...], problem_id: str, gpu_name: str, plot: Path 
         raise UserError(f"{len(files)} files; explain takes one, or two to compare")
     if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
         raise UserError(f"--plot is {str(plot)!r}; it must end in .png, .svg or .pdf")
+    if not problem_id:
+        raise UserError("--problem is missing; say which problem the files solve, such as --problem gelu_tanh")
+    if launch is not None and all(of_raw(path, launch) is None for path in files):
+        raise UserError("--entry is for files of raw CUDA C++ (.cu); a Python file has its own `run`")
     gpu, definition = gpu_named(gpu_name), named(problem_id)
     explained = []
     for path in files:
         try:
-            explained.append(explain_kernel(read_kernel(path, definition.id), gpu))
+            found = explain_kernel(read_kernel(path, definition.id, launch=of_raw(path, launch)), gpu)
+            explained.append(found if path.suffix not in RAW else in_its_own_lines(found, path.read_text()))
         except UserError as error:
             raise UserError(f"{path}: {error}") from error
     compared = compare(*explained) if len(explained) == 2 else []
@@ -69,7 +84,7 @@ def explain(files: tuple[Path, ...], problem_id: str, gpu_name: str, plot: Path 
         return
     lines = [line for each in explained for facts in each.workloads for line in text_of(facts, each.source)]
     lines = [line for comparison in compared for line in comparison_text(comparison)] or lines
-    click.echo("\n".join(lines))
+    click.echo("\n".join([*lines, *filter(None, [caution(gpu.name)])]))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,6 +124,21 @@ def explain_kernel(kernel: KernelSource, gpu: Gpu) -> Explained:
             )
         )
     return explained
+
+
+def in_its_own_lines(explained: Explained, text: str) -> Explained:
+    """What was found of a raw file in Python, with the lines of the raw file."""
+    above, inside, _ = explained.source.partition(text)
+    if not inside:
+        return explained
+    shift = above.count("\n")
+    workloads = [
+        dataclasses.replace(
+            facts, lines=tuple(dataclasses.replace(line, line=line.line - shift) for line in facts.lines)
+        )
+        for facts in explained.workloads
+    ]
+    return dataclasses.replace(explained, source=text, workloads=workloads)
 
 
 def compare(one: Explained, other: Explained) -> list[Comparison]:

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.harness.device.device import CudaDevice, Device
+from kbench.harness.device.device import NO_GPU, CudaDevice, Device
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.duel import LOOKS as DUEL_LOOKS
 from kbench.harness.timing.duel import Decision, Verdict, decide, summarise_duel
@@ -318,7 +318,7 @@ def _stopwatch(args: Sequence[Any]) -> Stopwatch:
     except ImportError as error:
         raise MissingDependencyError("torch", "gpu", "timing a function") from error
     if not torch.cuda.is_available():
-        raise InfrastructureError("no NVIDIA GPU found, so nothing can be timed")
+        raise InfrastructureError(NO_GPU)
     current = torch.cuda.current_device()
     for at, value in enumerate(args):
         if isinstance(value, torch.Tensor):

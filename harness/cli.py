@@ -91,7 +91,8 @@ def raw_options(command: F) -> F:
               help="Verify without timing. On a GPU the memory after each tensor is unmapped, so a kernel that reads or"
                    " writes past its end fails. Without a GPU, run the tiny workload (Triton) or only compile"
                    " (CUDA).")  # fmt: skip
-@click.option("--target", default="sm_90", show_default=True, help="Architecture for --check-only without a GPU.")
+@click.option("--target", default="sm_90", show_default=True,
+              help="Architecture for --check-only without a GPU: sm_90, or a GPU such as H100.")  # fmt: skip
 @allow_option
 @click.option("--timeout", "timeout_s", default=10.0, show_default=True, type=click.FloatRange(0.0, min_open=True),
               help="Seconds that one stage of a kernel may take.")  # fmt: skip
@@ -134,6 +135,7 @@ def measure(
     from kbench.harness.commands.doctor import require_gpus
     from kbench.harness.commands.measure import MeasureOptions, measure_files, remeasure, verify_corpus, verify_only
     from kbench.harness.commands.show import describe, finish, show_agreement, show_hints, show_verified
+    from kbench.harness.device.target import Target
     from kbench.harness.settings import HarnessSettings
     from kbench.harness.timing.rounds import TimingSettings
     from kbench.harness.workloads import left_out, parse_amount
@@ -187,7 +189,7 @@ def measure(
         rows = measure_files(kernels, options, show=None if as_json else show)
     if not as_json:
         show_hints(kernels, rows)
-    finish(rows, as_json, solved.id, shown)
+    finish(rows, as_json, solved.id, shown, str(Target.named(options.target)) if check_only else None)
 
 
 def tune_file(path: Path, problem_id: str, shapes: str, options: MeasureOptions, as_json: bool) -> None:
@@ -257,6 +259,7 @@ def _kernels(
 @click.option("--threshold", default=0.01, show_default=True, type=click.FloatRange(0.0, 1.0, min_open=True),
               help="Relative difference that matters.")  # fmt: skip
 @allow_option
+@raw_options
 @json_option
 def compare(one: Path, other: Path, problem_id: str, gpu: str, as_json: bool, **settings: Any) -> None:
     """Say whether OTHER is the SAME as, FASTER or SLOWER than ONE, or UNDECIDED: one line per workload."""

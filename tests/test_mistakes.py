@@ -54,7 +54,7 @@ MISTAKES = {
     "measure --corpus nowhere": "give a corpus folder",
     "compare k.py": "Missing argument 'OTHER'",
     "compare k.py k.py": "Missing option '--problem'",
-    "explain k.py": "Missing option '--problem'",
+    "explain k.py": "--problem is missing; say which problem the files solve",
     "explain k.py --problem softmaxx": "did you mean 'softmax'",
     "explain k.py --problem softmax --gpu H1000": "unknown GPU 'H1000'; did you mean 'H100'",
     "explain k.py --problem softmax --gpu MI300X": "name an NVIDIA GPU",

@@ -46,7 +46,9 @@ def list_problems(family: str | None, retired: bool, as_json: bool) -> None:
     for p in listed:
         end = f"like {RETIRED[p.id].like}: {RETIRED[p.id].reason}" if retired else p.title
         click.echo(f"{p.id:<{width}}  {p.family:<22}  {', '.join(s.name for s in p.sizes):<24}  {end}")
-    click.echo(f"{len(listed)} problems", err=True)
+    hidden = sum(family in (None, p.family) for p in registry.retired().values())
+    others = f"; {hidden} retired: --retired" if hidden and not retired else ""
+    click.echo(f"{len(listed)} problems{others}", err=True)
 
 
 def _summary(p: ProblemDefinition) -> dict[str, object]:

@@ -41,6 +41,10 @@ class Forecast:
     low_us: float
     high_us: float
 
+    def above(self, bound_us: float) -> Forecast:
+        """What of it is possible, where nothing is faster than a bound."""
+        return Forecast(max(self.time_us, bound_us), max(self.low_us, bound_us), max(self.high_us, bound_us))
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LineFacts:
@@ -99,7 +103,7 @@ class WorkloadFacts:
     """Bytes of the problem's inputs and outputs, once each."""
     shared_wavefronts: float
     bank_conflicts: float
-    """Turns of a shared-memory request beyond the first, on average."""
+    """Wavefronts of a shared-memory request beyond the first, on average."""
     atomics: float
     uncertain: float
     """Share of the instructions that rests on branches which depend on data."""
@@ -149,6 +153,7 @@ def explain_work(
     parts = _parts(times, work, gpu, fitted)
     bound = max(parts, key=lambda name: parts[name])
     peak = _parts([(one, launch_time(one, gpu, PEAK)) for one in work.launches], work, gpu, PEAK)
+    bound_us = None if bound in WITHOUT_RATE else peak[bound]
     return WorkloadFacts(
         workload=workload,
         gpu=gpu.name,
@@ -169,9 +174,9 @@ def explain_work(
         uncertain=total.uncertain / max(1.0, total.ptx_instructions),
         parts_us=parts,
         bound=bound,
-        bound_us=None if bound in WITHOUT_RATE else peak[bound],
+        bound_us=bound_us,
         white_box_us=plan_time_us(work, gpu, fitted),
-        forecast=forecast,
+        forecast=forecast if forecast is None or bound_us is None else forecast.above(bound_us),
         lines=_lines(work, bound),
     )
 

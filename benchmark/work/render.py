@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.work.explain import Comparison, LaunchFacts, WorkloadFacts
+from kbench.benchmark.work.explain import Comparison, LaunchFacts, LineFacts, WorkloadFacts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,19 +18,24 @@ NAMES = {
     "dram": "DRAM traffic", "latency": "waiting (latency)", "launch": "launches",
 }  # fmt: skip
 MEASURES = {
-    "issued": "instructions", "flops": "tensor work", "l2_bytes": "bytes moved",
-    "shared_wavefronts": "shared-memory turns",
+    "issued": "instructions", "flops": "tensor work", "l2_bytes": "L2 bytes",
+    "shared_wavefronts": "shared-memory wavefronts",
 }  # fmt: skip
 CHANGES = {
     "tensor_flops": "tensor operations", "dram_bytes": "DRAM bytes", "l2_bytes": "L2 bytes",
-    "shared_wavefronts": "shared-memory turns", "sectors_per_request": "sectors per load", "stack_bytes": "stack bytes",
+    "shared_wavefronts": "shared-memory wavefronts", "sectors_per_request": "sectors per load",
+    "stack_bytes": "stack bytes",
     "shared_bytes": "shared bytes per block", "registers": "registers per thread", "threads": "threads per block",
 }  # fmt: skip
 SHOWN = 0.03
 """Parts below this share of the largest are left out."""
+CALIBRATED = "H200"
+"""The GPU whose measured times the forecasts were fitted to."""
 BAR = 24
 WIDEST = 72
 """Characters of a source line that are shown."""
+ROOM = 0.25
+"""Share of a panel's width that the label of a forecast may take."""
 INK, BLUE, GREY, RED = "#1b1f24", "#2563b0", "#c3cad3", "#c2410c"
 
 
@@ -39,6 +45,11 @@ def amount(value: float, unit: str = "") -> str:
         if value >= size:
             return f"{value / size:.3g} {prefix}{unit}"
     return f"{value:.3g} {unit}".rstrip()
+
+
+def caution(gpu: str) -> str | None:
+    """What to know of forecasts for a GPU on which nothing was calibrated; None for the one on which it was."""
+    return None if gpu.startswith(CALIBRATED) else f"calibrated on {CALIBRATED}; other GPUs are extrapolated"
 
 
 def text_of(facts: WorkloadFacts, source: str) -> Iterator[str]:
@@ -61,7 +72,18 @@ def text_of(facts: WorkloadFacts, source: str) -> Iterator[str]:
     lines = source.splitlines()
     for line in facts.lines:
         text = lines[line.line - 1].strip() if line.line <= len(lines) else ""
-        yield f"  line {line.line}: {100 * line.share:.0f} % of {MEASURES[line.measure]}  {text[:WIDEST]}"
+        yield f"  line {line.line}: {100 * line.share:.0f} % of {_measure(line, facts)}  {text[:WIDEST]}"
+
+
+def _reason(facts: WorkloadFacts) -> str:
+    """What the least time follows from."""
+    counted = f" for {amount(facts.dram_bytes, 'B')}" if facts.bound == "dram" else ""
+    return f"at the GPU's stated rate{counted}"
+
+
+def _measure(line: LineFacts, facts: WorkloadFacts) -> str:
+    """What a line's share is of; how much of L2's traffic reaches DRAM is not known by line."""
+    return MEASURES[line.measure] + " (DRAM bytes are not known by line)" * (facts.bound == "dram")
 
 
 def _bound(facts: WorkloadFacts) -> str:
@@ -71,7 +93,7 @@ def _bound(facts: WorkloadFacts) -> str:
     if facts.bound_us is None:
         return f"{name}: starting takes longer than the work"
     share = 100 * min(1.0, facts.bound_us / facts.time_us)
-    return f"{name}: at least {facts.bound_us:.3g} us at the GPU's stated rate, of which {share:.0f} % is reached"
+    return f"{name}: at least {facts.bound_us:.3g} us {_reason(facts)}, of which {share:.0f} % is reached"
 
 
 def _work(facts: WorkloadFacts) -> Iterator[str]:
@@ -80,22 +102,37 @@ def _work(facts: WorkloadFacts) -> Iterator[str]:
         yield f"{amount(flops, 'FLOP')} in {bits}-bit tensor cores"
     again = facts.dram_bytes / facts.min_bytes if facts.min_bytes else 1.0
     beside = f" ({again:.3g}x the problem's data)" if again >= 1 + SHOWN else ""
+    kept = facts.min_bytes - facts.dram_bytes
+    beside = f" (of {amount(facts.min_bytes, 'B')}: the rest stays in L2)" if kept > SHOWN * facts.min_bytes else beside
     yield f"{amount(facts.dram_bytes, 'B')} of DRAM{beside}"
     yield f"{amount(facts.l2_bytes, 'B')} of L2"
     if facts.sectors_per_request:
         yield f"{facts.sectors_per_request:.1f} sectors per load"
     if facts.shared_wavefronts:
-        yield f"{amount(facts.shared_wavefronts)} shared-memory turns ({facts.bank_conflicts:.1f} conflicts each)"
+        yield f"{amount(facts.shared_wavefronts)} shared-memory wavefronts ({facts.bank_conflicts:.1f} conflicts each)"
     if facts.atomics:
         yield f"{amount(facts.atomics)} atomics"
     if facts.fills_and_copies:
         yield f"{facts.fills_and_copies} fills and copies"
 
 
+def plain_name(symbol: str) -> str:
+    """A function's name as it was written, from a symbol of C++; arguments of a template are left out."""
+    if not symbol.startswith("_Z"):
+        return symbol
+    rest, parts = symbol[2:].removeprefix("N"), list[str]()
+    while (length := re.match(r"\d+", rest)) is not None:
+        end = length.end() + int(length.group())
+        parts.append(rest[length.end() : end])
+        rest = rest[end:]
+    return "::".join(parts) + "<…>" * rest.startswith("I") if parts else symbol
+
+
 def _launch(launch: LaunchFacts) -> str:
     grid = "x".join(str(extent) for extent in launch.grid if extent > 1) or "1"
+    often = f" {launch.times} times" if launch.times > 1 else ""
     parts = [
-        f"{launch.function[:40]}{f' {launch.times} times' if launch.times > 1 else ''}, {launch.time_us:.3g} us",
+        f"{plain_name(launch.function)[:40]}{often}, {launch.time_us:.3g} us",
         f"{grid} blocks of {launch.threads} threads in {launch.waves} wave{'s' * (launch.waves > 1)}",
         f"occupancy {100 * launch.occupancy:.0f} %",
         f"{launch.registers} registers",
@@ -141,6 +178,8 @@ def _panel(axes: Axes, names: Sequence[str], each: Sequence[WorkloadFacts]) -> N
     shown = [part for part in NAMES if any(facts.parts_us[part] >= SHOWN * largest for facts in each)]
     shown.sort(key=lambda part: max(facts.parts_us[part] for facts in each))
     height = 0.8 / len(each)
+    ends = [facts.time_us if facts.forecast is None else facts.forecast.high_us for facts in each]
+    end = max(1.12 * max(largest, *ends), max(facts.time_us for facts in each) / (1 - ROOM) if len(each) > 1 else 0.0)
     for at, (name, facts) in enumerate(zip(names, each, strict=True)):
         places = [number + (len(each) - 1) * height / 2 - at * height for number in range(len(shown))]
         plain = BLUE if at == 0 else GREY
@@ -149,10 +188,12 @@ def _panel(axes: Axes, names: Sequence[str], each: Sequence[WorkloadFacts]) -> N
         bars = axes.barh(places, values, height=0.9 * height, color=colours, label=name)
         axes.bar_label(bars, labels=[f"{value:.3g}" for value in values], padding=3, fontsize=8)
         axes.axvline(facts.time_us, color=INK, linewidth=1, linestyle="-" if at == 0 else "--")
+        # Above the bars; of two, the earlier forecast's to its left and the later one's to its right.
+        early = facts.time_us <= min(one.time_us for one in each) and facts.time_us > ROOM * end
         axes.annotate(
-            f"forecast {facts.time_us:.3g} us", (facts.time_us, len(shown) - 1.2 - 0.9 * at), xytext=(-4, 0),
-            textcoords="offset points", ha="right", va="center", fontsize=8,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
+            f"forecast {facts.time_us:.3g} us", (facts.time_us, len(shown) - 0.15 + 0.6 * (len(each) - 1 - at)),
+            xytext=(-4 if early else 4, 0), textcoords="offset points", ha="right" if early else "left", va="center",
+            fontsize=8,
         )  # fmt: skip
         if facts.forecast is not None and len(each) == 1:
             axes.axvspan(facts.forecast.low_us, facts.forecast.high_us, color=INK, alpha=0.07, linewidth=0, zorder=0)
@@ -160,6 +201,8 @@ def _panel(axes: Axes, names: Sequence[str], each: Sequence[WorkloadFacts]) -> N
     bounds = " and ".join(dict.fromkeys(NAMES[facts.bound] for facts in each))
     axes.set_title(f"{each[0].workload} on {each[0].gpu}: bound by {bounds}", loc="left", fontsize=10)
     axes.set_xlabel("us that each resource alone would take" + ("; grey: where four in five lie" * (len(each) == 1)))
-    axes.set_xlim(0, 1.12 * max(largest, *(facts.time_us for facts in each)))
+    axes.set_xlim(0, end)
+    axes.set_ylim(-0.6, len(shown) + 0.2 + 0.6 * (len(each) - 1))
     if len(each) > 1:
-        axes.legend(loc="lower right", edgecolor="none", framealpha=1.0)
+        # Beside the axes: inside, it would hide a line or a bar.
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), edgecolor="none")

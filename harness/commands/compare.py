@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kbench.harness.harness import GpuChoice, Harness
-from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.kernel.raw import RawLaunch
+from kbench.harness.kernel.sources import of_raw, read_kernel
 from kbench.harness.queue.job import Outcome
 from kbench.harness.timing.duel import Verdict, decide
 from kbench.harness.timing.interval import Interval
@@ -56,14 +57,19 @@ class Contest(Protocol):
 
 
 def compare_files(
-    one: Path, other: Path, problem_id: str, backend: str | None = None, **settings: Any
+    one: Path,
+    other: Path,
+    problem_id: str,
+    backend: str | None = None,
+    launch: RawLaunch | None = None,
+    **settings: Any,
 ) -> list[Comparison]:
-    """Compare the kernels of two files; the settings are those of `compare_kernels`.
+    """Compare the kernels of two files; the launch is that of raw CUDA C++, the settings those of `compare_kernels`.
 
     Raises:
         UserError: the files solve different problems.
     """
-    first, second = (read_kernel(path, problem_id, backend) for path in (one, other))
+    first, second = (read_kernel(path, problem_id, backend, of_raw(path, launch)) for path in (one, other))
     if first.problem_id != second.problem_id:
         raise UserError(f"{one} solves {first.problem_id}, {other} solves {second.problem_id}; compare kernels of one")
     return compare_kernels(first, second, **settings)

@@ -43,6 +43,8 @@ def examine(gpus: Sequence[Gpu], *, measure: bool = True) -> dict[str, Any]:
     if found and measure:
         require_gpus(gpus, "")
         report["devices"] = [_device(gpu) for gpu in gpus]
+    if not found and measure and not missing_packages(report):
+        report["planning_sandbox"] = _planning_layers()
     broken = [device for device in report.get("devices", ()) if "error" in device]
     return report | {
         "problems": problems(report),
@@ -72,7 +74,7 @@ def problems(report: Mapping[str, Any]) -> list[str]:
     if not report["gpus"]:
         able = "with these, kernels" if missing else "kernels"
         lines.append(f"no NVIDIA GPU: {able} can be compiled and checked, not timed")
-    for device in report.get("devices", ()):
+    for device in (*report.get("devices", ()), *([report] if report.get("planning_sandbox") else [])):
         if "error" in device:
             lines.append(f"GPU {device['device']}: {device['error']}")
             continue
@@ -81,7 +83,7 @@ def problems(report: Mapping[str, Any]) -> list[str]:
         lacking = [name for name in PLANNING[1:] if name not in device["planning_sandbox"]]
         if lacking:
             lines.append(f"planning goes without what this system does not permit: {', '.join(lacking)}")
-        if device["reaches_host_memory"]:
+        if device.get("reaches_host_memory"):
             lines.append(
                 "kernels can write to the memory of the process that judges them: measure those of unknown authors "
                 "where heterogeneous memory management is off (uvm_disable_hmm=1 of the module nvidia_uvm)"
@@ -125,6 +127,17 @@ def _board(nvml: Any, handle: Any) -> dict[str, Any]:
         "temperature_c": ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
         "power_limit_w": None if milliwatts is None else milliwatts / 1e3,
     }
+
+
+def _planning_layers() -> list[str] | None:
+    """What the processes give up that plan kernels on a machine without a GPU; None where none could be started."""
+    from kbench.harness.harness import Harness
+
+    try:
+        with temporary_folder() as cache, Harness(gpu=None, cache=cache) as harness:
+            return harness.planning_sandbox(NOTHING)
+    except InfrastructureError:
+        return None
 
 
 def _device(gpu: Gpu | None) -> dict[str, Any]:
@@ -185,6 +198,8 @@ def render(report: dict[str, Any]) -> str:
     lines = [f"{name:<12}{value}" for name, value in report["software"].items()]
     lines += [f"compilers   {report['compilers']}", f"C compiler  {report['c_compiler']}"]
     lines.append(f"planning    {report['planning_limits']}")
+    if "planning_sandbox" in report:
+        lines.append(f"isolation   {', '.join(report['planning_sandbox'] or ['no planning process could be started'])}")
     for board in report["gpus"]:
         lines.append(f"GPU         {board['name']}")
         lines += [f"  {name:<18}{value}" for name, value in board.items() if name != "name"]

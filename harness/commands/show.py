@@ -19,15 +19,23 @@ Rows = Sequence[tuple[str, Measurement]]
 """Measurements, each with the name of its kernel."""
 
 
-def describe(name: str, row: Measurement, problem_id: str | None = None) -> str:
-    """One measurement in one line, with the problem it is of where that is not the one asked for."""
+def describe(name: str, row: Measurement, problem_id: str | None = None, target: str | None = None) -> str:
+    """One measurement in one line, with the problem it is of where that is not the one asked for.
+
+    Args:
+        name: the kernel's.
+        row: the measurement.
+        problem_id: that was asked for.
+        target: what a kernel that was not run was compiled for.
+    """
     if row.problem_id != problem_id:
         name = f"{name} {'of' if problem_id is None else 'as'} {row.problem_id}"
     # A dry run on the CPU has no other kind of trust to tell it from.
     unscreened = row.trust is Trust.PROCESS and not row.gpu.startswith("cpu")
     head = f"{name}  {row.workload}  {row.status}{'  (not screened, trust: process)' if unscreened else ''}"
     if row.runtime_us is None or row.speedup is None:
-        return f"{head}  {row.error or ('compiles' if row.max_abs_error is None else 'verified')}"
+        compiles = f"compiles{f' for {target}' if target else ''}; not run"
+        return f"{head}  {row.error or (compiles if row.max_abs_error is None else 'verified')}"
     half = (row.runtime_high_us or 0.0) - (row.runtime_low_us or 0.0)
     return (
         f"{head}  {row.runtime_us:.3f} us ±{50 * half / row.runtime_us:.2f} %"
@@ -35,10 +43,10 @@ def describe(name: str, row: Measurement, problem_id: str | None = None) -> str:
     )
 
 
-def finish(rows: Rows, as_json: bool, problem_id: str, shown: Sequence[str] = ()) -> None:
+def finish(rows: Rows, as_json: bool, problem_id: str, shown: Sequence[str] = (), target: str | None = None) -> None:
     """Show what was measured and is not shown yet; exit 1 when a kernel failed."""
     for name, row in rows:
-        line = json.dumps(to_dict(row) | {"file": name}) if as_json else describe(name, row, problem_id)
+        line = json.dumps(to_dict(row) | {"file": name}) if as_json else describe(name, row, problem_id, target)
         if line not in shown:
             click.echo(line)
     if any(row.status is not Status.OK for _, row in rows):

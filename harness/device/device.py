@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 POISON_BYTE = 0xFF
 """Fills memory that a kernel may receive: NaN in every floating-point type, and -1 in the integers."""
+NO_GPU = "no NVIDIA GPU found, so nothing can be timed"
 SPIN_PROBE_CYCLES = 2_000_000
 FLUSHES, FLUSH_SHARE = 8, 0.02
 """Buffers that evict the L2 in turn, as far as this share of the GPU's memory goes: how many of a buffer's lines are
@@ -152,6 +153,8 @@ class CudaDevice(Device):
             torch.zeros(1, device=f"cuda:{index}")
         except (RuntimeError, AssertionError, AttributeError, MemoryError) as error:
             # A torch built without CUDA lacks the functions themselves.
+            if not torch.cuda.is_available():
+                raise InfrastructureError(NO_GPU) from error
             raise InfrastructureError(f"GPU {chosen} cannot be used: {error}") from error
         total = int(self.properties.multi_processor_count)
         self.torch_name, self.model = f"cuda:{index}", chosen.named(str(self.properties.name), total)

@@ -7,6 +7,7 @@ import functools
 import importlib.metadata
 from typing import Any
 
+from kbench.benchmark.work.gpus import gpu_named
 from kbench.harness.cuda import architecture
 from kbench.schemas import UnknownNameError
 
@@ -29,15 +30,18 @@ class Target:
 
     @classmethod
     def named(cls, name: str) -> Target:
-        """The target called sm_90 and the like; a trailing `a` is accepted.
+        """The target called sm_90 and the like, or that of a GPU such as H100; a trailing `a` is accepted.
 
         Raises:
             UnknownNameError: with the nearest names.
         """
-        try:
+        if name.rstrip("a") in KNOWN_TARGETS:
             return cls(*KNOWN_TARGETS[name.rstrip("a")])
-        except KeyError:
-            raise UnknownNameError("target", name, KNOWN_TARGETS) from None
+        capability = None if name.startswith("sm_") else gpu_named(name).capability
+        if capability is None:
+            raise UnknownNameError("target", name, KNOWN_TARGETS)
+        major, minor = map(int, capability.split("."))
+        return cls(major, minor)
 
     @property
     def nvrtc(self) -> str:

@@ -39,4 +39,6 @@ def verdict_on_death(exit_code: int | None, stage: str) -> tuple[Status, str]:
     else:
         how = f"exited with code {exit_code}"
     status = Status.OUT_OF_MEMORY if exit_code == -signal.SIGKILL else Status.LAUNCH_ERROR
-    return status, f"the process {how} while the kernel was in {stage}"
+    outside = exit_code == -signal.SIGSEGV and stage.startswith("verify")
+    likely = "; it probably reads or writes outside a tensor: a missing mask?" if outside else ""
+    return status, f"the process {how} while the kernel was in {stage}{likely}"

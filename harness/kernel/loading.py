@@ -13,6 +13,8 @@ from kbench.harness.cuda import CudaModule
 from kbench.harness.kernel.adapters import CUSTOM, adapt, adapter_for
 from kbench.schemas import KernelSource, UserError
 
+MODULE_PREFIX = "kbench_kernel_"
+"""How the names of kernels' modules, and of their files, begin."""
 TASK, UTILS = "task", "utils"
 
 
@@ -22,7 +24,7 @@ class LoadError(Exception):
 
 def module_name(kernel_id: str) -> str:
     """The name a kernel's module has in every process: Triton hashes it, so build and run must agree."""
-    return f"kbench_kernel_{kernel_id}"
+    return f"{MODULE_PREFIX}{kernel_id}"
 
 
 class LoadedKernel:
@@ -50,7 +52,9 @@ class LoadedKernel:
                 exec(compile(kernel.source, self.file, "exec"), self.module.__dict__)
         except Exception as error:
             self.unload()
-            raise LoadError(f"{type(error).__name__}: {error}") from error
+            # The file's own name is not known here, and that of its module means nothing to its author.
+            text = str(error).replace(self.file, "the kernel's file")
+            raise LoadError(f"{type(error).__name__}: {text}") from error
         self.cuda_modules: tuple[CudaModule, ...] = tuple(CudaModule.declared[first:])
         del CudaModule.declared[first:]
         try:

@@ -44,6 +44,11 @@ def read_kernel(
     return KernelSource(problem_of(source, problem_id), chosen, source)
 
 
+def of_raw(path: Path, launch: RawLaunch | None) -> RawLaunch | None:
+    """A launch for a file of raw CUDA C++, which may stand beside one that has its own `run`."""
+    return launch if path.suffix in RAW else None
+
+
 def read_kernels(
     paths: Sequence[Path], problem_id: str, backend: str | None = None, launch: RawLaunch | None = None
 ) -> list[tuple[str, KernelSource]]:

@@ -10,11 +10,12 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec
 from kbench.benchmark.problems.inputs import ITEM_BYTES
+from kbench.benchmark.work.render import plain_name
 from kbench.harness.plan.recorder import MOST_BUFFERS, MOST_STEPS
 from kbench.harness.plan.resources import Resources
 from kbench.schemas import DataError, KernelSource, Status, from_dict, to_dict
@@ -26,6 +27,8 @@ MOST_ARGUMENTS, LONGEST_ARGUMENT, LONGEST_NAME = 1024, 4096, 2048
 GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
 THREADS_PER_BLOCK, BLOCKS_PER_CLUSTER, SHARED_BYTES = 1024, 16, 256 << 10
 PATTERN_BYTES = (1, 2, 4, 8)
+ARGUMENT_BYTES = {ArgumentKind.POINTER: 8, ArgumentKind.TENSOR_MAP: 128}
+"""Of arguments that are no number."""
 MOST_CONFIGS = 64
 """Autotuning configurations that are planned."""
 Functions = Mapping[str, Mapping[str, Resources]]
@@ -145,6 +148,36 @@ def _check_launch(plan: LaunchPlan, step: PlanStep, functions: Functions, where:
         raise DataError(f"{where} has {len(arguments)} arguments; at most {MOST_ARGUMENTS} are allowed")
     for at, argument in enumerate(arguments):
         _check_argument(plan, argument, f"{where}.arguments[{at}]")
+    parameters = functions[step.code][name].parameters
+    if parameters is not None:
+        _fit(name, parameters, arguments)
+
+
+def _fit(name: str, parameters: Sequence[int], arguments: Sequence[PlanArgument]) -> None:
+    """Refuse arguments that are not as many as a function's parameters, or not as large.
+
+    The driver would read what lies beside them. A number may be larger than its parameter: an int of Python has eight
+    bytes for integers of any size.
+    """
+    name = plain_name(name)[:80]
+    if len(arguments) != len(parameters):
+        *first, last = map(str, parameters or (0,))
+        sizes = f" ({', '.join(first)}{' and ' if first else ''}{last} bytes)" if parameters else ""
+        count = f"{len(parameters)} parameter{'s' * (len(parameters) != 1)}"
+        raise PlanError(Status.LAUNCH_ERROR, f"{name} takes {count}{sizes}, args has {len(arguments)}")
+    for at, (argument, size) in enumerate(zip(arguments, parameters, strict=True)):
+        given = ARGUMENT_BYTES.get(argument.kind, len(argument.data or "") // 2)
+        exact = argument.kind is not ArgumentKind.VALUE
+        if given < size or (exact and given != size):
+            raise PlanError(
+                Status.LAUNCH_ERROR,
+                f"{name}: args[{at}] is {_what(argument, given)}, and its parameter has {size} bytes",
+            )
+
+
+def _what(argument: PlanArgument, nbytes: int) -> str:
+    words = {ArgumentKind.POINTER: "a tensor's address", ArgumentKind.TENSOR_MAP: "a tensor map"}
+    return f"{words.get(argument.kind, 'a number')} of {nbytes} bytes"
 
 
 def _check_argument(plan: LaunchPlan, argument: PlanArgument, where: str) -> None:

@@ -89,6 +89,7 @@ def plan_kernel(
     """
     definition, machinery = problem(kernel.problem_id), Machinery()
     UnplannableError.first = None
+    plans: dict[str, list[LaunchPlan]] = {}
     with (
         triton_recorded(target.triton, machinery, facts, str(cache), ptx=count_work),
         cuda_recorded(target, machinery, kernel.source, ptx=count_work),
@@ -98,9 +99,15 @@ def plan_kernel(
             with pretending(facts), DeviceMode():
                 loaded = LoadedKernel(kernel)
             host_code = HostCode(loaded, kernel, definition, target, facts, machinery)
-            plans = {size.name: list(host_code.plans(size)) for size in (*definition.sizes, definition.tiny)}
+            for size in (*definition.sizes, definition.tiny):
+                plans[size.name] = []
+                plans[size.name] += host_code.plans(size)
         except Exception as error:  # noqa: BLE001 - whatever host code raises is a verdict on it
-            return refused(error)
+            verdict = refused(error)
+            if len(plans) > 1:
+                # The first workload's failure is everybody's; a later one is that workload's own.
+                verdict.error = f"{verdict.error} (workload {list(plans)[-1]})"
+            return verdict
         work = counted_work(plans, machinery, definition) if count_work else None
     return Planned(plans, machinery.cubins, work=work)
 

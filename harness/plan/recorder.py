@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import struct
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kbench.harness.cuda import scalar_bytes
 from kbench.harness.device.driver import LaunchShape
+from kbench.harness.kernel.loading import MODULE_PREFIX
 from kbench.schemas.records.launch_plan import (
     ArgumentKind,
     PlanArgument,
@@ -103,7 +105,10 @@ class Recorder:
             UnplannableError: it lies on the host, or the call did not allocate it.
         """
         if in_host_memory(tensor):
-            raise UnplannableError("uses host memory: a tensor is on the GPU only where it is made with a `device`")
+            raise UnplannableError(
+                f"uses host memory{kernel_line()}: a tensor lies on the CPU; make it with"
+                " `device=x.device`, where x is an input"
+            )
         identity = tensor.untyped_storage()._cdata
         buffer = self._places.get(identity)
         if buffer is None:
@@ -184,6 +189,14 @@ class Recorder:
         buffer, offset = self.place(tensor)
         name = str(tensor.dtype).removeprefix("torch.")
         return PlanOutput(buffer=buffer, offset=offset, dtype=name, shape=tuple(tensor.shape))
+
+
+def kernel_line() -> str:
+    """The line of the kernel's file that is being carried out, in words; empty where there is none."""
+    frame = sys._getframe()
+    while frame is not None and not frame.f_code.co_filename.startswith(MODULE_PREFIX):
+        frame = frame.f_back  # type: ignore[assignment]
+    return "" if frame is None else f" at line {frame.f_lineno}"
 
 
 def real_device(tensor: Tensor) -> torch.device:

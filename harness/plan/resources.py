@@ -25,6 +25,11 @@ WRITABLE = 0x3
 """ELF section flags of memory that a kernel can write to: allocated and writable."""
 CONSTANTS = ".nv.constant3"
 """The section of `__constant__` variables."""
+PARAMETER, PARAMETERS_BYTES = 0x17, 0x19
+"""Attributes in `.nv.info.<name>`: one parameter as (index, place and offset, flags with its size), and the bytes of
+all, which stand in place of a length."""
+SIZE_SHIFT, MOST_PARAMETER_BYTES = 18, 0x3FFF
+"""Where a parameter's flags have its size."""
 OBJECT = 1
 """ELF symbol type of variables."""
 HEAP_SYMBOL = "malloc"
@@ -50,6 +55,8 @@ class Resources:
     """Stack per thread, which is spills and local arrays."""
     code: bytes = dataclasses.field(default=b"", repr=False)
     """Its machine code, with that of functions it calls which are not inlined."""
+    parameters: tuple[int, ...] | None = None
+    """Bytes of each parameter; None where the machine code does not say."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,9 +102,15 @@ def read_resources(cubin: bytes) -> dict[str, Resources]:
     frames, stacks = _attributes(sections, FRAME_SIZE), _attributes(sections, STACK_SIZE)
     registers = _attributes(sections, REGISTER_COUNT)
     shared = {s.name.removeprefix(".nv.shared."): s.size for s in sections if s.name.startswith(".nv.shared.")}
+    notes = ".nv.info."
+    parameters = {s.name.removeprefix(notes): _parameters(s.data) for s in sections if s.name.startswith(notes)}
     return {
         name: Resources(
-            registers.get(name, 0), shared.get(name, 0), max(frames.get(name, 0), stacks.get(name, 0)), section.data
+            registers.get(name, 0),
+            shared.get(name, 0),
+            max(frames.get(name, 0), stacks.get(name, 0)),
+            section.data,
+            parameters.get(name),
         )
         for section in sections
         if section.name.startswith(".text.") and (name := section.name.removeprefix(".text."))
@@ -216,19 +229,36 @@ def _attributes(sections: list[_Section], wanted: int) -> dict[str, int]:
     names = _symbol_names(sections)
     values: dict[str, int] = {}
     for section in sections:
-        if section.name != ".nv.info":
-            continue
-        at = 0
-        while at + 4 <= len(section.data):
-            form, attribute, length = struct.unpack_from("<BBH", section.data, at)
-            at += 4
-            if form != VALUE_OF_SIZE:
-                continue
-            if attribute == wanted and length == 8:
-                symbol, value = struct.unpack_from("<II", section.data, at)
+        for attribute, _, data in _notes(section.data) if section.name == ".nv.info" else ():
+            if attribute == wanted and len(data) == 8:
+                symbol, value = struct.unpack("<II", data)
                 values[names.get(symbol, "")] = value
-            at += length
     return values
+
+
+def _notes(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Attributes of a section: number, what stands in place of a length, and the bytes that follow."""
+    at = 0
+    while at + 4 <= len(data):
+        form, attribute, length = struct.unpack_from("<BBH", data, at)
+        at += 4
+        following = data[at : at + length] if form == VALUE_OF_SIZE else b""
+        yield attribute, length, following
+        at += len(following)
+
+
+def _parameters(data: bytes) -> tuple[int, ...] | None:
+    """Bytes of a function's parameters in order, from its own attributes; None where they say too little."""
+    sizes: dict[int, int] = {}
+    stated = 0
+    for attribute, length, following in _notes(data):
+        if attribute == PARAMETERS_BYTES:
+            stated = length
+        if attribute == PARAMETER and len(following) == 12:
+            _, ordinal, _, flags = struct.unpack("<IHHI", following)
+            sizes[ordinal] = flags >> SIZE_SHIFT & MOST_PARAMETER_BYTES
+    complete = sorted(sizes) == list(range(len(sizes))) and (sizes or not stated)
+    return tuple(sizes[at] for at in sorted(sizes)) if complete else None
 
 
 def _symbol_names(sections: list[_Section]) -> dict[int, str]:

@@ -21,6 +21,7 @@ from kbench.harness.plan.cache import BuildCache
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.oracle_process import OracleProcess
 from kbench.harness.settings import HarnessSettings
+from kbench.harness.worker.interpreter import IN_THE_INTERPRETER
 from kbench.harness.worker.messages import kernel_message
 from kbench.harness.worker.runner import PREPARING
 from kbench.schemas import InfrastructureError, Status
@@ -377,6 +378,8 @@ class DeviceQueue:
             yield from self._fail_machine(worker, f"worker died while making inputs: {last_words}")
             return
         status, reason = verdict_on_death(code, stage)
+        if worker.role != "replay" and self.gpu is None and "triton" in worker.jobs[0].kernel.source:
+            reason = f"{reason} {IN_THE_INTERPRETER}"
         if killed_from_outside(code) and worker.role == "replay":
             yield from self._fail_machine(worker, reason)
             return

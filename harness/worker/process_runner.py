@@ -23,6 +23,7 @@ from kbench.harness.isolate.protocol import Channel
 from kbench.harness.isolate.sandbox import limit_growth
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
 from kbench.harness.plan.torch_calls import answer_without_a_gpu
+from kbench.harness.worker import interpreter
 from kbench.harness.worker.execute import Bench
 from kbench.harness.worker.messages import extension_variables, kernel_of
 from kbench.harness.worker.runner import Runner
@@ -86,7 +87,9 @@ class ProcessRunner(Runner):
             self.channel.send({"loaded": False, "status": Status.COMPILE_ERROR.value, "error": str(error)})
             return False
         self.channel.send({"loaded": True})
-        return self.measured(lambda: self.results(kernels, message), message)
+        interpreted = not self.device.is_gpu and all("triton" in e["source"] for e in message["kernels"])
+        say = interpreter.marked if interpreted else list
+        return self.measured(lambda: say(self.results(kernels, message)), message)
 
     def _lock_down(self, extensions: Sequence[str], *, strict: bool) -> None:
         """Give up more before foreign code is loaded; this process will run nothing else.
@@ -100,6 +103,7 @@ class ProcessRunner(Runner):
             answer_without_a_gpu(H200)
             # `torch.compile` would need a compiler, which cannot be started here: what it is given runs as it is.
             os.environ["TORCHDYNAMO_DISABLE"] = "1"
+            interpreter.make_ready()
         self.bench.contexts.settings = Switches().ours
         os.environ["TRITON_CACHE_DIR"] = str(self.scratch / "triton")
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(self.scratch / "inductor")

@@ -65,7 +65,8 @@ def best(
 
     Of several GPUs the one with the most kernels is shown, unless --gpu says otherwise.
     Speedups are over eager PyTorch, those called "over best" over the fastest of eager, torch.compile and the vendor's
-    library. The share of the roofline is the least possible time over the measured one.
+    library. The share of the roofline is the least possible time, of all inputs and outputs at measured
+    bandwidth or of the arithmetic at measured rates, over the measured one.
     """
     from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus
     from kbench.loaders.summary.best import best_kernels, find_kernel, reference_speedups

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from kbench.benchmark.work.explain import Forecast
 from kbench.generation.explain import explain
 
 SOURCE = '''import torch
@@ -59,8 +60,8 @@ def test_a_kernel_s_work_bound_lines_and_changes_are_told(ask: Ask, tmp_path: Pa
     facts = told["kernels"][0]["workloads"][0]
     assert (facts["bound"], facts["gpu"], facts["uncertain"]) == ("dram", "H200", 0.0)
     assert facts["load_bytes"] == facts["store_bytes"] == facts["min_bytes"] / 2
-    assert facts["forecast"]["low_us"] < facts["forecast"]["time_us"] < facts["forecast"]["high_us"]
-    assert facts["bound_us"] < facts["forecast"]["high_us"]
+    assert facts["forecast"]["low_us"] <= facts["forecast"]["time_us"] < facts["forecast"]["high_us"]
+    assert facts["bound_us"] <= facts["forecast"]["low_us"]
     text = SOURCE.splitlines()
     shares = {text[line["line"] - 1].strip(): line["share"] for line in facts["lines"]}
     assert shares == {"float v = x[i];": 0.5, "y[i] = fmaxf(v, 0.0f);": 0.5}
@@ -77,6 +78,7 @@ def test_a_kernel_s_work_bound_lines_and_changes_are_told(ask: Ask, tmp_path: Pa
     plot = tmp_path / "plot.png"
     said = ask(SOURCE, options=("--plot", str(plot)))
     assert "bound by DRAM traffic" in said
+    assert "50 % of L2 bytes (DRAM bytes are not known by line)" in said
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
@@ -94,3 +96,35 @@ def test_what_cannot_be_explained_says_why(ask: Ask, text: str, reason: str) -> 
         ask(text)
     assert raised.value.exit_code == 2  # type: ignore[attr-defined]
     assert "kernel_0.py" in str(raised.value)
+
+
+def test_nothing_of_a_forecast_is_below_the_bound() -> None:
+    assert Forecast(200.0, 186.0, 390.0).above(288.0) == Forecast(288.0, 288.0, 390.0)
+    assert Forecast(300.0, 290.0, 390.0).above(288.0) == Forecast(300.0, 290.0, 390.0)
+
+
+RAW = """extern "C" __global__ void relu(const float* x, float* y, int count) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < count) y[i] = fmaxf(x[i], 0.0f);
+}
+"""
+GRID = ("--entry", "relu", "--grid", "cdiv(y.numel(), 256)")
+
+
+def test_a_raw_file_is_explained_as_it_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "relu.cu").write_text(RAW)
+    (tmp_path / "relu.py").write_text(SOURCE)
+
+    def asked(name: str, *options: str) -> str:
+        done = CliRunner().invoke(explain, [str(tmp_path / name), "--problem", "relu", *options])
+        return done.output + str(done.exception)
+
+    said = asked("relu.cu", *GRID, "--args", "x, y, x.numel()")
+    assert "bound by DRAM traffic" in said
+    assert (
+        "line 3: 100 % of L2 bytes (DRAM bytes are not known by line)  if (i < count) y[i] = fmaxf(x[i], 0.0f);" in said
+    )
+    assert "relu takes 3 parameters (8, 8 and 4 bytes), args has 2" in asked("relu.cu", *GRID)
+    assert "say how to launch it" in asked("relu.cu")
+    assert "a Python file has its own `run`" in asked("relu.py", *GRID)

@@ -182,6 +182,14 @@ def test_check_only_compiles_and_verifies_without_a_gpu(tmp_path: Path, monkeypa
 
 
 @without_gpu
+def test_what_was_only_compiled_says_for_what_and_that_it_was_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = check_only(monkeypatch, tmp_path, CUDA, "--problem", "gelu_tanh", "--target", "A100")
+    assert result.stdout == f"{CUDA}  tiny  ok  compiles for sm_80; not run\n"
+
+
+@without_gpu
 def test_check_only_refuses_what_cannot_be_planned_though_it_compiles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,6 +295,24 @@ HEALTHY = {
 def test_the_doctor_says_what_a_report_shows_to_be_wrong(change: dict[str, Any], words: str | None) -> None:
     lines = doctor_module.problems(HEALTHY | change)
     assert (lines == []) if words is None else any(words in line for line in lines)
+
+
+@without_gpu
+def test_the_doctor_lists_what_planning_gives_up_where_there_is_no_gpu() -> None:
+    report = examine((0,))
+    assert {"rlimit", "scratch"} <= set(report["planning_sandbox"])
+    assert f"isolation   {', '.join(report['planning_sandbox'])}" in doctor_module.render(report).splitlines()
+    lacking = doctor_module.problems(HEALTHY | {"gpus": [], "devices": [], "planning_sandbox": ["netns", "watched"]})
+    assert any("planning goes without" in line for line in lacking)
+
+
+@without_gpu
+def test_no_gpu_is_said_in_the_words_of_bench() -> None:
+    with (
+        pytest.raises(InfrastructureError, match="no NVIDIA GPU found, so nothing can be timed"),
+        Harness(gpu=0) as made,
+    ):
+        made.open()
 
 
 @without_gpu

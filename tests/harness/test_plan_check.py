@@ -27,15 +27,18 @@ from kbench.schemas import Backend, DataError, KernelSource, Status
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, StepKind
 
 TARGET = Target(9, 0)
+MAPPED = """struct alignas(64) Map { char bytes[128]; };
+extern "C" __global__ void mapped(const __grid_constant__ Map map, float* y, int n) {}"""
 SOURCE = (
     (Path(__file__).parent / "kernels" / "gelu_cuda.py")
     .read_text()
     .replace(
         "    return y\n",
-        "    module.launch('gelu', 1, 1, (TensorMap(x, (1, 8)), y.view(-1)[4:], 1), cluster=1)\n"
+        "    module.launch('mapped', 1, 1, (TensorMap(x, (1, 8)), y.view(-1)[4:], 1), cluster=1)\n"
         "    torch.empty_like(y)[1].copy_(y[0].fill_(0))\n    return y\n",
     )
     .replace("import CudaModule", "import CudaModule, TensorMap")
+    .replace('extern "C"', MAPPED + '\nextern "C"', 1)
 )
 KERNEL = KernelSource("gelu_tanh", Backend.CUDA, SOURCE)
 DEFINITION = problem("gelu_tanh")
@@ -355,3 +358,38 @@ def test_no_mutation_of_a_message_or_its_machine_code_raises(data: st.DataObject
     made = accepted(message)
     assert made.status in {status.value for status in Status}
     assert made.status == Status.OK or not made.plans
+
+
+RELU = """
+import ctypes
+import torch
+from kbench.harness.cuda import CudaModule
+
+module = CudaModule('extern "C" __global__ void relu(const float* x, float* y, int n) '
+                    '{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i] > 0.f ? x[i] : 0.f; }')
+
+
+def run(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    module.launch("relu", grid=(n + 255) // 256, block=256, args=(ARGS))
+    return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ("x, y, n", None),
+        ("x, y, ctypes.c_int(n)", None),
+        ("", "relu takes 3 parameters (8, 8 and 4 bytes), args has 0"),
+        ("x, y, n, n", "relu takes 3 parameters (8, 8 and 4 bytes), args has 4"),
+        ("x, 1.0, n", "relu: args[1] is a number of 4 bytes, and its parameter has 8 bytes"),
+        ("n, x, y", "relu: args[2] is a tensor's address of 8 bytes, and its parameter has 4 bytes"),
+    ],
+)
+def test_launch_arguments_must_fit_the_function_s_parameters(arguments: str, why: str | None, tmp_path: Path) -> None:
+    kernel = KernelSource("relu", Backend.CUDA, RELU.replace("ARGS", arguments))
+    sent = plan_kernel(kernel, TARGET, H200, tmp_path).message()
+    made = accept(sent, "build", kernel, TARGET, 1.0)[0]
+    assert (made.status, made.error) == (("ok", None) if why is None else ("launch_error", why))

@@ -294,7 +294,10 @@ def test_a_models_weights_that_are_inputs_of_ours_are_planned_as_inputs(plan: Pl
             "compiles a torch extension",
         ),
         ("def run(x):\n    module.launch('relu', 1, 1, (x, 'text', 1))\n    return x\n", "passes a str"),
-        ("def run(x):\n    y = torch.empty(x.shape)\n    module.launch('relu', 1, 1, (x, y, 1))\n", "uses host memory"),
+        (
+            "def run(x):\n    y = torch.empty(x.shape)\n    module.launch('relu', 1, 1, (x, y, 1))\n",
+            "uses host memory at line 17: a tensor lies on the CPU; make it with `device=x.device`",
+        ),
     ],
 )
 def test_what_cannot_be_planned_says_why_and_says_nothing_about_the_kernel(body: str, why: str, plan: Planner) -> None:
@@ -310,7 +313,7 @@ def test_what_cannot_be_planned_says_why_and_says_nothing_about_the_kernel(body:
 @pytest.mark.parametrize(
     ("body", "status", "why"),
     [
-        ("def run(x:\n", Status.COMPILE_ERROR, "SyntaxError"),
+        ("def run(x:\n", Status.COMPILE_ERROR, "SyntaxError: '(' was never closed (the kernel's file, line "),
         ("def launch(x):\n    return x\n", Status.COMPILE_ERROR, "defines no function `run`"),
         ("import no_such_module\ndef run(x):\n    return x\n", Status.COMPILE_ERROR, "no_such_module"),
         ("def run(x):\n    raise KeyError('why')\n", Status.LAUNCH_ERROR, "KeyError: 'why'"),
@@ -326,3 +329,12 @@ def test_what_host_code_does_wrong_is_the_kernels(body: str, status: Status, why
     assert why in (found.error or "")
     # Exceptions may come for want of a GPU: where kernels may run beside their judge, these are tried there.
     assert found.unplannable == ("no_such_module" in body or "KeyError" in body)
+
+
+def test_a_failure_at_a_later_workload_names_it(plan: Planner) -> None:
+    sizes = problem("relu").sizes
+    shape = tuple(problem("relu").inputs(sizes[1].params)[0].shape)
+    body = f"def run(x):\n    assert tuple(x.shape) != {shape}, 'odd'\n    return torch.empty_like(x)\n"
+    assert plan(cuda(body, "relu")).error == f"AssertionError: odd (workload {sizes[1].name})"
+    body = "def run(x):\n    assert False, 'odd'\n"
+    assert plan(cuda(body, "relu")).error == "AssertionError: odd"

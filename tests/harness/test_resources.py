@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import signal
 import struct
 import subprocess
 from collections import Counter
@@ -18,6 +19,7 @@ from kbench.benchmark.problems import problem
 from kbench.benchmark.work.table import read_work
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device.target import Target
+from kbench.harness.isolate.failures import verdict_on_death
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.plan.accept import KEPT_BYTES, _refuse_state
 from kbench.harness.plan.cache import Build, BuildCache
@@ -159,6 +161,36 @@ def test_machine_code_with_a_second_symbol_table_is_refused() -> None:
 def test_an_unknown_target_is_refused_with_the_nearest_names() -> None:
     with pytest.raises(UnknownNameError, match="sm_90"):
         Target.named("sm_91")
+    with pytest.raises(UnknownNameError, match="did you mean 'H100'"):
+        Target.named("H1000")
+
+
+def test_a_target_may_be_named_by_its_gpu() -> None:
+    assert [str(Target.named(name)) for name in ("H100", "NVIDIA A100", "B200", "sm_90a")] == [
+        "sm_90", "sm_80", "sm_100", "sm_90"
+    ]  # fmt: skip
+
+
+def test_machine_code_states_the_sizes_of_parameters() -> None:
+    module = CudaModule(
+        "struct S { char bytes[128]; }; template <int N> __global__ void plain(double a) {}"
+        'extern "C" __global__ void none() {} '
+        'extern "C" __global__ void mixed(const float* x, int n, char c, const __grid_constant__ S s) {}',
+        names=("plain<3>",),
+    )
+    for architecture in ("sm_80", "sm_90a", "sm_100a", "sm_120a"):
+        found = read_resources(bytes(module.compile(architecture).code))
+        sizes = {name: each.parameters for name, each in found.items()}
+        assert sizes.pop("none") == ()
+        assert sizes.pop("mixed") == (8, 4, 1, 128)
+        assert list(sizes.values()) == [(8,)]
+
+
+def test_a_death_in_verification_says_what_it_probably_was() -> None:
+    said = verdict_on_death(-signal.SIGSEGV, "verify tiny")
+    assert said[0] is Status.LAUNCH_ERROR
+    assert said[1].endswith("reads or writes outside a tensor: a missing mask?")
+    assert "mask" not in verdict_on_death(-signal.SIGSEGV, "planning")[1]
 
 
 @pytest.mark.parametrize("cubin", [b"", b"\x7fELF", b"PK\x03\x04", b"\x7fELF\x01" + bytes(100)])

@@ -30,6 +30,11 @@ def load_user_problem(path: str | Path) -> ProblemDefinition:
     module = import_file(path)
     if hasattr(module, "PROBLEM"):
         return _declared(path, module.PROBLEM)
+    if not hasattr(module, "Model") and not hasattr(module, "get_inputs"):
+        raise UserError(
+            f"{path.name}: defines no problem; it must define PROBLEM (a ProblemDefinition), or KernelBench's Model and"
+            " get_inputs; a GPU MODE task is a folder with task.yml and reference.py"
+        )
     return from_module(path, module)
 
 

@@ -343,6 +343,9 @@ def test_retired_problems_are_listed_only_when_asked_for() -> None:
     hidden = {one["problem_id"]: one["retired"] for one in json.loads(run("list", "--retired", "--json")[1])}
     assert hidden["argmin"]["like"] == "argmax"
     assert hidden.keys().isdisjoint(one["problem_id"] for one in json.loads(run("list", "--json")[1]))
+    count = len(hidden)
+    assert f" problems; {count} retired: --retired" in CliRunner().invoke(problems, ["list"]).stderr
+    assert "retired: --retired" not in CliRunner().invoke(problems, ["list", "--retired"]).stderr
     assert "like argmax: argmax with the comparison turned round" in run("list", "--retired")[1]
     assert "Signature" in run("show", "argmin")[1]
 
@@ -388,3 +391,11 @@ def test_check_draws_new_adversarial_inputs_and_draws_those_of_a_seed_again(monk
     assert "softmax: tolerance |out - expected| <= 1e-08 + 2e-05 * |expected| (float32 exponentials" in text
     assert json.loads(run("check", "softmax", "--seed", str(drawn[0]), "--json")[1])[0]["seed"] == drawn[0]
     assert drawn[0] == drawn[1]
+
+
+def test_a_file_without_any_problem_is_told_the_forms_there_are(tmp_path: Path) -> None:
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    with pytest.raises(
+        UserError, match=r"defines no problem; it must define PROBLEM .* Model and get_inputs; .* task.yml"
+    ):
+        load_user_problem(tmp_path / "empty.py")

@@ -1,0 +1,142 @@
+"""Interpreter: what Triton's interpreter lacks for a dry run: a choice for autotuners, and bfloat16 arithmetic.
+
+The interpreter keeps bfloat16 as 16-bit integers and computes with them as such: 1 + 2 is infinite. Here operands are
+widened to float32 before an operation, and what it gives is rounded back to the nearest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+IN_THE_INTERPRETER = "(in Triton's interpreter)"
+"""Follows whatever is found wrong there: the same kernel may behave otherwise on a GPU."""
+
+
+def make_ready() -> None:
+    """Have autotuners take their first configuration, and bfloat16 computed as a GPU does; where Triton is installed.
+
+    Before a kernel is loaded: what it imports from Triton must be this.
+    """
+    try:
+        from triton.runtime import interpreter
+        from triton.runtime.autotuner import Autotuner
+    except ImportError:
+        return
+    choose_first(Autotuner)
+    widen_bfloat16(interpreter)
+
+
+def choose_first(autotuner: Any) -> None:
+    """Have an autotuner class take the first configuration its own hooks leave: timing others needs a GPU."""
+    prune = autotuner.prune_configs
+    autotuner.prune_configs = lambda self, kwargs: list(prune(self, kwargs))[:1]
+
+
+def widen_bfloat16(interpreter: Any) -> None:
+    """Route the interpreter's arithmetic on bfloat16 through float32."""
+    import numpy as np
+    import triton.language as tl
+
+    builder = interpreter.InterpreterBuilder
+
+    def is_narrow(handle: Any) -> bool:
+        return getattr(handle, "dtype", None) is not None and handle.dtype.scalar == tl.bfloat16
+
+    def widened(handle: Any) -> Any:
+        return (
+            dataclasses.replace(handle, data=float32_of(handle.data), dtype=tl.float32) if is_narrow(handle) else handle
+        )
+
+    def narrowed(handle: Any) -> Any:
+        if handle.data.dtype == np.bool_:
+            # What a comparison gives.
+            return handle
+        return dataclasses.replace(handle, data=bfloat16_of(handle.data), dtype=tl.bfloat16)
+
+    def through_float32(real: Callable[..., Any]) -> Callable[..., Any]:
+        def operation(self: Any, *values: Any) -> Any:
+            if not any(map(is_narrow, values)):
+                return real(self, *values)
+            return narrowed(real(self, *map(widened, values)))
+
+        return operation
+
+    def cast(self: Any, source: Any, kind: Any) -> Any:
+        if is_narrow(source) and kind.scalar != tl.bfloat16:
+            return real_cast(self, widened(source), kind)
+        if kind.scalar == tl.bfloat16 and not is_narrow(source):
+            return narrowed(real_cast(self, source, tl.float32))
+        return real_cast(self, source, kind)
+
+    def convert(self: Any, source: Any, kind: Any, rounding: Any) -> Any:
+        wide = source.dtype.scalar in (tl.float16, tl.float32, tl.float64)
+        nearest = rounding is None or rounding == interpreter._ir.ROUNDING_MODE.RTNE
+        return (
+            cast(self, source, kind)
+            if kind.scalar == tl.bfloat16 and wide and nearest
+            else real_convert(self, source, kind, rounding)
+        )
+
+    def select(self: Any, condition: Any, one: Any, other: Any, operation: Any) -> Any:
+        # A choice moves values and computes nothing.
+        ternary = real_ternary if operation is np.where else through_float32(real_ternary)
+        return ternary(self, condition, one, other, operation)
+
+    def dot(self: Any, one: Any, other: Any, sum: Any, *rest: Any) -> Any:
+        found = real_dot(self, widened(one), widened(other), widened(sum), *rest)
+        return narrowed(found) if is_narrow(sum) else found
+
+    def combined(real: Callable[..., Any]) -> Callable[..., Any]:
+        def apply(self: Any, values: Any) -> Any:
+            narrow = [is_narrow(value.handle) for value in values]
+            if not any(narrow):
+                return real(self, values)
+            found = real(self, tuple(tensor_of(value, widened(value.handle)) for value in values))
+            several = found if isinstance(found, list | tuple) else (found,)
+            return [
+                tensor_of(value, narrowed(value.handle)) if was and value.handle.dtype.scalar == tl.float32 else value
+                for was, value in zip((*narrow, *[False] * len(several)), several, strict=False)
+            ]
+
+        return apply
+
+    def tensor_of(value: Any, handle: Any) -> Any:
+        shape = list(getattr(value.type, "shape", ()))
+        return tl.core.tensor(handle, tl.block_type(handle.dtype, shape) if shape else handle.dtype)
+
+    def refuse_atomic(self: Any, operation: Any, pointer: Any, value: Any, *rest: Any) -> Any:
+        if is_narrow(value):
+            raise NotImplementedError("atomic operations on bfloat16 are not verified without a GPU")
+        return real_atomic(self, operation, pointer, value, *rest)
+
+    real_cast, real_convert, real_ternary = builder.cast_impl, builder.create_fp_to_fp, builder.ternary_op
+    real_dot, real_atomic = builder.create_dot, builder.create_atomic_rmw
+    builder.cast_impl, builder.create_fp_to_fp, builder.ternary_op = cast, convert, select
+    builder.create_dot, builder.create_atomic_rmw = dot, refuse_atomic
+    for name in ("binary_op", "unary_op", "create_fma", "create_rsqrt", "create_erf"):
+        setattr(builder, name, through_float32(getattr(builder, name)))
+    for kind in (interpreter.ReduceOps, interpreter.ScanOps):
+        kind.apply_impl = combined(kind.apply_impl)
+
+
+def float32_of(bits: Any) -> Any:
+    """Values of bfloat16 numbers, of which an array holds the bits."""
+    import numpy as np
+
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def bfloat16_of(values: Any) -> Any:
+    """Bits of the nearest bfloat16 numbers, ties to even."""
+    import numpy as np
+
+    bits = np.asarray(values, dtype=np.float32).view(np.uint32)
+    rounded = ((bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
+
+
+def marked(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Results of which every failure says where it was found."""
+    return [one | {"error": f"{one['error']} {IN_THE_INTERPRETER}"} if one.get("error") else one for one in results]

@@ -1,0 +1,73 @@
+"""What an explanation says and draws."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from kbench.benchmark.work.explain import Forecast, LaunchFacts, LineFacts, WorkloadFacts
+from kbench.benchmark.work.render import NAMES, caution, draw, plain_name, text_of
+
+LAUNCH = LaunchFacts("_Z4reluILi4EEvPKf", 1, (8, 1, 1), 128, 32, 0, 0, 8, 0.5, 1, 90.0, "dram")
+FACTS = WorkloadFacts(
+    workload="large", gpu="H200", configurations=1, launches=(LAUNCH,), fills_and_copies=0, instructions=1e6, flops={},
+    load_bytes=2e8, store_bytes=2e8, sectors_per_request=4.0, l2_bytes=4e8, dram_bytes=237e6, min_bytes=268e6,
+    shared_wavefronts=10.0, bank_conflicts=0.0, atomics=0.0, uncertain=0.0,
+    parts_us=dict.fromkeys(NAMES, 1.0) | {"dram": 90.0}, bound="dram", bound_us=50.0, white_box_us=90.0,
+    forecast=Forecast(90.0, 60.0, 200.0), lines=(LineFacts(1, 0.5, "l2_bytes"),),
+)  # fmt: skip
+
+
+def test_each_figure_of_bytes_says_what_it_counts() -> None:
+    said = "\n".join(text_of(FACTS, "y = x"))
+    assert "237 MB of DRAM (of 268 MB: the rest stays in L2)" in said
+    assert "at least 50 us at the GPU's stated rate for 237 MB" in said
+    assert "50 % of L2 bytes (DRAM bytes are not known by line)  y = x" in said
+    assert "10 shared-memory wavefronts" in said
+    again = "\n".join(text_of(dataclasses.replace(FACTS, dram_bytes=536e6), ""))
+    assert "536 MB of DRAM (2x the problem's data)" in again
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("relu", "relu"), ("_Z4reluILi4EEvPKf", "relu<…>"), ("_ZN2ns4nameEv", "ns::name"), ("_Zodd", "_Zodd"),
+        ("_Z4reluPf", "relu"),
+    ],
+)  # fmt: skip
+def test_a_symbol_is_shown_as_its_name(symbol: str, name: str) -> None:
+    assert plain_name(symbol) == name
+
+
+def test_only_gpus_without_measured_times_are_cautioned_about() -> None:
+    assert caution("H200") is None
+    assert caution("A100") == "calibrated on H200; other GPUs are extrapolated"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_labels_of_forecasts_lie_above_bars_and_axes_hold_intervals(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: (drawn.append(figure), save(figure, *a, **k)))
+    later = dataclasses.replace(FACTS, forecast=Forecast(180.0, 150.0, 250.0))
+    draw({f"{at}.py": [one] for at, one in enumerate([FACTS, later][:count])}, tmp_path / "plot.png")
+    (axes,) = drawn[0].axes
+    assert axes.get_xlim()[1] > [200.0, 250.0][count - 1]
+    top = max(bar.get_y() + bar.get_height() for bars in axes.containers for bar in bars.patches)  # type: ignore[attr-defined]
+    labels = [text for text in axes.texts if text.get_text().startswith("forecast")]
+    canvas = FigureCanvasAgg(drawn[0])
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    boxes = [text.get_window_extent(renderer).transformed(axes.transData.inverted()) for text in labels]
+    assert len(boxes) == count
+    assert all(box.y0 >= top for box in boxes)
+    if count == 2:
+        legend = axes.get_legend()
+        assert legend is not None
+        assert legend.get_window_extent(renderer).x0 >= axes.get_window_extent(renderer).x1

@@ -203,7 +203,7 @@ class ProblemDefinition:
                 f"Workload {size.name}" + (f" ({size.model}):" if size.model else ":"),
                 *(f"  in  {text}" for text in work.inputs),
                 *(f"  out {text}" for text in work.outputs),
-                f"  at least {work.flops:,} operations; {work.min_bytes:,} bytes of inputs and outputs, once each",
+                f"  at least {work.flops:,} operations and {work.min_bytes:,} bytes of device memory traffic",
             ]
         lines += ["", f"Tolerance: {self.tolerance.rule} ({self.tolerance.reason})", "", "PyTorch reference:"]
         return "\n".join([*lines, self.reference_source().rstrip()]) + "\n"

@@ -93,7 +93,7 @@ def recorded_references(path: Path) -> list[ReferenceTime]:
     """The reference times of a corpus; none of a run folder, whose own lie beside its log."""
     from kbench.loaders.corpus.corpus import Corpus
 
-    if found_files(path):
+    if found_files(path) or read_environments(path):
         return []
     return [from_dict(ReferenceTime, row) for row in Corpus.open(path).table("references").to_pylist()]
 

@@ -193,7 +193,8 @@ def test_a_recorded_corpus_explains_the_environments_of_what_it_answers(
     known = dataclasses.replace(how, executor=ReplayExecutor(recorded, [ENVIRONMENT]))
     drive(tmp_path / "first", [settings_for("random", batch=50, budget=Budget(measurements=200))], known)
     assemble(Recipe(runs=(tmp_path / "first",)), tmp_path / "corpus")
-    assert search(tmp_path / "corpus", tmp_path / "second").exception is None
+    # It proposes other kernels than the first one; what was replayed still says where.
+    assert "most kernels were lost" in str(search(tmp_path / "corpus", tmp_path / "second").exception)
     assert read_environments(tmp_path / "second") == [ENVIRONMENT]
 
 

@@ -134,7 +134,7 @@ def test_what_a_page_shows_can_be_taken_away(tab: Any, kernels: list[dict[str, A
         page.locator('button[data-save="json"]').click()
     board = json.loads(download.value.path().read_text("utf-8"))
     assert {row["name"] for row in board} == {"hostile", "length", "prior", "uniform"}
-    assert all({"rank", "skill", "accuracy"} <= row.keys() for row in board)
+    assert all({"place", "skill", "accuracy"} <= row.keys() for row in board)
 
 
 def test_a_text_that_a_spreadsheet_would_compute_is_downloaded_as_a_text(tab: Any) -> None:
@@ -318,15 +318,15 @@ def test_slices_of_few_problems_are_undecided(
     page_path = build(results, facts | {"least_problems": 2}, tmp_path)
     opened = new_tab(page_path)
     page = opened.open("#/leaderboard?track=forecast")
-    assert all(text.lstrip("=")[0].isdigit() for text in opened.column("rank"))
+    assert all(text.lstrip("=")[0].isdigit() for text in opened.column("place"))
     assert "of 2 problems" in page.locator('main [role="status"]').text_content()
     page.locator('select[data-facet="family"]').select_option(facts["facets"]["family"][0])
     opened.settled()
-    assert set(opened.column("rank")) == {"undecided"}
+    assert set(opened.column("place")) == {"undecided"}
     assert "of 1 problem; undecided: fewer than 2 problems" in page.locator('main [role="status"]').text_content()
     page.locator('button[data-track="overall"]').click()
     opened.settled()
-    assert set(opened.column("rank")) == {"undecided"}
+    assert set(opened.column("place")) == {"undecided"}
 
 
 def test_the_page_states_what_was_scored(tab: Any, faceted: tuple[list[Results], dict[str, Any]]) -> None:

@@ -80,7 +80,7 @@ def embedded(site: Path) -> Any:
 def test_the_page_names_no_other_host_but_links(site: Path) -> None:
     text = site.read_text("utf-8") + json.dumps(embedded(site))
     hosts = set(re.findall(r"(?:https?:)?//[a-z0-9.]+\.[a-z]+", text))
-    assert hosts == {"http://www.w3.org", "https://arxiv.org"}
+    assert hosts == {"http://www.w3.org", "https://arxiv.org", "https://github.com"}
 
 
 def test_every_number_on_the_page_is_in_a_file_beside_it(site: Path) -> None:

@@ -80,7 +80,7 @@ def test_submit_an_entry_end_to_end(
 ) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     on_it = ("--dataset", board_corpus)
-    (words,) = (words[: words.index("--limit")] for words in readme_commands() if words[0] == "evaluate")
+    (words,) = (words[: words.index("--split")] for words in readme_commands() if words[0] == "evaluate")
     words += ["--compare", "prior", "--out", "mine"]
     shell(tmp_path, *words, "--resamples", 50, "--no-report", *on_it)
     about = tmp_path / "mine" / "submission.json"

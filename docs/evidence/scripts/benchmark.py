@@ -8,8 +8,9 @@ The first model is fitted here, in minutes. Score again for every release, entry
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.evaluate.results import CORE_SHOTS, FIRST, LANGUAGE_MODEL, STANDINGS
 from kbench.benchmark.metrics.registry import headline
+from kbench.benchmark.questions import Questions
+from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, finite, score
-from kbench.benchmark.surrogates.forecasts import from_forecasts
+from kbench.benchmark.surrogates.forecasts import ForecastTable, from_forecasts
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES
 from kbench.leaderboard.board import expected_of, read_entries, shipped
 from kbench.leaderboard.scoring.audit import audited, power_text
@@ -30,6 +33,8 @@ EVIDENCE = ROOT / "docs" / "evidence" / "benchmark.json"
 PARTS = {"test": Options(), "core": Options(subset="core")}
 WITH_SHOTS = {CORE_SHOTS: Options(subset="core", shots=8)}
 """What has a board of its own, where no entry without known kernels stands."""
+LOOKED_INTO = ("claude zero-shot", "static-compiler", "static")
+"""Entries that are compared in pairs, and by who wrote the kernels."""
 
 
 def scored() -> dict[str, Any]:
@@ -45,13 +50,41 @@ def scored() -> dict[str, Any]:
         entries = list(read_entries(shipped(questions), questions, expected=expected_of(questions, whole)))
         tables = {one.submission.name: one.table for one in entries}
         tables[FIRST] = from_forecasts([one for one in first.run.forecasts if one.query_id in set(ids)], ids)
-        found[part] = audited(corpus, questions, tables) | {
-            "questions": len(ids),
-            "problems": len(set(questions.pairs.problem)),
-            "ceilings": {track: finite(of[headline(track).name]) for track, of in bounds.ceilings.items()},
-            "language_models": [one.submission.name for one in entries if one.submission.kind == "language_model"],
-        }
+        answered = {one.submission.name for one in entries}
+        inside = {name: tables[name] for name in LOOKED_INTO if name in answered}
+        found[part] = (
+            audited(corpus, questions, tables)
+            | looked_into(questions, inside)
+            | {
+                "questions": len(ids),
+                "problems": len(set(questions.pairs.problem)),
+                "ceilings": {track: finite(of[headline(track).name]) for track, of in bounds.ceilings.items()},
+                "language_models": [one.submission.name for one in entries if one.submission.kind == "language_model"],
+            }
+        )
     return found | {part: with_shots(options) for part, options in WITH_SHOTS.items()}
+
+
+def looked_into(questions: Questions, tables: Mapping[str, ForecastTable]) -> dict[str, Any]:
+    """Skill by class of author, and paired differences of the headlines."""
+    of = {name: score(questions, table, BootstrapSettings()) for name, table in tables.items()}
+    skill = headline("forecast").name
+    by_author = {
+        name: {
+            one.slice.removeprefix("author="): {key: getattr(one, key) for key in ("value", "low", "high", "rows")}
+            for one in found.slices
+            if one.slice.startswith("author=") and one.metric == skill
+        }
+        for name, found in of.items()
+    }
+    pairs = {}
+    for one, other in itertools.combinations(of, 2):
+        tracks = Comparison.of(one, of[one], other, of[other]).tracks
+        differences = {track: tracks[track][headline(track).name] for track in TRACK_NAMES}
+        pairs[f"{one} - {other}"] = {
+            track: {"value": it.difference, "low": it.low, "high": it.high} for track, it in differences.items()
+        }
+    return {"by_author": by_author, "paired": pairs}
 
 
 def with_shots(options: Options) -> dict[str, Any]:
@@ -105,6 +138,8 @@ def tables(found: dict[str, Any]) -> Iterator[str]:
         yield f"| ceiling | {' | '.join('–' if one is None else f'{one:.3f}' for one in ceilings)} |\n"
         told = {track: of_part[track]["power"] for track in tracks if of_part[track]["power"]["pairs"]}
         yield from (f"{track}: {power_text(power)}" for track, power in told.items())
+        for name, figures in (*of_part["by_author"].items(), *of_part["paired"].items()):
+            yield f"{name}: {', '.join(f'{key} {with_interval(one)}' for key, one in figures.items())}"
         yield ""
 
 

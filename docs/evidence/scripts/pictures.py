@@ -101,7 +101,7 @@ def surrogates(axes: Axes) -> None:
     axes.set(
         xlim=(-0.1, 1.02),
         ylim=(-0.9, len(order) - 0.4),
-        xlabel="share of the error removed on unseen problems (core of test)",
+        xlabel="share of the error removed, core of test",
     )
     axes.set_yticks(range(len(order)), order, fontsize=9)
     axes.set_title("How well is speed forecast without running a kernel?", fontsize=10)

@@ -251,9 +251,11 @@ def _kind(target: SurrogateTarget) -> str:
 
 
 def _training_data(evaluation: Evaluation) -> str:
-    if evaluation.target.documented and evaluation.name != "uniform":
-        return "the dataset's training and validation splits"
-    return "none" if evaluation.name == "uniform" else f"{UNKNOWN}state the training data"
+    learned = evaluation.learned_from
+    if evaluation.target.documented and learned is not None:
+        splits = f"split{'s' if len(learned) > 1 else ''}"
+        return f"the dataset's {' and '.join(learned)} {splits}" if learned else "none"
+    return f"{UNKNOWN}state the training data"
 
 
 def is_published(evaluation: Evaluation) -> bool:

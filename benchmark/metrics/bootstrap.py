@@ -215,19 +215,19 @@ class Levels:
         return result
 
 
-def interval_level(clusters: int) -> float:
-    """Share of the draws that a 95 % interval takes where there are this many clusters.
+def interval_level(clusters: int, wanted: float = LEVEL) -> float:
+    """Share of the draws that an interval of a wanted level takes where there are this many clusters.
 
     Draws of few clusters differ by less than new samples of clusters would: by √((n − 1) / n), and the normal quantile
     that they imply is not Student's. The expanded percentile interval (Hesterberg 2015) takes as many more of the draws
-    as make up for both: 96.4 % for 29 clusters.
+    as make up for both: 96.4 % for 95 % of 29 clusters.
     """
     from scipy.special import ndtr, stdtrit
 
     if clusters < 2:
-        return LEVEL
+        return wanted
     freedom = clusters - 1
-    level = 2 * ndtr(math.sqrt(clusters / freedom) * stdtrit(freedom, (1 + LEVEL) / 2)) - 1
+    level = 2 * ndtr(math.sqrt(clusters / freedom) * stdtrit(freedom, (1 + wanted) / 2)) - 1
     # The last bits depend on the processor.
     return min(round(float(level), 12), 1.0)
 

@@ -162,8 +162,8 @@ class Draw:
             by_cell[candidate.kernel.backend, candidate.author].append((anchor, candidate))
         most_edits = max(by_cell.values(), key=len, default=[])
         core = {(one.id, other.id) for one, other in (*most_edits[:CORE_EDITS], *pairs[:CORE_PAIRS])}
-        for kind, drawn in ((QuestionKind.EDIT, edits), (QuestionKind.PAIR, pairs)):
-            for anchor, candidate in drawn:
+        for kind, both_ends in ((QuestionKind.EDIT, edits), (QuestionKind.PAIR, pairs)):
+            for anchor, candidate in both_ends:
                 in_core = self._held_out and (anchor.id, candidate.id) in core
                 yield self._question(kind, anchor, candidate, core=in_core)
         asked = [(QuestionKind.EDIT, *ends) for ends in edits] + [(QuestionKind.PAIR, *ends) for ends in pairs]

@@ -59,7 +59,7 @@ class _Use:
     read: float
     """Different bytes that it loads."""
     asked: float
-    """Bytes that its blocks load, each once a block."""
+    """Bytes that its blocks load, counted once per block."""
     written: float
     """Different bytes that it stores."""
     sent: float

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import itertools
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
+from kbench.benchmark.metrics.bootstrap import LEVEL, interval_level
 from kbench.generation.campaign.campaign import Campaign, Drive
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import LogEntry
@@ -33,7 +33,6 @@ from kbench.schemas import UserError
 METHODS = ("random", "hill_climb", "evolve", "puct", "bayes", "random+surrogate", "evolve+surrogate")
 DRAWS = 2000
 """Bootstrap draws for an interval."""
-LEVEL = 0.95
 SHOWN = (8, 16, 32, 64, 128)
 """Measurements with a column of their own in the table, besides the last."""
 AT_LEAST_1 = click.IntRange(min=1)
@@ -228,12 +227,14 @@ def _points(method: str, own: Floats, first: Floats, problems: Sequence[str], ot
     """
     pools, seeds, budget = own.shape
     gains = own - first
-    said = too_few(problems, seeds) is None
-    drawn = weights(problems, seeds, np.random.default_rng(0)) if said else None
-    few = (seeds if pools == 1 else len(set(problems))) - 1
-    bounds = interval(own, drawn, few).clip(0.0, 1.0) if drawn is not None else None
-    gain_bounds = interval(gains, drawn, few) if drawn is not None else None
-    sure_bounds = interval(gains, drawn, few, 1 - (1 - LEVEL) / others) if drawn is not None else None
+    bounds = gain_bounds = sure_bounds = None
+    if too_few(problems, seeds) is None:
+        drawn, clusters = (
+            weights(problems, seeds, np.random.default_rng(0)),
+            seeds if pools == 1 else len(set(problems)),
+        )
+        bounds, gain_bounds = interval(own, drawn, clusters), interval(gains, drawn, clusters)
+        sure_bounds = interval(gains, drawn, clusters, 1 - (1 - LEVEL) / others)
     of_pools = gains.mean(axis=1)
     for n in range(budget):
         low, high = _wide(bounds, n)
@@ -267,23 +268,19 @@ def weights(problems: Sequence[str], seeds: int, rng: np.random.Generator) -> np
     return rng.multinomial(of_pools * seeds, [1 / seeds] * seeds)
 
 
-def interval(values: Floats, drawn: npt.NDArray[np.int64], freedom: int, level: float = LEVEL) -> Floats:
+def interval(values: Floats, drawn: npt.NDArray[np.int64], clusters: int, level: float = LEVEL) -> Floats:
     """Bootstrap interval of the mean after each measurement: lower bounds, then upper ones.
 
     Args:
         values: by pool, seed and measurement.
         drawn: of `weights`.
-        freedom: the units drawn, less one. A bootstrap of few units is too narrow; it is widened to Student's t.
+        clusters: the units drawn.
         level: how often it covers the mean.
     """
     searches = drawn.reshape(len(drawn), -1).astype(float)
     means = searches @ values.reshape(searches.shape[1], -1) / searches.sum(axis=1, keepdims=True)
-    centre = values.mean(axis=(0, 1))
-    above = (1 + level) / 2
-    z = statistics.NormalDist().inv_cdf(above)
-    student = z + (z**3 + z) / (4 * freedom)
-    wider = student / z * np.sqrt((freedom + 1) / freedom)
-    bounds: Floats = centre + (np.quantile(means, [1 - above, above], axis=0) - centre) * wider
+    tail = (1 - interval_level(clusters, level)) / 2
+    bounds: Floats = np.quantile(means, [tail, 1 - tail], axis=0)
     return bounds
 
 

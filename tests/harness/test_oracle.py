@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import errno
 import resource
+import select
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -254,6 +255,8 @@ def test_an_oracle_that_ends_is_the_machines_fault(served: tuple[FakeOracle, str
     asks = connected(address)
     asks.expect(DEFINITION, SIZE, [drawn()])
     here.close()
+    # It may have begun to look for requests before its parent hung up, and would answer one more.
+    assert select.select([asks._channel], [], [], 60.0)[0], "it hangs up"
     with pytest.raises(InfrastructureError, match="is gone"):
         asks.expect(DEFINITION, SIZE, [drawn()])
 

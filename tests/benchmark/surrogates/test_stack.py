@@ -200,7 +200,7 @@ def test_the_command_evaluates_a_stack_and_describes_its_entry(large_corpus_path
     assert json.loads(done.stdout)["surrogate"] == "stack-length+roofline"
     entry = json.loads((out / "submission.json").read_text())
     assert (entry["name"], entry["kind"]) == ("stack-length+roofline", "statistical")
-    assert entry["training_data"] == "the dataset's training and validation splits"
+    assert entry["training_data"] == "the dataset's train and validation splits"
 
 
 def test_forecasts_made_earlier_are_calibrated_with_a_validation_file(large_corpus_path: Path, tmp_path: Path) -> None:

@@ -12,20 +12,25 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kbench.benchmark.llm.batch import BatchFiles
 from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, Body, Reply
 from kbench.benchmark.llm.endpoint import FORM, Endpoint, Meter
 from kbench.benchmark.llm.kept import KeptReplies
 from kbench.benchmark.llm.offline import AskedRequest, Offline
-from kbench.benchmark.surrogates.protocol import failure, normalised
+from kbench.benchmark.surrogates.protocol import Compiler, failure, normalised
 from kbench.schemas import Forecast, MissingDependencyError, PairKind, Query, UserError, bins, require_package
+
+if TYPE_CHECKING:
+    from kbench.benchmark.surrogates.counted.facts import CountedFacts
 
 TOKENS_PER_ANSWER = 400
 """What estimates assume of an answer; a model that reasons first writes more."""
+FACTS_CHARACTERS = 2400
+"""What estimates assume of counted facts: the mean over core. Counting them takes a corpus or a compiler."""
 REPLIES = "replies.jsonl"
 Asked = tuple[str, int]
 """Query id and repeat."""
@@ -34,7 +39,7 @@ OUR_OWN = ("model", "messages", "stream")
 KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("repeats", "max_tokens", "concurrency", "retries", "seed"), (int,)),
     **dict.fromkeys(("temperature", "timeout", "deadline", "price_in", "price_out"), (int, float)),
-    **dict.fromkeys(("schema", "any_model", "retry_malformed"), (bool,)),
+    **dict.fromkeys(("schema", "any_model", "retry_malformed", "facts"), (bool,)),
 }
 """What arguments may be."""
 SYSTEM = "You forecast the speed of GPU kernels. You answer with one JSON object and nothing else."
@@ -57,8 +62,6 @@ KEY = re.compile(r"^(?:bin[ _]?)?([1-9])$", re.IGNORECASE)
 @dataclasses.dataclass(slots=True)
 class LlmSurrogate:
     """Renders a query, asks, reads the answer; whatever goes wrong is a failure of that query alone."""
-
-    inputs: ClassVar[str] = "source"
 
     model: str = ""
     """The model's name at the endpoint."""
@@ -98,16 +101,21 @@ class LlmSurrogate:
     """Further tries after a busy server, a server's error or a lost connection."""
     retry_malformed: bool = False
     """Ask again, in a later run, what was answered without a forecast."""
+    facts: bool = False
+    """State in the prompt what is counted of both kernels without a GPU."""
     seed: int = 0
     """Of the first repeat; each further repeat adds one."""
     times_itself: ClassVar[bool] = True
     """The endpoint is timed, request by request; answers that a file holds took a time that nobody here knows."""
     _fields: Mapping[str, Any] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
     """The argument `body`, read."""
+    compiler: dataclasses.InitVar[Compiler | None] = None
+    """For facts of kernels that the dataset has no counted work of."""
+    _counted: CountedFacts | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     _offline: Offline | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     _chat: KeptReplies | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, compiler: Compiler | None) -> None:
         self.model = str(self.model)
         if not self.model and self.responses_file is None:
             raise UserError("llm needs --surrogate-arg model=NAME")
@@ -123,6 +131,10 @@ class LlmSurrogate:
                 f"llm has repeats {self.repeats} and concurrency {self.concurrency}; both must be at least 1"
             )
         self._fields = _fields(self.body)
+        if self.facts:
+            from kbench.benchmark.surrogates.counted.facts import CountedFacts
+
+            self._counted = CountedFacts(compiler)
         requests, responses = (
             None if name is None else Path(str(name)) for name in (self.requests_file, self.responses_file)
         )
@@ -166,7 +178,27 @@ class LlmSurrogate:
         replies = self._chat.ask(bodies, usable=final)
         return [_forecast(key, reply) for key, reply in zip(asked, replies, strict=True)]
 
+    @property
+    def inputs(self) -> str:
+        """What it looks at."""
+        return "source+compiler" if self.facts else "source"
+
+    @property
+    def fit_corpus(self) -> Callable[[Any], None] | None:
+        """Takes the counted work that a corpus ships; a plain prompt needs no corpus."""
+        return None if self._counted is None else self._counted.fit_corpus
+
+    @property
+    def answers_depend_on(self) -> tuple[str, ...]:
+        """What else decides the prompts."""
+        return () if self._counted is None else self._counted.answers_depend_on
+
+    def learned_from(self, splits: tuple[str, ...]) -> None:
+        """Nobody knows what a language model has read."""
+
     def _requests(self, queries: Sequence[Query]) -> list[AskedRequest]:
+        if self._counted is not None:
+            self._counted.count(queries)
         return [
             AskedRequest(query.query_id, repeat, self.request(query, repeat), bool(query.known))
             for query in queries
@@ -184,7 +216,7 @@ class LlmSurrogate:
 
     def remarks(self) -> list[str]:
         """What whoever reads the scores should know."""
-        remarks = []
+        remarks = [] if self._counted is None else self._counted.remarks()
         if self._offline is not None and self._offline.replaced:
             remarks.append(
                 f"{self.requests_file} held {len(self._offline.replaced):,} other requests, which are replaced"
@@ -217,7 +249,8 @@ class LlmSurrogate:
 
     def estimate(self, queries: Sequence[Query]) -> dict[str, Any]:
         """What asking would cost, before any money is spent."""
-        tokens_in = round(sum(len(SYSTEM) + len(render(q)) for q in queries) / CHARACTERS_PER_TOKEN) * self.repeats
+        more = len(SYSTEM) + FACTS_CHARACTERS * self.facts
+        tokens_in = round(sum(more + len(render(q)) for q in queries) / CHARACTERS_PER_TOKEN) * self.repeats
         tokens_out = TOKENS_PER_ANSWER * len(queries) * self.repeats
         estimates: dict[str, Any] = {
             "requests": len(queries) * self.repeats,
@@ -238,9 +271,10 @@ class LlmSurrogate:
 
     def request(self, query: Query, repeat: int) -> Body:
         """The chat completion request of one query and repeat."""
+        prompt = render(query, "" if self._counted is None else self._counted.text(query))
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": [{"role": "system", "content": SYSTEM}, {"role": "user", "content": render(query)}],
+            "messages": [{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}],
             "max_completion_tokens": self.max_tokens,
             "seed": self.seed + repeat,
         }
@@ -326,8 +360,8 @@ def _known(query: Query) -> str:
     return "\n".join(["# Kernels of this problem that were measured on this GPU", *kernels, ""])
 
 
-def render(query: Query) -> str:
-    """The question in plain text."""
+def render(query: Query, counted: str = "") -> str:
+    """The question in plain text, with what is counted of its kernels after their sources."""
     example = json.dumps({"probabilities": {str(n): 0.125 for n in bins.NUMBERS}, "speedup": 1.0, "p_valid": 0.9})
     facts = {key: value for key, value in json.loads(query.gpu_facts_json).items() if value is not None}
     return f"""Two programs solve the same problem on the same GPU. S = anchor time / candidate time, so S > 1 means the
@@ -349,7 +383,7 @@ candidate is faster. Over several workloads S is the geometric mean. Times are d
 {query.candidate_source.strip()}
 ```
 
-# Question
+{counted}# Question
 Into which bin does S fall?
 {bins_text()}
 A lower edge belongs to the bin above it. Give the probability of each bin (they sum to 1), your point forecast of S,

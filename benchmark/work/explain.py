@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from kbench.benchmark.work.caches import dram_bytes
 from kbench.benchmark.work.gpus import Gpu
 from kbench.benchmark.work.occupancy import resident_blocks, waves
+from kbench.benchmark.work.pipes import Pipe
 from kbench.benchmark.work.times import (
     RESOURCES,
     Fitted,
@@ -90,6 +91,8 @@ class WorkloadFacts:
     fills_and_copies: int
     instructions: float
     """Machine instructions of warps, estimated from PTX."""
+    pipes: Mapping[str, float]
+    """Shares of them by the part of a multiprocessor that executes them: see `Pipe`."""
     flops: Mapping[int, float]
     """Operations of matrix products by bits of the factors; 32 is tf32."""
     load_bytes: float
@@ -121,6 +124,11 @@ class WorkloadFacts:
     def launch_count(self) -> int:
         """Launches, equal ones too."""
         return sum(launch.times for launch in self.launches)
+
+    @property
+    def longest(self) -> LaunchFacts:
+        """The launch that takes longest, with its repeats."""
+        return max(self.launches, key=lambda launch: launch.times * launch.time_us)
 
     @property
     def time_us(self) -> float:
@@ -161,6 +169,7 @@ def explain_work(
         launches=tuple(_launch(one, time, gpu) for one, time in times),
         fills_and_copies=work.fills + work.copies,
         instructions=total.issued,
+        pipes={pipe.value: getattr(total, pipe.value) / max(1.0, total.issued) for pipe in Pipe},
         flops={bits: flops for bits in (64, 32, 16, 8) if (flops := getattr(total, f"flops_{bits}"))},
         load_bytes=total.load_bytes + total.bulk_load_bytes,
         store_bytes=total.store_bytes + total.bulk_store_bytes,
@@ -248,17 +257,22 @@ OF_LONGEST = ("occupancy", "waves", "registers", "shared_bytes", "stack_bytes", 
 """Figures of the launch that takes longest."""
 
 
+def figures(facts: WorkloadFacts) -> dict[str, float]:
+    """What is compared of two kernels, by name."""
+    return {
+        "launches": float(facts.launch_count),
+        "tensor_flops": sum(facts.flops.values()),
+        **{name: getattr(facts, name) for name in COMPARED},
+        **{name: float(getattr(facts.longest, name)) for name in OF_LONGEST},
+    }
+
+
 def compare_facts(
     one: WorkloadFacts, other: WorkloadFacts, *, speedup: float | None = None, p_faster: float | None = None
 ) -> Comparison:
     """What is different about the second kernel; the speedup is that of the two times unless a model gives it."""
-    longest, others = (max(facts.launches, key=lambda each: each.times * each.time_us) for facts in (one, other))
-    pairs: list[tuple[str, float, float]] = [
-        ("launches", float(one.launch_count), float(other.launch_count)),
-        ("tensor_flops", sum(one.flops.values()), sum(other.flops.values())),
-        *((name, getattr(one, name), getattr(other, name)) for name in COMPARED),
-        *((name, float(getattr(longest, name)), float(getattr(others, name))) for name in OF_LONGEST),
-    ]
+    after = figures(other)
+    pairs = [(name, value, after[name]) for name, value in figures(one).items()]
     reason = max(RESOURCES, key=lambda name: abs(one.parts_us[name] - other.parts_us[name]))
     return Comparison(
         workload=one.workload,

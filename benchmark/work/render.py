@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.work.explain import Comparison, LaunchFacts, LineFacts, WorkloadFacts
+from kbench.benchmark.work.explain import Comparison, LaunchFacts, LineFacts, WorkloadFacts, figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +28,14 @@ CHANGES = {
     "stack_bytes": "stack bytes",
     "shared_bytes": "shared bytes per block", "registers": "registers per thread", "threads": "threads per block",
 }  # fmt: skip
+OF_LAUNCHES = ("launches", "fills and copies", "blocks", "threads", "registers", "shared_bytes", "stack_bytes", "waves")
+OF_TRAFFIC = ("sectors_per_request", "l2_bytes", "dram_bytes", "shared_wavefronts", "atomics")
+"""Rows of a table, in their order, by the names of `figures`; between them come instructions and tensor operations."""
+PIPES = NAMES | {"memory": "loads, stores and shuffles", "control": "branches, barriers and waits"}
+FACTORS = {64: "fp64", 32: "tf32", 16: "16-bit", 8: "8-bit"}
+WHITE_BOX = "white-box time in us"
+WHOLE = 1e6
+"""Whole numbers below are written in full."""
 SHOWN = 0.03
 """Parts below this share of the largest are left out."""
 CALIBRATED = "H200"
@@ -155,6 +164,53 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     for name, old, new in comparison.changes:
         factor = f" ({new / old:.2f}x)" if old and new else ""
         yield f"  {CHANGES.get(name, name)}: {amount(old)} before, {amount(new)} now{factor}"
+
+
+def table(sides: Mapping[str, WorkloadFacts]) -> Iterator[str]:
+    """One workload as a Markdown table: a column for each kernel, and the ratio of the second to the first.
+
+    Figures that are zero in every column are left out.
+    """
+    columns = [_figures(facts) for facts in sides.values()]
+    heads = [*sides, *["ratio"][: len(sides) - 1]]
+    yield f"| workload {next(iter(sides.values())).workload} | {' | '.join(heads)} |"
+    yield "|---" * (1 + len(heads)) + "|"
+    for name in columns[0]:
+        values = [column[name] for column in columns]
+        if any(values):
+            cells = [_cell(name, value) for value in values]
+            cells += [f"{values[1] / values[0]:.3g}" if all(values) else "-"] if len(values) > 1 else []
+            yield f"| {name} | {' | '.join(cells)} |"
+    bounds = [f"{NAMES[facts.bound]} ({_digits(facts.parts_us[facts.bound])} us alone)" for facts in sides.values()]
+    yield f"| bound by | {' | '.join([*bounds, *['-'][: len(sides) - 1]])} |"
+
+
+def _figures(facts: WorkloadFacts) -> dict[str, float]:
+    """The rows of a table in one column."""
+    own = figures(facts) | {"fills and copies": facts.fills_and_copies, "blocks": math.prod(facts.longest.grid)}
+    return {
+        **{CHANGES.get(name, name): own[name] for name in OF_LAUNCHES},
+        "occupancy": own["occupancy"],
+        "instructions": own["instructions"],
+        **{f"share of {PIPES[name]}": share for name, share in facts.pipes.items()},
+        **{f"tensor operations, {name}": facts.flops.get(bits, 0.0) for bits, name in FACTORS.items()},
+        **{CHANGES.get(name, name): own[name] for name in OF_TRAFFIC},
+        "share behind branches that depend on data": facts.uncertain,
+        WHITE_BOX: facts.white_box_us,
+    }
+
+
+def _cell(name: str, value: float) -> str:
+    if name == "occupancy" or name.startswith("share "):
+        return f"{100 * value:.3g} %"
+    if name == WHITE_BOX:
+        return _digits(value)
+    return f"{value:,.0f}" if value < WHOLE and value == math.floor(value) else amount(value)
+
+
+def _digits(value: float) -> str:
+    """Three digits or more, without an exponent or a prefix."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def draw(files: Mapping[str, Sequence[WorkloadFacts]], path: Path) -> None:

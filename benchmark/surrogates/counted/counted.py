@@ -55,7 +55,7 @@ COMPILES, FAILS = 0.95, 0.05
 COMPILERS = ("torch", "triton")
 """Packages without which the harness compiles nothing."""
 
-NO_COMPILER = "static-compiler has no compiler; run it with the kbench command, or pass compiler= to evaluate()"
+NO_COMPILER = "{} has no compiler; run it with the kbench command, or pass compiler= to evaluate()"
 LEFT_OUT = (
     "until then static-compiler answers with frequencies where a question needs one of {} kernels without counted work"
 )
@@ -89,10 +89,7 @@ class CountedSurrogate:
         learnt = self._model.facts["gpu"]
         if gpus is not None and learnt not in gpus:
             raise UserError(f"static-compiler learnt from {learnt}, which is held out; ask static, which learns anew")
-        self._counting.shipped = ShippedWork.of(corpus)
-        if not self._counting.shipped:
-            self._counting.needed_compiler()
-            require_package("torch", "gpu", "static-compiler")
+        self._counting.fit_corpus(corpus)
 
     def learned_from(self, splits: tuple[str, ...]) -> tuple[str, ...]:
         """The shipped model was fitted on the train split alone (fit.py)."""
@@ -101,7 +98,7 @@ class CountedSurrogate:
     @property
     def answers_depend_on(self) -> tuple[str, ...]:
         """What else decides the answers: those given without a compiler are not kept for a run that has one."""
-        return () if self._counting.can_compile else ("without a compiler",)
+        return self._counting.answers_depend_on
 
     def remarks(self) -> list[str]:
         """What readers of the scores must know: how many kernels nobody could count, and what to do about it."""
@@ -181,13 +178,27 @@ class CountedSurrogate:
 class Counting:
     """Where the facts of kernels come from: work that the dataset ships, and a compiler for the rest."""
 
-    def __init__(self, compiler: Compiler | None = None, shipped: ShippedWork | None = None) -> None:
-        self._compiler = compiler
+    def __init__(
+        self, compiler: Compiler | None = None, shipped: ShippedWork | None = None, asker: str = "static-compiler"
+    ) -> None:
+        self._compiler, self._asker = compiler, asker
         self.shipped = ShippedWork() if shipped is None else shipped
         self.left_out: set[tuple[str, str]] = set()
         """Kernels that no compiler could be asked about: compute capability and id."""
-        self.reason = NO_COMPILER
+        self.reason = NO_COMPILER.format(asker)
         """Why not, and what to do about it."""
+
+    def fit_corpus(self, corpus: Any) -> None:
+        """Take the work that the corpus ships; refuse here, not query by query, what cannot be counted at all.
+
+        Raises:
+            NoCompilerError: the corpus has no counted work and there is no compiler.
+            MissingDependencyError: the corpus has no counted work and torch is not installed.
+        """
+        self.shipped = ShippedWork.of(corpus)
+        if not self.shipped:
+            self.needed_compiler()
+            require_package("torch", "gpu", self._asker)
 
     def needed_compiler(self) -> Compiler:
         """The compiler.
@@ -196,13 +207,18 @@ class Counting:
             NoCompilerError: there is none.
         """
         if self._compiler is None:
-            raise NoCompilerError(NO_COMPILER)
+            raise NoCompilerError(NO_COMPILER.format(self._asker))
         return self._compiler
 
     @property
     def can_compile(self) -> bool:
         """Whether there is a compiler, and what the harness's needs."""
         return self._compiler is not None and all(importlib.util.find_spec(name) is not None for name in COMPILERS)
+
+    @property
+    def answers_depend_on(self) -> tuple[str, ...]:
+        """What else decides answers: those given without a compiler are not kept for a run that has one."""
+        return () if self.can_compile else ("without a compiler",)
 
     def unasked(self, pool: KernelPool, at: int) -> bool:
         """Whether nobody could be asked about a kernel of a pool."""

@@ -21,7 +21,7 @@ from kbench.schemas.ids import content_hash
 DIGEST = 8
 """Hex digits of a prompt's hash in an id."""
 NO_ANSWER = "the responses hold no answer to this query"
-OTHER_PROMPT = "the responses answer another prompt of this query (--shots or the question differs)"
+OTHER_PROMPT = "the responses answer another prompt of this query (--shots, facts or the question differs)"
 RELEASE = re.compile(r"[-@:._](latest|\d{4,8}(-\d\d-\d\d)?)(-v\d+)?(:\d+)?")
 """What providers add to the name that was asked for: the model's date."""
 
@@ -33,8 +33,8 @@ class AskedRequest:
     query_id: str
     repeat: int
     body: Body
-    shows_kernels: bool = False
-    """Whether the prompt shows measured kernels."""
+    shows_more: bool = False
+    """Whether the prompt shows measured kernels or counted facts."""
 
     @property
     def name(self) -> str:
@@ -48,8 +48,8 @@ class AskedRequest:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Ids under which it may be answered: without a digest nobody knows which kernels a prompt showed."""
-        return (self.custom_id,) if self.shows_kernels else (self.custom_id, self.name)
+        """Ids under which it may be answered: without a digest nobody knows what else a prompt showed."""
+        return (self.custom_id,) if self.shows_more else (self.custom_id, self.name)
 
 
 def prompt_digest(messages: Messages) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 TOKENS_PER_ANSWER = 400
 """What estimates assume of an answer; a model that reasons first writes more."""
-FACTS_CHARACTERS = 2400
+FACTS_CHARACTERS = 2600
 """What estimates assume of counted facts: the mean over core. Counting them takes a corpus or a compiler."""
 REPLIES = "replies.jsonl"
 Asked = tuple[str, int]
@@ -105,12 +105,12 @@ class LlmSurrogate:
     """State in the prompt what is counted of both kernels without a GPU."""
     seed: int = 0
     """Of the first repeat; each further repeat adds one."""
+    compiler: dataclasses.InitVar[Compiler | None] = None
+    """For facts of kernels that the dataset has no counted work of."""
     times_itself: ClassVar[bool] = True
     """The endpoint is timed, request by request; answers that a file holds took a time that nobody here knows."""
     _fields: Mapping[str, Any] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
     """The argument `body`, read."""
-    compiler: dataclasses.InitVar[Compiler | None] = None
-    """For facts of kernels that the dataset has no counted work of."""
     _counted: CountedFacts | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     _offline: Offline | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     _chat: KeptReplies | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
@@ -186,12 +186,12 @@ class LlmSurrogate:
     @property
     def fit_corpus(self) -> Callable[[Any], None] | None:
         """Takes the counted work that a corpus ships; a plain prompt needs no corpus."""
-        return None if self._counted is None else self._counted.fit_corpus
+        return None if self._counted is None else self._counted.counting.fit_corpus
 
     @property
     def answers_depend_on(self) -> tuple[str, ...]:
         """What else decides the prompts."""
-        return () if self._counted is None else self._counted.answers_depend_on
+        return () if self._counted is None else self._counted.counting.answers_depend_on
 
     def learned_from(self, splits: tuple[str, ...]) -> None:
         """Nobody knows what a language model has read."""
@@ -200,7 +200,7 @@ class LlmSurrogate:
         if self._counted is not None:
             self._counted.count(queries)
         return [
-            AskedRequest(query.query_id, repeat, self.request(query, repeat), bool(query.known))
+            AskedRequest(query.query_id, repeat, self.request(query, repeat), self.facts or bool(query.known))
             for query in queries
             for repeat in range(self.repeats)
         ]

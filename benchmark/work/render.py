@@ -34,8 +34,6 @@ OF_TRAFFIC = ("sectors_per_request", "l2_bytes", "dram_bytes", "shared_wavefront
 PIPES = NAMES | {"memory": "loads, stores and shuffles", "control": "branches, barriers and waits"}
 FACTORS = {64: "fp64", 32: "tf32", 16: "16-bit", 8: "8-bit"}
 WHITE_BOX = "white-box time in us"
-WHOLE = 1e6
-"""Whole numbers below are written in full."""
 SHOWN = 0.03
 """Parts below this share of the largest are left out."""
 CALIBRATED = "H200"
@@ -181,7 +179,7 @@ def table(sides: Mapping[str, WorkloadFacts]) -> Iterator[str]:
             cells = [_cell(name, value) for value in values]
             cells += [f"{values[1] / values[0]:.3g}" if all(values) else "-"] if len(values) > 1 else []
             yield f"| {name} | {' | '.join(cells)} |"
-    bounds = [f"{NAMES[facts.bound]} ({_digits(facts.parts_us[facts.bound])} us alone)" for facts in sides.values()]
+    bounds = [f"{NAMES[facts.bound]} ({facts.parts_us[facts.bound]:,.1f} us alone)" for facts in sides.values()]
     yield f"| bound by | {' | '.join([*bounds, *['-'][: len(sides) - 1]])} |"
 
 
@@ -201,16 +199,12 @@ def _figures(facts: WorkloadFacts) -> dict[str, float]:
 
 
 def _cell(name: str, value: float) -> str:
+    """A figure as its row shows it; whole numbers below a million are written in full."""
     if name == "occupancy" or name.startswith("share "):
         return f"{100 * value:.3g} %"
     if name == WHITE_BOX:
-        return _digits(value)
-    return f"{value:,.0f}" if value < WHOLE and value == math.floor(value) else amount(value)
-
-
-def _digits(value: float) -> str:
-    """Three digits or more, without an exponent or a prefix."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+        return f"{value:,.1f}"
+    return f"{value:,.0f}" if value < 1e6 and value == math.floor(value) else amount(value)
 
 
 def draw(files: Mapping[str, Sequence[WorkloadFacts]], path: Path) -> None:

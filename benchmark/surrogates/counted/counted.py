@@ -178,11 +178,9 @@ class CountedSurrogate:
 class Counting:
     """Where the facts of kernels come from: work that the dataset ships, and a compiler for the rest."""
 
-    def __init__(
-        self, compiler: Compiler | None = None, shipped: ShippedWork | None = None, asker: str = "static-compiler"
-    ) -> None:
+    def __init__(self, compiler: Compiler | None = None, asker: str = "static-compiler") -> None:
         self._compiler, self._asker = compiler, asker
-        self.shipped = ShippedWork() if shipped is None else shipped
+        self.shipped = ShippedWork()
         self.left_out: set[tuple[str, str]] = set()
         """Kernels that no compiler could be asked about: compute capability and id."""
         self.reason = NO_COMPILER.format(asker)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from kbench.benchmark.surrogates.counted.counted import Counting
@@ -12,7 +11,7 @@ from kbench.benchmark.surrogates.protocol import Compiler, CompilerFacts
 from kbench.benchmark.surrogates.static.kernel_rows import KernelPool
 from kbench.benchmark.work.explain import WorkloadFacts, explain_work
 from kbench.benchmark.work.gpus import gpu_named
-from kbench.benchmark.work.render import caution, table
+from kbench.benchmark.work.render import table
 from kbench.benchmark.work.times import fastest
 from kbench.schemas import PairKind, Query, UnknownNameError
 
@@ -24,11 +23,12 @@ These figures were counted without a GPU: what compilers make of a source for th
 shapes of each workload. They are estimates; nothing here was measured. Blocks, threads, registers, shared and stack
 bytes, waves and occupancy are of the launch that takes longest; all other figures are of all launches together. Shared
 bytes include the 1,024 that the GPU reserves where the compiler counts them. Instructions are those of warps, estimated
-from PTX. A tensor operation is one multiplication or addition; a sector has 32 bytes. L2 and DRAM bytes are read and
-written ones, of launches that begin with none of their data in L2. The white-box time is what this work should take at
-the GPU's rates; the few constants it needs were fitted on kernels of training problems. In the median it is off by
-{TYPICAL_ERROR} either way, so half of all times are off by more. A ratio is
-the candidate's figure over the anchor's: a ratio of times below 1 speaks for the candidate.
+from PTX, and shares are shares of them. A tensor operation is one multiplication or addition; a sector has 32 bytes. L2
+and DRAM bytes are read and written ones, of launches that begin with none of their data in L2. The white-box time is
+what this work should take at the GPU's rates; the few constants it needs were fitted to times of kernels of training
+problems on an H200. In the median it is off by {TYPICAL_ERROR} either way,
+so half of all times are off by more. A ratio is the candidate's figure over the anchor's: a ratio of times below 1
+speaks for the candidate.
 """
 NOT_COUNTED = "not counted, which says nothing about it"
 
@@ -38,20 +38,14 @@ class CountedFacts:
 
     def __init__(self, compiler: Compiler | None = None) -> None:
         """Take a compiler, for kernels whose work the dataset does not have."""
+        self.counting = Counting(compiler, asker="llm with facts=true")
         self._fitted = CountedModel.load().fitted
-        self._counting = Counting(compiler, asker="llm with facts=true")
         self._texts: dict[Query, str] = {}
-        self.fit_corpus = self._counting.fit_corpus
-
-    @property
-    def answers_depend_on(self) -> tuple[str, ...]:
-        """What else decides the texts."""
-        return self._counting.answers_depend_on
 
     def remarks(self) -> list[str]:
         """How many kernels nobody could count, and what to do about it."""
-        count = len(self._counting.left_out)
-        return [f"{self._counting.reason}; until then {count:,} kernels are stated as not counted"] if count else []
+        count = len(self.counting.left_out)
+        return [f"{self.counting.reason}; until then {count:,} kernels are stated as not counted"] if count else []
 
     def text(self, query: Query) -> str:
         """What is counted of one query's kernels."""
@@ -68,59 +62,37 @@ class CountedFacts:
         """
         new = [query for query in dict.fromkeys(queries) if query not in self._texts]
         pool = KernelPool(new)
-        counted = self._counting.facts(pool)
+        kernels = self.counting.facts(pool)
         for query, candidate, anchor in zip(new, pool.candidate.tolist(), pool.anchor.tolist(), strict=True):
-            sides = {
-                "anchor": None if query.kind is PairKind.REFERENCE else counted[anchor],
-                "candidate": counted[candidate],
-            }
-            self._texts[query] = "\n".join([INTRODUCTION, *self._lines(query, sides)]).strip() + "\n\n"
+            against = None if query.kind is PairKind.REFERENCE else kernels[anchor]
+            lines = self._lines(query, {"anchor": against, "candidate": kernels[candidate]})
+            self._texts[query] = "\n".join([INTRODUCTION, *lines]).strip() + "\n\n"
 
     def _lines(self, query: Query, sides: Mapping[str, CompilerFacts | None]) -> Iterator[str]:
-        workloads = json.loads(query.workloads_json)
-        chosen = most_different({one["name"]: (one.get("min_bytes") or 0, one.get("flops") or 0) for one in workloads})
-        facts = {name: self._explained(side, query.gpu, chosen) for name, side in sides.items()}
-        yield from (f"The {name} is {NOT_COUNTED}.\n" for name, each in facts.items() if not each)
-        if not any(facts.values()):
-            return
-        for workload in chosen:
-            yield from table({name: each[workload] for name, each in facts.items() if each})
+        sizes = {one["name"]: one.get("min_bytes") or 0 for one in json.loads(query.workloads_json)}
+        ordered, last = sorted(sizes, key=lambda name: sizes[name]), len(sizes) - 1
+        # From the smallest to the largest in equal steps.
+        chosen = {ordered[round(step * last / (MOST_WORKLOADS - 1))] for step in range(MOST_WORKLOADS)}
+        counted = {}
+        for name, kernel in sides.items():
+            workloads = self._explained(kernel, query.gpu, [name for name in sizes if name in chosen])
+            if workloads:
+                counted[name] = workloads
+            else:
+                yield f"The {name} is {NOT_COUNTED}.\n"
+        for workloads in zip(*counted.values(), strict=True):
+            yield from table(dict(zip(counted, workloads, strict=True)))
             yield ""
-        left_out = [one["name"] for one in workloads if one["name"] not in chosen]
-        if left_out:
-            yield f"Workloads left out: {', '.join(left_out)}.\n"
-        warning = caution(gpu_named(query.gpu).name)
-        if warning is not None:
-            yield f"Constants of the time: {warning}.\n"
+        if counted and len(chosen) < len(sizes):
+            yield f"Workloads left out: {', '.join(name for name in sizes if name not in chosen)}."
 
-    def _explained(
-        self, kernel: CompilerFacts | None, gpu_name: str, workloads: Sequence[str]
-    ) -> dict[str, WorkloadFacts]:
+    def _explained(self, kernel: CompilerFacts | None, gpu_name: str, names: Sequence[str]) -> list[WorkloadFacts]:
         """A kernel on each workload; nothing where one of them could not be counted or the GPU is not in the table."""
-        if kernel is None or kernel.work is None:
-            return {}
         try:
             gpu = gpu_named(gpu_name)
         except UnknownNameError:
-            return {}
-        explained = {}
-        for workload in workloads:
-            work = fastest(kernel.work.get(workload, ()), gpu, self._fitted)
-            if work is None:
-                return {}
-            explained[workload] = explain_work(workload, work, gpu, self._fitted)
-        return explained
-
-
-def most_different(sizes: Mapping[str, tuple[float, float]]) -> list[str]:
-    """At most four workloads: the one with the most bytes, and then whichever is least like those chosen.
-
-    Args:
-        sizes: bytes and operations by name.
-    """
-    octaves = {name: [math.log2(1 + figure) for figure in size] for name, size in sizes.items()}
-    chosen = sorted(sizes, key=lambda name: sizes[name])[-1:]
-    while len(chosen) < min(MOST_WORKLOADS, len(sizes)):
-        rest = [name for name in sizes if name not in chosen]
-        chosen.append(max(rest, key=lambda name: min(math.dist(octaves[name], octaves[one]) for one in chosen)))
-    return [name for name in sizes if name in chosen]
+            return []
+        work = {} if kernel is None or kernel.work is None else kernel.work
+        works = [(name, fastest(work.get(name, ()), gpu, self._fitted)) for name in names]
+        explained = [explain_work(name, one, gpu, self._fitted) for name, one in works if one is not None]
+        return explained if len(explained) == len(works) else []

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 TOKENS_PER_ANSWER = 400
 """What estimates assume of an answer; a model that reasons first writes more."""
-FACTS_CHARACTERS = 2600
+FACTS_CHARACTERS = 2900
 """What estimates assume of counted facts: the mean over core. Counting them takes a corpus or a compiler."""
 REPLIES = "replies.jsonl"
 Asked = tuple[str, int]

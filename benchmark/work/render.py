@@ -177,7 +177,7 @@ def table(sides: Mapping[str, WorkloadFacts]) -> Iterator[str]:
         values = [column[name] for column in columns]
         if any(values):
             cells = [_cell(name, value) for value in values]
-            cells += [f"{values[1] / values[0]:.3g}" if all(values) else "-"] if len(values) > 1 else []
+            cells += [_ratio(*values)] if len(values) > 1 else []
             yield f"| {name} | {' | '.join(cells)} |"
     bounds = [f"{NAMES[facts.bound]} ({facts.parts_us[facts.bound]:,.1f} us alone)" for facts in sides.values()]
     yield f"| bound by | {' | '.join([*bounds, *['-'][: len(sides) - 1]])} |"
@@ -193,9 +193,16 @@ def _figures(facts: WorkloadFacts) -> dict[str, float]:
         **{f"share of {PIPES[name]}": share for name, share in facts.pipes.items()},
         **{f"tensor operations, {name}": facts.flops.get(bits, 0.0) for bits, name in FACTORS.items()},
         **{CHANGES.get(name, name): own[name] for name in OF_TRAFFIC},
+        "bytes of inputs and outputs": facts.min_bytes,
         "share behind branches that depend on data": facts.uncertain,
         WHITE_BOX: facts.white_box_us,
     }
+
+
+def _ratio(one: float, other: float) -> str:
+    if not one or not other:
+        return "-"
+    return f"{other / one:.3g}" if other < 1000 * one else f"{other / one:,.0f}"
 
 
 def _cell(name: str, value: float) -> str:

@@ -24,11 +24,12 @@ shapes of each workload. They are estimates; nothing here was measured. Blocks, 
 bytes, waves and occupancy are of the launch that takes longest; all other figures are of all launches together. Shared
 bytes include the 1,024 that the GPU reserves where the compiler counts them. Instructions are those of warps, estimated
 from PTX, and shares are shares of them. A tensor operation is one multiplication or addition; a sector has 32 bytes. L2
-and DRAM bytes are read and written ones, of launches that begin with none of their data in L2. The white-box time is
-what this work should take at the GPU's rates; the few constants it needs were fitted to times of kernels of training
-problems on an H200. In the median it is off by {TYPICAL_ERROR} either way,
-so half of all times are off by more. A ratio is the candidate's figure over the anchor's: a ratio of times below 1
-speaks for the candidate.
+and DRAM bytes are read and written ones, of launches that begin with none of their data in L2; what is written and
+still there at the end is not in the DRAM bytes. Not every access could be followed: where DRAM bytes lie far below the
+bytes of inputs and outputs, traffic and time are counted too low. The white-box time is what this work should take at
+the GPU's rates; the few constants it needs were fitted to times of kernels of training problems on an H200. In the
+median it is off by {TYPICAL_ERROR} either way, so half of all times are
+off by more. A ratio is the candidate's figure over the anchor's: a ratio of times below 1 speaks for the candidate.
 """
 NOT_COUNTED = "not counted, which says nothing about it"
 
@@ -75,7 +76,7 @@ class CountedFacts:
         chosen = {ordered[round(step * last / (MOST_WORKLOADS - 1))] for step in range(MOST_WORKLOADS)}
         counted = {}
         for name, kernel in sides.items():
-            workloads = self._explained(kernel, query.gpu, [name for name in sizes if name in chosen])
+            workloads = self._explained(kernel, query.gpu, {name: sizes[name] for name in sizes if name in chosen})
             if workloads:
                 counted[name] = workloads
             else:
@@ -86,13 +87,17 @@ class CountedFacts:
         if counted and len(chosen) < len(sizes):
             yield f"Workloads left out: {', '.join(name for name in sizes if name not in chosen)}."
 
-    def _explained(self, kernel: CompilerFacts | None, gpu_name: str, names: Sequence[str]) -> list[WorkloadFacts]:
+    def _explained(
+        self, kernel: CompilerFacts | None, gpu_name: str, sizes: Mapping[str, float]
+    ) -> list[WorkloadFacts]:
         """A kernel on each workload; nothing where one of them could not be counted or the GPU is not in the table."""
         try:
             gpu = gpu_named(gpu_name)
         except UnknownNameError:
             return []
         work = {} if kernel is None or kernel.work is None else kernel.work
-        works = [(name, fastest(work.get(name, ()), gpu, self._fitted)) for name in names]
-        explained = [explain_work(name, one, gpu, self._fitted) for name, one in works if one is not None]
+        works = [(name, fastest(work.get(name, ()), gpu, self._fitted)) for name in sizes]
+        explained = [
+            explain_work(name, one, gpu, self._fitted, min_bytes=sizes[name]) for name, one in works if one is not None
+        ]
         return explained if len(explained) == len(works) else []

@@ -46,7 +46,7 @@ class CountedFacts:
     def remarks(self) -> list[str]:
         """How many kernels nobody could count, and what to do about it."""
         count = len(self.counting.left_out)
-        return [f"{self.counting.reason}; until then {count:,} kernels are stated as not counted"] if count else []
+        return [f"{self.counting.reason}; kernels stated as not counted: {count:,}"] if count else []
 
     def text(self, query: Query) -> str:
         """What is counted of one query's kernels."""
@@ -81,8 +81,8 @@ class CountedFacts:
                 counted[name] = workloads
             else:
                 yield f"The {name} is {NOT_COUNTED}.\n"
-        for workloads in zip(*counted.values(), strict=True):
-            yield from table(dict(zip(counted, workloads, strict=True)))
+        for both in zip(*counted.values(), strict=True):
+            yield from table(dict(zip(counted, both, strict=True)))
             yield ""
         if counted and len(chosen) < len(sizes):
             yield f"Workloads left out: {', '.join(name for name in sizes if name not in chosen)}."

@@ -10,13 +10,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from kbench.benchmark.work.explain import Forecast, LaunchFacts, LineFacts, WorkloadFacts
-from kbench.benchmark.work.render import NAMES, caution, draw, plain_name, text_of
+from kbench.benchmark.work.render import NAMES, caution, draw, plain_name, table, text_of
 
 LAUNCH = LaunchFacts("_Z4reluILi4EEvPKf", 1, (8, 1, 1), 128, 32, 0, 0, 8, 0.5, 1, 90.0, "dram")
 FACTS = WorkloadFacts(
     workload="large", gpu="H200", configurations=1, launches=(LAUNCH,), fills_and_copies=0, instructions=1e6, flops={},
     load_bytes=2e8, store_bytes=2e8, sectors_per_request=4.0, l2_bytes=4e8, dram_bytes=237e6, min_bytes=268e6,
-    shared_wavefronts=10.0, bank_conflicts=0.0, atomics=0.0, uncertain=0.0,
+    shared_wavefronts=10.0, bank_conflicts=0.0, atomics=0.0, uncertain=0.0, pipes={"alu": 0.75, "fma": 0.25},
     parts_us=dict.fromkeys(NAMES, 1.0) | {"dram": 90.0}, bound="dram", bound_us=50.0, white_box_us=90.0,
     forecast=Forecast(90.0, 60.0, 200.0), lines=(LineFacts(1, 0.5, "l2_bytes"),),
 )  # fmt: skip
@@ -30,6 +30,24 @@ def test_each_figure_of_bytes_says_what_it_counts() -> None:
     assert "10 shared-memory wavefronts" in said
     again = "\n".join(text_of(dataclasses.replace(FACTS, dram_bytes=536e6), ""))
     assert "536 MB of DRAM (2x the problem's data)" in again
+
+
+def test_a_table_shows_figures_that_are_not_zero_with_their_ratio() -> None:
+    other = dataclasses.replace(
+        FACTS, dram_bytes=474e6, flops={32: 3e9}, white_box_us=1234.56, pipes={"alu": 0.5, "fma": 0.5}
+    )
+    rows = {line.split(" | ")[0]: line for line in table({"old": FACTS, "new": other})}
+    assert next(iter(rows)) == "| workload large"
+    assert rows["| DRAM bytes"] == "| DRAM bytes | 237 M | 474 M | 2 |"
+    assert rows["| share of integer units"] == "| share of integer units | 75 % | 50 % | 0.667 |"
+    assert rows["| tensor operations, tf32"] == "| tensor operations, tf32 | 0 | 3 G | - |"
+    assert rows["| white-box time in us"] == "| white-box time in us | 90.0 | 1,234.6 | 13.7 |"
+    assert rows["| bound by"] == "| bound by | DRAM traffic (90.0 us alone) | DRAM traffic (90.0 us alone) | - |"
+    assert "| atomics" not in rows
+    (alone,) = [line for line in table({"one": FACTS}) if line.startswith("| blocks")]
+    assert alone == "| blocks | 8 |"
+    far = dataclasses.replace(FACTS, dram_bytes=1000.0)
+    assert any(line.endswith("| 1,000 | 237 M | 237,000 |") for line in table({"old": far, "new": FACTS}))
 
 
 @pytest.mark.parametrize(

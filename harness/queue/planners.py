@@ -74,7 +74,6 @@ class Planners:
         self.timeout_s, self._place = timeout_s, {"niceness": niceness, "processors": list(processors)}
         self.seats = [Seat() for _ in range(seats)]
         self.waiting: deque[Job] = deque()
-        self.busy_s = 0.0
         self.on_stage: Callable[[str], None] | None = None
         """Told when a kernel's planning begins."""
         self.sandbox: list[str] = []
@@ -142,7 +141,9 @@ class Planners:
         return self.timeout_s * (EXTENSION_PATIENCE if extension else 1.0)
 
     def _next(self, *, hurry: bool) -> Job:
-        quick = (at for at, job in enumerate(self.waiting) if quick_to_plan(job))
+        quick = (
+            at for at, job in enumerate(self.waiting) if job.kernel.backend is QUICK_TO_BUILD and not job.extension
+        )
         place = next(quick, 0) if hurry else 0
         job = self.waiting[place]
         del self.waiting[place]
@@ -201,7 +202,6 @@ class Planners:
         spent = time.monotonic() - seat.began
         # The process ran foreign code and is not used again.
         self._remove(seat)
-        self.busy_s += spent
         if job.extension and message.get("machine"):
             return Outcome(job, -1, infrastructure=str(message["error"]))
         build, cubins = accept(message, self.identity(job), job.kernel, self.target, 1e3 * spent)
@@ -246,11 +246,6 @@ class Planners:
             seat.worker.kill()
             seat.worker.clean()
         seat.worker, seat.ready = None, False
-
-
-def quick_to_plan(job: Job) -> bool:
-    """Whether a job is planned in less time than most."""
-    return job.kernel.backend is QUICK_TO_BUILD and job.extension is None
 
 
 def planning_processors(devices: int) -> list[int]:

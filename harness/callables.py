@@ -26,8 +26,8 @@ from kbench.harness.timing.duel import LOOKS as DUEL_LOOKS
 from kbench.harness.timing.duel import Decision, Verdict, decide, summarise_duel
 from kbench.harness.timing.duel import Duel as Rivalry
 from kbench.harness.timing.interval import Interval, centre, log_interval, process_sigma
-from kbench.harness.timing.null_kernel import NULL_KERNEL
 from kbench.harness.timing.rounds import RoundPlan, TimingSettings, by_round, hidden, plan
+from kbench.harness.timing.stamps import NULL_KERNEL
 from kbench.schemas import InfrastructureError, MissingDependencyError, UserError
 
 if TYPE_CHECKING:

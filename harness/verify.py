@@ -15,7 +15,7 @@ from kbench.harness.bench.judge import Answer
 from kbench.harness.bench.reference_inputs import ReferenceInputs
 from kbench.harness.bench.subject import Subject
 from kbench.harness.device.driver import DriverError
-from kbench.harness.device.kernels.byte_sums import Seal, intact
+from kbench.harness.device.kernels.keyed import Seal, intact
 from kbench.schemas import Status
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kbench.harness.device.gpu import Gpu
-from kbench.harness.isolate.failures import killed_from_outside, verdict_on_death
+from kbench.harness.isolate.limits import killed_from_outside, verdict_on_death
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.plan.cache import BuildCache

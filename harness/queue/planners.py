@@ -11,8 +11,7 @@ from typing import Any
 
 from kbench.benchmark.problems.registry import edition
 from kbench.harness.device.target import DeviceFacts, Target
-from kbench.harness.isolate.failures import killed_from_outside, verdict_on_death
-from kbench.harness.isolate.limits import Limits
+from kbench.harness.isolate.limits import Limits, killed_from_outside, verdict_on_death
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
 from kbench.harness.plan.accept import accept

@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbench.harness.bench.context import STAGES, ProblemContext
-from kbench.harness.device.nvml import Conditions, ConditionsReader
+from kbench.harness.device.environment import Conditions, ConditionsReader
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.interval import Interval, centre, log_interval, process_sigma
-from kbench.harness.timing.null_kernel import NULL_KERNEL, corrected
-from kbench.harness.timing.stamps import counted_us
+from kbench.harness.timing.stamps import NULL_KERNEL, corrected, counted_us
 from kbench.schemas import InfrastructureError
 
 ANCHOR = "anchor"

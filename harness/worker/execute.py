@@ -15,11 +15,10 @@ from kbench.harness.audit.reaudit import Reaudit
 from kbench.harness.bench.context import KEPT_CASE_BYTES, ContextCache, ProblemContext, check_claims, first_failure
 from kbench.harness.bench.subject import Subject
 from kbench.harness.device.device import Device
+from kbench.harness.device.environment import ConditionsReader
 from kbench.harness.device.floor import Ceilings, floor_us, implausible
-from kbench.harness.device.nvml import ConditionsReader
-from kbench.harness.isolate.failures import classify
+from kbench.harness.isolate.limits import classify
 from kbench.harness.timing.batch import Sampler
-from kbench.harness.timing.null_kernel import NULL_KERNEL
 from kbench.harness.timing.rounds import (
     DRIFT,
     PAUSE_S,
@@ -31,7 +30,7 @@ from kbench.harness.timing.rounds import (
     ramp,
     time_candidate,
 )
-from kbench.harness.timing.stamps import UNSEEN_US
+from kbench.harness.timing.stamps import NULL_KERNEL, UNSEEN_US
 from kbench.harness.verify import Verdict, call, verify, verify_answer, verify_together
 from kbench.harness.workloads import chosen_sizes
 from kbench.schemas import InfrastructureError, Status

@@ -16,8 +16,8 @@ from typing import Any
 from kbench.harness.bench.context import ContextCache, ProblemContext
 from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import CpuDevice, CudaDevice, Device
+from kbench.harness.device.environment import ConditionsReader, NoConditions, NvmlReader
 from kbench.harness.device.gpu import Gpu
-from kbench.harness.device.nvml import ConditionsReader, NoConditions, NvmlReader
 from kbench.harness.device.target import H200
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.isolate.sandbox import limit_growth

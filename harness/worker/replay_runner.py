@@ -15,10 +15,9 @@ from kbench.harness.bench.context import ContextCache, ProblemContext
 from kbench.harness.bench.judge import LocalJudge, RemoteJudge
 from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.device.driver import DriverError
-from kbench.harness.device.environment import device_facts
+from kbench.harness.device.environment import NvmlReader, device_facts
 from kbench.harness.device.gpu import Gpu
-from kbench.harness.device.nvml import NvmlReader
-from kbench.harness.isolate.failures import classify
+from kbench.harness.isolate.limits import classify
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.plan.loaded_code import LoadedCode
 from kbench.harness.plan.replay import Replay

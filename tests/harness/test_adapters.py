@@ -16,8 +16,7 @@ from kbench.harness.commands.measure import MeasureOptions, verify_only
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.adapters import LAYOUTS, NAMESAKES, adapt, adapter_for, problem_of, refusal
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
-from kbench.harness.kernel.raw import RawLaunch
-from kbench.harness.kernel.sources import advice, read_kernel
+from kbench.harness.kernel.sources import RawLaunch, advice, read_kernel
 from kbench.schemas import Backend, KernelSource, Status, UserError
 
 TASKS = Path(__file__).parents[1] / "fixtures" / "tasks"

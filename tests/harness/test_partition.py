@@ -27,7 +27,7 @@ from kbench.harness.harness import Harness
 from kbench.harness.plan.cache import Build, BuildCache
 from kbench.harness.queue.job import Job
 from kbench.harness.queue.planners import Planners
-from kbench.harness.timing.null_kernel import NOMINAL_US, NullKernel
+from kbench.harness.timing.stamps import NOMINAL_US, NullKernel
 from kbench.harness.worker.runner import READ_SOURCE
 from kbench.harness.workloads import device_bytes, fitting, left_out, parse_amount
 from kbench.loaders.corpus.corpus import Corpus

@@ -19,20 +19,24 @@ from kbench.benchmark.problems import problem
 from kbench.benchmark.work.table import read_work
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device.target import Target
-from kbench.harness.isolate.failures import verdict_on_death
+from kbench.harness.isolate.limits import verdict_on_death
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.plan.accept import KEPT_BYTES, _refuse_state
 from kbench.harness.plan.cache import Build, BuildCache
 from kbench.harness.plan.check import PlanError
-from kbench.harness.plan.instructions import CLASSES, TOTAL, count_instructions, largest_counts, stack_bytes
 from kbench.harness.plan.planner import Planned
 from kbench.harness.plan.resources import (
+    CLASSES,
+    TOTAL,
     HiddenMemory,
     Resources,
+    count_instructions,
     hidden_memory,
     kept_bytes,
+    largest_counts,
     read_resources,
     read_variables,
+    stack_bytes,
     uses_heap,
 )
 from kbench.schemas import DataError, KernelSource, Status, UnknownNameError

@@ -7,9 +7,8 @@ import dataclasses
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
+from kbench.benchmark.problems import ProblemDefinition, TensorSpec, problem
 from kbench.harness.kernel.adapters import adapter_for, defined, problem_of
 from kbench.schemas import Backend, KernelSource, UserError
 
@@ -82,31 +81,20 @@ def advice(source: str) -> str | None:
     names = {name for node in tree.body for name in defined(node)}
     if "run" not in names and adapter_for(source) is None:
         return "defines no function `run`"
-    if not _has_device_code(tree):
-        return "has no @triton.jit function and no CudaModule: the kernel must compute, not torch"
-    return _host_copy(tree)
-
-
-def _has_device_code(tree: ast.Module) -> bool:
     decorators = [d for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for d in node.decorator_list]
-    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    used = {_last_name(node) for node in (*decorators, *calls)}
-    return bool(used & {"jit", "CudaModule", "load_inline", "load"})
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    if not {_last_name(node) for node in (*decorators, *calls)} & {"jit", "CudaModule", "load_inline", "load"}:
+        return "has no @triton.jit function and no CudaModule: the kernel must compute, not torch"
+    for call in calls:
+        if isinstance(call.func, ast.Attribute) and not call.args and call.func.attr in HOST_COPIES:
+            return f"line {call.lineno} calls .{call.func.attr}(): host logic may depend on shapes, not on contents"
+    return None
 
 
 def _last_name(node: ast.expr) -> str:
     """`jit` of triton.jit, of triton.jit(…) and of jit."""
     inner = node.func if isinstance(node, ast.Call) else node
     return inner.attr if isinstance(inner, ast.Attribute) else inner.id if isinstance(inner, ast.Name) else ""
-
-
-def _host_copy(tree: ast.Module) -> str | None:
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.args:
-            continue
-        if node.func.attr in HOST_COPIES:
-            return f"line {node.lineno} calls .{node.func.attr}(): host logic may depend on shapes, not on contents"
-    return None
 
 
 ENTRY = re.compile(
@@ -172,7 +160,7 @@ def wrap(source: str, launch: RawLaunch | None, definition: ProblemDefinition, w
         names="" if _is_c(source, launch.entry) else f", names=({launch.entry!r},)",
         outputs=_shapes(definition),
         inputs=", ".join(inputs),
-        first=_first_tensor(definition),
+        first=next(s.name for s in definition.inputs(definition.tiny.params) if isinstance(s, TensorSpec)),
         returned=f"{', '.join(outputs)},",
         result=", ".join(outputs),
         entry=launch.entry,
@@ -206,23 +194,11 @@ def _is_c(source: str, entry: str) -> bool:
 
 
 def _shapes(definition: ProblemDefinition) -> str:
-    rows = [f"    {_key(definition, size)!r}: {_outputs(definition, size)}," for size in _sizes(definition)]
-    return "\n".join(["{", *dict.fromkeys(rows), "}"])
-
-
-def _sizes(definition: ProblemDefinition) -> tuple[Size, ...]:
-    return (*definition.sizes, definition.tiny)
-
-
-def _key(definition: ProblemDefinition, size: Size) -> tuple[Any, ...]:
-    specs = definition.inputs(size.params)
-    return tuple(tuple(spec.shape) if isinstance(spec, TensorSpec) else spec.value for spec in specs)
-
-
-def _outputs(definition: ProblemDefinition, size: Size) -> str:
-    shapes = [f"({tuple(spec.shape)!r}, torch.{spec.dtype})" for spec in definition.outputs(size.params)]
-    return f"[{', '.join(shapes)}]"
-
-
-def _first_tensor(definition: ProblemDefinition) -> str:
-    return next(s.name for s in definition.inputs(definition.tiny.params) if isinstance(s, TensorSpec))
+    """Shapes and types of the outputs by shapes and numbers of the inputs, of every workload."""
+    rows: dict[str, None] = {}
+    for size in (*definition.sizes, definition.tiny):
+        inputs, outputs = definition.inputs(size.params), definition.outputs(size.params)
+        key = tuple(tuple(spec.shape) if isinstance(spec, TensorSpec) else spec.value for spec in inputs)
+        shapes = [f"({tuple(spec.shape)!r}, torch.{spec.dtype})" for spec in outputs]
+        rows[f"    {key!r}: [{', '.join(shapes)}],"] = None
+    return "\n".join(["{", *rows, "}"])

@@ -131,13 +131,10 @@ class Planners:
 
     def _spawn(self, *, extension: bool) -> WorkerProcess:
         """A process with limits on all that it starts; a torch extension is built by several at a time."""
-        limits = Limits(2 * self._deadline_s(extension=False))
+        limits = Limits(2 * self.timeout_s)
         if extension:
-            limits = Limits(EXTENSION_JOBS * self._deadline_s(extension=True), nbytes=EXTENSION_BYTES)
+            limits = Limits(EXTENSION_JOBS * EXTENSION_PATIENCE * self.timeout_s, nbytes=EXTENSION_BYTES)
         return self.spawner.spawn("plan", limits=dataclasses.asdict(limits), **self._place)
-
-    def _deadline_s(self, *, extension: bool) -> float:
-        return self.timeout_s * (EXTENSION_PATIENCE if extension else 1.0)
 
     def _next(self, *, hurry: bool) -> Job:
         quick = (
@@ -183,7 +180,7 @@ class Planners:
         for seat in self.seats:
             if seat.job is None:
                 continue
-            limit = self._deadline_s(extension=bool(seat.job.extension))
+            limit = self.timeout_s * (EXTENSION_PATIENCE if seat.job.extension else 1.0)
             if time.monotonic() - seat.began > limit:
                 job = self._remove(seat)
                 if job is not None:

@@ -208,6 +208,9 @@ def time_candidate(
         rng: orders the rounds and picks the audited calls.
         settings: when to stop.
         judge: sees the samples of all looks, outputs of audited calls included; False ends the timing.
+
+    Raises:
+        InfrastructureError: too many rounds were discarded because the GPU was throttled; names the reasons.
     """
     timing = Timing()
     sampler.serve((context.definition.id, context.size.name), ANCHOR)
@@ -236,7 +239,9 @@ def time_candidate(
             if not judge(unjudged):
                 break
             unjudged = []
-        give_up_when_throttled(timing.conditions)
+        harmful = [conditions for conditions in timing.conditions if conditions.harmful]
+        if len(harmful) > DISCARDS:
+            raise InfrastructureError(f"the GPU is throttled: {', '.join(harmful[-1].throttle_reasons)}")
         if done:
             break
         if spoilt:
@@ -278,17 +283,6 @@ def take(
             readings[number] = reader.read()
 
     return sampler.run(slots, read), readings
-
-
-def give_up_when_throttled(seen: Sequence[Conditions]) -> None:
-    """Report a machine failure when too many rounds were discarded.
-
-    Raises:
-        InfrastructureError: names the reasons.
-    """
-    harmful = [conditions for conditions in seen if conditions.harmful]
-    if len(harmful) > DISCARDS:
-        raise InfrastructureError(f"the GPU is throttled: {', '.join(harmful[-1].throttle_reasons)}")
 
 
 def make_slots(

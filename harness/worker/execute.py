@@ -204,15 +204,11 @@ def guard(action: Callable[[], Result], verdict: Verdict, bench: Bench) -> Resul
         raise
     except Exception as error:  # noqa: BLE001 - whatever a kernel raises is a verdict on it
         verdict.fail(*classify(error))
-        _probe(bench, verdict)
-        return None
-
-
-def _probe(bench: Bench, verdict: Verdict) -> None:
     try:
         bench.device.synchronize()
     except Exception as error:
         raise PoisonedError(verdict.status, verdict.reason) from error
+    return None
 
 
 def _workload(
@@ -233,7 +229,8 @@ def _workload(
         timing = guard(functools.partial(_time, subject, context, task, bench, verdict), verdict, bench)
         timed = time.perf_counter() - began
     verify_memory(context, [] if subject is None else [subject], bench, verdict)
-    floor = _floor(context, bench)
+    bounded = bench.ceilings is not None and bench.device.is_gpu
+    floor = floor_us(context.definition, size, bench.ceilings) if bounded else None
     if verdict.ok and timing is not None and timing.runtime is not None and floor is not None:
         reason = implausible(timing.runtime.value, floor)
         if reason is not None:
@@ -272,12 +269,6 @@ def verify_memory(context: ProblemContext, subjects: Sequence[Subject], bench: B
     for subject in subjects:
         if (what := subject.damaged()) is not None:
             verdict.fail(Status.REJECTED, what)
-
-
-def _floor(context: ProblemContext, bench: Bench) -> float | None:
-    if bench.ceilings is None or not bench.device.is_gpu:
-        return None
-    return floor_us(context.definition, context.size, bench.ceilings)
 
 
 def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: Bench, verdict: Verdict) -> Timing:

@@ -168,7 +168,6 @@ KEYED = {
 def test_keys_are_nowhere_but_in_code(function: str) -> None:
     text, keys = KEYED[function]
     made = CudaModule(text)
-    CudaModule.declared.pop()
     halves = [half.to_bytes(4, "little") for key in keys for half in (key & 0xFFFFFFFF, key >> 32)]
     held = {one.name: [half in one.data for half in halves] for one in _sections(made.compiled("sm_90a").cubin)}
     # The compiler adds some to the place where masks begin, and mixes some of the stamps' words in advance.

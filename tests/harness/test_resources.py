@@ -29,11 +29,9 @@ from kbench.harness.plan.resources import (
     CLASSES,
     TOTAL,
     HiddenMemory,
-    Resources,
     count_instructions,
     hidden_memory,
     kept_bytes,
-    largest_counts,
     read_resources,
     read_variables,
     stack_bytes,
@@ -253,7 +251,6 @@ def test_resources_read_from_a_cubin_are_what_the_toolkit_reads(arch: str, tmp_p
     assert found["SHARED"] - ours.shared_bytes in (0, 1024)
 
 
-COUNTED_KERNELS = Path(__file__).parent / "kernels"
 SOURCE = r"""
 #include <mma.h>
 #include <cuda_fp16.h>
@@ -352,19 +349,11 @@ def test_the_stack_that_code_uses_is_at_most_what_it_declares(cubin: bytes) -> N
     assert used["stack"] >= 128
 
 
-def test_the_largest_of_each_count_is_kept(cubin: bytes) -> None:
-    functions: dict[str, Resources] = read_resources(cubin)
-    found = largest_counts(count_instructions(function.code) for function in functions.values())
-    assert found["matrix"] > 0
-    assert found["async_copies"] == 1
-    assert largest_counts([]) == {}
-
-
 @pytest.mark.parametrize("name", ["gelu_triton.py", "gelu_cuda.py"])
 def test_the_work_is_that_of_the_timed_workloads_and_counted_when_asked_for(
     name: str, plan: Callable[..., Planned], tmp_path: Path
 ) -> None:
-    kernel = read_kernel(COUNTED_KERNELS / name, "gelu_tanh")
+    kernel = read_kernel(KERNELS / name, "gelu_tanh")
     whole, plain = plan(kernel, count_work=True, cache=tmp_path), plan(kernel)
     assert whole.cubins == plain.cubins
     assert plain.work is None

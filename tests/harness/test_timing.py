@@ -304,17 +304,6 @@ def test_what_the_empty_kernel_takes_is_learnt_from_its_hidden_samples() -> None
     assert exposed.null_kernel.time_us is None
 
 
-def test_a_host_that_became_slower_is_held_for_at_once() -> None:
-    device = Clockwork()
-    sampler = Sampler(device)
-    sampler._learn_host(("k", False), 10.0)
-    sampler._learn_host(("k", False), 110.0)
-    risen = sampler.host_us["k", False]
-    sampler._learn_host(("k", False), 10.0)
-    assert risen == pytest.approx(60.0)
-    assert 40.0 < sampler.host_us["k", False] < risen
-
-
 @pytest.mark.parametrize(
     ("values", "typical"),
     [([5.0], 5.0), ([4.0, 6.0], 5.0), ([1.0, 5.0, 90.0], 5.0), ([6.0] * 14 + [90.0], 6.0)],

@@ -33,7 +33,6 @@ from kbench.harness.record import failure, make_measurement, second_times
 from kbench.harness.settings import HarnessSettings
 from kbench.harness.timing.second_clock import SecondTimes
 from kbench.harness.worker.execute import MeasureTask
-from kbench.harness.worker.messages import task_message
 from kbench.harness.workloads import chosen_sizes, fitting, refuse_too_large
 from kbench.schemas import (
     DataError,
@@ -248,7 +247,7 @@ class Harness:
     def _task(self, problem_id: str, workloads: tuple[str, ...] | None, *, check_only: bool = False) -> dict[str, Any]:
         """Instructions for a worker, with a seed of their own."""
         seed = self._rng.getrandbits(63)
-        return task_message(MeasureTask(problem_id, self.settings.timing, seed, check_only, workloads))
+        return dataclasses.asdict(MeasureTask(problem_id, self.settings.timing, seed, check_only, workloads))
 
     def _chosen(self, problem_id: str) -> tuple[str, ...] | None:
         """Names of the workloads to measure; None for all.

@@ -6,15 +6,30 @@ import contextlib
 import linecache
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kbench.harness.kernel.adapters import CUSTOM, adapt, adapter_for
-from kbench.schemas import KernelSource, UserError
+from kbench.schemas import Backend, KernelSource, UserError
 
 MODULE_PREFIX = "kbench_kernel_"
 """How the names of kernels' modules, and of their files, begin."""
 TASK, UTILS = "task", "utils"
+
+
+EXTENSION_JOBS = 8
+"""Compilers that build one torch extension at a time."""
+
+
+def kernel_of(message: Mapping[str, Any]) -> KernelSource:
+    """The kernel whose fields a message has among others."""
+    stated = message["workloads_json"]
+    return KernelSource(message["problem_id"], Backend(message["backend"]), message["source"], stated)
+
+
+def extension_variables(folder: str, target: str) -> dict[str, str]:
+    """Environment under which a torch extension is built once and found again."""
+    return {"TORCH_EXTENSIONS_DIR": folder, "TORCH_CUDA_ARCH_LIST": target, "MAX_JOBS": str(EXTENSION_JOBS)}
 
 
 class LoadError(Exception):

@@ -16,13 +16,11 @@ from typing import Any
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.isolate.limits import killed_from_outside, verdict_on_death
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
-from kbench.harness.isolate.spawner import Spawner, WorkerProcess
+from kbench.harness.isolate.spawner import OracleProcess, Spawner, WorkerProcess
 from kbench.harness.plan.cache import BuildCache
 from kbench.harness.queue.job import Job, Outcome
-from kbench.harness.queue.oracle_process import OracleProcess
 from kbench.harness.settings import HarnessSettings
 from kbench.harness.worker.interpreter import IN_THE_INTERPRETER
-from kbench.harness.worker.messages import kernel_message
 from kbench.harness.worker.runner import PREPARING
 from kbench.schemas import InfrastructureError, Status
 
@@ -110,7 +108,7 @@ class DeviceQueue:
         """
         self._wants_ceilings = True
         if self.gpu is not None and not self.settings.fenced:
-            self._oracle = OracleProcess(self.spawner, self.gpu)
+            self._oracle = OracleProcess(self.spawner, str(self.gpu))
         self._start(self.role, early=self.gpu is not None)
 
     def open(self) -> None:
@@ -285,7 +283,7 @@ class DeviceQueue:
     def _entry(self, job: Job, *, process: bool) -> dict[str, Any]:
         """The part of a kernel that its worker needs: the text where host code runs there, else plans and code."""
         if process:
-            return kernel_message(job.kernel) | {"extension": job.extension}
+            return dataclasses.asdict(job.kernel) | {"extension": job.extension}
         assert job.build is not None
         code = self.cache.code_files(job.build)
         names = job.task.get("workloads")

@@ -14,10 +14,10 @@ from kbench.harness.device.target import DeviceFacts, Target
 from kbench.harness.isolate.limits import Limits, killed_from_outside, verdict_on_death
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
+from kbench.harness.kernel.loading import EXTENSION_JOBS
 from kbench.harness.plan.accept import accept
 from kbench.harness.plan.cache import Build, BuildCache, build_id
 from kbench.harness.queue.job import Job, Outcome
-from kbench.harness.worker.messages import EXTENSION_JOBS, kernel_message
 from kbench.schemas import Backend, Status
 from kbench.schemas.ids import content_hash
 
@@ -146,7 +146,7 @@ class Planners:
         return job
 
     def _message(self, job: Job) -> dict[str, object]:
-        return kernel_message(job.kernel) | {
+        return dataclasses.asdict(job.kernel) | {
             "target": [self.target.major, self.target.minor],
             "facts": dataclasses.asdict(self.facts),
             "count_work": job.count_work,

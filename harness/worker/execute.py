@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from kbench.benchmark.problems import Size, problem
@@ -74,6 +74,13 @@ class MeasureTask:
     check_only: bool = False
     """Verify and time nothing: on the tiny workload, and on a GPU on all others too."""
     workloads: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> MeasureTask:
+        """A task from plain values, as they travel between processes."""
+        settings = TimingSettings(**fields["settings"] | {"looks": tuple(fields["settings"]["looks"])})
+        names = None if fields["workloads"] is None else tuple(fields["workloads"])
+        return cls(**{**fields, "settings": settings, "workloads": names})
 
 
 class Runnable(Protocol):
@@ -229,8 +236,8 @@ def _workload(
         timing = guard(functools.partial(_time, subject, context, task, bench, verdict), verdict, bench)
         timed = time.perf_counter() - began
     verify_memory(context, [] if subject is None else [subject], bench, verdict)
-    bounded = bench.ceilings is not None and bench.device.is_gpu
-    floor = floor_us(context.definition, size, bench.ceilings) if bounded else None
+    ceilings = bench.ceilings if bench.device.is_gpu else None
+    floor = None if ceilings is None else floor_us(context.definition, size, ceilings)
     if verdict.ok and timing is not None and timing.runtime is not None and floor is not None:
         reason = implausible(timing.runtime.value, floor)
         if reason is not None:

@@ -24,8 +24,7 @@ from kbench.harness.plan.replay import Replay
 from kbench.harness.timing.batch import Slot
 from kbench.harness.timing.second_clock import NamedCalls, profiling, slowdown_us
 from kbench.harness.verify import Verdict, verify_together
-from kbench.harness.worker.execute import Bench, guard, make_context
-from kbench.harness.worker.messages import task_of
+from kbench.harness.worker.execute import Bench, MeasureTask, guard, make_context
 from kbench.harness.worker.runner import PREPARING, Runner
 from kbench.harness.workloads import chosen_sizes
 from kbench.schemas import LaunchPlan, Status, from_dict
@@ -158,7 +157,7 @@ class ReplayRunner(Runner):
 
     def _foresee(self, message: dict[str, Any]) -> bool:
         """Make the first contexts of a problem while its first kernel is planned."""
-        task = task_of(message)
+        task = MeasureTask.read(message["task"])
         definition = problem(task.problem_id)
         # What fails here fails again when the kernel is there, which says so.
         with contextlib.suppress(Exception):

@@ -46,7 +46,6 @@ from kbench.harness.worker.execute import (
     verify_kernel,
     verify_memory,
 )
-from kbench.harness.worker.messages import task_of
 from kbench.harness.workloads import chosen_sizes
 from kbench.schemas import InfrastructureError, Status
 
@@ -125,7 +124,7 @@ class Runner:
             message: the parent's request.
             early: told of every workload's result before the next workload begins.
         """
-        task = task_of(message)
+        task = MeasureTask.read(message["task"])
         if len(kernels) == 1:
             return execute(kernels[0], task, self.bench, self.report, early)
         return face_off(kernels, task, self.bench, self.report, float(message["threshold"]))

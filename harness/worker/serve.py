@@ -26,7 +26,7 @@ from kbench.harness.device.target import Target, compiler_versions
 from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.limits import MOST_BYTES, watching_works
 from kbench.harness.isolate.protocol import Channel, ClosedError, take_key
-from kbench.harness.worker.messages import extension_variables, kernel_of
+from kbench.harness.kernel.loading import extension_variables, kernel_of
 from kbench.loaders.storage import namespaces
 from kbench.loaders.storage.mounts import close_files, freeze_files, what_python_needs
 from kbench.loaders.storage.seccomp import forbid_reaching_out

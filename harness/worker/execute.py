@@ -211,11 +211,11 @@ def guard(action: Callable[[], Result], verdict: Verdict, bench: Bench) -> Resul
         raise
     except Exception as error:  # noqa: BLE001 - whatever a kernel raises is a verdict on it
         verdict.fail(*classify(error))
-    try:
-        bench.device.synchronize()
-    except Exception as error:
-        raise PoisonedError(verdict.status, verdict.reason) from error
-    return None
+        try:
+            bench.device.synchronize()
+        except Exception as broken:
+            raise PoisonedError(verdict.status, verdict.reason) from broken
+        return None
 
 
 def _workload(

@@ -24,8 +24,7 @@ from kbench.benchmark.work.render import caution, comparison_text, draw, text_of
 from kbench.benchmark.work.times import fastest
 from kbench.generation.executors.compiler import kernel_work
 from kbench.harness.cli import raw_options
-from kbench.harness.kernel.raw import RawLaunch
-from kbench.harness.kernel.sources import RAW, of_raw, read_kernel
+from kbench.harness.kernel.sources import RAW, RawLaunch, of_raw, read_kernel
 from kbench.loaders.options import json_option
 from kbench.schemas import KernelSource, UserError, bins
 

@@ -20,10 +20,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kbench.harness.commands.kernel_judge import KernelJudge as KernelJudge
+    from kbench.harness.commands.measure import KernelJudge as KernelJudge
     from kbench.harness.harness import Harness as Harness
 
-_PLACES = {"Harness": "kbench.harness.harness", "KernelJudge": "kbench.harness.commands.kernel_judge"}
+_PLACES = {"Harness": "kbench.harness.harness", "KernelJudge": "kbench.harness.commands.measure"}
 
 
 def __getattr__(name: str) -> Any:

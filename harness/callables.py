@@ -26,8 +26,8 @@ from kbench.harness.timing.duel import LOOKS as DUEL_LOOKS
 from kbench.harness.timing.duel import Decision, Verdict, decide, summarise_duel
 from kbench.harness.timing.duel import Duel as Rivalry
 from kbench.harness.timing.interval import Interval, centre, log_interval, process_sigma
-from kbench.harness.timing.null_kernel import NULL_KERNEL
 from kbench.harness.timing.rounds import RoundPlan, TimingSettings, by_round, hidden, plan
+from kbench.harness.timing.stamps import NULL_KERNEL
 from kbench.schemas import InfrastructureError, MissingDependencyError, UserError
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def bench(
         UserError: the function raises, queues no work, or an argument holds NaN.
         InfrastructureError: there is no GPU.
     """
-    label = name or _name_of(function)
+    label = name or str(getattr(function, "__name__", None) or type(function).__name__)
     watch, calls = _stopwatch(args), _calls({label: function}, args)
     return watch.bench(calls, TimingSettings(half_width=half_width, looks=LOOKS, budget_us=1e3 * budget_ms))
 
@@ -230,7 +230,7 @@ class Stopwatch:
             self.sampler.forget(label)
         steady_us = self._warm_up(calls)
         self.sampler.calibrate()
-        probes = {**calls, NULL_KERNEL: self.device.nothing, NO_CALL: _do_nothing}
+        probes = {**calls, NULL_KERNEL: self.device.nothing, NO_CALL: lambda: None}
         each = max(2, min(PROBES, int(PROBED_US / steady_us)))
         times = self._typical(self._slots(probes, 0, 0, self._fitting(calls, each)))
         # Halfway: marks with nothing between them lie a microsecond or two closer than around an empty kernel.
@@ -371,14 +371,6 @@ def _calls(functions: Mapping[str, Callable[..., Any]], args: Sequence[Any]) -> 
             message = " ".join(str(error).split())[:300]
             raise UserError(f"{label!r} raises {type(error).__name__}: {message}") from error
     return calls
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    return str(getattr(function, "__name__", None) or type(function).__name__)
-
-
-def _do_nothing() -> None:
-    return None
 
 
 def sparkline(values: Sequence[float], columns: int = 12) -> str:

@@ -19,7 +19,7 @@ from kbench.schemas import KernelSource, Measurement, UserError, to_dict
 
 if TYPE_CHECKING:
     from kbench.harness.commands.measure import MeasureOptions
-    from kbench.harness.kernel.raw import RawLaunch
+    from kbench.harness.kernel.sources import RawLaunch
 
 CHECK_ONLY = "--check-only still compiles for a target and verifies Triton kernels through the interpreter"
 
@@ -55,7 +55,7 @@ def raw_options(command: F) -> F:
         raw = {name: options.pop(name) for name in ("block", "args", "shared_bytes")}
         if entry and not grid:
             raise UserError("--grid is missing; say how many blocks, such as --grid 'cdiv(y.numel(), 256)'")
-        from kbench.harness.kernel.raw import RawLaunch
+        from kbench.harness.kernel.sources import RawLaunch
 
         return command(*args, launch=RawLaunch(entry, grid, **raw) if entry and grid else None, **options)
 

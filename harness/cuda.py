@@ -92,8 +92,8 @@ class TensorMap:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Prebuilt:
-    """Machine code compiled earlier, with the mangled name of each exported template instantiation."""
+class Compiled:
+    """Machine code, with the mangled name of each exported template instantiation."""
 
     cubin: bytes
     symbols: Mapping[str, str]
@@ -105,10 +105,6 @@ class CudaModule:
     Constructing one compiles nothing, so importing a kernel is cheap and needs no GPU.
     """
 
-    declared: ClassVar[list[CudaModule]] = []
-    """Every module constructed in this process; the build stage reads which ones a kernel declared."""
-    prebuilt: ClassVar[Mapping[str, Prebuilt]] = {}
-    """Machine code by module key, set by a worker that received the build stage's results."""
     recorder: ClassVar[Callable[[CudaModule, LaunchRequest], None] | None] = None
     """Takes launches in place of a GPU while host code is planned."""
 
@@ -128,7 +124,6 @@ class CudaModule:
         self._functions: dict[tuple[int, str], Function] = {}
         self._modules: dict[int, tuple[Any, Mapping[str, str]]] = {}
         """Loaded once on each device, so that all functions of a module see the same variables."""
-        CudaModule.declared.append(self)
 
     def key(self, arch: str) -> str:
         """Content hash of everything that determines the machine code, except the compiler version."""
@@ -141,9 +136,17 @@ class CudaModule:
     def ptx(self, arch: str) -> str:
         """PTX that names the lines of the source, from a compiler run of its own: marks of lines would become part of
         the machine code, and of its identity."""
+        from cuda.bindings import nvrtc
+
         program = self._program(arch, lineinfo=True)
         program.compile("cubin", name_expressions=self.names)
-        return _ptx(program)
+        # NVRTC keeps it with the machine code; cuda.core's own accessor needs a driver.
+        _, size = nvrtc.nvrtcGetPTXSize(program.handle)
+        text: bytes = b" " * size
+        (error,) = nvrtc.nvrtcGetPTX(program.handle, text)
+        if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise ValueError(f"the compiler gives no PTX: {error.name}")
+        return text.rstrip(b"\0 ").decode()
 
     def _program(self, arch: str, *, lineinfo: bool | None = None) -> Program:
         try:
@@ -161,10 +164,11 @@ class CudaModule:
         )
         return Program(self.source, "c++", options)
 
-    def compiled(self, arch: str) -> Prebuilt:
+    def compiled(self, arch: str) -> Compiled:
         """Machine code with the symbol of each function that launches by another name."""
-        ready = CudaModule.prebuilt.get(self.key(arch))
-        return ready if ready is not None else prebuilt(self.compile(arch))
+        code = self.compile(arch)
+        symbols = {_text(name): _text(symbol) for name, symbol in dict(code.symbol_mapping).items()}
+        return Compiled(bytes(code.code), symbols)
 
     def launch(
         self,
@@ -209,28 +213,16 @@ class CudaModule:
     def _function(self, device: int, name: str) -> Function:
         function = self._functions.get((device, name))
         if function is None:
+            import torch
+
             from kbench.harness.device.driver import Function, call
 
             if device not in self._modules:
-                code = self.compiled(architecture(*call_capability(device)))
+                code = self.compiled(architecture(*torch.cuda.get_device_capability(device)))
                 self._modules[device] = call("cuModuleLoadData", code.cubin), code.symbols
             module, symbols = self._modules[device]
             function = self._functions[device, name] = Function(module, symbols.get(name, name))
         return function
-
-
-def call_capability(device: int) -> tuple[int, int]:
-    """Compute capability of a device whose context torch has made current."""
-    import torch
-
-    major, minor = torch.cuda.get_device_capability(device)
-    return major, minor
-
-
-def prebuilt(code: ObjectCode) -> Prebuilt:
-    """Machine code as plain values."""
-    names = {_text(name): _text(symbol) for name, symbol in dict(code.symbol_mapping).items()}
-    return Prebuilt(bytes(code.code), names)
 
 
 def _text(name: str | bytes) -> str:
@@ -274,18 +266,6 @@ def _core_libraries() -> Iterator[Path]:
             yield from (include, include / "cccl")
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
     yield from (Path(home) / "include" / "cccl", Path(home) / "include")
-
-
-def _ptx(program: Program) -> str:
-    """The PTX that NVRTC keeps with the machine code; cuda.core's own accessor needs a driver."""
-    from cuda.bindings import nvrtc
-
-    _, size = nvrtc.nvrtcGetPTXSize(program.handle)
-    text: bytes = b" " * size
-    (error,) = nvrtc.nvrtcGetPTX(program.handle, text)
-    if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        raise ValueError(f"the compiler gives no PTX: {error.name}")
-    return text.rstrip(b"\0 ").decode()
 
 
 def _bytes(value: Any) -> bytes:

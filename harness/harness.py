@@ -29,12 +29,10 @@ from kbench.harness.queue.device_queue import DeviceQueue
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.planners import Planners, planning_processors
 from kbench.harness.queue.supervisor import Supervisor
-from kbench.harness.queue.sweep import Part, Sweep
 from kbench.harness.record import failure, make_measurement, second_times
 from kbench.harness.settings import HarnessSettings
 from kbench.harness.timing.second_clock import SecondTimes
 from kbench.harness.worker.execute import MeasureTask
-from kbench.harness.worker.messages import task_message
 from kbench.harness.workloads import chosen_sizes, fitting, refuse_too_large
 from kbench.schemas import (
     DataError,
@@ -65,13 +63,10 @@ class Tally:
     """Where the time went."""
 
     kernels: int = 0
-    measurements: int = 0
-    wall_s: float = 0.0
     build_s: float = 0.0
     verify_s: float = 0.0
     time_s: float = 0.0
     busy_s: float = 0.0
-    deaths: int = 0
 
 
 class Harness:
@@ -207,6 +202,7 @@ class Harness:
         kernels: Iterable[KernelSource | None],
         *,
         check_only: bool = False,
+        workloads: tuple[str, ...] | None = None,
         on_lost: Callable[[KernelSource, str], None] | None = None,
         fragile: Collection[str] = (),
     ) -> Iterator[Measurement]:
@@ -216,6 +212,7 @@ class Harness:
             kernels: taken in as they are needed, a few ahead of the device; None in it means that there is nothing
                 now and may be something later, so that a search can feed what it decides while others are measured.
             check_only: verify and time nothing: on the tiny workload, and on a GPU on all others too.
+            workloads: names of those to measure, in place of the settings'.
             on_lost: told of every kernel that the machine failed despite retries, at once, instead of the error.
             fragile: ids of kernels that are known to end their worker. Each gets a fresh one, so that the others do not
                 lose what theirs has made ready.
@@ -226,16 +223,20 @@ class Harness:
         """
         if self.settings.fenced and not check_only:
             raise UserError("a fenced harness can only check; times taken with a fence mean nothing")
-        yield from self._run(self._jobs(kernels, check_only, fragile), on_lost)
+        yield from self._run(self._jobs(kernels, check_only, workloads, fragile), on_lost)
 
     def _jobs(
-        self, kernels: Iterable[KernelSource | None], check_only: bool, fragile: Collection[str]
+        self,
+        kernels: Iterable[KernelSource | None],
+        check_only: bool,
+        workloads: tuple[str, ...] | None,
+        fragile: Collection[str],
     ) -> Iterator[Job | None]:
         for number, kernel in enumerate(kernels):
             if kernel is None:
                 yield None
                 continue
-            task = self._task(kernel.problem_id, self._chosen(kernel.problem_id), check_only=check_only)
+            task = self._task(kernel.problem_id, workloads or self._chosen(kernel.problem_id), check_only=check_only)
             job = Job(number, kernel, task, alone=kernel.kernel_id in fragile)
             refused = refusal(adapter_for(kernel.source), kernel.problem_id)
             if refused is not None:
@@ -246,7 +247,7 @@ class Harness:
     def _task(self, problem_id: str, workloads: tuple[str, ...] | None, *, check_only: bool = False) -> dict[str, Any]:
         """Instructions for a worker, with a seed of their own."""
         seed = self._rng.getrandbits(63)
-        return task_message(MeasureTask(problem_id, self.settings.timing, seed, check_only, workloads))
+        return dataclasses.asdict(MeasureTask(problem_id, self.settings.timing, seed, check_only, workloads))
 
     def _chosen(self, problem_id: str) -> tuple[str, ...] | None:
         """Names of the workloads to measure; None for all.
@@ -283,11 +284,8 @@ class Harness:
         Raises:
             InfrastructureError: at the end, where nobody is told and the machine failed some.
         """
-        supervisor = self._supervisor()
         lost: list[str] = []
-        began = time.monotonic()
-        for outcome in supervisor.run(jobs):
-            self.tally.wall_s = time.monotonic() - began
+        for outcome in self._supervisor().run(jobs):
             if outcome is None or outcome.infrastructure is None:
                 yield outcome
                 continue
@@ -296,7 +294,6 @@ class Harness:
             else:
                 lost.append(f"{outcome.job.kernel.kernel_id}: {outcome.infrastructure}")
             yield None
-        self.tally.wall_s = time.monotonic() - began
         if lost:
             raise InfrastructureError(f"the machine failed {len(lost)} kernels, not recorded; first: {lost[0]}")
 
@@ -309,12 +306,10 @@ class Harness:
         self.tally.kernels += 1
         self.tally.busy_s += outcome.busy_s
         self.tally.build_s += outcome.job.build_s
-        self.tally.deaths = sum(queue.deaths for queue in self._queues)
         for place, result in enumerate(results):
             if self.on_result is not None:
                 self.on_result(outcome.job.kernel, result)
             measurement = self._record(outcome.job.kernel, result, outcome, first=place == 0)
-            self.tally.measurements += 1
             self.tally.verify_s += measurement.verify_s or 0.0
             self.tally.time_s += measurement.time_s or 0.0
             yield measurement
@@ -350,39 +345,6 @@ class Harness:
     def _show(self, job: Job, result: dict[str, Any]) -> None:
         if self.on_workload is not None:
             self.on_workload(self._record(job.kernel, result, Outcome(job, 0, (result,))))
-
-    def sweep(
-        self,
-        parts: Iterable[Part],
-        *,
-        seconds: float | None = None,
-        on_lost: Callable[[KernelSource, str], None] | None = None,
-    ) -> Iterator[Measurement]:
-        """Measure kernels part by part: those of a part share a problem and some of its workloads.
-
-        Args:
-            parts: taken in as they are needed, ahead of the device, and measured about in their order.
-            seconds: after which no kernel is begun any more.
-            on_lost: told of every kernel that the machine failed despite retries.
-        """
-        sweep = Sweep(parts, self._part_job, seconds)
-
-        def lose(kernel: KernelSource, reason: str) -> None:
-            sweep.lose(kernel)
-            if on_lost is not None:
-                on_lost(kernel, reason)
-
-        for outcome in self._outcomes(sweep.jobs(), lose):
-            measured = None if outcome is None else sweep.take(outcome)
-            if measured is not None:
-                yield from self._records(measured)
-            if sweep.over:
-                return
-
-    def _part_job(self, kernel: KernelSource, part: Part | None) -> Job:
-        if part is None:
-            return Job(0, kernel, {"check_only": True}, compile_only=True)
-        return Job(0, kernel, self._task(kernel.problem_id, part.workloads))
 
     def compile(self, kernels: Iterable[KernelSource]) -> Iterator[Measurement]:
         """Plan kernels and run nothing; one record per kernel, for the tiny workload, ok when it compiles."""

@@ -73,7 +73,6 @@ class Hook:
         self._learnt: Any = None
         """The times that were taken in last."""
         self._warned = False
-        self._tables: dict[Path, Table] = {}
         atexit.register(self.learn)
 
     def __call__(self, configs: Sequence[Any], named_args: Mapping[str, Any], **kwargs: Any) -> list[Any]:
@@ -93,8 +92,7 @@ class Hook:
 
     def _chosen(self, configs: list[Any], arguments: Mapping[str, Any], tuner: Any) -> list[Any]:
         numbers, kind = shape_of(arguments)
-        path = self.folder / f"{kernel_id(tuner)}.jsonl"
-        table = self._tables.setdefault(path, Table(path))
+        table = Table(self.folder / f"{kernel_id(tuner)}.jsonl")
         # Before the table is read: what autotuning measures now is worth keeping whatever the table holds.
         self._tuner, self._asked = tuner, (table, numbers, kind)
         self._learnt = getattr(tuner, "configs_timings", None)
@@ -129,38 +127,27 @@ class Table:
     def __init__(self, path: Path) -> None:
         """Use a file, which need not exist."""
         self.path = path
-        self._end = self._damaged = 0
-        self._shapes: dict[str, dict[str, Known]] = {}
-        """By kind and shape, what was read up to the end."""
 
     def read(self, kind: str) -> tuple[list[Known], int]:
-        """The shapes of a kind, and how many lines are damaged and left out; only what is new is read."""
+        """The shapes of a kind, and how many lines are damaged and left out."""
         try:
             with self.path.open("rb") as stream:
-                size = os.fstat(stream.fileno()).st_size
-                if size < self._end:  # another file took its place
-                    self._end, self._damaged, self._shapes = 0, 0, {}
-                skipped = 0 if self._end else max(0, size - TABLE_BYTES)
-                stream.seek(max(self._end, skipped))
-                data = stream.read()
+                skipped = max(0, os.fstat(stream.fileno()).st_size - TABLE_BYTES)
+                stream.seek(skipped)
+                # A last line without an end is being written, or its writer died: the next one ends it.
+                *lines, _ = stream.read().split(b"\n")
         except FileNotFoundError:
             return [], 0
-        # A last line without an end is being written, or its writer died: the next one ends it.
-        lines = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
-        self._end = max(self._end, skipped) + sum(map(len, lines))
-        for line in lines[1 if skipped else 0 :]:
-            self._take(unsealed(line))
-        return list(self._shapes.get(kind, {}).values()), self._damaged
-
-    def _take(self, entry: dict[str, Any] | None) -> None:
-        if entry is None:
-            self._damaged += 1
-            return
-        one = Known(entry["numbers"], {c: math.inf if t is None else t for c, t in entry["times"].items()})
-        name, shapes = json.dumps(one.numbers, sort_keys=True), self._shapes.setdefault(entry["kind"], {})
-        # A shape that was tuned again is known better: the last time of each configuration counts.
-        before = shapes.get(name)
-        shapes[name] = one if before is None else Known(one.numbers, {**before.times, **one.times})
+        entries = [unsealed(line + b"\n") for line in lines[1 if skipped else 0 :]]
+        shapes: dict[str, Known] = {}
+        for entry in entries:
+            if entry is not None and entry["kind"] == kind:
+                times = {config: math.inf if time is None else time for config, time in entry["times"].items()}
+                name = json.dumps(entry["numbers"], sort_keys=True)
+                # A shape that was tuned again is known better: the last time of each configuration counts.
+                before = shapes[name].times if name in shapes else {}
+                shapes[name] = Known(entry["numbers"], {**before, **times})
+        return list(shapes.values()), entries.count(None)
 
     def append(self, numbers: Mapping[str, float], kind: str, times: Mapping[str, float]) -> None:
         """Add a shape.

@@ -72,16 +72,17 @@ def second_times(kernel_ids: Sequence[str], results: Sequence[Mapping[str, Any]]
 
 def refereed(rows: Sequence[Measurement], seconds: SecondTimes) -> list[Measurement]:
     """Measurements of a kernel after the profiler timed it; rejected where the two clocks disagree."""
-    return [row if row.runtime_us is None else _refereed(row, row.runtime_us, seconds) for row in rows]
-
-
-def _refereed(row: Measurement, runtime_us: float, seconds: SecondTimes) -> Measurement:
-    second_us = None if isinstance(seconds, str) else seconds.get(row.workload)
-    why = contradiction(runtime_us, row.workload, seconds)
-    if why is None:
-        return dataclasses.replace(row, second_clock_us=second_us, clocks_disagree=False)
-    verdict = dict.fromkeys(TIMED) | {"status": Status.REJECTED, "error": why, "second_clock_us": second_us}
-    return dataclasses.replace(row, clocks_disagree=None if second_us is None else True, **verdict)  # type: ignore[arg-type]
+    after: list[Measurement] = []
+    for row in rows:
+        fields: dict[str, Any] = {}
+        if row.runtime_us is not None:
+            why = contradiction(row.runtime_us, row.workload, seconds)
+            second_us = None if isinstance(seconds, str) else seconds.get(row.workload)
+            fields = {"second_clock_us": second_us, "clocks_disagree": None if second_us is None else why is not None}
+            if why is not None:
+                fields |= dict.fromkeys(TIMED) | {"status": Status.REJECTED, "error": why}
+        after.append(dataclasses.replace(row, **fields))
+    return after
 
 
 def failure(workload: str, status: Status, reason: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.target import Target
 from kbench.harness.timing.rounds import TimingSettings
 
@@ -40,9 +39,3 @@ class HarnessSettings:
     """Leave out workloads that take more memory of the GPU; by default one that cannot fit at all is an error."""
     timing: TimingSettings = dataclasses.field(default_factory=TimingSettings)
     """When timing stops: the relative half-width of the 95 % interval, and the rounds and device time it may take."""
-
-    def spares_on(self, gpu: Gpu | None) -> int:
-        """Warm workers kept in reserve on a device; None is the CPU."""
-        if self.spares is not None:
-            return self.spares
-        return 1 if gpu is None else 2

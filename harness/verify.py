@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.compare import Comparison, compare
@@ -15,7 +15,7 @@ from kbench.harness.bench.judge import Answer
 from kbench.harness.bench.reference_inputs import ReferenceInputs
 from kbench.harness.bench.subject import Subject
 from kbench.harness.device.driver import DriverError
-from kbench.harness.device.kernels.byte_sums import Seal, intact
+from kbench.harness.device.kernels.keyed import Seal, intact
 from kbench.schemas import Status
 
 if TYPE_CHECKING:
@@ -86,26 +86,7 @@ def verify(
     return verdict
 
 
-@contextlib.contextmanager
-def erased_after(context: ProblemContext, answers: Sequence[Answer]) -> Iterator[None]:
-    """Overwrite answers at the end, whatever it is."""
-    try:
-        yield
-    except BaseException:
-        # What went wrong says more than that memory of a broken context cannot be overwritten.
-        with contextlib.suppress(DriverError):
-            erase_all(context, answers)
-        raise
-    erase_all(context, answers)
-
-
-def erase_all(context: ProblemContext, answers: Sequence[Answer]) -> None:
-    """Overwrite answers that were judged."""
-    for _, outputs in answers:
-        erase(context, outputs)
-
-
-def erase(context: ProblemContext, outputs: tuple[Tensor, ...]) -> None:
+def erase(context: ProblemContext, outputs: Iterable[Tensor]) -> None:
     """Overwrite answers that were judged, so that no later call finds them in memory it receives."""
     for output in outputs:
         context.device.erase(output)
@@ -140,8 +121,15 @@ def verify_together(
         references: the inputs; the kernel is called twice on the first of them.
     """
     answers: list[Answer] = []
-    with erased_after(context, answers):
-        return _verify_together(subject, context, verdict, references, answers)
+    try:
+        _verify_together(subject, context, verdict, references, answers)
+    except BaseException:
+        # What went wrong says more than that memory of a broken context cannot be overwritten.
+        with contextlib.suppress(DriverError):
+            erase(context, (output for _, outputs in answers for output in outputs))
+        raise
+    erase(context, (output for _, outputs in answers for output in outputs))
+    return verdict
 
 
 def _verify_together(
@@ -215,15 +203,11 @@ def misfit(returned: Any, context: ProblemContext, stage: Stage) -> str | None:
 
 
 def verify_answer(
-    context: ProblemContext,
-    reference: ReferenceInputs,
-    outputs: tuple[Tensor, ...],
-    verdict: Verdict,
-    where: str = "",
+    context: ProblemContext, reference: ReferenceInputs, outputs: tuple[Tensor, ...], verdict: Verdict
 ) -> bool:
     """Compare outputs with the expected ones; False when they are wrong."""
     (comparison,) = context.compare([(reference, outputs)])
-    return note(context, reference, comparison, verdict, where)
+    return note(context, reference, comparison, verdict)
 
 
 def note(
@@ -239,16 +223,11 @@ def note(
     return comparison.ok
 
 
-def equal_bits(first: tuple[Tensor, ...], second: tuple[Tensor, ...]) -> bool:
-    """Whether two sets of outputs hold the same bytes."""
-    return all(same_bits(one, other) for one, other in zip(first, second, strict=True))
-
-
 def verify_repeat(
     context: ProblemContext, first: tuple[Tensor, ...], second: tuple[Tensor, ...], verdict: Verdict
 ) -> None:
     """Two calls on equal inputs must agree: bit for bit, or at least within the tolerance."""
-    if equal_bits(first, second):
+    if all(same_bits(one, other) for one, other in zip(first, second, strict=True)):
         return
     comparison = compare(second, first, context.definition.tolerance, context.outputs)
     if comparison.ok:

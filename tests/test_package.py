@@ -99,7 +99,7 @@ def test_asking_for_help_imports_only_errors_and_options() -> None:
 
 def test_public_names_are_the_ones_of_their_modules() -> None:
     import kbench.harness
-    from kbench.harness.commands.kernel_judge import KernelJudge
+    from kbench.harness.commands.measure import KernelJudge
     from kbench.harness.harness import Harness
     from kbench.loaders.corpus.corpus import load
 

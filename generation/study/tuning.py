@@ -20,7 +20,6 @@ from kbench.benchmark.problems import ProblemDefinition, problem
 from kbench.benchmark.problems.tuned import PREFIX
 from kbench.generation.proposers.genome.header import Family, Value, families, read_file, sample
 from kbench.generation.proposers.genome.template import GENOMES
-from kbench.harness.queue.sweep import Part
 from kbench.harness.workloads import device_bytes
 from kbench.schemas import KernelSource, TuningTime
 from kbench.schemas.record import field_types
@@ -42,6 +41,14 @@ SHOWN = (1 / 6, 1 / 2, 5 / 6)
 between two neighbours of a dense list, the best of one is nearly the best of the other."""
 DRAWS = 100
 """Draws per configuration before a space counts as exhausted."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Kernels of one problem that are measured one after another on some of its workloads."""
+
+    kernels: tuple[KernelSource, ...]
+    workloads: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

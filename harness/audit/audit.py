@@ -34,7 +34,7 @@ from kbench.benchmark.problems.definition import as_tuple
 from kbench.harness.bench.context import ProblemContext, check_claims, first_failure
 from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.bench.subject import Subject
-from kbench.harness.device.kernels.byte_sums import Seal, intact
+from kbench.harness.device.kernels.keyed import Seal, intact
 from kbench.harness.timing.batch import Sample
 from kbench.harness.timing.rounds import Audit, Candidate, Hooks, adversarial_label, hidden
 from kbench.harness.timing.stamps import disagreement, unseen_us

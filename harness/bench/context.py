@@ -20,7 +20,7 @@ from kbench.benchmark.problems.compare import Comparison
 from kbench.harness.bench.judge import Answer, Judge, LocalJudge
 from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs, TorchSettings, damaged, nbytes, tensors
 from kbench.harness.device.device import Device
-from kbench.harness.device.kernels.byte_sums import Seal, intact
+from kbench.harness.device.kernels.keyed import Seal, intact
 from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
 
 if TYPE_CHECKING:

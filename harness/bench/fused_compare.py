@@ -119,6 +119,4 @@ def make_ready(device: str) -> None:
 @functools.cache
 def module() -> CudaModule:
     """The functions, compiled at their first launch."""
-    made = CudaModule(SOURCE, names=sorted({f"measure<{kind}>" for kind in TYPES.values()}))
-    CudaModule.declared.pop()
-    return made
+    return CudaModule(SOURCE, names=sorted({f"measure<{kind}>" for kind in TYPES.values()}))

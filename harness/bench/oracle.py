@@ -6,15 +6,15 @@ and compares outputs that it reads from memory the other process shares. Nothing
 
 from __future__ import annotations
 
+import dataclasses
 import select
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec, problem
-from kbench.benchmark.problems.compare import Comparison
 from kbench.benchmark.problems.inputs import ITEM_BYTES
 from kbench.harness.bench import fused_compare
 from kbench.harness.bench.fused_compare import Judged, compare_together
@@ -77,7 +77,7 @@ class Oracle:
             Judged(self._outputs(specs, item["offsets"], request), wanted, drawing.tolerance(definition))
             for item, wanted, drawing in zip(request["items"], expected, drawings, strict=True)
         ]
-        return {"found": [as_message(found) for found in compare_together(answers, specs)]}
+        return {"found": [dataclasses.asdict(found) for found in compare_together(answers, specs)]}
 
     def _expected(self, definition: ProblemDefinition, size: Size, drawing: Drawing) -> tuple[Tensor, ...]:
         key = (definition.id, size.name, drawing)
@@ -143,21 +143,15 @@ class _Shared:
         self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, False), "version": 3}
 
 
-def as_message(found: Comparison) -> dict[str, Any]:
-    """A comparison as plain values."""
-    return {
-        "ok": found.ok,
-        "reason": found.reason,
-        "max_abs_error": found.max_abs_error,
-        "max_rel_error": found.max_rel_error,
-    }
-
-
 def serve(oracle: Oracle, listener: socket.socket, parent: socket.socket, key: bytes) -> None:
     """Answer any process that connects with the key, until the parent hangs up."""
     channels: dict[int, Channel] = {}
     while True:
-        ready = _readable([listener.fileno(), parent.fileno(), *channels])
+        # Not select, which knows no descriptor beyond 1,023.
+        poller = select.poll()
+        for descriptor in (listener.fileno(), parent.fileno(), *channels):
+            poller.register(descriptor, select.POLLIN)
+        ready = [descriptor for descriptor, _ in poller.poll()]
         if parent.fileno() in ready:
             for channel in channels.values():
                 channel.close()
@@ -167,15 +161,6 @@ def serve(oracle: Oracle, listener: socket.socket, parent: socket.socket, key: b
                 channels.pop(descriptor).close()
         if listener.fileno() in ready:
             _accept(listener, channels, key)
-
-
-def _readable(descriptors: Iterable[int]) -> list[int]:
-    """Those that something has arrived on; waits until there is one."""
-    # Not select, which knows no descriptor beyond 1,023.
-    poller = select.poll()
-    for descriptor in descriptors:
-        poller.register(descriptor, select.POLLIN)
-    return [descriptor for descriptor, _ in poller.poll()]
 
 
 def _accept(listener: socket.socket, channels: dict[int, Channel], key: bytes) -> None:

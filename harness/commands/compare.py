@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kbench.harness.harness import GpuChoice, Harness
-from kbench.harness.kernel.raw import RawLaunch
-from kbench.harness.kernel.sources import of_raw, read_kernel
+from kbench.harness.kernel.sources import RawLaunch, of_raw, read_kernel
 from kbench.harness.queue.job import Outcome
 from kbench.harness.timing.duel import Verdict, decide
 from kbench.harness.timing.interval import Interval

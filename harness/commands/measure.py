@@ -10,6 +10,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from kbench.harness.commands.selection import select
 from kbench.harness.commands.show import Progress
 from kbench.harness.device.gpu import FIRST_GPU, Gpu
 from kbench.harness.device.target import Target
-from kbench.harness.harness import UNPLANNED, Harness
-from kbench.harness.record import aggregate
+from kbench.harness.harness import UNPLANNED, GpuChoice, Harness
+from kbench.harness.record import Aggregate, aggregate
 from kbench.harness.settings import HarnessSettings
 from kbench.schemas import Backend, InfrastructureError, Kernel, KernelSource, Measurement, Status, UserError, from_dict
 
@@ -263,3 +264,39 @@ def verified(harness: Harness, kernels: Sequence[KernelSource]) -> Iterator[Meas
     compiled = {k.kernel_id: k for k in kernels if k.backend is Backend.CUDA}
     interpreted = [kernel for kernel in kernels if kernel.kernel_id not in compiled]
     return itertools.chain(harness.measure(interpreted, check_only=True), harness.compile(compiled.values()))
+
+
+class KernelJudge:
+    """One kernel in, one verdict out, as `kbench.benchmark.rewards.judged` takes it; without a GPU it only checks.
+
+    Kernels are verified and timed one at a time, from whatever thread they come.
+    """
+
+    def __init__(self, gpu: GpuChoice | None = 0, **settings: Any) -> None:
+        """Prepare to judge; workers start with the first kernel and end with the process.
+
+        Args:
+            gpu: the GPU to measure on, as `Harness` takes it. None checks without one: Triton kernels run through the
+                interpreter on the tiny workload, CUDA kernels are compiled, and nothing has a speedup.
+            **settings: of the harness.
+        """
+        self._harness = Harness(gpu, **settings)
+        # One thread for good: two kernels timed at once would disturb each other.
+        self._thread = ThreadPoolExecutor(1, "kernel-judge")
+
+    def __call__(self, kernel: KernelSource) -> Aggregate:
+        """The verdict over all workloads.
+
+        Raises:
+            InfrastructureError: the machine failed; that says nothing about the kernel.
+        """
+        return self._thread.submit(self._verdict, kernel).result()
+
+    def _verdict(self, kernel: KernelSource) -> Aggregate:
+        dry = self._harness.gpus == (None,)
+        return aggregate(list((verified if dry else Harness.measure)(self._harness, [kernel])))
+
+    def close(self) -> None:
+        """End the workers."""
+        self._thread.submit(self._harness.close).result()
+        self._thread.shutdown()

@@ -17,8 +17,7 @@ from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.vendor import vendor_calls
 from kbench.harness.bench.context import ProblemContext
 from kbench.harness.device.device import CpuDevice, CudaDevice, Device
-from kbench.harness.device.environment import device_facts, software_facts
-from kbench.harness.device.nvml import NvmlReader
+from kbench.harness.device.environment import NvmlReader, device_facts, software_facts
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import ramp
 from kbench.loaders.storage.lines import LineWriter, parse_json, read_records

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 from kbench.harness.device.driver import DriverError, call
 from kbench.harness.device.fence import fence_torch
 from kbench.harness.device.gpu import Gpu, Partition
-from kbench.harness.device.kernels.byte_sums import ByteSums, Seal, sealed_by_torch
-from kbench.harness.device.kernels.hold import Hold
-from kbench.harness.device.kernels.mask import Mask, mask_by_torch
+from kbench.harness.device.kernels.keyed import ByteSums, Mask, Seal, mask_by_torch, sealed_by_torch
 from kbench.harness.device.kernels.same_bytes import Claim, SameBytes, same_bytes
 from kbench.harness.device.kernels.scrub import Scrubber
-from kbench.harness.device.kernels.stamp import StampClock
+from kbench.harness.device.kernels.stream import Hold, StampClock
 from kbench.schemas import InfrastructureError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Limits: what all processes of a kernel's planning may use together.
+"""Limits: what all processes of a kernel's planning may use together, and what errors and deaths say of a kernel.
 
 The system's own limits count for one process, or for all of a user, and do not hold for the superuser: children escape
 them. The zygote runs no foreign code and sees every process of its workers, so it looks at them many times a second and
@@ -114,3 +114,41 @@ def _cpu_seconds(process: int) -> float:
         return 0.0
     # A program's name, in parentheses, may hold anything.
     return sum(map(int, text.rpartition(")")[2].split()[11:15])) / TICKS_PER_SECOND
+
+
+REASON_LENGTH = 600
+COMPILE_ERRORS = frozenset({"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct",
+                            "PTXASError", "NVRTCError"})  # fmt: skip
+
+
+def classify(error: BaseException) -> tuple[Status, str]:
+    """The status and reason for what a kernel raised."""
+    name, text = type(error).__name__, str(error).strip()
+    reason = f"{name}: {text}"[:REASON_LENGTH]
+    if name == "OutOfMemoryError" or isinstance(error, MemoryError) or "CUDA_ERROR_OUT_OF_MEMORY" in text:
+        return Status.OUT_OF_MEMORY, reason
+    if name in COMPILE_ERRORS or "nvrtc" in text.lower():
+        return Status.COMPILE_ERROR, reason
+    return Status.LAUNCH_ERROR, reason
+
+
+def killed_from_outside(exit_code: int | None) -> bool:
+    """Whether a death says nothing about screened code, which cannot send itself a signal.
+
+    SIGKILL comes from an operator or the system's memory killer; no code at all means that the starter died too.
+    """
+    return exit_code is None or exit_code == -signal.SIGKILL
+
+
+def verdict_on_death(exit_code: int | None, stage: str) -> tuple[Status, str]:
+    """The status and reason when a worker died while a kernel was in its hands."""
+    if exit_code is None:
+        how = "ended without a trace"
+    elif exit_code < 0:
+        how = f"was ended by {signal.Signals(-exit_code).name}"
+    else:
+        how = f"exited with code {exit_code}"
+    status = Status.OUT_OF_MEMORY if exit_code == -signal.SIGKILL else Status.LAUNCH_ERROR
+    outside = exit_code == -signal.SIGSEGV and stage.startswith("verify")
+    likely = "; it probably reads or writes outside a tensor: a missing mask?" if outside else ""
+    return status, f"the process {how} while the kernel was in {stage}{likely}"

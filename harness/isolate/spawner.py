@@ -22,7 +22,7 @@ from typing import Any
 
 import kbench
 from kbench.harness.isolate import sandbox
-from kbench.harness.isolate.protocol import KEY_BYTES, Channel, offer_key
+from kbench.harness.isolate.protocol import KEY_BYTES, Channel, ClosedError, ProtocolError, offer_key
 from kbench.loaders.storage import janitor, scratch
 from kbench.schemas import InfrastructureError
 
@@ -241,6 +241,44 @@ class Spawner:
             if self._zygote.stderr is not None:
                 self._zygote.stderr.close()
         self._zygote, self._control = None, None
+
+
+class OracleProcess:
+    """Holds a device's expected answers: started at once, and waited for when the first kernel goes there."""
+
+    def __init__(self, spawner: Spawner, gpu: str) -> None:
+        """Start it.
+
+        Raises:
+            InfrastructureError: no process can be started.
+        """
+        address = str(Path(tempfile.mkdtemp(prefix="oracle-", dir=spawner.scratch)) / "socket")
+        self.connection = {"address": address, "key": secrets.token_hex(KEY_BYTES)}
+        """What a worker needs to ask it."""
+        self._process = spawner.spawn("oracle", gpu=gpu, early=True, **self.connection)
+        self._ready = False
+
+    def wait(self) -> None:
+        """Wait until it can be asked.
+
+        Raises:
+            InfrastructureError: it could not start.
+        """
+        if self._ready:
+            return
+        try:
+            message = self._process.channel.receive()
+        except (ClosedError, ProtocolError) as error:
+            reason = self._process.log_tail() or error
+            raise InfrastructureError(f"the process that holds the answers did not start: {reason}") from error
+        if "broken" in message:
+            raise InfrastructureError(str(message["broken"]))
+        self._ready = True
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.clean()
 
 
 _SHARED: dict[tuple[object, ...], Spawner] = {}

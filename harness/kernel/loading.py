@@ -6,25 +6,34 @@ import contextlib
 import linecache
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kbench.harness.cuda import CudaModule
 from kbench.harness.kernel.adapters import CUSTOM, adapt, adapter_for
-from kbench.schemas import KernelSource, UserError
+from kbench.schemas import Backend, KernelSource, UserError
 
 MODULE_PREFIX = "kbench_kernel_"
 """How the names of kernels' modules, and of their files, begin."""
 TASK, UTILS = "task", "utils"
 
 
+EXTENSION_JOBS = 8
+"""Compilers that build one torch extension at a time."""
+
+
+def kernel_of(message: Mapping[str, Any]) -> KernelSource:
+    """The kernel whose fields a message has among others."""
+    stated = message["workloads_json"]
+    return KernelSource(message["problem_id"], Backend(message["backend"]), message["source"], stated)
+
+
+def extension_variables(folder: str, target: str) -> dict[str, str]:
+    """Environment under which a torch extension is built once and found again."""
+    return {"TORCH_EXTENSIONS_DIR": folder, "TORCH_CUDA_ARCH_LIST": target, "MAX_JOBS": str(EXTENSION_JOBS)}
+
+
 class LoadError(Exception):
     """The text is not a loadable kernel; the message is what the kernel's author needs to read."""
-
-
-def module_name(kernel_id: str) -> str:
-    """The name a kernel's module has in every process: Triton hashes it, so build and run must agree."""
-    return f"{MODULE_PREFIX}{kernel_id}"
 
 
 class LoadedKernel:
@@ -38,10 +47,10 @@ class LoadedKernel:
                 solves another problem than ours.
         """
         self.kernel_id = kernel.kernel_id
-        self.name = module_name(self.kernel_id)
+        # The same in every process: Triton hashes it, so build and run must agree.
+        self.name = f"{MODULE_PREFIX}{self.kernel_id}"
         self.file = f"{self.name}.py"
         self.module = types.ModuleType(self.name)
-        first = len(CudaModule.declared)
         lines = kernel.source.splitlines(keepends=True)
         # Triton reads a function's source back through linecache; a null mtime keeps the entry from being dropped.
         linecache.cache[self.file] = (len(kernel.source), None, lines, self.file)
@@ -55,8 +64,6 @@ class LoadedKernel:
             # The file's own name is not known here, and that of its module means nothing to its author.
             text = str(error).replace(self.file, "the kernel's file")
             raise LoadError(f"{type(error).__name__}: {text}") from error
-        self.cuda_modules: tuple[CudaModule, ...] = tuple(CudaModule.declared[first:])
-        del CudaModule.declared[first:]
         try:
             run = self.module.__dict__.get("run") or adapt(self.module.__dict__, kernel.problem_id)
         except UserError as error:

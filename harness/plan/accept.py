@@ -17,13 +17,15 @@ from kbench.benchmark.work.table import plain_work, read_work
 from kbench.harness.device.target import Target
 from kbench.harness.plan.cache import FIGURES, Build, readable
 from kbench.harness.plan.check import LONGEST_NAME, MOST_CONFIGS, Functions, PlanError, plan_hash, read_plan
-from kbench.harness.plan.instructions import count_instructions, largest_counts, stack_bytes
 from kbench.harness.plan.resources import (
     Resources,
+    count_instructions,
     hidden_memory,
     kept_bytes,
+    largest_counts,
     read_resources,
     read_variables,
+    stack_bytes,
     uses_heap,
 )
 from kbench.schemas import DataError, KernelSource, Status, to_dict

@@ -58,7 +58,7 @@ class Build:
     resources: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     """What each plan needs, by its id: the largest of FIGURES over its launches."""
     instructions: Mapping[str, int] | None = None
-    """Counts of machine instructions by class (see `plan.instructions`), the largest over the functions that timed
+    """Counts of machine instructions by class (see `plan.resources`), the largest over the functions that timed
     workloads launch; None without a launch."""
     work: Mapping[str, list[dict[str, Any]]] | None = None
     """What each plan of a timed workload does (see `kbench.benchmark.work.table`); None where nobody asked. A claim of

@@ -29,6 +29,9 @@ THREADS_PER_BLOCK, BLOCKS_PER_CLUSTER, SHARED_BYTES = 1024, 16, 256 << 10
 PATTERN_BYTES = (1, 2, 4, 8)
 ARGUMENT_BYTES = {ArgumentKind.POINTER: 8, ArgumentKind.TENSOR_MAP: 128}
 """Of arguments that are no number."""
+WORDS = {
+    ArgumentKind.POINTER: "a tensor's address", ArgumentKind.TENSOR_MAP: "a tensor map", ArgumentKind.VALUE: "a number"
+}  # fmt: skip
 MOST_CONFIGS = 64
 """Autotuning configurations that are planned."""
 Functions = Mapping[str, Mapping[str, Resources]]
@@ -171,13 +174,8 @@ def _fit(name: str, parameters: Sequence[int], arguments: Sequence[PlanArgument]
         if given < size or (exact and given != size):
             raise PlanError(
                 Status.LAUNCH_ERROR,
-                f"{name}: args[{at}] is {_what(argument, given)}, and its parameter has {size} bytes",
+                f"{name}: args[{at}] is {WORDS[argument.kind]} of {given} bytes, and its parameter has {size} bytes",
             )
-
-
-def _what(argument: PlanArgument, nbytes: int) -> str:
-    words = {ArgumentKind.POINTER: "a tensor's address", ArgumentKind.TENSOR_MAP: "a tensor map"}
-    return f"{words.get(argument.kind, 'a number')} of {nbytes} bytes"
 
 
 def _check_argument(plan: LaunchPlan, argument: PlanArgument, where: str) -> None:

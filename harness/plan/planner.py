@@ -20,7 +20,7 @@ from kbench.benchmark.work.totals import Work
 from kbench.harness.cuda import CudaModule, LaunchRequest, TensorMap
 from kbench.harness.device.driver import LaunchShape
 from kbench.harness.device.target import DeviceFacts, Target
-from kbench.harness.isolate.failures import COMPILE_ERRORS
+from kbench.harness.isolate.limits import COMPILE_ERRORS
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
 from kbench.harness.plan.check import MOST_CONFIGS, plan_hash
 from kbench.harness.plan.recorder import (

@@ -88,7 +88,7 @@ class Recorder:
     def _add(self, tensor: Tensor, position: int | None) -> int:
         storage = self.allocated(tensor)
         self._places[storage._cdata] = len(self.buffers)
-        return self._append_buffer(PlanBuffer(nbytes=storage.nbytes(), input=position))
+        return self.allocate(storage.nbytes(), position)
 
     def allocated(self, tensor: Tensor) -> Any:
         """Take note of memory that the call allocates; it becomes a buffer once it is used."""
@@ -117,12 +117,9 @@ class Recorder:
             buffer = self._add(tensor, None)
         return buffer, int(tensor.storage_offset()) * tensor.element_size()
 
-    def allocate(self, nbytes: int) -> int:
-        """A buffer that only the launch sees, such as a compiler's scratch memory."""
-        return self._append_buffer(PlanBuffer(nbytes=nbytes))
-
-    def _append_buffer(self, buffer: PlanBuffer) -> int:
-        self.buffers.append(buffer)
+    def allocate(self, nbytes: int, position: int | None = None) -> int:
+        """A buffer: an input's, or one that only the launch sees, such as a compiler's scratch memory."""
+        self.buffers.append(PlanBuffer(nbytes=nbytes, input=position))
         return len(self.buffers) - 1
 
     def _append(self, step: PlanStep) -> None:

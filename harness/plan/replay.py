@@ -12,12 +12,14 @@ import dataclasses
 import functools
 import math
 import random
+import secrets
 import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kbench.benchmark.problems.inputs import ITEM_BYTES
-from kbench.harness.audit.fingerprints import Fingerprints
 from kbench.harness.bench.subject import Subject
 from kbench.harness.device.device import POISON_BYTE
 from kbench.harness.device.driver import (
@@ -30,6 +32,7 @@ from kbench.harness.device.driver import (
     stream_handle,
     tensor_map,
 )
+from kbench.harness.device.kernels import keyed
 from kbench.harness.device.kernels.same_bytes import Claim
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, NOT_WATCHED, PARTS, Region
 from kbench.harness.plan.loaded_code import LoadedCode
@@ -317,3 +320,46 @@ def argument_bytes(argument: PlanArgument, addresses: Mapping[int, int]) -> byte
         return POINTER.pack(address)
     assert argument.tensor_map is not None
     return tensor_map(argument.tensor_map, address)
+
+
+MOST_CALLS = 8192
+"""Calls whose fingerprints are kept until they are asked for."""
+WHERE = struct.Struct("<2Q")
+"""A random number, which the pad of a fingerprint depends on, and where the fingerprint goes."""
+
+
+class Fingerprints:
+    """A number for the outputs of each call, taken when they are overwritten, and the inputs they belong to."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        """Make room."""
+        self._base = keyed.random_words(MOST_CALLS)
+        """What fingerprints are added to: zeros would show a kernel how many calls there were before it."""
+        self._values = self._base.to(device.torch_name, copy=True)
+        self._inputs: list[Drawing | None] = []
+        self._nonces: list[int] = []
+        """What else is added, as a pad: a kernel that sees the numbers of before and after could learn what its own
+        outputs add."""
+
+    def expect(self, inputs: Drawing | None) -> bytes:
+        """What says where the number of a call on some inputs goes; of None, one that nobody asks for."""
+        at = len(self._inputs)
+        assert at < MOST_CALLS, "the fingerprints of calls must be taken now and then"
+        self._inputs.append(inputs)
+        self._nonces.append(secrets.randbits(64))
+        return WHERE.pack(self._nonces[-1], int(self._values.data_ptr()) + 8 * at)
+
+    def take(self) -> list[tuple[Drawing, int]]:
+        """Those of the calls since the last time, in order; waits for the device."""
+        used = len(self._inputs)
+        places = np.arange(used, dtype=np.uint64) * 8 + self._values.data_ptr()
+        pads = keyed.pad(np.array(self._nonces, dtype=np.uint64), places, keyed.WORD)
+        values = (self._values[:used].cpu() - self._base[:used]).numpy().view(np.uint64) - pads
+        taken = zip(self._inputs, values.tolist(), strict=True)
+        fingerprints = [(inputs, value) for inputs, value in taken if inputs is not None]
+        self._base[:used] = keyed.random_words(used)
+        # All of them: a kernel may have left a note where none was expected.
+        self._values.copy_(self._base)
+        self._inputs.clear()
+        self._nonces.clear()
+        return fingerprints

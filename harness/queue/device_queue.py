@@ -14,15 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kbench.harness.device.gpu import Gpu
-from kbench.harness.isolate.failures import killed_from_outside, verdict_on_death
+from kbench.harness.isolate.limits import killed_from_outside, verdict_on_death
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
-from kbench.harness.isolate.spawner import Spawner, WorkerProcess
+from kbench.harness.isolate.spawner import OracleProcess, Spawner, WorkerProcess
 from kbench.harness.plan.cache import BuildCache
 from kbench.harness.queue.job import Job, Outcome
-from kbench.harness.queue.oracle_process import OracleProcess
 from kbench.harness.settings import HarnessSettings
 from kbench.harness.worker.interpreter import IN_THE_INTERPRETER
-from kbench.harness.worker.messages import kernel_message
 from kbench.harness.worker.runner import PREPARING
 from kbench.schemas import InfrastructureError, Status
 
@@ -87,10 +85,8 @@ class DeviceQueue:
         self.sandbox: list[str] = []
         self.ceilings: dict[str, Any] | None = None
         self.failed_starts = 0
-        self.busy_s = 0.0
         self.context_s: dict[str, float] = {}
         """The longest time that making ready for a problem took: its inputs, their answers, and its reference."""
-        self.deaths = 0
         self.dying: list[WorkerProcess] = []
         """Killed workers whose end has not been seen."""
         self.on_stage: Callable[[str], None] | None = None
@@ -112,7 +108,7 @@ class DeviceQueue:
         """
         self._wants_ceilings = True
         if self.gpu is not None and not self.settings.fenced:
-            self._oracle = OracleProcess(self.spawner, self.gpu)
+            self._oracle = OracleProcess(self.spawner, str(self.gpu))
         self._start(self.role, early=self.gpu is not None)
 
     def open(self) -> None:
@@ -182,7 +178,9 @@ class DeviceQueue:
     @property
     def spares(self) -> int:
         """Warm workers kept in reserve."""
-        return self.settings.spares_on(self.gpu)
+        if self.settings.spares is not None:
+            return self.settings.spares
+        return 1 if self.gpu is None else 2
 
     @property
     def load(self) -> int:
@@ -200,7 +198,11 @@ class DeviceQueue:
             InfrastructureError: the process that holds the answers could not start.
         """
         self._start_missing()
-        self.dying = [process for process in self.dying if not self._gone(process)]
+        self.dying = [
+            process
+            for process in self.dying
+            if not self.spawner.has_ended(process) and time.monotonic() - process.killed <= DYING_SECONDS
+        ]
         if self.dying:
             return
         while self.waiting:
@@ -220,9 +222,6 @@ class DeviceQueue:
                 # The worker may well die; the inputs that others have ready are worth more than a job ahead.
                 return
             self._send(worker, self._next_job(worker))
-
-    def _gone(self, process: WorkerProcess) -> bool:
-        return self.spawner.has_ended(process) or time.monotonic() - process.killed > DYING_SECONDS
 
     def _next_job(self, worker: DeviceWorker) -> Job:
         """The first waiting job for the worker's current problem, else the first of all."""
@@ -262,7 +261,7 @@ class DeviceQueue:
         if not worker.jobs:
             worker.since = time.monotonic()
         worker.jobs.append(job)
-        job.stage, job.started_at = "load", _now()
+        job.stage, job.started_at = "load", datetime.datetime.now(datetime.UTC).isoformat()
         try:
             worker.process.channel.send(self._message(job))
         except ClosedError:
@@ -284,7 +283,7 @@ class DeviceQueue:
     def _entry(self, job: Job, *, process: bool) -> dict[str, Any]:
         """The part of a kernel that its worker needs: the text where host code runs there, else plans and code."""
         if process:
-            return kernel_message(job.kernel) | {"extension": job.extension}
+            return dataclasses.asdict(job.kernel) | {"extension": job.extension}
         assert job.build is not None
         code = self.cache.code_files(job.build)
         names = job.task.get("workloads")
@@ -337,7 +336,6 @@ class DeviceQueue:
         busy_s, results = float(message["busy_s"]), trusted(message["results"], worker.role)
         job = worker.jobs.popleft()
         worker.done, worker.since, worker.stages = worker.done + 1, time.monotonic(), 0
-        self.busy_s += busy_s
         self._begun = True
         return Outcome(job, self.number, results, busy_s=busy_s)
 
@@ -427,7 +425,6 @@ class DeviceQueue:
         yield Outcome(job, self.number, infrastructure=reason)
 
     def _drop(self, worker: DeviceWorker) -> None:
-        self.deaths += 1
         self._begun = True
         self.waiting.extendleft(reversed(worker.jobs))
         worker.jobs.clear()
@@ -486,7 +483,3 @@ def trusted(results: Sequence[Mapping[str, Any]], role: str) -> tuple[dict[str, 
 def machines_stage(job: Job) -> bool:
     """Whether a failure now is the machine's fault: no kernel is running, or a planned one waits for inputs."""
     return job.stage == PREPARING or (job.stage == "context" and not job.process)
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat()

@@ -11,14 +11,13 @@ from typing import Any
 
 from kbench.benchmark.problems.registry import edition
 from kbench.harness.device.target import DeviceFacts, Target
-from kbench.harness.isolate.failures import killed_from_outside, verdict_on_death
-from kbench.harness.isolate.limits import Limits
+from kbench.harness.isolate.limits import Limits, killed_from_outside, verdict_on_death
 from kbench.harness.isolate.protocol import ClosedError, ProtocolError
 from kbench.harness.isolate.spawner import Spawner, WorkerProcess
+from kbench.harness.kernel.loading import EXTENSION_JOBS
 from kbench.harness.plan.accept import accept
 from kbench.harness.plan.cache import Build, BuildCache, build_id
 from kbench.harness.queue.job import Job, Outcome
-from kbench.harness.worker.messages import EXTENSION_JOBS, kernel_message
 from kbench.schemas import Backend, Status
 from kbench.schemas.ids import content_hash
 
@@ -74,7 +73,6 @@ class Planners:
         self.timeout_s, self._place = timeout_s, {"niceness": niceness, "processors": list(processors)}
         self.seats = [Seat() for _ in range(seats)]
         self.waiting: deque[Job] = deque()
-        self.busy_s = 0.0
         self.on_stage: Callable[[str], None] | None = None
         """Told when a kernel's planning begins."""
         self.sandbox: list[str] = []
@@ -133,23 +131,22 @@ class Planners:
 
     def _spawn(self, *, extension: bool) -> WorkerProcess:
         """A process with limits on all that it starts; a torch extension is built by several at a time."""
-        limits = Limits(2 * self._deadline_s(extension=False))
+        limits = Limits(2 * self.timeout_s)
         if extension:
-            limits = Limits(EXTENSION_JOBS * self._deadline_s(extension=True), nbytes=EXTENSION_BYTES)
+            limits = Limits(EXTENSION_JOBS * EXTENSION_PATIENCE * self.timeout_s, nbytes=EXTENSION_BYTES)
         return self.spawner.spawn("plan", limits=dataclasses.asdict(limits), **self._place)
 
-    def _deadline_s(self, *, extension: bool) -> float:
-        return self.timeout_s * (EXTENSION_PATIENCE if extension else 1.0)
-
     def _next(self, *, hurry: bool) -> Job:
-        quick = (at for at, job in enumerate(self.waiting) if quick_to_plan(job))
+        quick = (
+            at for at, job in enumerate(self.waiting) if job.kernel.backend is QUICK_TO_BUILD and not job.extension
+        )
         place = next(quick, 0) if hurry else 0
         job = self.waiting[place]
         del self.waiting[place]
         return job
 
     def _message(self, job: Job) -> dict[str, object]:
-        return kernel_message(job.kernel) | {
+        return dataclasses.asdict(job.kernel) | {
             "target": [self.target.major, self.target.minor],
             "facts": dataclasses.asdict(self.facts),
             "count_work": job.count_work,
@@ -183,7 +180,7 @@ class Planners:
         for seat in self.seats:
             if seat.job is None:
                 continue
-            limit = self._deadline_s(extension=bool(seat.job.extension))
+            limit = self.timeout_s * (EXTENSION_PATIENCE if seat.job.extension else 1.0)
             if time.monotonic() - seat.began > limit:
                 job = self._remove(seat)
                 if job is not None:
@@ -201,7 +198,6 @@ class Planners:
         spent = time.monotonic() - seat.began
         # The process ran foreign code and is not used again.
         self._remove(seat)
-        self.busy_s += spent
         if job.extension and message.get("machine"):
             return Outcome(job, -1, infrastructure=str(message["error"]))
         build, cubins = accept(message, self.identity(job), job.kernel, self.target, 1e3 * spent)
@@ -246,11 +242,6 @@ class Planners:
             seat.worker.kill()
             seat.worker.clean()
         seat.worker, seat.ready = None, False
-
-
-def quick_to_plan(job: Job) -> bool:
-    """Whether a job is planned in less time than most."""
-    return job.kernel.backend is QUICK_TO_BUILD and job.extension is None
 
 
 def planning_processors(devices: int) -> list[int]:

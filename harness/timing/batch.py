@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.harness.device.device import Device
 from kbench.harness.timing.leftovers import Leftovers
-from kbench.harness.timing.null_kernel import NULL_KERNEL, NullKernel
-from kbench.harness.timing.stamps import Places, StampOffset, Witness, witnesses
+from kbench.harness.timing.stamps import NULL_KERNEL, NullKernel, Places, StampOffset, Witness, witnesses
 from kbench.schemas import InfrastructureError
 
 if TYPE_CHECKING:

@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbench.harness.bench.context import STAGES, ProblemContext
-from kbench.harness.device.nvml import Conditions, ConditionsReader
+from kbench.harness.device.environment import Conditions, ConditionsReader
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.interval import Interval, centre, log_interval, process_sigma
-from kbench.harness.timing.null_kernel import NULL_KERNEL, corrected
-from kbench.harness.timing.stamps import counted_us
+from kbench.harness.timing.stamps import NULL_KERNEL, corrected, counted_us
 from kbench.schemas import InfrastructureError
 
 ANCHOR = "anchor"
@@ -209,6 +208,9 @@ def time_candidate(
         rng: orders the rounds and picks the audited calls.
         settings: when to stop.
         judge: sees the samples of all looks, outputs of audited calls included; False ends the timing.
+
+    Raises:
+        InfrastructureError: too many rounds were discarded because the GPU was throttled; names the reasons.
     """
     timing = Timing()
     sampler.serve((context.definition.id, context.size.name), ANCHOR)
@@ -237,7 +239,9 @@ def time_candidate(
             if not judge(unjudged):
                 break
             unjudged = []
-        give_up_when_throttled(timing.conditions)
+        harmful = [conditions for conditions in timing.conditions if conditions.harmful]
+        if len(harmful) > DISCARDS:
+            raise InfrastructureError(f"the GPU is throttled: {', '.join(harmful[-1].throttle_reasons)}")
         if done:
             break
         if spoilt:
@@ -279,17 +283,6 @@ def take(
             readings[number] = reader.read()
 
     return sampler.run(slots, read), readings
-
-
-def give_up_when_throttled(seen: Sequence[Conditions]) -> None:
-    """Report a machine failure when too many rounds were discarded.
-
-    Raises:
-        InfrastructureError: names the reasons.
-    """
-    harmful = [conditions for conditions in seen if conditions.harmful]
-    if len(harmful) > DISCARDS:
-        raise InfrastructureError(f"the GPU is throttled: {', '.join(harmful[-1].throttle_reasons)}")
 
 
 def make_slots(

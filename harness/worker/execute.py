@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from kbench.benchmark.problems import Size, problem
@@ -15,11 +15,10 @@ from kbench.harness.audit.reaudit import Reaudit
 from kbench.harness.bench.context import KEPT_CASE_BYTES, ContextCache, ProblemContext, check_claims, first_failure
 from kbench.harness.bench.subject import Subject
 from kbench.harness.device.device import Device
+from kbench.harness.device.environment import ConditionsReader
 from kbench.harness.device.floor import Ceilings, floor_us, implausible
-from kbench.harness.device.nvml import ConditionsReader
-from kbench.harness.isolate.failures import classify
+from kbench.harness.isolate.limits import classify
 from kbench.harness.timing.batch import Sampler
-from kbench.harness.timing.null_kernel import NULL_KERNEL
 from kbench.harness.timing.rounds import (
     DRIFT,
     PAUSE_S,
@@ -31,7 +30,7 @@ from kbench.harness.timing.rounds import (
     ramp,
     time_candidate,
 )
-from kbench.harness.timing.stamps import UNSEEN_US
+from kbench.harness.timing.stamps import NULL_KERNEL, UNSEEN_US
 from kbench.harness.verify import Verdict, call, verify, verify_answer, verify_together
 from kbench.harness.workloads import chosen_sizes
 from kbench.schemas import InfrastructureError, Status
@@ -75,6 +74,13 @@ class MeasureTask:
     check_only: bool = False
     """Verify and time nothing: on the tiny workload, and on a GPU on all others too."""
     workloads: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> MeasureTask:
+        """A task from plain values, as they travel between processes."""
+        settings = TimingSettings(**fields["settings"] | {"looks": tuple(fields["settings"]["looks"])})
+        names = None if fields["workloads"] is None else tuple(fields["workloads"])
+        return cls(**{**fields, "settings": settings, "workloads": names})
 
 
 class Runnable(Protocol):
@@ -205,15 +211,11 @@ def guard(action: Callable[[], Result], verdict: Verdict, bench: Bench) -> Resul
         raise
     except Exception as error:  # noqa: BLE001 - whatever a kernel raises is a verdict on it
         verdict.fail(*classify(error))
-        _probe(bench, verdict)
+        try:
+            bench.device.synchronize()
+        except Exception as broken:
+            raise PoisonedError(verdict.status, verdict.reason) from broken
         return None
-
-
-def _probe(bench: Bench, verdict: Verdict) -> None:
-    try:
-        bench.device.synchronize()
-    except Exception as error:
-        raise PoisonedError(verdict.status, verdict.reason) from error
 
 
 def _workload(
@@ -234,7 +236,8 @@ def _workload(
         timing = guard(functools.partial(_time, subject, context, task, bench, verdict), verdict, bench)
         timed = time.perf_counter() - began
     verify_memory(context, [] if subject is None else [subject], bench, verdict)
-    floor = _floor(context, bench)
+    ceilings = bench.ceilings if bench.device.is_gpu else None
+    floor = None if ceilings is None else floor_us(context.definition, size, ceilings)
     if verdict.ok and timing is not None and timing.runtime is not None and floor is not None:
         reason = implausible(timing.runtime.value, floor)
         if reason is not None:
@@ -273,12 +276,6 @@ def verify_memory(context: ProblemContext, subjects: Sequence[Subject], bench: B
     for subject in subjects:
         if (what := subject.damaged()) is not None:
             verdict.fail(Status.REJECTED, what)
-
-
-def _floor(context: ProblemContext, bench: Bench) -> float | None:
-    if bench.ceilings is None or not bench.device.is_gpu:
-        return None
-    return floor_us(context.definition, context.size, bench.ceilings)
 
 
 def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: Bench, verdict: Verdict) -> Timing:

@@ -24,14 +24,10 @@ def make_ready() -> None:
         from triton.runtime.autotuner import Autotuner
     except ImportError:
         return
-    choose_first(Autotuner)
+    prune = Autotuner.prune_configs
+    # Of those its own hooks leave: timing others needs a GPU.
+    Autotuner.prune_configs = lambda self, kwargs: list(prune(self, kwargs))[:1]
     widen_bfloat16(interpreter)
-
-
-def choose_first(autotuner: Any) -> None:
-    """Have an autotuner class take the first configuration its own hooks leave: timing others needs a GPU."""
-    prune = autotuner.prune_configs
-    autotuner.prune_configs = lambda self, kwargs: list(prune(self, kwargs))[:1]
 
 
 def widen_bfloat16(interpreter: Any) -> None:

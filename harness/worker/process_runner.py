@@ -16,16 +16,15 @@ from typing import Any
 from kbench.harness.bench.context import ContextCache, ProblemContext
 from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import CpuDevice, CudaDevice, Device
+from kbench.harness.device.environment import ConditionsReader, NoConditions, NvmlReader
 from kbench.harness.device.gpu import Gpu
-from kbench.harness.device.nvml import ConditionsReader, NoConditions, NvmlReader
 from kbench.harness.device.target import H200
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.isolate.sandbox import limit_growth
-from kbench.harness.kernel.loading import LoadedKernel, LoadError
+from kbench.harness.kernel.loading import LoadedKernel, LoadError, extension_variables, kernel_of
 from kbench.harness.plan.torch_calls import answer_without_a_gpu
 from kbench.harness.worker import interpreter
 from kbench.harness.worker.execute import Bench
-from kbench.harness.worker.messages import extension_variables, kernel_of
 from kbench.harness.worker.runner import Runner
 from kbench.loaders.storage.mounts import freeze_files
 from kbench.loaders.storage.seccomp import lock_down

@@ -15,18 +15,16 @@ from kbench.harness.bench.context import ContextCache, ProblemContext
 from kbench.harness.bench.judge import LocalJudge, RemoteJudge
 from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.device.driver import DriverError
-from kbench.harness.device.environment import device_facts
+from kbench.harness.device.environment import NvmlReader, device_facts
 from kbench.harness.device.gpu import Gpu
-from kbench.harness.device.nvml import NvmlReader
-from kbench.harness.isolate.failures import classify
+from kbench.harness.isolate.limits import classify
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.plan.loaded_code import LoadedCode
 from kbench.harness.plan.replay import Replay
 from kbench.harness.timing.batch import Slot
 from kbench.harness.timing.second_clock import NamedCalls, profiling, slowdown_us
 from kbench.harness.verify import Verdict, verify_together
-from kbench.harness.worker.execute import Bench, guard, make_context
-from kbench.harness.worker.messages import task_of
+from kbench.harness.worker.execute import Bench, MeasureTask, guard, make_context
 from kbench.harness.worker.runner import PREPARING, Runner
 from kbench.harness.workloads import chosen_sizes
 from kbench.schemas import LaunchPlan, Status, from_dict
@@ -159,7 +157,7 @@ class ReplayRunner(Runner):
 
     def _foresee(self, message: dict[str, Any]) -> bool:
         """Make the first contexts of a problem while its first kernel is planned."""
-        task = task_of(message)
+        task = MeasureTask.read(message["task"])
         definition = problem(task.problem_id)
         # What fails here fails again when the kernel is there, which says so.
         with contextlib.suppress(Exception):

@@ -26,7 +26,7 @@ from kbench.harness.device.target import Target, compiler_versions
 from kbench.harness.isolate import sandbox
 from kbench.harness.isolate.limits import MOST_BYTES, watching_works
 from kbench.harness.isolate.protocol import Channel, ClosedError, take_key
-from kbench.harness.worker.messages import extension_variables, kernel_of
+from kbench.harness.kernel.loading import extension_variables, kernel_of
 from kbench.loaders.storage import namespaces
 from kbench.loaders.storage.mounts import close_files, freeze_files, what_python_needs
 from kbench.loaders.storage.seccomp import forbid_reaching_out
@@ -221,7 +221,11 @@ def build_extension(kernel: KernelSource, target: Target, folder: str) -> dict[s
 
 def missing_tool(error: BaseException | None) -> str | None:
     """What the machine lacks to build a torch extension, when that is why loading failed; None otherwise."""
-    if not isinstance(error, OSError | RuntimeError) or not _from_extension(error):
+    if not isinstance(error, OSError | RuntimeError):
+        return None
+    # Torch's building of extensions must have raised it, and not the kernel's text in its words.
+    frames = traceback.walk_tb(error.__traceback__)
+    if not any(Path(frame.f_code.co_filename).name == EXTENSION_BUILDER for frame, _ in frames):
         return None
     message = str(error)
     if "CUDA_HOME environment variable is not set" in message:
@@ -233,12 +237,6 @@ def missing_tool(error: BaseException | None) -> str | None:
     if isinstance(error, FileNotFoundError) and Path(str(error.filename)).name in COMPILERS:
         return f"a torch extension needs {Path(str(error.filename)).name}, and none was found; install it"
     return None
-
-
-def _from_extension(error: BaseException) -> bool:
-    """Whether torch's building of extensions raised it, and not the kernel's text in its words."""
-    frames = traceback.walk_tb(error.__traceback__)
-    return any(Path(frame.f_code.co_filename).name == EXTENSION_BUILDER for frame, _ in frames)
 
 
 def serve_replays(channel: Channel, request: dict[str, Any], scratch: Path) -> None:

@@ -473,19 +473,6 @@ def test_a_kernel_that_leaves_work_out_where_its_inputs_seem_unchanged_is_found(
     assert auditor.verdict.status is Status.INCORRECT
 
 
-def test_held_out_inputs_are_drawn_and_hidden_before_the_call_that_is_shown_them(context: ProblemContext) -> None:
-    audits = candidate(Auditor(context, Verdict()), gelu).audits
-    assert audits is not None
-    before, _ = audits().usual(0, 0)
-    shown = context.stages[0]
-    earlier = shown.holds
-    before()
-    assert shown.holds is not earlier
-    assert shown.holds is not None
-    assert shown.holds.drawing.seed not in context.seeds
-    assert not shown.holds.hidden
-
-
 def test_times_of_an_attempt_that_is_thrown_away_do_not_count(context: ProblemContext) -> None:
     auditor = Auditor(context, Verdict())
     kernel = candidate(auditor, slow_when_new(0.01, {}))

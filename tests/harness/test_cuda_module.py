@@ -7,7 +7,7 @@ import ctypes
 import pytest
 import torch
 
-from kbench.harness.cuda import CudaModule, LaunchRequest, Prebuilt, TensorMap, scalar_bytes
+from kbench.harness.cuda import Compiled, CudaModule, LaunchRequest, TensorMap, scalar_bytes
 from kbench.harness.device import driver
 
 SHARED = r"""
@@ -33,8 +33,8 @@ def test_all_functions_of_a_module_come_from_one_load_on_each_device(monkeypatch
     module, loaded = CudaModule(SHARED), Functions()
     monkeypatch.setattr(driver, "call", loaded.call)
     monkeypatch.setattr(driver, "Function", lambda handle, name: (handle, name))
-    monkeypatch.setattr("kbench.harness.cuda.call_capability", lambda device: (9, 0))
-    monkeypatch.setattr(module, "compiled", lambda arch: Prebuilt(arch.encode(), {"get": "_Z3getPf"}))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(module, "compiled", lambda arch: Compiled(arch.encode(), {"get": "_Z3getPf"}))
     found = {}
     for device in (0, 1):
         loaded.device = device

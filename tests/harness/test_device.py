@@ -15,8 +15,8 @@ import torch
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import POISON_BYTE, CpuDevice, CudaDevice
 from kbench.harness.device.driver import LaunchShape, Parameters
-from kbench.harness.device.kernels import byte_sums, hold, mask, mixing, own_kernels, scrub, stamp
-from kbench.harness.device.kernels.byte_sums import intact, sealed_by_torch
+from kbench.harness.device.kernels import keyed, own_kernels, scrub, stream
+from kbench.harness.device.kernels.keyed import intact, sealed_by_torch
 from kbench.harness.device.kernels.own_kernels import ROWS, RowsFunction, as_word
 from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
 from kbench.harness.plan.resources import _sections
@@ -75,11 +75,11 @@ def mixed_sum(tensor: torch.Tensor) -> int:
     return sum(mixed(value, at) for value, at in values) % (1 << 64)
 
 
-def mixed(value: int, at: int, use: str = mixing.SUMS) -> int:
+def mixed(value: int, at: int, use: str = keyed.SUMS) -> int:
     """What a word adds, by the definition."""
-    first, second, third = mixing.process_keys(use)
+    first, second, third = keyed.process_keys(use)
     most = (1 << 64) - 1
-    value = (value ^ (first + at * second & most)) * mixing.FACTOR & most
+    value = (value ^ (first + at * second & most)) * keyed.FACTOR & most
     value = (value ^ value >> 32) * third & most
     return value ^ value >> 32
 
@@ -117,8 +117,8 @@ def test_a_seal_shows_what_was_changed_and_hides_the_sums() -> None:
 def masked(tensor: torch.Tensor, nonce: int) -> bytes:
     """A tensor's bytes behind a mask, by the definition."""
     data = bytes(tensor.reshape(-1).view(torch.uint8).tolist())
-    places = [mixing.MASK + at for at in range(-(-len(data) // 8))]
-    words = [mixed(nonce, place, mixing.MASKS).to_bytes(8, "little") for place in places]
+    places = [keyed.MASK + at for at in range(-(-len(data) // 8))]
+    words = [mixed(nonce, place, keyed.MASKS).to_bytes(8, "little") for place in places]
     return bytes(byte ^ other for byte, other in zip(data, b"".join(words), strict=False))
 
 
@@ -136,34 +136,31 @@ def check_masks(given: list[torch.Tensor], apply: Callable[[list[torch.Tensor], 
 
 
 def test_tensors_are_masked_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mask, "PART", 1 << 12)
-    check_masks(various("cpu"), mask.mask_by_torch)
+    monkeypatch.setattr(keyed, "PART", 1 << 12)
+    check_masks(various("cpu"), keyed.mask_by_torch)
 
 
 def test_a_pad_follows_from_its_number_what_it_is_for_and_the_keys() -> None:
     facts = [
-        (n, address, count)
-        for n in (0, (1 << 64) - 1)
-        for address in (0, (1 << 47) + 512)
-        for count in (8, mixing.WORD)
+        (n, address, count) for n in (0, (1 << 64) - 1) for address in (0, (1 << 47) + 512) for count in (8, keyed.WORD)
     ]
     for nonce, address, count in facts:
-        once = mixed(nonce, mixing.PAD) + address & mixing.WORD
-        twice = mixed(once, mixing.PAD + 1) + count & mixing.WORD
-        assert mixing.pad(nonce, address, count) == mixed(twice, mixing.PAD + 2)
-    assert len({mixing.pad(*fact) for fact in facts}) == len(facts)
+        once = mixed(nonce, keyed.PAD) + address & keyed.WORD
+        twice = mixed(once, keyed.PAD + 1) + count & keyed.WORD
+        assert keyed.pad(nonce, address, count) == mixed(twice, keyed.PAD + 2)
+    assert len({keyed.pad(*fact) for fact in facts}) == len(facts)
 
 
 STAMP_KEY = (0x1122334455667788, 0x99AABBCCDDEEFF01)
 KEYED = {
-    "sum_rows": ("constexpr int ROWS = 4;" + mixing.source() + byte_sums.SOURCE, mixing.process_keys(mixing.SUMS)),
+    "sum_rows": ("constexpr int ROWS = 4;" + keyed.source() + keyed.SUMS_SOURCE, keyed.process_keys(keyed.SUMS)),
     "mask_rows": (
-        "constexpr int ROWS = 4;" + mixing.source(mixing.MASKS) + mask.SOURCE, mixing.process_keys(mixing.MASKS)
+        "constexpr int ROWS = 4;" + keyed.source(keyed.MASKS) + keyed.MASK_SOURCE, keyed.process_keys(keyed.MASKS)
     ),
     "scrub": (
-        "constexpr int REGIONS = 4, PARTS = 8;" + mixing.source() + scrub.SOURCE, mixing.process_keys(mixing.SUMS)
+        "constexpr int REGIONS = 4, PARTS = 8;" + keyed.source() + scrub.SOURCE, keyed.process_keys(keyed.SUMS)
     ),
-    "stamp": (stamp.keyed_source(STAMP_KEY), [word ^ STAMP_KEY[at % 2] for at, word in enumerate(stamp.INITIAL)]),
+    "stamp": (stream.keyed_source(STAMP_KEY), [word ^ STAMP_KEY[at % 2] for at, word in enumerate(stream.INITIAL)]),
 }  # fmt: skip
 
 
@@ -171,7 +168,6 @@ KEYED = {
 def test_keys_are_nowhere_but_in_code(function: str) -> None:
     text, keys = KEYED[function]
     made = CudaModule(text)
-    CudaModule.declared.pop()
     halves = [half.to_bytes(4, "little") for key in keys for half in (key & 0xFFFFFFFF, key >> 32)]
     held = {one.name: [half in one.data for half in halves] for one in _sections(made.compiled("sm_90a").cubin)}
     # The compiler adds some to the place where masks begin, and mixes some of the stamps' words in advance.
@@ -226,9 +222,9 @@ def test_a_hold_waits_for_a_number_that_nobody_can_guess(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(own_kernels, "call", lambda name, cubin: None)
     monkeypatch.setattr(own_kernels, "Function", lambda module, name: Loaded())
-    monkeypatch.setattr(hold, "Launch", Queued)
+    monkeypatch.setattr(stream, "Launch", Queued)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
-    held = hold.Hold(types.SimpleNamespace(major=9, minor=0), 0)
+    held = stream.Hold(types.SimpleNamespace(major=9, minor=0), 0)
     for cycles in (5, 7):
         held.queue(cycles)
         address, released, limit = queued[-1]
@@ -311,7 +307,7 @@ def fingerprint(device: CudaDevice, memory: torch.Tensor, parts: Sequence[tuple[
     device.scrubber.overwriting([(start, memory.numel())])(watched + as_word(nonce) + as_word(found.data_ptr()))
     device.synchronize()
     assert bool((memory == POISON_BYTE).all())
-    return (int(found) - mixing.pad(nonce, found.data_ptr(), mixing.WORD)) % (1 << 64)
+    return (int(found) - keyed.pad(nonce, found.data_ptr(), keyed.WORD)) % (1 << 64)
 
 
 @pytest.mark.gpu
@@ -371,8 +367,8 @@ def test_scrubbing_overwrites_every_byte_of_some_stretches_and_none_beside_them(
 def test_what_a_call_returned_is_erased_on_the_stream_it_was_written_on() -> None:
     device = CudaDevice(0)
     other = torch.cuda.Stream()
-    for stream in (torch.cuda.current_stream(), other):
-        with torch.cuda.stream(stream):
+    for current in (torch.cuda.current_stream(), other):
+        with torch.cuda.stream(current):
             torch.cuda._sleep(10_000_000)
             written = torch.ones(1001, dtype=torch.uint8, device=device.torch_name)
             device.erase(written[1:])

@@ -13,7 +13,7 @@ from kbench.harness.bench.context import ContextCache, ProblemContext
 from kbench.harness.bench.judge import LocalJudge
 from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import CpuDevice
-from kbench.harness.device.nvml import NoConditions
+from kbench.harness.device.environment import NoConditions
 from kbench.harness.queue.device_queue import machines_stage
 from kbench.harness.queue.job import Job
 from kbench.harness.timing.batch import Sampler

@@ -10,7 +10,7 @@ import pytest
 
 from kbench.benchmark.problems import problem
 from kbench.harness.bench.context import ProblemContext
-from kbench.harness.device.nvml import NoConditions
+from kbench.harness.device.environment import NoConditions
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.record import refereed

@@ -279,11 +279,6 @@ def test_a_context_with_a_remote_judge_makes_no_answer_in_this_process(
     assert all(reference._answer is not None for reference in local.references)
 
 
-def test_the_oracles_comparison_survives_the_way_back() -> None:
-    found = Comparison(True, None, 0.25, 1e-6)
-    assert Comparison(**oracle.as_message(found)) == found
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", sorted(TYPES))
 def test_one_pass_finds_what_many_passes_find(dtype: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import tempfile
 import time
@@ -18,8 +17,8 @@ from kbench.harness.device.target import H200, Target
 from kbench.harness.isolate.limits import Limits, descendants
 from kbench.harness.isolate.sandbox import LOG_NAME
 from kbench.harness.isolate.spawner import Spawner
-from kbench.harness.plan.cache import BuildCache
-from kbench.harness.queue.job import Job, Outcome
+from kbench.harness.plan.cache import Build, BuildCache
+from kbench.harness.queue.job import Job
 from kbench.harness.queue.planners import Planners, planning_processors
 from kbench.schemas import Backend, KernelSource, Status
 
@@ -41,44 +40,34 @@ def planners(spawner: Spawner, tmp_path: Path) -> Iterator[Planners]:
     made.close()
 
 
-def planned(planners: Planners, source: str, *, kill: bool = False) -> Job | Outcome:
+def planned(planners: Planners, source: str) -> Build:
     """What comes of planning one kernel."""
-    kernel = KernelSource("gelu_tanh", Backend.CUDA, source)
-    planners.add(Job(0, kernel))
+    job = Job(0, KernelSource("gelu_tanh", Backend.CUDA, source))
+    planners.add(job)
     end = time.monotonic() + 90.0
     while time.monotonic() < end:
         planners.assign()
         for seat in planners.seats:
-            if kill and seat.worker is not None:
-                os.kill(seat.worker.pid, signal.SIGKILL)
-                kill = False
-            for found in planners.read(seat) if seat.worker is not None else ():
-                return found
-        for outcome in planners.expire():
-            return outcome
+            if seat.worker is not None:
+                assert list(planners.read(seat)) in ([], [job])
+        if job.build is not None:
+            return job.build
         time.sleep(0.02)
     raise TimeoutError
 
 
 def told(planners: Planners, source: str) -> str:
-    found = planned(planners, source)
-    assert isinstance(found, Job)
-    assert found.build is not None
-    return found.build.error or ""
+    return planned(planners, source).error or ""
 
 
 def test_a_plan_is_stored_with_its_machine_code_and_found_again(planners: Planners) -> None:
     found = planned(planners, GOOD)
-    assert isinstance(found, Job)
-    assert found.build is not None
-    assert found.build.error is None
-    assert set(found.build.plans) >= {"tiny"}
-    assert all(
-        Path(path).read_bytes().startswith(b"\x7fELF") for path in planners.cache.code_files(found.build).values()
-    )
-    again = Job(1, found.kernel)
+    assert found.error is None
+    assert set(found.plans) >= {"tiny"}
+    assert all(Path(path).read_bytes().startswith(b"\x7fELF") for path in planners.cache.code_files(found).values())
+    again = Job(1, KernelSource("gelu_tanh", Backend.CUDA, GOOD))
     assert planners.add(again)
-    assert again.build == found.build
+    assert again.build == found
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
@@ -167,7 +156,7 @@ def test_builds_of_other_kernels_cannot_be_seen_wherever_the_cache_is(spawner: S
     try:
         for cache in (tmp_path, folder):
             planners = Planners(spawner, BuildCache(cache), Target(9, 0), H200, 1, 60.0)
-            assert isinstance(planned(planners, f"# {cache}\n{GOOD}"), Job)
+            assert planned(planners, f"# {cache}\n{GOOD}").error is None
             assert len(list(planners.cache.builds.iterdir())) == 1
             source = f"import os\nfound = [list(os.walk({str(cache)!r}))[1:]]\n{REPORT}"
             assert "ValueError: [[]]" in told(planners, source)
@@ -194,10 +183,8 @@ def test_all_processes_of_planning_have_limits_together(
         monkeypatch.setattr("kbench.harness.queue.planners.Limits", lambda cpu_s: Limits(cpu_s=2.0))
     found = planned(planners, f"{body}def run(x):\n    return x\n")
     planners.close()
-    assert isinstance(found, Job)
-    assert found.build is not None
-    assert found.build.status == status
-    assert words in (found.build.error or "")
+    assert found.status == status
+    assert words in (found.error or "")
     zygote = spawner._zygote
     assert zygote is not None
     end = time.monotonic() + 10.0
@@ -236,15 +223,6 @@ def test_planning_leaves_processors_to_timing_where_there_are_many(
     assert planning_processors(devices) == list(range(left))
 
 
-def test_what_one_kernel_does_to_its_process_does_not_reach_the_next(planners: Planners) -> None:
-    spoilt = "import builtins, torch\nbuiltins.len = None\ntorch.empty_like = None\ndef run(x):\n    return x\n"
-    assert told(planners, spoilt) != ""
-    found = planned(planners, f"# after\n{GOOD}")
-    assert isinstance(found, Job)
-    assert found.build is not None
-    assert found.build.error is None
-
-
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
@@ -257,45 +235,16 @@ def test_what_one_kernel_does_to_its_process_does_not_reach_the_next(planners: P
             Status.REJECTED,
             "left no valid plan",
         ),
-        (
-            "import gc\nfrom kbench.harness.isolate.protocol import Channel\n"
-            "[c] = [c for c in gc.get_objects() if isinstance(c, Channel)]\nc.socket.sendall(bytes(4096))\n",
-            Status.REJECTED,
-            "forged a message to the harness",
-        ),
-        (
-            "import gc\nfrom kbench.harness.isolate.protocol import Channel\n"
-            "[c] = [c for c in gc.get_objects() if isinstance(c, Channel)]\nwhile True:\n    c.send({})\n",
-            Status.REJECTED,
-            "forged a message to the harness",
-        ),
     ],
-    ids=["exits", "crashes", "forges a plan", "forges bytes", "floods"],
+    ids=["exits", "crashes", "forges a plan"],
 )
 def test_a_process_that_misbehaves_costs_its_own_kernel(
     body: str, status: Status, words: str, planners: Planners
 ) -> None:
     found = planned(planners, f"{body}def run(x):\n    return x\n")
-    assert isinstance(found, Job)
-    assert found.build is not None
-    assert found.build.status == status
-    assert words in (found.build.error or "")
-    assert not found.build.plans
-
-
-def test_planning_is_repeated_when_its_process_is_killed_from_outside(planners: Planners) -> None:
-    found = planned(planners, f"# killed\n{GOOD}", kill=True)
-    assert isinstance(found, Job)
-    assert found.plan_attempts == 1
-    assert found.build is not None
-    assert found.build.error is None
-
-
-def test_host_code_that_never_returns_is_ended(planners: Planners) -> None:
-    planners.timeout_s = 1.0
-    found = planned(planners, "def run(x):\n    while True:\n        pass\n")
-    assert isinstance(found, Outcome)
-    assert found.status == Status.TIMEOUT
+    assert found.status == status
+    assert words in (found.error or "")
+    assert not found.plans
 
 
 def test_what_a_zygote_imports_makes_temporary_files_in_its_own_folder_alone(spawner: Spawner) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
 import pytest
 
 from kbench.benchmark.problems.registry import resolve
@@ -21,7 +20,6 @@ from kbench.harness.settings import HarnessSettings
 from kbench.harness.timing.rounds import TimingSettings
 from kbench.harness.worker.serve import build_extension
 from kbench.loaders.corpus.corpus import load
-from kbench.loaders.corpus.expression import read_expression
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers.rows import backend_of, kernel_row
 from kbench.schemas import (
@@ -93,11 +91,6 @@ def test_a_kernel_of_a_task_that_shares_our_problems_name_is_measured_on_the_tas
     assert (one.kernel.problem_id, one.first["problem_id"]) == (measured_on, "fp8_quant")
     assert list(found) == [one.kernel.kernel_id]
     assert not left_out
-
-
-@pytest.mark.parametrize("value", ["backend", "a=b"])
-def test_a_condition_may_be_written_with_one_equals_sign(value: str) -> None:
-    assert read_expression(f"backend='{value}'", ["backend"]).equals(pc.field("backend") == value)
 
 
 EXTENSION = """

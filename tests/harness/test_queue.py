@@ -19,7 +19,6 @@ from kbench.harness.device.target import H200, Target
 from kbench.harness.isolate.protocol import KEY_BYTES, Channel
 from kbench.harness.plan.cache import Build, BuildCache, build_id
 from kbench.harness.queue import device_queue
-from kbench.harness.queue import planners as planners_module
 from kbench.harness.queue.device_queue import MOST_STAGES, STARTS_IN_A_ROW, DeviceQueue, DeviceWorker
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.planners import RETRIES, Planners
@@ -121,8 +120,6 @@ def plan_script(worker: Worker, message: dict[str, Any]) -> None:
     elif text == "not json":
         body = b"{" * 10
         worker.peer.socket.sendall(len(body).to_bytes(4, "big") + worker.peer._mac(0, body) + body)
-    elif text == "list":
-        worker.peer.send({"planned": [1]})
     elif text == "chatters":
         worker.peer.send({"stage": "planning"})
     elif text == "greets twice":
@@ -243,7 +240,6 @@ def test_planned_kernels_share_a_worker_and_come_with_trust_in_plans(bench: Call
     found = one.run([one.known(f"# {at}") for at in range(5)])
     assert [outcome.results[0]["trust"] for outcome in found] == ["plan"] * 5
     assert [len(worker.measured) for worker in one.spawner.workers if worker.measured] == [5]
-    assert one.queue.busy_s == 2.5
 
 
 def test_the_first_worker_measures_the_ceilings_before_its_first_job_and_shows_results_early(
@@ -316,22 +312,14 @@ def test_in_a_dry_run_planned_kernels_run_beside_their_judge(bench: Callable[...
     assert found.results[0]["trust"] == "process"
 
 
-@pytest.mark.parametrize("text", ["forged", "not json", "list"])
-def test_what_no_planner_would_send_ends_that_kernel_alone(text: str, bench: Callable[..., Bench]) -> None:
-    one = bench(retries=0)
-    found = one.run([text, "unplannable"])
-    assert found[0].status in (Status.REJECTED, Status.LAUNCH_ERROR, Status.OUT_OF_MEMORY)
-    assert not found[0].results
-    assert said(found[1])[1].startswith("cannot be planned")
-
-
 @pytest.mark.parametrize("text", ["forged", "not json", "chatters", "greets twice"])
 def test_who_forges_a_message_is_rejected_at_once(text: str, bench: Callable[..., Bench]) -> None:
     one = bench()
-    (found,) = one.run([text])
+    found, other = one.run([text, "unplannable"])
     assert found.status == Status.REJECTED
     assert (found.reason or "").startswith("forged a message to the harness: ")
-    assert len([worker for worker in one.spawner.workers if worker.role == "plan"]) == 1
+    assert said(other)[1].startswith("cannot be planned")
+    assert len([worker for worker in one.spawner.workers if worker.role == "plan"]) == 2
 
 
 def test_a_planner_says_which_restrictions_are_in_force(bench: Callable[..., Bench]) -> None:
@@ -363,7 +351,6 @@ def test_planning_that_takes_too_long_is_a_timeout(
     one.planners.timeout_s = 0.1
     (found,) = one.run(["says nothing"])
     assert said(found) == ("timeout", "planning and compiling took longer than 0.1 s")
-    assert planners_module.EXTENSION_PATIENCE > 1
 
 
 def test_what_is_planned_soon_comes_first_as_long_as_a_device_has_little_to_do(bench: Callable[..., Bench]) -> None:
@@ -390,7 +377,6 @@ def test_a_death_after_other_kernels_is_looked_at_again_in_a_fresh_worker(bench:
     assert found[1].job.alone
     assert said(found[3])[0] == "launch_error"
     assert "SIGSEGV" in said(found[3])[1]
-    assert one.queue.deaths >= 2
 
 
 def fragile(one: Bench, texts: Sequence[str]) -> list[Job]:
@@ -408,7 +394,6 @@ def test_kernels_known_to_end_their_worker_cost_the_others_nothing(bench: Callab
     found = list(one.supervisor.run(fragile(one, ["# a", "dies", "# b", "dies #", "# alone", "# c"])))
     assert sum(bool(outcome and outcome.results) for outcome in found) == 4
     assert measured(one) == [["# a", "# b", "# c"], ["# alone"], ["dies"], ["dies #"]]
-    assert one.queue.deaths == 2, "once each"
 
 
 def test_what_is_profiled_together_has_a_fresh_worker_that_nothing_is_measured_in_after(

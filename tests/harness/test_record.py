@@ -31,12 +31,6 @@ def record(result: dict[str, Any]) -> Measurement:
     return make_measurement(KERNEL, None, result, build_s=0.0, **where)
 
 
-def test_a_result_becomes_a_record() -> None:
-    made = record(OK)
-    assert made.status is Status.OK
-    assert made.runtime_us == 10.0
-
-
 def test_the_null_kernel_and_what_was_taken_off_are_recorded() -> None:
     corrected = record(OK | {"ruler_us": 3.25, "shift_us": -0.125})
     assert (corrected.ruler_us, corrected.shift_us) == (3.25, -0.125)

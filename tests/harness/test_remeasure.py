@@ -22,7 +22,6 @@ from kbench.harness.commands.selection import (
     Selection,
     StoredKernel,
     endless_last,
-    evenly,
     rotation,
     spread,
 )
@@ -71,12 +70,6 @@ def test_a_selection_depends_on_the_rows_and_not_on_their_order() -> None:
     backwards = dict(reversed(everything.items()))
     assert list(spread(everything, 150)) == list(spread(backwards, 150))
     assert [len(spread(everything, limit)) for limit in (1, 5, 12, 100, 240, 999)] == [1, 5, 12, 100, 240, 240]
-
-
-def test_items_are_taken_evenly_with_both_ends() -> None:
-    assert evenly("abcdefghi", 3) == ["a", "e", "i"]
-    assert evenly("abc", 1) == ["a"]
-    assert evenly("abc", 5) == ["a", "b", "c"]
 
 
 def test_every_family_has_its_turn_before_one_has_its_second() -> None:

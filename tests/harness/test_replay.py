@@ -16,19 +16,18 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.audit.fingerprints import MOST_CALLS, WHERE
 from kbench.harness.bench.context import STAGES, Stage
 from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import POISON_BYTE, Device
 from kbench.harness.device.driver import DriverError, Launch, LaunchShape, Parameters
-from kbench.harness.device.kernels.mixing import WORD, pad
+from kbench.harness.device.kernels.keyed import WORD, pad
 from kbench.harness.device.kernels.same_bytes import same_bytes
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, Region
 from kbench.harness.plan import loaded_code, replay
 from kbench.harness.plan.loaded_code import FEW_VARIABLES, LoadedCode
 from kbench.harness.plan.planner import make_plan
-from kbench.harness.plan.replay import LOUD_BYTES, PLACES, Replay, argument_bytes, some_byte
+from kbench.harness.plan.replay import LOUD_BYTES, MOST_CALLS, PLACES, WHERE, Replay, argument_bytes, some_byte
 from kbench.harness.plan.resources import read_variables
 from kbench.schemas.records.launch_plan import (
     ArgumentKind,
@@ -230,7 +229,6 @@ CUBINS: dict[str, bytes] = {}
 def cubin(variables: str) -> bytes:
     if variables not in CUBINS:
         module = CudaModule(variables + 'extern "C" __global__ void relu(int* y) { *y = 1; }')
-        CudaModule.declared.pop()
         CUBINS[variables] = bytes(module.compile("sm_90a").code)
     return CUBINS[variables]
 

@@ -19,20 +19,22 @@ from kbench.benchmark.problems import problem
 from kbench.benchmark.work.table import read_work
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device.target import Target
-from kbench.harness.isolate.failures import verdict_on_death
+from kbench.harness.isolate.limits import verdict_on_death
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.plan.accept import KEPT_BYTES, _refuse_state
 from kbench.harness.plan.cache import Build, BuildCache
 from kbench.harness.plan.check import PlanError
-from kbench.harness.plan.instructions import CLASSES, TOTAL, count_instructions, largest_counts, stack_bytes
 from kbench.harness.plan.planner import Planned
 from kbench.harness.plan.resources import (
+    CLASSES,
+    TOTAL,
     HiddenMemory,
-    Resources,
+    count_instructions,
     hidden_memory,
     kept_bytes,
     read_resources,
     read_variables,
+    stack_bytes,
     uses_heap,
 )
 from kbench.schemas import DataError, KernelSource, Status, UnknownNameError
@@ -249,7 +251,6 @@ def test_resources_read_from_a_cubin_are_what_the_toolkit_reads(arch: str, tmp_p
     assert found["SHARED"] - ours.shared_bytes in (0, 1024)
 
 
-COUNTED_KERNELS = Path(__file__).parent / "kernels"
 SOURCE = r"""
 #include <mma.h>
 #include <cuda_fp16.h>
@@ -348,19 +349,11 @@ def test_the_stack_that_code_uses_is_at_most_what_it_declares(cubin: bytes) -> N
     assert used["stack"] >= 128
 
 
-def test_the_largest_of_each_count_is_kept(cubin: bytes) -> None:
-    functions: dict[str, Resources] = read_resources(cubin)
-    found = largest_counts(count_instructions(function.code) for function in functions.values())
-    assert found["matrix"] > 0
-    assert found["async_copies"] == 1
-    assert largest_counts([]) == {}
-
-
 @pytest.mark.parametrize("name", ["gelu_triton.py", "gelu_cuda.py"])
 def test_the_work_is_that_of_the_timed_workloads_and_counted_when_asked_for(
     name: str, plan: Callable[..., Planned], tmp_path: Path
 ) -> None:
-    kernel = read_kernel(COUNTED_KERNELS / name, "gelu_tanh")
+    kernel = read_kernel(KERNELS / name, "gelu_tanh")
     whole, plain = plan(kernel, count_work=True, cache=tmp_path), plan(kernel)
     assert whole.cubins == plain.cubins
     assert plain.work is None

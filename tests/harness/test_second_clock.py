@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kbench.harness.timing.interval import inflation, lag_one_correlation, log_interval, process_sigma
+from kbench.harness.timing.interval import log_interval, process_sigma
 from kbench.harness.timing.second_clock import (
     CALL_MARK,
     NamedCalls,
@@ -116,12 +116,6 @@ def test_correlated_rounds_are_covered_far_better_than_a_plain_interval_would() 
 def test_extra_spread_does_not_shrink_with_more_rounds() -> None:
     flat = [0.0] * 21
     assert log_interval(flat, 0.002).half_width == pytest.approx(0.00392, rel=0.01)
-
-
-def test_correlation_of_an_alternating_series_is_negative_and_not_rewarded() -> None:
-    values = [0.0, 1.0] * 6
-    assert lag_one_correlation(values) < 0
-    assert inflation(values) == 1.0
 
 
 def test_the_spread_between_processes_grows_for_short_kernels() -> None:

@@ -13,12 +13,12 @@ import pytest
 from kbench.harness.audit.audit import CallTimes
 from kbench.harness.audit.reaudit import Reaudit
 from kbench.harness.device.device import Device
-from kbench.harness.device.kernels.stamp import INITIAL
+from kbench.harness.device.kernels.stream import INITIAL
 from kbench.harness.timing.batch import Sample, Sampler, Slot
-from kbench.harness.timing.null_kernel import NULL_KERNEL
 from kbench.harness.timing.rounds import Candidate, by_round
 from kbench.harness.timing.stamps import (
     DRIFT_SHARE,
+    NULL_KERNEL,
     OFFSETS,
     TAIL,
     UNSEEN_US,
@@ -279,10 +279,10 @@ def test_stamps_on_a_gpu_agree_with_events_and_show_when_they_were_changed() -> 
 @pytest.mark.gpu
 def test_tags_on_a_gpu_are_siphash(monkeypatch: pytest.MonkeyPatch) -> None:
     from kbench.harness.device.device import CudaDevice
-    from kbench.harness.device.kernels import stamp
+    from kbench.harness.device.kernels import stream
 
-    monkeypatch.setattr(stamp.secrets, "randbits", lambda bits: 0x0706050403020100)
-    clock = stamp.StampClock(CudaDevice(0).properties, 0)
+    monkeypatch.setattr(stream.secrets, "randbits", lambda bits: 0x0706050403020100)
+    clock = stream.StampClock(CudaDevice(0).properties, 0)
     clock.begin()
     clock.queue()
     clock.queue()

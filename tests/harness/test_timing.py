@@ -16,8 +16,8 @@ import torch
 from kbench.benchmark.problems import problem
 from kbench.harness.bench.context import STAGES, ProblemContext
 from kbench.harness.device.device import CpuDevice, Device
-from kbench.harness.device.nvml import Conditions
-from kbench.harness.timing import null_kernel, rounds
+from kbench.harness.device.environment import Conditions
+from kbench.harness.timing import rounds, stamps
 from kbench.harness.timing.batch import (
     LEAD,
     LONGEST_BATCH,
@@ -30,7 +30,6 @@ from kbench.harness.timing.batch import (
     batches,
 )
 from kbench.harness.timing.interval import PROCESS_SIGMA, PROCESS_SIGMA_US, centre
-from kbench.harness.timing.null_kernel import CALIBRATION, NULL_KERNEL, WINDOW, NullKernel, corrected
 from kbench.harness.timing.rounds import (
     DISCARDS,
     PAUSE_S,
@@ -47,6 +46,7 @@ from kbench.harness.timing.rounds import (
     shuffled_stages,
     time_candidate,
 )
+from kbench.harness.timing.stamps import CALIBRATION, NULL_KERNEL, WINDOW, NullKernel, corrected
 from kbench.schemas import InfrastructureError
 
 PATIENCE = 3
@@ -304,17 +304,6 @@ def test_what_the_empty_kernel_takes_is_learnt_from_its_hidden_samples() -> None
     assert exposed.null_kernel.time_us is None
 
 
-def test_a_host_that_became_slower_is_held_for_at_once() -> None:
-    device = Clockwork()
-    sampler = Sampler(device)
-    sampler._learn_host(("k", False), 10.0)
-    sampler._learn_host(("k", False), 110.0)
-    risen = sampler.host_us["k", False]
-    sampler._learn_host(("k", False), 10.0)
-    assert risen == pytest.approx(60.0)
-    assert 40.0 < sampler.host_us["k", False] < risen
-
-
 @pytest.mark.parametrize(
     ("values", "typical"),
     [([5.0], 5.0), ([4.0, 6.0], 5.0), ([1.0, 5.0, 90.0], 5.0), ([6.0] * 14 + [90.0], 6.0)],
@@ -449,7 +438,7 @@ def test_without_a_usual_time_of_the_null_kernel_nothing_is_corrected() -> None:
 
 
 def test_two_processes_with_different_marks_agree_once_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(null_kernel, "NOMINAL_US", {"cpu": 2.5})
+    monkeypatch.setattr(stamps, "NOMINAL_US", {"cpu": 2.5})
     near, far = timed(Clockwork(gap_us=2.4)), timed(Clockwork(gap_us=3.0))
     assert near.shift_us == pytest.approx(-0.1)
     assert far.shift_us == pytest.approx(0.5)
@@ -511,11 +500,11 @@ def test_a_correction_never_takes_more_than_half() -> None:
 
 
 def test_a_null_kernel_that_was_slowed_down_takes_little_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(null_kernel, "NOMINAL_US", {"some gpu": 3.0})
+    monkeypatch.setattr(stamps, "NOMINAL_US", {"some gpu": 3.0})
     slowed, usual = NullKernel("some gpu"), NullKernel("some gpu")
     slowed.add([50.0] * CALIBRATION)
     usual.add([3.1] * CALIBRATION)
-    assert slowed.shift_us == null_kernel.MOST_SHIFT_US
+    assert slowed.shift_us == stamps.MOST_SHIFT_US
     assert usual.shift_us == pytest.approx(0.1)
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from kbench.harness.device.target import H200, facts_of
-from kbench.harness.plan.recorder import MOST_STEPS, Recorder, UnplannableError, element_bytes, plain_value, typed_value
+from kbench.harness.plan.recorder import MOST_STEPS, Recorder, UnplannableError, typed_value
 from kbench.harness.plan.torch_calls import DeviceMode, RecordingMode, pretending
 from kbench.schemas.records.launch_plan import PlanStep, StepKind
 
@@ -300,18 +300,6 @@ def test_memory_from_before_the_call_cannot_be_planned_because_nobody_knows_what
 )
 def test_scalars_are_packed_as_their_triton_type_says(kind: str, value: float, data: str) -> None:
     assert typed_value(value, kind).data == data
-
-
-def test_what_has_no_bytes_is_no_argument_of_a_cuda_function() -> None:
-    with pytest.raises(UnplannableError, match="passes a dict to a CUDA function"):
-        plain_value({"a": None})
-
-
-@pytest.mark.parametrize(
-    ("dtype", "nbytes"), [(torch.bool, 1), (torch.bfloat16, 2), (torch.int32, 4), (torch.int64, 8)]
-)
-def test_an_element_has_as_many_bytes_as_its_type(dtype: torch.dtype, nbytes: int) -> None:
-    assert len(element_bytes(1, dtype)) == nbytes
 
 
 def test_the_facts_of_a_device_are_what_torch_reports_and_defaults_where_it_is_silent() -> None:

@@ -38,7 +38,8 @@ def test_there_are_controls_of_both_backends() -> None:
 @pytest.mark.parametrize("control", controls(gpu=True), ids=lambda c: c.name)
 def test_cuda_controls_compile(control: Cell) -> None:
     loaded = LoadedKernel(control.kernel)
-    sizes = [len(bytes(module.compile("sm_90a").code)) for module in loaded.cuda_modules]
+    modules = [value for value in vars(loaded.module).values() if isinstance(value, cuda.CudaModule)]
+    sizes = [len(bytes(module.compile("sm_90a").code)) for module in modules]
     loaded.unload()
     assert bool(sizes) == (control.kernel.backend is Backend.CUDA)
 

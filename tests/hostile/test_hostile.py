@@ -204,7 +204,7 @@ def test_honest_neighbours_of_cheats_are_all_measured(dry_run: DryRun) -> None:
 
 def test_what_a_kernel_does_while_it_is_planned_changes_nothing_about_another(dry_run: DryRun) -> None:
     aimed_at = [dry_run.default[kernel.kernel_id] for kernel in victims()]
-    assert len(aimed_at) >= 5
+    assert aimed_at
     assert {(row.status, row.error) for row in aimed_at} == {(Status.OK, None)}
     # They differ by a comment only, and forged figures say one register and no time.
     (registers,) = {row.registers for row in aimed_at}

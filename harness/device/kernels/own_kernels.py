@@ -32,7 +32,6 @@ class OwnKernels:
             templates: instances of templates among its functions.
         """
         made = CudaModule(source, names=list(templates))
-        CudaModule.declared.pop()
         code = made.compiled(architecture(int(properties.major), int(properties.minor)))
         self._module, self._symbols = call("cuModuleLoadData", code.cubin), code.symbols
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from kbench.harness.device.driver import Launch, LaunchShape, Parameters, Queue
-from kbench.harness.device.kernels import mixing
+from kbench.harness.device.kernels import keyed
 from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word, cuda_source
 
 LOCAL_BYTES = (512, 4096, 32_768)
@@ -63,7 +63,7 @@ class Scrubber:
         names = [f"scrub_local<{size}>" for size in LOCAL_BYTES]
         fills = {width: f"fill<{word}>" for width, word in FILL_WORDS.items()}
         counts = f"constexpr int REGIONS = {REGIONS}, PARTS = {PARTS};"
-        own = OwnKernels(counts + mixing.source() + SOURCE, properties, [*names, *fills.values()])
+        own = OwnKernels(counts + keyed.source() + SOURCE, properties, [*names, *fills.values()])
         self._copy, self._stream = own.function("copy_rows"), stream
         self._fills = {width: own.function(name) for width, name in fills.items()}
         everywhere, word, self._poison = own.function("scrub"), bytes([poison] * 4), poison

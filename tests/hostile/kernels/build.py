@@ -17,24 +17,6 @@ FILES = 70_000
             os.close(os.open(f"files/{at}", os.O_CREAT | os.O_WRONLY))
 #@ launch_triton
 
-# %% forges_a_build_that_cannot_be_read
-# cheat: stores a build nobody can read under the name of a kernel that comes later
-# tags: truthful
-#@ cache_of_builds
-VICTIM = """# victim: forges_a_build_that_cannot_be_read
-#@ victim_build
-    record |= {"no_such_field": 1}
-#@ plants_a_build
-
-# %% forges_a_failed_build
-# cheat: stores a failed build under the name of a kernel that comes later
-# tags: truthful
-#@ cache_of_builds
-VICTIM = """# victim: forges_a_failed_build
-#@ victim_build
-    record |= {"status": "compile_error", "error": "does not compile"}
-#@ plants_a_build
-
 # %% forges_figures_of_a_build
 # cheat: stores a build with figures of its own under the name of a kernel that comes later
 # tags: truthful
@@ -77,61 +59,11 @@ class ModelNew(torch.nn.Module):
     def forward(self, x):
         return torch.nn.functional.gelu(x, approximate="tanh")
 
-# %% leaves_folders_without_end
-# cheat: leaves folders in folders, deeper than a recursive function can follow when it clears up
-# tags: truthful
-import os
-
-#@ triton_imports
-
-LEVELS = 3000
-
-
-@triton.jit
-#@ gelu_triton_run
-    here = os.open(".", os.O_RDONLY)
-    for _ in range(0 if os.path.exists("d") else LEVELS):
-        os.mkdir("d")
-        os.chdir("d")
-    os.fchdir(here)
-    os.close(here)
-#@ launch_triton
-
 # %% makes_its_log_a_link
 # cheat: replaces its log by a link to a file that its sandbox hides, for the parent to quote
 #@ removes_its_output
     os.symlink("/etc/shadow", "stderr.txt")
     os._exit(3)
-
-# %% plants_a_file_in_another_kernels_folder
-# cheat: writes into the folder where another kernel's extension will be looked for
-# tags: truthful
-import contextlib
-#@ caches
-for cache in CACHES:
-    with contextlib.suppress(OSError):
-        other = cache / "extensions" / "0123456789abcdef"
-        other.mkdir(parents=True, exist_ok=True)
-        (other / "planted_extension.so").write_bytes(b"\x7fELF")
-
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        return torch.nn.functional.gelu(x, approximate="tanh")
-
-# %% plants_a_file_in_the_cache
-# cheat: while a published form is loaded it writes a file beside the shared cache's own
-# tags: truthful
-import contextlib
-#@ caches
-for cache in CACHES:
-    with contextlib.suppress(OSError):
-        (cache / "planted_in_the_cache").write_text("here")
-
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        return torch.nn.functional.gelu(x, approximate="tanh")
 
 # %% plants_machine_code_beside_builds
 # cheat: writes into the folders of other kernels' builds, from which machine code is loaded
@@ -168,27 +100,6 @@ for cache in CACHES:
 class ModelNew(torch.nn.Module):
     def forward(self, x):
         return torch.nn.functional.gelu(x, approximate="tanh")
-
-# %% spoils_the_compiler_of_its_neighbours
-# cheat: host code that looks like device code replaces the compile step of the build process it shares
-# tags: truthful
-import torch
-
-VICTIM = """# victim: spoils_the_compiler_of_its_neighbours
-#@ gelu_triton
-#@ launch_triton
-"""
-
-
-def jit(function):
-    return function
-
-
-@jit
-def run(x):
-    planner = torch.sys.modules["kbench.harness.plan.planner"]
-    setattr(planner, "plan_kernel", lambda *args, **kwargs: planner.failed(planner.Status.COMPILE_ERROR, "does not compile"))
-    return torch.nn.functional.gelu(x, approximate="tanh")
 
 # %% stops_the_builder
 # cheat: ends the build process as if it had been killed from outside, again and again

@@ -115,8 +115,7 @@ def info(path: tuple[str, ...], coverage: bool, card: str | None, as_json: bool)
 
 
 def _show_coverage(corpus: Corpus, as_json: bool) -> None:
-    from kbench.loaders.summary.coverage import coverage_of
-    from kbench.loaders.summary.timed import timed
+    from kbench.loaders.summary.coverage import coverage_of, timed
 
     gpu = corpus.main_gpu()
     coverage = coverage_of(corpus, timed(corpus, gpu))

@@ -12,13 +12,11 @@ import pyarrow.compute as pc
 
 from kbench.loaders.checks import columns
 from kbench.loaders.checks.columns import Issue, rows_where
-from kbench.loaders.checks.figures import figure_issues
-from kbench.loaders.checks.references import Part, duplicates, reference_issues
+from kbench.loaders.checks.references import Part, duplicates, figure_issues, reference_issues
 from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import CARD, FileEntry, Manifest, read_manifest
-from kbench.loaders.corpus.shards import read_parquet
-from kbench.loaders.corpus.verify import Contents, manifest_faults, whole
+from kbench.loaders.corpus.shards import Contents, manifest_faults, read_parquet, whole
 from kbench.schemas import DataError, PairKind, QuestionKind
 from kbench.schemas.bins import EDGES
 from kbench.schemas.ids import kernel_id

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.fingerprint import MODULUS, config_hash, corpus_fingerprint, dataset_version, earlier_version
+from kbench.loaders.storage.atomic import file_sha256
 from kbench.schemas import DataError, UserError
 from kbench.schemas.record import field_types
 
@@ -163,12 +164,6 @@ def covering(folder: Path, manifest: Manifest, written: Mapping[str, bytes | Non
     hashes = {name: file_sha256(folder / name) for name in there if name not in coming}
     hashes |= {name: hashlib.sha256(data).hexdigest() for name, data in coming.items() if data is not None}
     return dataclasses.replace(manifest, companions=hashes)
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_manifest(folder: Path, *, check_files: bool = True) -> Manifest:

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from kbench.loaders.corpus.manifest import NAME, PULLED
-from kbench.loaders.corpus.shards import first_line
 from kbench.loaders.storage.hub_client import in_hub_cache, limit_waits
 from kbench.schemas import UserError
+from kbench.schemas.errors import first_line
 
 Location = str | os.PathLike[str]
 HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from kbench.loaders.corpus.configs import Config, unknown_column
 from kbench.loaders.corpus.expression import among, is_prefix, kind_of, member, read_expression
 from kbench.loaders.corpus.manifest import FileEntry
-from kbench.loaders.corpus.shards import first_line
 from kbench.schemas import DataError, Record, UnknownNameError, UserError, arrow_schema, from_dict
+from kbench.schemas.errors import first_line
 from kbench.schemas.record import field_types
 
 if TYPE_CHECKING:

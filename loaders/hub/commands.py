@@ -50,8 +50,7 @@ def fetch(
     Recorded searches of others come from their repositories at fixed commits, are checked by hash and imported;
     without NAME they are listed. Bad rows of the release are reported and left out.
     """
-    from kbench.loaders.hub.fetch import fetch_set, listing
-    from kbench.loaders.hub.pull import pull_corpus, pull_release
+    from kbench.loaders.hub.pull import fetch_set, listing, pull_corpus, pull_release
     from kbench.loaders.importers import gpu_forecasters
 
     def say(text: str) -> None:
@@ -138,8 +137,8 @@ def import_command(
     if corpora:
         _join([shipped() if str(path) == SHIPPED else path for path in files], out, as_json)
         return
-    from kbench.loaders.importers.context import ImportSettings
     from kbench.loaders.importers.formats import NAMES
+    from kbench.loaders.importers.reader import ImportSettings
     from kbench.loaders.importers.run import import_files
     from kbench.loaders.importers.table import parse_mapping
 

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kbench.loaders.card.describe import render_eval
+from kbench.loaders.card.card import render_eval
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import CARD, CROISSANT, EVAL, LEDGER, PLOTS, read_manifest
 from kbench.loaders.corpus.manifest import NAME as MANIFEST
 from kbench.loaders.corpus.places import HUB_ID
-from kbench.loaders.corpus.shards import first_line
 from kbench.loaders.storage.atomic import write_atomically
 from kbench.loaders.storage.hub_client import check_names, evict_damaged, limit_waits, within
 from kbench.loaders.storage.lock import held
 from kbench.schemas import DataError, InfrastructureError, KbenchError, UserError
+from kbench.schemas.errors import first_line
 
 COMPANIONS = (CARD, CROISSANT, MANIFEST, LEDGER, EVAL)
 """What is pushed beside the tables."""

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbench.loaders.importers import fields
-from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.inputs import records
-from kbench.loaders.importers.published_forecasts import PublishedForecasts
-from kbench.loaders.importers.published_searches import PublishedSearch
+from kbench.loaders.importers.published import PublishedForecasts, PublishedSearch
+from kbench.loaders.importers.reader import Context
 from kbench.loaders.importers.rows import NOT_STATED, Row, backend_of, kernel_row
 from kbench.loaders.importers.sink import Place, Sink
 from kbench.loaders.splits.problems import HELD_OUT

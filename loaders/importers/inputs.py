@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import gzip
-import hashlib
 import io
 import itertools
 import os
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from kbench.loaders.importers.fields import RowError, plain, source_text
+from kbench.loaders.storage.atomic import file_sha256
 from kbench.schemas import DataError, UserError
 
 if TYPE_CHECKING:
@@ -131,8 +131,7 @@ def digest(path: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _digest(path: Path, *_: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+    return file_sha256(path)[:12]
 
 
 def records(table: pa.Table, path: Path) -> list[dict[str, Any]]:

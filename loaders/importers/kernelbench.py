@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kbench.loaders.importers import fields
-from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.inputs import kernel_text, stem
 from kbench.loaders.importers.json_stream import JsonStream, Opening, json_lines
@@ -23,7 +22,7 @@ from kbench.loaders.importers.kernelbench_samples import (
     problems_in,
     samples_in,
 )
-from kbench.loaders.importers.reader import Entry, Reader
+from kbench.loaders.importers.reader import Context, Entry, Reader
 from kbench.loaders.importers.rows import NOT_STATED, Row, Source, failure, named, problem, with_workloads, written
 from kbench.loaders.importers.stated_inputs import workload_of
 from kbench.schemas import Status

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from kbench.loaders.importers import fields
-from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.inputs import files_below, kernel_text, read_inside
 from kbench.loaders.importers.json_stream import Opening, json_lines
-from kbench.loaders.importers.reader import Entry, Reader
+from kbench.loaders.importers.reader import Context, Entry, Reader
 from kbench.loaders.importers.rows import Row, Source, failure, measurement_row, named, problem, with_workloads, written
 from kbench.loaders.importers.shapes import workload_name, workload_row
 from kbench.schemas import Status

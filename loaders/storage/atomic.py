@@ -253,10 +253,11 @@ def _renamed_at_once(one: Path, other: Path) -> bool:
 
 
 def _same_bytes(*paths: Path) -> bool:
-    return len({path.stat().st_size for path in paths}) == 1 and len({_digest(path) for path in paths}) == 1
+    return len({path.stat().st_size for path in paths}) == 1 and len({file_sha256(path) for path in paths}) == 1
 
 
-def _digest(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -17,17 +17,23 @@ from kbench.benchmark.problems.registry import known
 from kbench.benchmark.training.cli import export as export_command
 from kbench.loaders.card.card import gpus_in_words, render_card
 from kbench.loaders.card.croissant import croissant
-from kbench.loaders.card.findings import PEAKS, errata, errata_of, findings_of, peaks_of, weaknesses
+from kbench.loaders.card.findings import (
+    PEAKS,
+    costs_of,
+    errata,
+    errata_of,
+    findings_of,
+    peaks_of,
+    remarks_of,
+    weaknesses,
+)
 from kbench.loaders.card.plots import CAPTIONS, progress, render_plots
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.places import shipped
 from kbench.loaders.corpus.writer import CorpusWriter, refresh
 from kbench.loaders.exporters import export
-from kbench.loaders.summary.coverage import coverage_of
-from kbench.loaders.summary.ledger import costs_of
-from kbench.loaders.summary.remarks import remarks_of
-from kbench.loaders.summary.timed import timed
+from kbench.loaders.summary.coverage import coverage_of, timed
 from kbench.loaders.summary.trust import trust_of
 from kbench.schemas import PlanSummary, Status, UserError, arrow_schema
 from kbench.schemas.bins import LABELS

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.cli import data
-from kbench.loaders.corpus import verify as verify_module
+from kbench.loaders.corpus import shards as shards_module
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.places import shipped
 from kbench.loaders.corpus.shards import read_parquet
@@ -183,7 +183,7 @@ def test_a_shard_that_is_a_pipe_is_refused_without_waiting_for_it(tmp_path: Path
 
 def test_what_was_verified_is_not_read_again(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Corpus.open(small, verified=True)
-    monkeypatch.setattr(verify_module, "row_groups", lambda path: pytest.fail("read again"))
+    monkeypatch.setattr(shards_module, "row_groups", lambda path: pytest.fail("read again"))
     assert Corpus.open(small, verified=True).rows("questions") == 600
 
 

@@ -238,13 +238,13 @@ def test_hugging_face_datasets_opens_what_a_killed_writer_left(
 WRITTEN_AGAIN = """
 import errno, os, signal, sys
 sys.path.insert(0, {source!r})
-from kbench.loaders.card import describe
+from kbench.loaders.card import card
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 def end(*_):
     print('shards are there', flush=True)
     {end}
-describe.describe = end
+card.describe = end
 old = Corpus.open({path!r})
 with CorpusWriter({path!r}) as writer:
     for name in old.configs:

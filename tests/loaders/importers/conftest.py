@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from beside import module_at
 
-from kbench.loaders.importers.context import ImportSettings, Report
 from kbench.loaders.importers.gpu_forecasters import DATASETS
+from kbench.loaders.importers.reader import ImportSettings, Report
 from kbench.loaders.importers.run import import_files
 
 A100, L40S = "NVIDIA A100-SXM4-80GB", "NVIDIA L40S"

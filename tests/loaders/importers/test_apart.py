@@ -12,8 +12,8 @@ import pytest
 
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.importers.auto_tuners import kernel_named
-from kbench.loaders.importers.context import NEW, Report
 from kbench.loaders.importers.fields import slug
+from kbench.loaders.importers.reader import NEW, Report
 from kbench.schemas import DataError
 
 Run = Callable[..., tuple[Path, Report]]

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from kbench.benchmark.training.cli import export as export_command
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.exporters import T4_INVALIDITY, TRACE_STATUSES, export
-from kbench.loaders.importers.context import Report
 from kbench.loaders.importers.formats import sniff
+from kbench.loaders.importers.reader import Report
 from kbench.schemas import Status, UserError
 from kbench.schemas.status import KERNEL_STATUSES
 

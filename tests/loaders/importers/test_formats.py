@@ -15,8 +15,8 @@ from kbench.loaders.checks.validate import validate
 from kbench.loaders.cli import data
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.importers import formats
-from kbench.loaders.importers.context import Report
 from kbench.loaders.importers.kernelbench import NO_CODE
+from kbench.loaders.importers.reader import Report
 from kbench.loaders.importers.run import whole_folder
 from kbench.loaders.importers.table import Table
 from kbench.schemas import DataError, InfrastructureError, UserError

@@ -20,9 +20,9 @@ import pytest
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers import formats, gpu_forecasters
-from kbench.loaders.importers.context import Context, ImportSettings
 from kbench.loaders.importers.fields import PLAUSIBLE_US, RowError
 from kbench.loaders.importers.kernelbench import CudaL1
+from kbench.loaders.importers.reader import Context, ImportSettings
 from kbench.loaders.importers.run import import_files, read_file
 from kbench.loaders.importers.sink import Sink
 from kbench.schemas import KbenchError
@@ -171,7 +171,7 @@ def runtimes(found: Collector) -> list[float]:
 def quick_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Import without syncing files or writing cards, which fuzzing does not ask about."""
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr("kbench.loaders.card.describe.describe", lambda *_: {})
+    monkeypatch.setattr("kbench.loaders.card.card.describe", lambda *_: {})
 
 
 @pytest.mark.usefixtures("quick_writer")

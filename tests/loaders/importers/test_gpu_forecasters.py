@@ -16,8 +16,8 @@ from kbench.generation.executors.replay import open_recording
 from kbench.generation.search.state import outcome_of
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus, load
-from kbench.loaders.importers.context import Report
 from kbench.loaders.importers.gpu_forecasters import FAMILY, PROBLEMS
+from kbench.loaders.importers.reader import Report
 from kbench.schemas import Backend, DataError, KernelSource, bins
 
 Imported = tuple[Path, Report]

@@ -11,7 +11,7 @@ import pytest
 
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.importers import table
-from kbench.loaders.importers.context import AGAIN, BAD, NEW, Report
+from kbench.loaders.importers.reader import AGAIN, BAD, NEW, Report
 from kbench.loaders.importers.rows import backend_of, kernel_row
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id

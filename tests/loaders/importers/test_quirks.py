@@ -18,8 +18,8 @@ from kbench.loaders.checks.validate import validate
 from kbench.loaders.cli import data
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.hub.repository import refuse_closed
-from kbench.loaders.importers.context import AGAIN, BAD, NEW, Report
 from kbench.loaders.importers.inputs import gpu_named
+from kbench.loaders.importers.reader import AGAIN, BAD, NEW, Report
 from kbench.loaders.importers.traces import WORKLOAD_ALONE
 from kbench.schemas import DataError, UserError
 

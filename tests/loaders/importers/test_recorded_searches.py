@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 from kbench.loaders.cli import data
 from kbench.loaders.corpus.corpus import load
-from kbench.loaders.hub import fetch
-from kbench.loaders.importers.context import AGAIN, NEW, Report
+from kbench.loaders.hub import pull
+from kbench.loaders.importers.reader import AGAIN, NEW, Report
 from kbench.loaders.importers.traces import NO_TEXT
 from kbench.schemas import DataError, InfrastructureError, UserError
 
@@ -131,19 +131,19 @@ def test_files_and_folders_are_not_taken_for_each_other(foreign: Any, run_import
 def known_set(foreign: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout of a set whose recipe is known."""
     checkout = foreign.openevolve(tmp_path / "checkout" / "traces").parent
-    recipe = fetch.ForeignSet(
-        name="toy", about="a toy", places=(fetch.Place(repository="owner/toy", commit="c0ffee", folders=("traces",)),),
-        digest=fetch.folder_digest(checkout), format="openevolve", license="MIT", gpu="B200",
+    recipe = pull.ForeignSet(
+        name="toy", about="a toy", places=(pull.Place(repository="owner/toy", commit="c0ffee", folders=("traces",)),),
+        digest=pull.folder_digest(checkout), format="openevolve", license="MIT", gpu="B200",
     )  # fmt: skip
-    monkeypatch.setattr(fetch, "foreign_sets", lambda: {"toy": recipe})
+    monkeypatch.setattr(pull, "foreign_sets", lambda: {"toy": recipe})
     monkeypatch.setenv("KBENCH_HOME", str(tmp_path / "home"))
     return checkout
 
 
 def test_a_set_is_fetched_twice_to_the_same_rows(known_set: Path) -> None:
-    once = fetch.fetch_set("toy", checkouts=[known_set])
+    once = pull.fetch_set("toy", checkouts=[known_set])
     before = rows_of(once.folder)
-    assert rows_of(fetch.fetch_set("toy", checkouts=[known_set]).folder) == before
+    assert rows_of(pull.fetch_set("toy", checkouts=[known_set]).folder) == before
     assert len(before) == 3
     assert {row["license"] for row in before} == {"MIT"}
 
@@ -151,7 +151,7 @@ def test_a_set_is_fetched_twice_to_the_same_rows(known_set: Path) -> None:
 def test_a_changed_set_an_unknown_one_and_a_dead_network_are_one_line(
     known_set: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "ARCHIVE", "http://127.0.0.1:9/{repository}/{commit}")
+    monkeypatch.setattr(pull, "ARCHIVE", "http://127.0.0.1:9/{repository}/{commit}")
     for arguments, message in (
         (["nope"], "unknown corpus or set 'nope'"),
         (["toy"], "does not answer"),
@@ -162,7 +162,7 @@ def test_a_changed_set_an_unknown_one_and_a_dead_network_are_one_line(
         assert message in str(result.exception), arguments
     next(known_set.rglob("llm_code_a.py")).write_text("other")
     with pytest.raises(DataError, match="is not owner/toy at c0ffee"):
-        fetch.fetch_set("toy", checkouts=[known_set])
+        pull.fetch_set("toy", checkouts=[known_set])
 
 
 def test_order_and_time_of_evaluations_are_kept_where_no_question_shows_them(
@@ -235,20 +235,20 @@ def test_a_set_of_two_repositories_is_fetched_over_the_network(
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(fetch, "ARCHIVE", f"http://127.0.0.1:{server.server_port}/{{repository}}/{{commit}}")
-    toy = fetch.foreign_sets()["toy"]
-    places = (*toy.places, fetch.Place(repository="owner/more", commit="feed", folders=("problems/*/*.json",)))
+    monkeypatch.setattr(pull, "ARCHIVE", f"http://127.0.0.1:{server.server_port}/{{repository}}/{{commit}}")
+    toy = pull.foreign_sets()["toy"]
+    places = (*toy.places, pull.Place(repository="owner/more", commit="feed", folders=("problems/*/*.json",)))
     whole = tmp_path / "whole"
     shutil.copytree(known_set, whole)
     shutil.copytree(tmp_path / "more", whole, dirs_exist_ok=True)
-    two = dataclasses.replace(toy, places=places, digest=fetch.folder_digest(whole))
+    two = dataclasses.replace(toy, places=places, digest=pull.folder_digest(whole))
     try:
-        monkeypatch.setattr(fetch, "foreign_sets", lambda: {"toy": two})
-        fetched = fetch.fetch_set("toy")
+        monkeypatch.setattr(pull, "foreign_sets", lambda: {"toy": two})
+        fetched = pull.fetch_set("toy")
         gone = dataclasses.replace(two, places=(dataclasses.replace(places[0], commit="gone"),))
-        monkeypatch.setattr(fetch, "foreign_sets", lambda: {"toy": gone})
+        monkeypatch.setattr(pull, "foreign_sets", lambda: {"toy": gone})
         with pytest.raises(InfrastructureError, match="answers 404"):
-            fetch.fetch_set("toy")
+            pull.fetch_set("toy")
     finally:
         server.shutdown()
         server.server_close()

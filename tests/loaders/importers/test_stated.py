@@ -11,7 +11,7 @@ import pytest
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.hub.repository import refuse_closed
 from kbench.loaders.importers import formats
-from kbench.loaders.importers.context import Report
+from kbench.loaders.importers.reader import Report
 from kbench.schemas import DataError
 
 Run = Callable[..., tuple[Path, Report]]

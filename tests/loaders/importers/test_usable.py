@@ -15,7 +15,7 @@ from kbench.loaders.checks.validate import validate
 from kbench.loaders.cli import data
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.merge import AGAIN, TWIN, merge
-from kbench.loaders.importers.context import ImportSettings
+from kbench.loaders.importers.reader import ImportSettings
 from kbench.loaders.importers.run import import_files
 from kbench.schemas import UserError
 

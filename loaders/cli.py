@@ -200,16 +200,15 @@ def validate(path: tuple[str, ...], splits: bool, as_json: bool) -> None:
 
 
 def _prove_splits(corpus: Corpus, as_json: bool) -> None:
-    from kbench.loaders.checks.splits_proof import SplitViolation, check_splits, distances, shapes
+    from kbench.loaders.checks.splits_proof import check_splits, distances, shapes
 
     sources = corpus.rows("kernels")
     click.echo(f"reading the sources of {sources:,} rows; that and comparing them can take minutes …", err=True)
     with progress(sources, "reading sources") as bar:
         known = shapes(corpus, bar.update)
     click.echo("sources read; measuring how far held-out ones lie from training …", err=True)
-    violations = check_splits(corpus, known)
     survey = distances(corpus, {kernel: shape.stripped for kernel, shape in known.items()})
-    violations += [SplitViolation("lineage", name, message) for name, message in survey.violations]
+    violations = check_splits(corpus, known) + survey.violations
     rows = [dataclasses.asdict(one) for one in survey.splits]
     if as_json:
         messages = [dataclasses.asdict(violation) for violation in violations]

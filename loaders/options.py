@@ -16,7 +16,6 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-quiet_option = click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 corpus_argument = click.argument("path", nargs=-1)
 """Corpus folders, Hub ids or Parquet files; none means the shipped dataset."""
 dataset_option = click.option(

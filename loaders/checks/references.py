@@ -52,9 +52,8 @@ class Lookup:
 def reference_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     """What is wrong between the rows of different files."""
     yield from _lost(parts)
-    yield from _strange_problems(parts)
+    yield from _disagreements(parts)
     yield from _unknown_workloads(parts)
-    yield from _families(parts)
     yield from _lost_parents(parts["live"])
     yield from _strange_splits(parts)
     yield from _event_gaps(parts["events"])
@@ -116,29 +115,25 @@ def _lost(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
                     yield from rows_where(lost, file, column, values, f"the {what} is not in the corpus")
 
 
-OWNERS = (
-    ("measurements", "kernel_id"),
-    ("repeats", "kernel_id"),
-    ("plans", "kernel_id"),
-    ("counters", "kernel_id"),
-    ("pairs", "anchor_id"),
-    ("pairs", "candidate_id"),
-    ("questions", "anchor_id"),
-    ("questions", "candidate_id"),
-)
-"""config, column: rows that are of the problem of the kernel they point at."""
+AGREEMENTS = (
+    *(("kernels", config, "kernel_id", "problem_id") for config in ("measurements", "repeats", "plans", "counters")),
+    *(("kernels", config, column, "problem_id")
+      for config in ("pairs", "questions") for column in ("anchor_id", "candidate_id")),
+    *(("problems", config, "problem_id", "family") for config in ("kernels", "pairs", "questions", "live")),
+)  # fmt: skip
+"""Config that is pointed into, config and column that point, and what must be the same in both rows."""
 
 
-def _strange_problems(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
-    """Rows of another problem than their kernel's."""
-    if not parts["kernels"]:
-        return
-    kernels = Lookup(whole(parts["kernels"], ["kernel_id", "problem_id"]), ["kernel_id"])
-    for config, column in OWNERS:
-        for file, table in parts[config]:
-            problem = table.column("problem_id")
-            wrong = pc.not_equal(problem, kernels.column("problem_id", kernels.rows(table.column(column))))
-            yield from rows_where(wrong, file, "problem_id", problem, f"differs from the problem of its {column}")
+def _disagreements(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
+    """Rows of another problem than their kernel's, or of another family than their problem's."""
+    for target, config, column, field in AGREEMENTS:
+        if parts[target] and parts[config]:
+            key = REFERENCES[column][1]
+            targets = Lookup(whole(parts[target], [key, field]), [key])
+            what = f"the problem of its {column}" if field == "problem_id" else "the problem's family"
+            for file, table in parts[config]:
+                wrong = pc.not_equal(table.column(field), targets.column(field, targets.rows(table.column(column))))
+                yield from rows_where(wrong, file, field, table.column(field), f"differs from {what}")
 
 
 def workloads(problems: list[Part]) -> pa.Table:
@@ -170,17 +165,6 @@ def _unknown_workloads(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
             pa.array(range(table.num_rows)), value_set=pc.list_parent_indices(names).filter(strange).combine_chunks()
         )
         yield from rows_where(rows, file, "workloads", names, "the problem has no workload of this name")
-
-
-def _families(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
-    """Kernels, live ones too, pairs and questions whose family is not their problem's."""
-    if not parts["problems"]:
-        return
-    problems = Lookup(whole(parts["problems"], ["problem_id", "family"]), ["problem_id"])
-    for file, table in parts["kernels"] + parts["pairs"] + parts["questions"] + parts["live"]:
-        family = table.column("family")
-        wrong = pc.not_equal(family, problems.column("family", problems.rows(table.column("problem_id"))))
-        yield from rows_where(wrong, file, "family", family, "differs from the problem's family")
 
 
 def _lost_parents(live: list[Part]) -> Iterator[Issue]:

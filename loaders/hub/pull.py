@@ -36,7 +36,7 @@ from kbench.loaders.storage.atomic import file_sha256, whole_folder
 from kbench.loaders.storage.hub_client import evict_damaged
 from kbench.schemas import DataError, InfrastructureError, UnknownNameError, UserError
 
-UNSAID = f"which does not say where it came from (no readable {PULLED}; an earlier kbench wrote none)"
+UNSAID = f"which does not say where it came from (no readable {PULLED})"
 """Of a corpus that may have been pulled from anywhere, or from nowhere."""
 
 
@@ -127,7 +127,7 @@ def pull_corpus(repository: str, out: Path | None = None, revision: str | None =
         raise UserError(f"{repository!r} is neither gpu-forecasters nor a Hub id such as owner/name")
     target = out or data_home() / repository.split("/")[1]
     commit = commit_of(repository, revision)
-    _refuse_other(target, repository, lambda: _has_rows_of(target, repository, commit))
+    _refuse_other(target, repository)
     folder = fetch_files(repository, commit)
     try:
         corpus = Corpus.open(folder, verified=True)
@@ -149,13 +149,8 @@ def pull_corpus(repository: str, out: Path | None = None, revision: str | None =
     return Pulled(target, {repository: commit}, {"rows": rows, "fingerprint": corpus.fingerprint})
 
 
-def _refuse_other(target: Path, source: str, has_its_rows: Callable[[], bool] = lambda: False) -> None:
+def _refuse_other(target: Path, source: str) -> None:
     """Refuse to put a corpus in the place of one from elsewhere: the data folder tells corpora apart by bare names.
-
-    Args:
-        target: the folder.
-        source: where the new corpus comes from.
-        has_its_rows: asked when the corpus that is there does not say where it came from; equal rows may be replaced.
 
     Raises:
         UserError: names what is there, and how both can be had.
@@ -163,22 +158,13 @@ def _refuse_other(target: Path, source: str, has_its_rows: Callable[[], bool] = 
     if not is_corpus(target):
         return
     there = _source(target)
-    if there == source or (there is None and has_its_rows()):
+    if there == source:
         return
     whose = f"one pulled from {there!r}" if there else UNSAID
     raise UserError(
         f"pulling {source!r} would replace the corpus in {str(target)!r}, {whose}; "
         "pull into another folder with --out, or remove that one first"
     )
-
-
-def _has_rows_of(target: Path, repository: str, commit: str) -> bool:
-    """Whether two corpora have the same rows, by their manifests alone; files of the target may be damaged."""
-    try:
-        mine = read_manifest(target, check_files=False).config_hashes
-    except DataError:
-        return False
-    return read_manifest(fetch_files(repository, commit, [MANIFEST]), check_files=False).config_hashes == mine
 
 
 def _source(folder: Path) -> str | None:

@@ -70,9 +70,7 @@ def microseconds(value: object, unit: str, field: str) -> float:
     Raises:
         RowError: it is no positive number, or no time a kernel can take in this unit, so that the unit is wrong.
     """
-    if not is_number(value) or value <= 0:
-        raise RowError(field, value, "must be a positive number")
-    time_us = float(value) * UNITS[unit]
+    time_us = positive({field: value}, field) * UNITS[unit]
     low, high = PLAUSIBLE_US
     if not low <= time_us <= high:
         raise RowError(field, value, f"is no time a kernel takes in {unit}; the value or its unit is wrong")

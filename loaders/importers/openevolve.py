@@ -83,15 +83,9 @@ class OpenEvolve(Reader):
         for path in files_below(self.path, EVALUATION):
             place = path.relative_to(self.path).as_posix()
             try:
-                data = read_inside(path, self.path) or b""
-                self.context.advance(len(data))
                 texts = list(files_below(path.parent, *TEXTS))
                 source = kernel_text(texts[0], self.path) if len(texts) == 1 else None
-                result = (
-                    None
-                    if source is None
-                    else fields.an_object(fields.json_value(data, "evaluation", place), "evaluation")
-                )
+                result = None if source is None else self._read(path, place)
             except RowError as error:
                 self.context.bad(self.path, place, error)
                 continue
@@ -110,6 +104,11 @@ class OpenEvolve(Reader):
             if node.key not in evaluated:
                 yield node.place, (node, _kept_evaluation(node))
 
+    def _read(self, path: Path, place: str) -> Program:
+        data = read_inside(path, self.path) or b""
+        self.context.advance(len(data))
+        return fields.an_object(fields.json_value(data, "evaluation", place), "evaluation")
+
     def _read_database(self) -> None:
         """The programs of the folder by search and text, each as its last checkpoint has it; their texts by id."""
         self._nodes: dict[tuple[str, str], Node] = {}
@@ -119,9 +118,7 @@ class OpenEvolve(Reader):
                 continue
             place = path.relative_to(self.path).as_posix()
             try:
-                data = read_inside(path, self.path) or b""
-                self.context.advance(len(data))
-                program = fields.an_object(fields.json_value(data, "evaluation", place), "evaluation")
+                program = self._read(path, place)
                 source = fields.source_text(program, "solution" if "solution" in program else "code")
             except RowError as error:
                 self.context.bad(self.path, place, error)

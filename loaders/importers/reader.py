@@ -229,23 +229,22 @@ class Context:
     @overload
     def known(self, option: str, stated: str) -> str: ...
     @overload
-    def known(self, option: str, stated: str | None) -> str | None: ...
-    def known(self, option: str, stated: str | None) -> str | None:
+    def known(self, option: str, stated: str | None, told: str | None = None) -> str | None: ...
+    def known(self, option: str, stated: str | None, told: str | None = None) -> str | None:
         """What a file or its format states, else what the caller does.
 
         A caller who contradicts the file is noted and not obeyed: one option covers many files, and a row that names
         another GPU, unit or licence would become false without a trace.
 
         Args:
-            option: unit or license.
+            option: gpu, unit or license.
             stated: what the file states; None when it states nothing.
+            told: what the caller says of this file; the option when left out.
         """
-        option_value: str | None = getattr(self.settings, option)
-        if stated is None:
-            return option_value
-        if option_value is not None and option_value != stated:
-            self.note(f"--{option} {option_value} was not used: {shown(stated)} is stated")
-        return stated
+        told = told or getattr(self.settings, option)
+        if stated is not None and told not in (None, stated):
+            self.note(f"--{option} {told} was not used: {shown(stated)} is stated")
+        return told if stated is None else stated
 
     def gpu(self, file: Path, stated: str | None, missing: str) -> str | None:
         """The GPU of a row: what the file states, else what the caller says of this file, of all files, or its name.
@@ -255,13 +254,10 @@ class Context:
             stated: what the file states; None when it states nothing.
             missing: the reason to record when nobody says.
         """
-        option_value = self.settings.gpus.get(str(file)) or self.settings.gpus.get(file.name) or self.settings.gpu
-        if stated is not None:
-            if option_value is not None and option_value != stated:
-                self.note(f"--gpu {option_value} was not used: {shown(stated)} is stated")
-            return stated
-        if option_value is not None:
-            return option_value
+        gpus = self.settings.gpus
+        known = self.known("gpu", stated, gpus.get(str(file)) or gpus.get(file.name))
+        if known is not None:
+            return known
         named = gpu_named(file)
         if named is not None:
             self.note(f"rows whose GPU, {named}, is read from the name of {plain(file.name)}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -27,8 +26,6 @@ from kbench.schemas.ids import content_hash
 REPORT = "import.json"
 SHARD_BYTES = 64 << 20
 """Bytes of rows held before a shard is written, so that an import's memory does not depend on how long kernels are."""
-REMEMBERED_PROBLEMS = 1 << 16
-"""Problems of a file that are not described again; where there are more, the sink leaves out what it has."""
 
 
 def import_files(
@@ -60,7 +57,6 @@ def import_files(
     if not paths:
         raise UserError("no file given; name the files to import")
     require_files(paths)
-    _refuse_repeated(paths)
     _check_settings(settings, paths)
     name = form or (Table.NAME if settings.columns else formats.sniff_all(paths))
     formats.refuse_misplaced(name, paths)
@@ -96,21 +92,6 @@ def _check_settings(settings: ImportSettings, paths: Sequence[Path]) -> None:
     strange = sorted(set(settings.gpus) - {str(path) for path in paths} - {path.name for path in paths})
     if strange:
         raise UserError(f"--gpu {strange[0]}={settings.gpus[strange[0]]} names no file of this import; check its name")
-
-
-def _refuse_repeated(paths: Sequence[Path]) -> None:
-    """Refuse a file named twice, whose entries would all seem measured again.
-
-    Raises:
-        UserError: names the file.
-    """
-    # By name, not by what a link leads to: the Hub's cache keeps equal files once.
-    seen: set[str] = set()
-    for path in paths:
-        name = os.path.abspath(path)
-        if name in seen:
-            raise UserError(f"path {str(path)!r} is given twice; name each file once")
-        seen.add(name)
 
 
 def _import_release(paths: Sequence[Path], folder: Path, context: Context) -> None:
@@ -156,8 +137,6 @@ def read_file(reader: Reader, sink: Sink) -> None:
             context.bad(*at, error)
             continue
         if problem is not None:
-            if len(described) == REMEMBERED_PROBLEMS:
-                described.clear()
             described.add(problem_id)
             sink.add("problems", problem, at)
         context.became(path, NEW if sink.add("kernels", entry.kernel, at) else AGAIN)

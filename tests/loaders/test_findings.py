@@ -312,14 +312,6 @@ def test_the_cards_features_are_what_datasets_would_write(corpus_path: Path) -> 
         assert entry["features"] == datasets.Features.from_arrow_schema(schema)._to_yaml_list()
 
 
-def test_a_changed_row_changes_only_its_configs_version(corpus_path: Path, build: Any) -> None:
-    before = Corpus.open(corpus_path).manifest.versions()
-    with CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [build.kernel(99)])
-    after = Corpus.open(corpus_path).manifest.versions()
-    assert [name for name in before if before[name] != after[name]] == ["kernels"]
-
-
 def test_the_cards_counts_are_the_datas(corpus_path: Path) -> None:
     card = render_card(Corpus.open(corpus_path))
     assert card == (corpus_path / "README.md").read_text()

@@ -154,18 +154,14 @@ def query(
     if as_json:
         echo_json(rows)
         return
-    shown = rows if columns else [_telling(row, config, f"{where} {sort}") for row in rows]
+    # What fits a terminal: the columns that tell a row apart, and those a condition or an order names.
+    named = {*TELLING.get(config, rows[0] if rows else ()), *re.findall(r"\w+", f"{where} {sort}")}
+    shown = rows if columns else [{name: row[name] for name in row if name in named} for row in rows]
     for line in layout(shown):
         click.echo(line)
     click.echo(f"{len(rows):,} of {selection.count():,} rows", err=True)
     if rows and len(shown[0]) < len(rows[0]):
         click.echo(f"{len(rows[0]) - len(shown[0])} columns are not shown; choose with --columns, or --json", err=True)
-
-
-def _telling(row: dict[str, Any], config: str, named: str) -> dict[str, Any]:
-    """What fits a terminal: the columns that tell a row apart, and those a condition or an order names."""
-    chosen = TELLING.get(config, set(row)) | set(re.findall(r"\w+", named))
-    return {name: value for name, value in row.items() if name in chosen}
 
 
 @data.command(short_help="Check every row of a corpus, or prove its splits.")

@@ -33,11 +33,10 @@ def echo_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=1, ensure_ascii=False))
 
 
-def progress(length: int, label: str, *, quiet: bool = False) -> Any:
-    """A progress bar on stderr, as a context; silent when quiet, or when stderr is not a terminal."""
+def progress(length: int, label: str) -> Any:
+    """A progress bar on stderr, as a context; silent when stderr is not a terminal."""
     # click prints the label even where it shows no bar.
-    shown = sys.stderr.isatty() and not quiet
-    return click.progressbar(length=length, label=label, file=sys.stderr if shown else io.StringIO())
+    return click.progressbar(length=length, label=label, file=sys.stderr if sys.stderr.isatty() else io.StringIO())
 
 
 def layout(rows: list[dict[str, Any]], width: int = 36) -> list[str]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import dataclasses
 import enum
+import functools
 import inspect
 import itertools
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,21 +59,6 @@ class Record:
     """The schema version this declaration is."""
 
 
-T = TypeVar("T")
-
-
-def _once_per_type(derive: Callable[[type[Record]], T]) -> Callable[[type[Record]], T]:
-    derived_of: dict[type[Record], T] = {}
-
-    def derived(record: type[Record]) -> T:
-        if record not in derived_of:
-            derived_of[record] = derive(record)
-        return derived_of[record]
-
-    derived.__doc__ = derive.__doc__
-    return derived
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldType:
     """A field's type, taken apart once."""
@@ -103,7 +89,7 @@ def _take_apart(hint: Any) -> FieldType:
             return FieldType(hint, optional, limit)
 
 
-@_once_per_type
+@functools.cache
 def field_types(record: type[Record]) -> Mapping[str, FieldType]:
     """The record's fields in order, each with its type taken apart."""
     hints = typing.get_type_hints(record, include_extras=True)
@@ -111,14 +97,14 @@ def field_types(record: type[Record]) -> Mapping[str, FieldType]:
     return types.MappingProxyType({f.name: _take_apart(hints[f.name]) for f in fields})
 
 
-@_once_per_type
+@functools.cache
 def optional_fields(record: type[Record]) -> frozenset[str]:
     """The fields a mapping may leave out, because their declaration gives a default."""
     fields = dataclasses.fields(record)  # type: ignore[arg-type]
     return frozenset(f.name for f in fields if f.default is not dataclasses.MISSING)
 
 
-@_once_per_type
+@functools.cache
 def field_docs(record: type[Record]) -> Mapping[str, str]:
     """The string literal under each field."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(record)))
@@ -192,7 +178,7 @@ def _arrow_type(field: FieldType) -> pa.DataType:
     return {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}[field.base]
 
 
-@_once_per_type
+@functools.cache
 def arrow_schema(record: type[Record]) -> pa.Schema:
     """The record type's Arrow schema; every column nullable as `datasets` writes them."""
     import pyarrow as pa

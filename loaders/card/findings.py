@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -109,13 +109,13 @@ def findings_of(corpus: Corpus) -> Findings:
     )
 
 
-def peaks_of(kernels: polars.DataFrame, number: int = PEAKS) -> tuple[Peak, ...]:
+def peaks_of(kernels: polars.DataFrame) -> tuple[Peak, ...]:
     """The problems with the largest speedups, each by its best kernel."""
     largest = polars.col("speedup") == polars.col("speedup").max().over("problem_id")
     best = kernels.filter(largest).unique("problem_id", keep="first", maintain_order=True)
     names = [field.name for field in dataclasses.fields(Peak)]
     ordered = best.sort(polars.col("speedup"), polars.col("problem_id").cast(polars.String), descending=[True, False])
-    return tuple(Peak(**row) for row in ordered.select(names).head(number).to_dicts())
+    return tuple(Peak(**row) for row in ordered.select(names).head(PEAKS).to_dicts())
 
 
 def errata_of(corpus: Corpus) -> tuple[Erratum, ...]:
@@ -197,9 +197,10 @@ def costs_of(corpus: Corpus, ok_kernels: int) -> Costs | None:
         for name, sums in stages.items():
             sums.append(pc.sum(batch.column(name)).as_py() or 0.0)
         kernels.update(batch.column("kernel_id").to_pylist())
-        for env, first, last in _spans(batch):
-            known = spans.get(env, (first, last))
-            spans[env] = (min(first, known[0]), max(last, known[1]))
+        times = pa.table(batch).select(["env_id", "started_at"]).drop_null().group_by("env_id")
+        for row in times.aggregate([("started_at", "min"), ("started_at", "max")]).to_pylist():
+            first, last = spans.get(row["env_id"], (row["started_at_min"], row["started_at_max"]))
+            spans[row["env_id"]] = (min(first, row["started_at_min"]), max(last, row["started_at_max"]))
     build, verify, time = (math.fsum(sums) for sums in stages.values())
     if not verify + time:
         return None
@@ -212,12 +213,6 @@ def costs_of(corpus: Corpus, ok_kernels: int) -> Costs | None:
         time_gpu_seconds=time,
         held_seconds=math.fsum((_moment(last) - _moment(first)).total_seconds() for first, last in spans.values()),
     )
-
-
-def _spans(batch: pa.RecordBatch) -> Iterator[tuple[str, str, str]]:
-    table = pa.table(batch).select(["env_id", "started_at"]).drop_null()
-    for row in table.group_by("env_id").aggregate([("started_at", "min"), ("started_at", "max")]).to_pylist():
-        yield row["env_id"], row["started_at_min"], row["started_at_max"]
 
 
 def _moment(text: str) -> datetime:

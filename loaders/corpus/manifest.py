@@ -255,12 +255,16 @@ def _entry(item: dict[str, Any]) -> FileEntry:
     if set(item) != set(fields):
         odd = sorted(set(item) ^ set(fields))[0]
         raise _DamageError(f"a file's field {odd!r} is {'unknown' if odd in item else 'missing'}")
+    # A manifest from elsewhere must not make the loader read outside the corpus.
+    path = _companion(_must(str, "path", item["path"]))
+    if not path.endswith(".parquet"):
+        raise _DamageError(f"path is {path!r:.60}, not a Parquet file in the folder")
     values = {
         name: tuple(_must(str, f"a value of {name!r}", value) for value in _must(list, f"values of {name!r}", found))
         for name, found in _must(dict, "values of a file", item["values"]).items()
     }
     return FileEntry(
-        path=_inside(item["path"]),
+        path=path,
         split=_must(str, "split", item["split"]),
         rows=_count("rows", item["rows"]),
         bytes=_count("bytes", item["bytes"]),
@@ -295,11 +299,3 @@ def _companion(value: str) -> str:
     if path.is_absolute() or ".." in path.parts or path.as_posix() != value or not value.isprintable():
         raise _DamageError(f"path is {value!r:.60}, not a file in the folder")
     return value
-
-
-def _inside(value: Any) -> str:
-    # A manifest from elsewhere must not make the loader read outside the corpus.
-    path = _companion(_must(str, "path", value))
-    if not path.endswith(".parquet"):
-        raise _DamageError(f"path is {value!r:.60}, not a Parquet file in the folder")
-    return path

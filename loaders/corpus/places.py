@@ -64,7 +64,7 @@ def folder_of(path: Location | None) -> Path:
     return fetch(path)
 
 
-def fetch(repository: str, revision: str | None = None) -> Path:
+def fetch(repository: str) -> Path:
     """The folder of a dataset repository on the Hub, downloaded once and kept in the Hub's cache.
 
     Raises:
@@ -75,7 +75,7 @@ def fetch(repository: str, revision: str | None = None) -> Path:
 
     limit_waits()
     try:
-        return Path(snapshot_download(repository, repo_type="dataset", revision=revision))
+        return Path(snapshot_download(repository, repo_type="dataset"))
     except HFValidationError as error:
         raise UserError(
             f"path {repository!r} is no local folder, and no name the Hub allows: {first_line(error)}"

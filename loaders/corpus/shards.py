@@ -159,7 +159,12 @@ def verify(folder: Path, manifest: Manifest) -> None:
                 value_shown = "" if field is None else f"{field} is {value!r:.80}: "
                 raise DataError(f"{folder / entry.path}: {value_shown}{message}; {FIX}")
     if _state(folder, manifest) == state:
-        _keep(mark)
+        with suppress(OSError):  # a folder that cannot be written costs a second look, nothing else
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(mark, b"")
+            marks = sorted(mark.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+            for old in marks[:-MOST_KEPT]:
+                old.unlink(missing_ok=True)
 
 
 def _state(folder: Path, manifest: Manifest) -> str:
@@ -168,15 +173,6 @@ def _state(folder: Path, manifest: Manifest) -> str:
     facts = [path.stat() for path in paths]
     files = [f"{f.st_dev} {f.st_ino} {f.st_size} {f.st_mtime_ns} {f.st_ctime_ns}" for f in facts]
     return content_hash("verified", VERSION, manifest.to_json(), *map(str, paths), *files)
-
-
-def _keep(mark: Path) -> None:
-    with suppress(OSError):  # a folder that cannot be written costs a second look, nothing else
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(mark, b"")
-        marks = sorted(mark.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)
-        for old in marks[:-MOST_KEPT]:
-            old.unlink(missing_ok=True)
 
 
 def _faults(config: Config, path: Path, entry: FileEntry) -> Iterator[Fault]:

@@ -55,7 +55,6 @@ def pull_release(
     *,
     only: Sequence[str] = (),
     revisions: Mapping[str, str] | None = None,
-    on_bad_rows: str = "skip",
     say: Callable[[str], object] = lambda _: None,
     importing: Callable[[int], AbstractContextManager[Callable[[int], object]]] = lambda _: nullcontext(lambda _: None),
 ) -> Pulled:
@@ -65,7 +64,6 @@ def pull_release(
         out: the corpus folder; gpu-forecasters in the data folder when left out.
         only: datasets to pull; all five when empty.
         revisions: commit, tag or branch by dataset; `""` stands for all; the newest commit when left out.
-        on_bad_rows: error or skip.
         say: told what begins.
         importing: given the bytes to import, a context that gives what is told of every few that were.
 
@@ -97,7 +95,7 @@ def pull_release(
                 f"repository {repository!r} holds no Parquet file at {commits[name]}; its layout has changed"
             )
         files += parquet_files
-    settings = ImportSettings(on_bad_rows=on_bad_rows, revisions=commits)
+    settings = ImportSettings(on_bad_rows="skip", revisions=commits)
     with importing(sum(path.stat().st_size for path in files)) as advance:
         report = import_files(published.NAME, files, target, settings, advance, replace=out is None)
     return Pulled(target, {published.repository(name): sha for name, sha in commits.items()}, report.to_json())

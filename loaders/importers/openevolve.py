@@ -177,7 +177,10 @@ class OpenEvolve(Reader):
 
     def _figures(self, result: Program, metrics: Program) -> Row:
         """Verdict, time and speedup of an evaluation; a score states none of them."""
-        self._note_unread(metrics)
+        unread = sorted(set(metrics) - {*TIMES, *SPEEDUPS, *COMPILED, *CORRECT})
+        if unread:
+            named = ", ".join(fields.plain(name) for name in unread[:NAMED_UNREAD])
+            self.context.note(f"metrics found and not read: {named}{', …' if len(unread) > NAMED_UNREAD else ''}")
         status, summary = result.get("status"), fields.optional_text(result, "summary")
         if status in NOT_THE_KERNELS:
             self.context.null("status", "the search failed, or states no verdict")
@@ -203,12 +206,6 @@ class OpenEvolve(Reader):
             "runtime_us": None if time is None else fields.microseconds(metrics[time], TIMES[time], time),
             "speedup": None if speedup is None else fields.positive(metrics, speedup),
         }
-
-    def _note_unread(self, metrics: Program) -> None:
-        unread = sorted(set(metrics) - {*TIMES, *SPEEDUPS, *COMPILED, *CORRECT})
-        if unread:
-            named = ", ".join(fields.plain(name) for name in unread[:NAMED_UNREAD])
-            self.context.note(f"metrics found and not read: {named}{', …' if len(unread) > NAMED_UNREAD else ''}")
 
     def _problem(self, problem_id: str) -> Row:
         """The problem's row, with the reference of the definition that is named after the task."""

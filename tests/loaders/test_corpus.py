@@ -253,9 +253,7 @@ figures = st.floats(min_value=1e-300, max_value=1e300)
     runtime=figures,
     error=st.text(min_size=1, max_size=20),
 )
-def test_any_source_figure_and_error_survive(
-    build: Any, drawing: Any, sources: list[str], runtime: float, error: str
-) -> None:
+def test_any_source_figure_and_error_survive(drawing: Any, sources: list[str], runtime: float, error: str) -> None:
     rows = []
     for number, source in enumerate(sources):
         ok = number % 2 == 0
@@ -266,7 +264,7 @@ def test_any_source_figure_and_error_survive(
         identity = {"problem_id": "relu", "backend": Backend.CUDA, "source": source, "env_id": None}
         ids = {"kernel_id": kernel_id("relu", "cuda", source), "structure_id": structure_id(source)}
         verdict = {"status": Status.OK if ok else Status.TIMEOUT, "error": None if ok else error}
-        rows.append(build.kernel(number, **values, **identity, **ids, **verdict))
+        rows.append(make_kernel(number, **values, **identity, **ids, **verdict))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "corpus"
         with drawing(), CorpusWriter(path) as writer:

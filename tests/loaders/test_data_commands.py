@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -16,6 +15,8 @@ from kbench.loaders.hub.commands import FORMATS
 from kbench.loaders.importers.formats import NAMES
 from kbench.loaders.splits.problems import cluster_id
 from kbench.schemas import Kernel, UserError, from_dict
+
+from .conftest import make_kernel
 
 
 def run(*arguments: object) -> Result:
@@ -111,11 +112,11 @@ def test_export_to_standard_output(corpus_path: Path) -> None:
     assert sorted(json.loads(line)["step"] for line in lines) == [0, 1, 2]
 
 
-def test_validate_says_ok_or_what_is_wrong(corpus_path: Path, build: Any) -> None:
+def test_validate_says_ok_or_what_is_wrong(corpus_path: Path) -> None:
     assert json.loads(run("validate", corpus_path, "--json").output) == {"ok": True, "errors": []}
     assert run("validate", corpus_path).output == "ok\n"
     with CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [build.kernel(50, runtime_us=-1.0, status="ok", error=None)])
+        writer.append("kernels", [make_kernel(50, runtime_us=-1.0, status="ok", error=None)])
     result = run("validate", corpus_path, "--json")
     assert result.exit_code == 1
     report = json.loads(result.output)

@@ -13,11 +13,13 @@ from kbench.loaders.hub.pull import pull_corpus, pull_release
 from kbench.loaders.hub.repository import commit_of
 from kbench.schemas import UserError
 
+from .conftest import write_corpus
+
 
 def test_a_hub_id_is_fetched_and_opened(corpus_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str | None]] = []
 
-    def snapshot(repository: str, repo_type: str, revision: str | None) -> str:
+    def snapshot(repository: str, repo_type: str) -> str:
         asked.append((repository, repo_type))
         return str(corpus_path)
 
@@ -54,9 +56,9 @@ def test_a_name_the_hub_does_not_allow_is_one_line(name: str) -> None:
 
 
 @pytest.fixture
-def hub_of_two(corpus_path: Path, tmp_path: Path, build: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+def hub_of_two(corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder, and a Hub on which alice and bob each have a corpus of any name."""
-    corpora = {"alice": corpus_path, "bob": build.corpus(tmp_path / "other", kernels=8)}
+    corpora = {"alice": corpus_path, "bob": write_corpus(tmp_path / "other", kernels=8)}
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("KBENCH_HOME", str(home))
@@ -80,8 +82,8 @@ def test_a_pull_replaces_what_came_from_the_same_repository_only(hub_of_two: Pat
 
 
 @pytest.mark.parametrize("says", [None, "{", "[]"])
-def test_a_pull_replaces_no_corpus_of_unknown_origin(hub_of_two: Path, build: Any, says: str | None) -> None:
-    mine = build.corpus(hub_of_two / "kernels", kernels=4)
+def test_a_pull_replaces_no_corpus_of_unknown_origin(hub_of_two: Path, says: str | None) -> None:
+    mine = write_corpus(hub_of_two / "kernels", kernels=4)
     if says is not None:
         (mine / "pull.json").write_text(says)
     with pytest.raises(UserError) as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -10,12 +11,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kbench.loaders.corpus.expression import read_expression
-from kbench.loaders.storage import janitor, scratch
+from kbench.loaders.storage import janitor, lock, scratch
 from kbench.loaders.storage.atomic import replace_together, whole_folder, write_atomically
 from kbench.loaders.storage.lines import LineWriter, parse_json
 from kbench.loaders.storage.lock import held
@@ -181,16 +184,6 @@ def test_the_folder_is_the_one_that_tempfile_would_choose(
     assert tempfile.tempdir == (None if missing else str(tmp_path))
 
 
-def test_a_folder_is_watched_before_it_is_there_and_forgotten_when_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[str, Path, bool]] = []
-    for name in ("watch_path", "forget_path"):
-        monkeypatch.setattr(janitor, name, lambda path, name=name: told.append((name, path, path.exists())))
-    with scratch.temporary_folder() as folder:
-        assert folder.stat().st_mode & 0o777 == 0o700
-        (folder / "file").touch()
-    assert told == [("watch_path", folder, False), ("forget_path", folder, False)]
-
-
 NESTING = """
 import os
 from kbench.loaders.storage import scratch
@@ -256,3 +249,70 @@ def test_no_moment_is_left_at_which_an_end_leaves_an_empty_folder(moment: str, t
     while (tmp_path / "run").exists() and time.monotonic() < end:
         time.sleep(0.02)
     assert not (tmp_path / "run").exists()
+
+
+def write_no_line(path: Path) -> None:
+    LineWriter(path, parse_json).close()
+
+
+def hold_once(path: Path) -> None:
+    with held(path.parent):
+        pass
+
+
+@pytest.mark.parametrize("take", [write_no_line, hold_once])
+def test_a_lock_that_the_janitor_of_a_killed_process_holds_is_waited_for(
+    take: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run" / "lines.jsonl"
+    path.parent.mkdir()
+    path.touch()
+    handles = [os.open(place, os.O_RDONLY) for place in (path, path.parent)]
+    for handle in handles:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    tries = iter([[], [], handles])
+    monkeypatch.setattr(lock.time, "sleep", lambda seconds: [os.close(handle) for handle in next(tries)])
+    take(path)
+    assert next(tries, None) is None
+
+
+@pytest.mark.parametrize("take", [write_no_line, hold_once])
+@pytest.mark.parametrize("call", [(os, "open"), (fcntl, "flock")], ids=["opened", "locked"])
+def test_what_a_janitor_removes_before_it_is_locked_is_made_again(
+    call: tuple[Any, str], take: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run" / "lines.jsonl"
+    real = getattr(*call)
+    calls: list[Any] = []
+    path.parent.mkdir()
+
+    def late(place: Any, *how: int) -> Any:
+        if isinstance(place, int) or tmp_path in Path(place).parents:
+            calls.append(place)
+            if len(calls) == 1:
+                path.unlink(missing_ok=True)
+                path.parent.rmdir()
+        return real(place, *how)
+
+    monkeypatch.setattr(*call, late)
+    take(path)
+    assert len(calls) == 2
+
+
+def test_a_janitor_removes_nothing_that_another_process_holds(tmp_path: Path) -> None:
+    places = {name: tmp_path / name for name in ("corpus", "empty", "lines.jsonl")}
+    for name in ("corpus", "empty"):
+        places[name].mkdir()
+    (places["corpus"] / "rows").touch()
+    places["lines.jsonl"].touch()
+    told = f"+p{places['corpus']}\n+e{places['empty']}\n+e{places['lines.jsonl']}\n".encode()
+    command = [sys.executable, "-I", "-S", "-c", janitor.PROGRAM, "0"]
+    handles = [os.open(place, os.O_RDONLY) for place in places.values()]
+    for handle in handles:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    subprocess.run(command, input=told, check=True)
+    assert {path.name for path in tmp_path.iterdir()} == {*places}
+    for handle in handles:
+        os.close(handle)
+    subprocess.run(command, input=told, check=True)
+    assert not list(tmp_path.iterdir())

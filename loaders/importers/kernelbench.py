@@ -171,8 +171,8 @@ class KernelBenchEval(KernelBenchReader):
         return named(**sample.names())
 
     def _figures(self, record: Mapping[str, Any], stats: Mapping[str, Any], metadata: Mapping[str, Any]) -> Row:
-        compiled = _truth(record, "compiled")
-        verdicts = {_truth(record, name) for name in RESULTS if name in record}
+        compiled = fields.optional(fields.truth, record, "compiled")
+        verdicts = {fields.optional(fields.truth, record, name) for name in RESULTS if name in record}
         if len(verdicts) > 1:
             raise RowError("correctness", [record[name] for name in RESULTS], "correctness and correct differ")
         correct = next(iter(verdicts), None)
@@ -200,13 +200,6 @@ class KernelBenchEval(KernelBenchReader):
         return {"status": Status.OK.value, "runtime_us": runtime_us, "speedup": _speedup(record, runtime)}
 
 
-def _truth(record: Mapping[str, Any], field: str) -> bool | None:
-    value = record.get(field)
-    if value is not None and not isinstance(value, bool):
-        raise RowError(field, value, "must be true or false")
-    return value
-
-
 def _runtime(record: Mapping[str, Any], stats: Mapping[str, Any]) -> float | None:
     times = [record[name] for name in TIMES if record.get(name) is not None]
     if len(times) > 1 and times[0] != times[1]:
@@ -228,7 +221,7 @@ def _speedup(record: Mapping[str, Any], runtime: float) -> float | None:
     """Against the reference that was timed beside the sample, in files that hold one."""
     if record.get("ref_runtime") in (None, *SENTINELS):
         return None
-    reference = fields.optional_positive(record, "ref_runtime")
+    reference = fields.optional(fields.positive, record, "ref_runtime")
     return None if reference is None else reference / runtime
 
 

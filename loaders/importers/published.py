@@ -104,7 +104,7 @@ class PublishedSearch:
         )
         if payload.get("kind") not in (None, kind):
             raise RowError("payload.kind", payload["kind"], f"contradicts event_kind {kind!r}")
-        self._step = max(self._step, fields.optional_whole(payload, "step") or 0)
+        self._step = max(self._step, fields.optional(fields.whole, payload, "step") or 0)
         self._apply(kind, payload)
         self._index = index
         self._forecast |= kind in ("forecast_completed", "candidate_selected")
@@ -234,7 +234,7 @@ def read_evaluation(evaluation: Mapping[str, Any]) -> Verdict:
             fields.an_object(case, "per_case_speedups") for case in fields.sequence(feedback, "per_case_speedups")
         ]
         cases = [_case(f"case_{number}", case, "runtime_ns") for number, case in enumerate(results)]
-        stated = fields.optional_positive(feedback, "aggregated_speedup")
+        stated = fields.optional(fields.positive, feedback, "aggregated_speedup")
         if not cases and stated is None:
             raise RowError("aggregated_speedup", None, "a success states a speedup")
         return Verdict(Status.OK, cases=cases, stated_speedup=stated)
@@ -246,7 +246,7 @@ def read_evaluation(evaluation: Mapping[str, Any]) -> Verdict:
 def _case(name: str, case: Mapping[str, Any], field: str) -> Case:
     """Figures of one workload; runtimes that give another speedup than the stated one are refused."""
     speedup = fields.positive(case, "speedup")
-    runtime, reference = fields.optional_positive(case, field), fields.optional_positive(case, f"ref_{field}")
+    runtime, reference = (fields.optional(fields.positive, case, name) for name in (field, f"ref_{field}"))
     if runtime and reference and not math.isclose(reference / runtime, speedup, rel_tol=0.02):
         raise RowError("speedup", speedup, f"the runtimes give {reference / runtime:g}")
     if runtime is None:
@@ -302,8 +302,8 @@ class PublishedForecasts:
             raise RowError("pack", data["pack"], f"the comparison is of pack {pack!r}")
         forecast = {
             "query_id": pair_id, "repeat": repeat, **self._answer(data),
-            "input_tokens": fields.optional_whole(data, "input_tokens"),
-            "output_tokens": fields.optional_whole(data, "output_tokens"),
+            "input_tokens": fields.optional(fields.whole, data, "input_tokens"),
+            "output_tokens": fields.optional(fields.whole, data, "output_tokens"),
             "elapsed_s": fields.non_negative(data, "elapsed_s"),
         }  # fmt: skip
         self._occurrences[key] += 1

@@ -15,8 +15,8 @@ import itertools
 import textwrap
 import types
 import typing
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,6 +59,14 @@ class Record:
     """The schema version this declaration is."""
 
 
+T = TypeVar("T")
+
+
+def _once_per_type(derive: Callable[[type[Record]], T]) -> Callable[[type[Record]], T]:
+    """Remember what is derived from each type; type checkers do not see that types can be keys."""
+    return functools.cache(derive)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldType:
     """A field's type, taken apart once."""
@@ -89,7 +97,7 @@ def _take_apart(hint: Any) -> FieldType:
             return FieldType(hint, optional, limit)
 
 
-@functools.cache
+@_once_per_type
 def field_types(record: type[Record]) -> Mapping[str, FieldType]:
     """The record's fields in order, each with its type taken apart."""
     hints = typing.get_type_hints(record, include_extras=True)
@@ -97,14 +105,14 @@ def field_types(record: type[Record]) -> Mapping[str, FieldType]:
     return types.MappingProxyType({f.name: _take_apart(hints[f.name]) for f in fields})
 
 
-@functools.cache
+@_once_per_type
 def optional_fields(record: type[Record]) -> frozenset[str]:
     """The fields a mapping may leave out, because their declaration gives a default."""
     fields = dataclasses.fields(record)  # type: ignore[arg-type]
     return frozenset(f.name for f in fields if f.default is not dataclasses.MISSING)
 
 
-@functools.cache
+@_once_per_type
 def field_docs(record: type[Record]) -> Mapping[str, str]:
     """The string literal under each field."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(record)))
@@ -178,7 +186,7 @@ def _arrow_type(field: FieldType) -> pa.DataType:
     return {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}[field.base]
 
 
-@functools.cache
+@_once_per_type
 def arrow_schema(record: type[Record]) -> pa.Schema:
     """The record type's Arrow schema; every column nullable as `datasets` writes them."""
     import pyarrow as pa

@@ -1,4 +1,7 @@
-"""Checks between rows: ids twice, ids that lead nowhere, and splits and figures that must agree at both ends."""
+"""Checks between rows: ids twice, ids that lead nowhere, and splits and figures that must agree at both ends.
+
+Figures that were measured elsewhere are left out: their origin may round, or have timed a pair apart from its kernels.
+"""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class PublishedForecasts:
-    """Forecasts of the release, by surrogate."""
+    """Forecasts of the release by surrogate, joined to the evaluation set by position within a comparison id."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

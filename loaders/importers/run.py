@@ -1,4 +1,9 @@
-"""Run an import: files in, a corpus with questions about its kernels out, whole or not at all."""
+"""Run an import: files in, a corpus with questions about its kernels out, whole or not at all.
+
+Questions compare kernels with the reference, their parents, and others of their pool. Which questions exist must tell
+nothing about the answer: kernels are drawn and paired by their ids, which are hashes, and so is the side a kernel
+stands on. A kernel is in one edit or one pair at most.
+"""
 
 from __future__ import annotations
 

@@ -358,6 +358,9 @@ def workload_name(uuid: str) -> str:
 def workload_row(entry: Mapping[str, Any], definition: Mapping[str, Any]) -> Row | None:
     """A workload of a definition; None where it has no name or its axes are no sizes.
 
+    A definition names axes (constant, given by each workload, or an expression of others) and the shape and type of
+    every input and output in them. Without one, a workload keeps its axes and has no inputs; nothing is guessed.
+
     Args:
         entry: uuid and axes, as traces and lists of workloads give them.
         definition: axes, inputs and outputs; may be empty.

@@ -51,22 +51,6 @@ def test_kernelbench_results_are_milliseconds_and_marks_are_not_times(run_import
     assert any("was not measured" in reason for reason in report.nulls)
 
 
-def test_kernelbench_numbers_say_what_they_cannot_prove(run_import: Run, tmp_path: Path) -> None:
-    path = tmp_path / "e.json"
-    path.write_text(json.dumps({"3": {"0": foreign.sample(True, True, 1.0)}}))
-    folder, report = run_import(None, path)
-    assert rows_of(folder)[0]["problem_id"] == "kernelbench_unstated_suite_unstated_level_entry_3"
-    assert any("first-id=N" in note for note in report.notes)
-    assert any("suite=NAME" in reason for reason in report.nulls)
-
-
-def test_kernelbench_numbers_from_zero_are_renumbered(run_import: Run, tmp_path: Path) -> None:
-    path = tmp_path / "e.json"
-    path.write_text(json.dumps({str(n): {"0": foreign.sample(True, True, 1.0)} for n in (0, 22)}))
-    folder, _ = run_import(None, path, suite="v0.1", level=1)
-    assert {row["problem_id"] for row in rows_of(folder)} == {"kernelbench_v0_1_l1_1", "kernelbench_v0_1_l1_23"}
-
-
 def test_kernelbench_sources_beside_the_results_are_taken(run_import: Run, tmp_path: Path) -> None:
     path = tmp_path / "e.json"
     path.write_text(json.dumps({"3": {"0": foreign.sample(True, True, 1.0)}}))
@@ -144,28 +128,11 @@ def test_a_tuning_cache_becomes_a_pool_of_configurations(run_import: Run, tmp_pa
     assert [700.0, 800.0] in [row["samples_us"] for row in rows_of(folder, "measurements")]
 
 
-def test_a_cache_that_was_never_closed_is_taken_up_to_its_last_whole_entry(run_import: Run, tmp_path: Path) -> None:
-    path = tmp_path / "c.json"
-    path.write_text(foreign.cache_text(closed=False))
-    folder, report = run_import(None, path)
-    assert len(rows_of(folder)) == 5
-    assert any("never closed" in note for note in report.notes)
-
-
 def test_a_cache_that_ends_inside_an_entry_is_refused(run_import: Run, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text(foreign.cache_text()[:-30])
     with pytest.raises(DataError, match="ends inside a value"):
         run_import("kernel-tuner", path)
-
-
-def test_an_old_cache_states_no_unit_and_no_device(run_import: Run, tmp_path: Path) -> None:
-    path = tmp_path / "c.json"
-    path.write_text(foreign.cache_text(schema_version=None, device_name=""))
-    folder, report = run_import(None, path)
-    assert {row["runtime_us"] for row in rows_of(folder)} == {None}
-    assert {row["gpu"] for row in rows_of(folder)} == {None}
-    assert {reason.split(":")[0] for reason in report.nulls} == {"gpu", "license", "runtime_us"}
 
 
 def test_t4_times_have_the_unit_they_state(run_import: Run, tmp_path: Path) -> None:

@@ -63,13 +63,6 @@ def test_a_file_that_names_one_of_its_parts_twice_is_refused(
         run_import(form, path)
 
 
-def test_metadata_may_follow_the_results_of_ktt(run_import: Run, tmp_path: Path) -> None:
-    data = json.loads(foreign.ktt(tmp_path / "k.json").read_text())
-    (tmp_path / "k.json").write_text(json.dumps({"Results": data["Results"], "Metadata": data["Metadata"]}))
-    folder, _ = run_import("ktt", tmp_path / "k.json")
-    assert 900.0 in runtimes(folder, "measurements")
-
-
 def test_a_unit_that_is_a_list_is_refused(run_import: Run, tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text(foreign.cache_text(time_unit=["ms"]))
     with pytest.raises(DataError, match=r"unit is .*: must be one of"):
@@ -194,15 +187,6 @@ def test_a_solution_is_looked_up_in_the_folder_of_its_definition(run_import: Run
     folder.rename(tmp_path / "first")
     with pytest.raises(DataError, match="its file is of definition '4bit_gemm'"):
         run_import(None, tmp_path / "t.jsonl")
-
-
-def test_levels_written_as_text_are_levels(run_import: Run, tmp_path: Path) -> None:
-    levels = (1, "2", "level_3")
-    (tmp_path / "e.json").write_text(
-        json.dumps([foreign.sample(True, True, 1.0, problem_id=1, level=level) for level in levels])
-    )
-    folder, _ = run_import("kernelbench-eval", tmp_path / "e.json", first_id=1, suite="v0")
-    assert problems_of(folder) == {f"kernelbench_v0_l{level}_1" for level in (1, 2, 3)}
 
 
 def test_leaderboards_without_a_name_are_numbered_and_scores_may_be_decimal(run_import: Run, tmp_path: Path) -> None:

@@ -120,12 +120,6 @@ def test_flat_records_keep_errors_and_hardware_at_their_top(run_import: Run, tmp
     assert not any("level=N" in reason for reason in report.nulls)
 
 
-def test_results_without_a_level_suggest_the_option(run_import: Run, tmp_path: Path) -> None:
-    (tmp_path / "e.json").write_text(json.dumps({"7": foreign.sample(True, True, 1.0)}))
-    _, report = run_import(None, tmp_path / "e.json")
-    assert any("state it with --kernelbench level=N" in reason for reason in report.nulls)
-
-
 @pytest.mark.parametrize("nest", ["folder", "keys", "list", "one"])
 def test_levels_and_samples_are_found_where_files_keep_them(run_import: Run, tmp_path: Path, nest: str) -> None:
     sample = foreign.sample(True, True, 1.0, sample_id=2)
@@ -146,6 +140,55 @@ def test_levels_and_samples_are_found_where_files_keep_them(run_import: Run, tmp
     assert (row["source"] == foreign.CUDA) == (nest == "one")
 
 
+SAMPLE = foreign.sample(True, True, 1.0)
+KTT = {"Results": [foreign.ktt_result(16, 900.0)], "Metadata": {"TimeUnit": "Microseconds", "Device": "NVIDIA L40"}}
+WILD: dict[str, tuple[str, Any, dict[str, Any], dict[str, set[Any]], tuple[str, ...]]] = {
+    "numbers that prove no way of counting, of no stated suite and level": (
+        "e.json", {"3": {"0": SAMPLE}}, {}, {"problem_id": {"kernelbench_unstated_suite_unstated_level_entry_3"}},
+        ("first-id=N", "suite=NAME", "state it with --kernelbench level=N"),
+    ),
+    "numbers from zero": (
+        "e.json", {"0": SAMPLE, "22": SAMPLE}, {"suite": "v0.1", "level": 1},
+        {"problem_id": {"kernelbench_v0_1_l1_1", "kernelbench_v0_1_l1_23"}}, (),
+    ),
+    "levels as text": (
+        "e.json", [SAMPLE | {"problem_id": 1, "level": level} for level in (1, "2", "level_3")],
+        {"suite": "v0", "first_id": 1}, {"problem_id": {f"kernelbench_v0_l{level}_1" for level in (1, 2, 3)}}, (),
+    ),
+    "references without a time": (
+        "baseline_time_torch.json",
+        {"level5": {"1_mla.py": foreign.timing(9.4), "11_mamba2.py": None, "gpt2_bs1.py": foreign.timing(2.0)}},
+        {}, {"status": {"ok", None}}, (),
+    ),
+    "a cache that was never closed": (
+        "c.json", foreign.cache_text(closed=False), {}, {"runtime_us": {1500.0, 750.0, None}}, ("never closed",),
+    ),
+    "a cache of before units and devices were stated": (
+        "c.json", foreign.cache_text(schema_version=None, device_name=""), {}, {"runtime_us": {None}, "gpu": {None}},
+        ("gpu: ", "license: ", "runtime_us: "),
+    ),
+    "a packed cache that was never closed, with an entry nobody measured": (
+        "RTX_3090.json.gz", foreign.cache_text(closed=False, device_name="").replace('"InvalidConfig"', "null"), {},
+        {"gpu": {"RTX 3090"}, "status": {"ok", None, "compile_error", "rejected"}}, (),
+    ),
+    "metadata after the results": ("k.json", KTT, {}, {"runtime_us": {900.0}, "gpu": {"NVIDIA L40"}}, ()),
+}  # fmt: skip
+"""Name and content of a file, what the caller states, values of columns, and what is said."""
+
+
+@pytest.mark.parametrize("case", WILD)
+def test_a_file_of_the_wild_is_read_and_what_it_lacks_is_said(run_import: Run, tmp_path: Path, case: str) -> None:
+    name, content, settings, columns, said = WILD[case]
+    text = (content if isinstance(content, str) else json.dumps(content)).encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    folder, report = run_import(None, tmp_path / name, **settings)
+    rows = rows_of(folder)
+    assert {column: {row[column] for row in rows} for column in columns} == columns
+    assert fates(report) == {NEW: len(rows)}
+    told = "\n".join((*report.notes, *report.nulls))
+    assert [words for words in said if words not in told] == []
+
+
 def test_modes_of_torch_compile_are_not_one_kernel(run_import: Run, tmp_path: Path) -> None:
     names = ("torch", "torch_compile_inductor_default", "torch_compile_cudagraphs")
     paths = [foreign.kernelbench_timing(tmp_path / f"baseline_time_{name}.json") for name in names]
@@ -154,14 +197,6 @@ def test_modes_of_torch_compile_are_not_one_kernel(run_import: Run, tmp_path: Pa
     assert Counter(row["run_id"] for row in rows_of(folder)) == dict.fromkeys(
         ("eager", "inductor_default", "cudagraphs"), 3
     )
-
-
-def test_references_without_a_time_are_unmeasured_rows(run_import: Run, tmp_path: Path) -> None:
-    content = {"level5": {"1_mla.py": foreign.timing(9.4), "11_mamba2.py": None, "gpt2_bs1.py": foreign.timing(2.0)}}
-    (tmp_path / "baseline_time_torch.json").write_text(json.dumps(content))
-    folder, report = run_import(None, tmp_path / "baseline_time_torch.json")
-    assert fates(report) == {NEW: 3}
-    assert sorted(str(row["status"]) for row in rows_of(folder)) == ["None", "ok", "ok"]
 
 
 def test_problem_size_and_parameter_space_are_part_of_a_tuned_kernel(run_import: Run, tmp_path: Path) -> None:
@@ -178,15 +213,6 @@ def test_problem_size_and_parameter_space_are_part_of_a_tuned_kernel(run_import:
     assert len({row["problem_id"] for row in rows_of(folder)}) == 3
     assert any("4096x4096" in row["problem_id"] for row in rows_of(folder))
     assert {row["runtime_us"] for row in rows_of(folder) if row["status"] == "ok"} == {750.0, 1500.0}
-
-
-def test_an_unclosed_packed_cache_with_an_unmeasured_entry_is_read(run_import: Run, tmp_path: Path) -> None:
-    text = foreign.cache_text(closed=False, device_name="").replace('"InvalidConfig"', "null")
-    (tmp_path / "RTX_3090.json.gz").write_bytes(gzip.compress(text.encode()))
-    folder, report = run_import(None, tmp_path / "RTX_3090.json.gz")
-    assert fates(report) == {NEW: 5}
-    assert {row["gpu"] for row in rows_of(folder)} == {"RTX 3090"}
-    assert sum(row["status"] is None for row in rows_of(folder)) == 1
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,7 @@ def kernelbot(path: Path) -> Path:
 
 
 def test_an_export_with_a_row_per_run_keeps_every_runtime(run_import: Run, tmp_path: Path) -> None:
-    folder, report = run_import(None, kernelbot(foreign, tmp_path / "submissions.parquet"))
+    folder, report = run_import(None, kernelbot(tmp_path / "submissions.parquet"))
     assert fates(report) == {NEW: 3, AGAIN: 2, "runs without code": 1}
     rows = {row["gpu"]: row for row in rows_of(folder) if row["backend"] == "triton"}
     assert rows["NVIDIA H100"]["runtime_us"] == pytest.approx(600)

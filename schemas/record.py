@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import enum
-import functools
 import inspect
 import itertools
 import textwrap
@@ -63,8 +62,15 @@ T = TypeVar("T")
 
 
 def _once_per_type(derive: Callable[[type[Record]], T]) -> Callable[[type[Record]], T]:
-    """Remember what is derived from each type; type checkers do not see that types can be keys."""
-    return functools.cache(derive)
+    derived_of: dict[type[Record], T] = {}
+
+    def derived(record: type[Record]) -> T:
+        if record not in derived_of:
+            derived_of[record] = derive(record)
+        return derived_of[record]
+
+    derived.__doc__ = derive.__doc__
+    return derived
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

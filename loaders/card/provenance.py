@@ -92,7 +92,7 @@ def _sheet(texts: Mapping[str, str]) -> SimpleNamespace:
 
     A sheet without `generated_by` is of rows that say themselves who made them.
     """
-    return SimpleNamespace(**{"citation": None, "generated_by": None} | texts)
+    return SimpleNamespace(**{"citation": None, "generated_by": None, **texts})
 
 
 SHEET = _sheet(_TEXTS["ours"])

@@ -115,8 +115,7 @@ def info(path: tuple[str, ...], coverage: bool, card: str | None, as_json: bool)
 
 
 def _show_coverage(corpus: Corpus, as_json: bool) -> None:
-    from kbench.loaders.summary.coverage import coverage_of
-    from kbench.loaders.summary.timed import timed
+    from kbench.loaders.summary.coverage import coverage_of, timed
 
     gpu = corpus.main_gpu()
     coverage = coverage_of(corpus, timed(corpus, gpu))
@@ -155,18 +154,14 @@ def query(
     if as_json:
         echo_json(rows)
         return
-    shown = rows if columns else [_telling(row, config, f"{where} {sort}") for row in rows]
+    # What fits a terminal: the columns that tell a row apart, and those a condition or an order names.
+    named = {*TELLING.get(config, rows[0] if rows else ()), *re.findall(r"\w+", f"{where} {sort}")}
+    shown = rows if columns else [{name: row[name] for name in row if name in named} for row in rows]
     for line in layout(shown):
         click.echo(line)
     click.echo(f"{len(rows):,} of {selection.count():,} rows", err=True)
     if rows and len(shown[0]) < len(rows[0]):
         click.echo(f"{len(rows[0]) - len(shown[0])} columns are not shown; choose with --columns, or --json", err=True)
-
-
-def _telling(row: dict[str, Any], config: str, named: str) -> dict[str, Any]:
-    """What fits a terminal: the columns that tell a row apart, and those a condition or an order names."""
-    chosen = TELLING.get(config, set(row)) | set(re.findall(r"\w+", named))
-    return {name: value for name, value in row.items() if name in chosen}
 
 
 @data.command(short_help="Check every row of a corpus, or prove its splits.")
@@ -201,16 +196,15 @@ def validate(path: tuple[str, ...], splits: bool, as_json: bool) -> None:
 
 
 def _prove_splits(corpus: Corpus, as_json: bool) -> None:
-    from kbench.loaders.checks.splits_proof import SplitViolation, check_splits, distances, shapes
+    from kbench.loaders.checks.splits_proof import check_splits, distances, shapes
 
     sources = corpus.rows("kernels")
     click.echo(f"reading the sources of {sources:,} rows; that and comparing them can take minutes …", err=True)
     with progress(sources, "reading sources") as bar:
         known = shapes(corpus, bar.update)
     click.echo("sources read; measuring how far held-out ones lie from training …", err=True)
-    violations = check_splits(corpus, known)
     survey = distances(corpus, {kernel: shape.stripped for kernel, shape in known.items()})
-    violations += [SplitViolation("lineage", name, message) for name, message in survey.violations]
+    violations = check_splits(corpus, known) + survey.violations
     rows = [dataclasses.asdict(one) for one in survey.splits]
     if as_json:
         messages = [dataclasses.asdict(violation) for violation in violations]

@@ -7,15 +7,12 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from kbench.loaders.corpus.selection import Selection
 from kbench.loaders.corpus.shards import marked
 from kbench.loaders.storage.atomic import replacing, whole_folder
 from kbench.schemas import Backend, Status, UnknownNameError, UserError, arrow_schema
-
-if TYPE_CHECKING:
-    pass
 
 BY_ENDING = ("parquet", "jsonl", "csv")
 FOLDER = "files"

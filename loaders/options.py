@@ -16,7 +16,6 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-quiet_option = click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 corpus_argument = click.argument("path", nargs=-1)
 """Corpus folders, Hub ids or Parquet files; none means the shipped dataset."""
 dataset_option = click.option(
@@ -34,11 +33,10 @@ def echo_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=1, ensure_ascii=False))
 
 
-def progress(length: int, label: str, *, quiet: bool = False) -> Any:
-    """A progress bar on stderr, as a context; silent when quiet, or when stderr is not a terminal."""
+def progress(length: int, label: str) -> Any:
+    """A progress bar on stderr, as a context; silent when stderr is not a terminal."""
     # click prints the label even where it shows no bar.
-    shown = sys.stderr.isatty() and not quiet
-    return click.progressbar(length=length, label=label, file=sys.stderr if shown else io.StringIO())
+    return click.progressbar(length=length, label=label, file=sys.stderr if sys.stderr.isatty() else io.StringIO())
 
 
 def layout(rows: list[dict[str, Any]], width: int = 36) -> list[str]:

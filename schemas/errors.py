@@ -65,3 +65,9 @@ def require_package(package: str, extra: str, purpose: str) -> None:
 
 class InfrastructureError(KbenchError, RuntimeError):
     """The machine failed, not the kernel; the work may be tried again elsewhere."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, without its final full stop."""
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip(".") if text else type(error).__name__

@@ -26,8 +26,6 @@ class Status(StrEnum):
     INFRASTRUCTURE_ERROR = "infrastructure_error"
 
 
-KERNEL_STATUSES: tuple[Status, ...] = tuple(s for s in Status if s is not Status.INFRASTRUCTURE_ERROR)
-
 # Figures that exist exactly when the kernel was verified and timed by the harness. A row without env_id was measured
 # elsewhere, by people who may have published only some of them.
 TIMED_FIELDS = ("runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high")

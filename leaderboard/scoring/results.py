@@ -187,7 +187,7 @@ def hub_rows(result: Results, dataset_id: str) -> list[dict[str, Any]]:
     """
     from kbench.benchmark.metrics.metric import Shown
     from kbench.benchmark.metrics.registry import of_track
-    from kbench.loaders.card.describe import TASKS
+    from kbench.loaders.card.card import TASKS
 
     rows = []
     for track in TASKS:

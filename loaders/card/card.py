@@ -1,4 +1,4 @@
-"""The dataset card: YAML that `datasets` and the Hub read, then prose and counts, all from the data.
+"""The dataset card and the files beside it, all from the data: YAML that `datasets` and the Hub read, prose and counts.
 
 The page itself is `card.md.j2`, and `findings.md.j2` for a corpus that kbench measured.
 """
@@ -22,10 +22,16 @@ from kbench.loaders.corpus.manifest import LEDGER, PLOTS
 from kbench.loaders.summary.counts import UNMEASURED, Counts, count
 from kbench.schemas import QuestionKind, Status, arrow_schema
 from kbench.schemas.bins import LABELS, NUMBERS
+from kbench.schemas.gpus import partition_size, whole_gpu
 from kbench.schemas.record import field_docs
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+from pathlib import Path
+
+from kbench.loaders.card.croissant import render_croissant
+from kbench.loaders.card.findings import render_ledger
+from kbench.loaders.corpus.manifest import CARD, CROISSANT, EVAL
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What no card may hold, whatever the rows do: a terminal would obey it."""
@@ -80,8 +86,6 @@ def _environment() -> Environment:
     return made
 
 
-PARTITION = re.compile(r"(.+) \((\d+) of (\d+) SMs\)")
-"""The name of a part of a GPU."""
 WHOLE_GPU = ""
 
 
@@ -89,8 +93,8 @@ def gpus_in_words(names: Iterable[str]) -> str:
     """GPUs by model, so that partitions of one are not taken for further ones; empty where none was measured on."""
     models: dict[str, list[str]] = {}
     for name in sorted(set(names) - {UNMEASURED}):
-        part = PARTITION.fullmatch(name)
-        models.setdefault(part[1] if part else name, []).append(f"{part[2]} of {part[3]}" if part else WHOLE_GPU)
+        size = partition_size(name)
+        models.setdefault(whole_gpu(name), []).append(f"{size[0]} of {size[1]}" if size else WHOLE_GPU)
     texts = []
     for model, parts in models.items():
         partitions = [part for part in parts if part != WHOLE_GPU]
@@ -201,3 +205,44 @@ def _columns(name: str) -> Iterator[tuple[str, str, str]]:
     for field in arrow_schema(record):
         kind = str(field.type)
         yield field.name, kind if len(kind) < 40 else "struct", docs[field.name]
+
+
+def describe(corpus: Corpus, folder: Path) -> dict[str, bytes | None]:
+    """What describes a corpus: content by path in its folder, None for what an earlier description left there.
+
+    The order is the one to write in: the card follows the plots it shows, and what goes is gone after it.
+    """
+    # Findings are about what kbench measured; of other people's figures it has nothing to explain.
+    findings = findings_of(corpus) if provenance_of(corpus).ours else None
+    files = {f"{PLOTS}/{name}": text for name, text in findings.plots.items()} if findings else {}
+    if findings and findings.costs:
+        files[LEDGER] = render_ledger(findings.costs)
+    tasks = render_eval(corpus)
+    if tasks is not None:
+        files[EVAL] = tasks
+    files |= {CROISSANT: render_croissant(corpus), CARD: render_card(corpus, findings)}
+    made: dict[str, bytes | None] = {name: text.encode() for name, text in files.items()}
+    left = [folder / LEDGER, folder / EVAL, *sorted((folder / PLOTS).glob("*.svg"))]
+    return made | {name: None for path in left if (name := path.relative_to(folder).as_posix()) not in made}
+
+
+TASKS = ("forecast", "edit", "rank", "select")
+QUESTIONS, ASKED_SPLIT = "questions", "test"
+
+
+def eval_facts() -> dict[str, Any]:
+    """What the Hub reads to show a dataset as a benchmark: its tasks, each a config and a split.
+
+    It names no evaluation framework: the Hub knows a closed list of them, and refuses a file with another.
+    """
+    return {
+        "name": "kbench",
+        "description": "How fast will this GPU kernel run, and how sure are you?",
+        "tasks": [{"id": task, "config": QUESTIONS, "split": ASKED_SPLIT} for task in TASKS],
+    }
+
+
+def render_eval(corpus: Corpus) -> str | None:
+    """The tasks' file, eval.yaml, for a corpus; None where it asks nothing."""
+    asked = any(entry.split == ASKED_SPLIT for entry in corpus.files(QUESTIONS))
+    return yaml.safe_dump(eval_facts(), sort_keys=False, allow_unicode=True) if asked else None

@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 
-from kbench.loaders.card.provenance import EXECUTION, Sheet, citation_of, provenance_of, sheet_of
+from kbench.loaders.card.provenance import EXECUTION, citation_of, provenance_of, sheet_of
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.fingerprint import corpus_fingerprint, dataset_version
@@ -55,7 +56,7 @@ def croissant(corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def responsible(counts: Counts, sheet: Sheet) -> dict[str, Any]:
+def responsible(counts: Counts, sheet: SimpleNamespace) -> dict[str, Any]:
     """The responsible-AI and provenance statements."""
     span = [date for date in (counts.first_measured, counts.last_measured) if date]
     origins = ", ".join(counts.facets["origin"]) or "none"

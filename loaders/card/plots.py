@@ -13,8 +13,7 @@ import polars
 
 from kbench.loaders.corpus.configs import SPLITS
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.summary.coverage import bins_by_split
-from kbench.loaders.summary.timed import WRITERS
+from kbench.loaders.summary.coverage import WRITERS, bins_by_split
 from kbench.schemas.bins import LABELS, NUMBERS
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import yaml
 
@@ -86,38 +87,19 @@ def provenance_of(corpus: Corpus) -> Provenance:
     return Provenance(dict(sorted(counts.items(), key=str)))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
-    """What has to be said about one corpus and cannot be counted; the texts are in sheets.yaml."""
+def _sheet(texts: Mapping[str, str]) -> SimpleNamespace:
+    """What has to be said about one corpus and cannot be counted, by name, as sheets.yaml has it.
 
-    name: str
-    title: str
-    summary: str
-    motivation: str
-    composition: str
-    distribution: str
-    collection: str
-    missing: str
-    precision: str
-    preprocessing: str
-    use_cases: str
-    biases: str
-    limitations: str
-    social_impact: str
-    personal: str
-    maintenance: str
-    license_url: str
-    creator: str
-    citation: str | None = None
-    generated_by: str | None = None
-    """Who made the rows; None where the rows say it."""
+    A sheet without `generated_by` is of rows that say themselves who made them.
+    """
+    return SimpleNamespace(**{"citation": None, "generated_by": None, **texts})
 
 
-SHEET = Sheet(**_TEXTS["ours"])
+SHEET = _sheet(_TEXTS["ours"])
 """The texts of kbench's own dataset."""
 
 
-def sheet_of(provenance: Provenance) -> Sheet:
+def sheet_of(provenance: Provenance) -> SimpleNamespace:
     """The texts of a corpus, by whose data it is."""
     if provenance.ours:
         return SHEET
@@ -127,12 +109,12 @@ def sheet_of(provenance: Provenance) -> Sheet:
     facts = {
         "origins": ", ".join(provenance.origins), "measured": measured, "licence": provenance.licence or NOT_STATED,
     }  # fmt: skip
-    return Sheet(**{name: text.format(**facts) for name, text in _TEXTS["imported"].items()})
+    return _sheet({name: text.format(**facts) for name, text in _TEXTS["imported"].items()})
 
 
 def citation_of(corpus: Corpus, whose: Provenance) -> str | None:
     """How to cite a corpus: what is said of its kind, with the release and fingerprint of this one."""
-    citation = sheet_of(whose).citation
+    citation: str | None = sheet_of(whose).citation
     if citation is None:
         return None
     release = f"  version = {{{corpus.manifest.release}}},\n" if corpus.manifest.release else ""

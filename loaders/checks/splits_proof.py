@@ -48,8 +48,7 @@ class Survey:
     """Every held-out split's nearness, and what is wrong."""
 
     splits: list[SplitDistance]
-    violations: list[tuple[str, str]]
-    """Split or problem, and what is wrong with it."""
+    violations: list[SplitViolation]
 
 
 def distances(corpus: Corpus, stripped: Mapping[str, str]) -> Survey:
@@ -92,19 +91,21 @@ def distances(corpus: Corpus, stripped: Mapping[str, str]) -> Survey:
 
 def _faults(
     surveyed: Sequence[SplitDistance], rule: LineageSplits, used: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[SplitViolation]:
     """What is wrong with splits: test too near, a held-out lineage that also lies elsewhere, splits of another rule."""
     for one in surveyed:
         if one.split == "test" and one.nearest_train > FAR:
-            yield one.split, f"split test is {one.nearest_train} similar to train on average; it must be at most {FAR}"
+            message = f"split test is {one.nearest_train} similar to train on average; it must be at most {FAR}"
+            yield SplitViolation("lineage", one.split, message)
     for lineage in sorted(set(rule.groups.values())):
         sides = {used[problem] for problem in rule.groups if rule.groups[problem] == lineage}
         if len(sides) > 1 and sides & {"test", "validation"}:
-            yield lineage, f"lineage of {lineage!r} lies in several splits: {', '.join(sorted(sides))}"
+            message = f"lineage of {lineage!r} lies in several splits: {', '.join(sorted(sides))}"
+            yield SplitViolation("lineage", lineage, message)
     for problem, split in rule.splits.items():
         if used.get(problem) != split:
             recorded = f"problem {problem!r} is recorded in {used.get(problem)!r}"
-            yield problem, f"{recorded}; the rule gives {split!r}: record the splits again"
+            yield SplitViolation("lineage", problem, f"{recorded}; the rule gives {split!r}: record the splits again")
 
 
 COLUMNS = ["kernel_id", "problem_id", "cluster_id", "split"]
@@ -117,7 +118,7 @@ class SplitViolation:
     """One way in which the splits leak."""
 
     rule: str
-    """twin, stale_cluster, seen_problem, kernel or pair."""
+    """twin, stale_cluster, seen_problem, kernel, pair or lineage."""
     subject: str
     """The cluster, problem, kernel or pair."""
     message: str

@@ -15,8 +15,7 @@ from kbench.loaders.corpus.configs import CONFIGS, DEFAULT, WHOLE, Config, confi
 from kbench.loaders.corpus.manifest import FileEntry, Manifest, read_manifest
 from kbench.loaders.corpus.places import Location, folder_of, from_hub
 from kbench.loaders.corpus.selection import Selection
-from kbench.loaders.corpus.shards import describe_shards
-from kbench.loaders.corpus.verify import verify
+from kbench.loaders.corpus.shards import describe_shards, verify
 from kbench.loaders.storage.hub_client import evict_damaged
 from kbench.schemas import DataError, UnknownNameError, UserError
 from kbench.schemas.record import field_types

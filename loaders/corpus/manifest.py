@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.fingerprint import MODULUS, config_hash, corpus_fingerprint, dataset_version, earlier_version
+from kbench.loaders.storage.atomic import file_sha256
 from kbench.schemas import DataError, UserError
 from kbench.schemas.record import field_types
 
@@ -165,12 +166,6 @@ def covering(folder: Path, manifest: Manifest, written: Mapping[str, bytes | Non
     return dataclasses.replace(manifest, companions=hashes)
 
 
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def read_manifest(folder: Path, *, check_files: bool = True) -> Manifest:
     """The manifest of a corpus folder.
 
@@ -260,12 +255,16 @@ def _entry(item: dict[str, Any]) -> FileEntry:
     if set(item) != set(fields):
         odd = sorted(set(item) ^ set(fields))[0]
         raise _DamageError(f"a file's field {odd!r} is {'unknown' if odd in item else 'missing'}")
+    # A manifest from elsewhere must not make the loader read outside the corpus.
+    path = _companion(_must(str, "path", item["path"]))
+    if not path.endswith(".parquet"):
+        raise _DamageError(f"path is {path!r:.60}, not a Parquet file in the folder")
     values = {
         name: tuple(_must(str, f"a value of {name!r}", value) for value in _must(list, f"values of {name!r}", found))
         for name, found in _must(dict, "values of a file", item["values"]).items()
     }
     return FileEntry(
-        path=_inside(item["path"]),
+        path=path,
         split=_must(str, "split", item["split"]),
         rows=_count("rows", item["rows"]),
         bytes=_count("bytes", item["bytes"]),
@@ -300,11 +299,3 @@ def _companion(value: str) -> str:
     if path.is_absolute() or ".." in path.parts or path.as_posix() != value or not value.isprintable():
         raise _DamageError(f"path is {value!r:.60}, not a file in the folder")
     return value
-
-
-def _inside(value: Any) -> str:
-    # A manifest from elsewhere must not make the loader read outside the corpus.
-    path = _companion(_must(str, "path", value))
-    if not path.endswith(".parquet"):
-        raise _DamageError(f"path is {value!r:.60}, not a Parquet file in the folder")
-    return path

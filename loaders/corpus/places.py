@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from kbench.loaders.corpus.manifest import NAME, PULLED
-from kbench.loaders.corpus.shards import first_line
 from kbench.loaders.storage.hub_client import in_hub_cache, limit_waits
 from kbench.schemas import UserError
+from kbench.schemas.errors import first_line
 
 Location = str | os.PathLike[str]
 HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
@@ -64,7 +64,7 @@ def folder_of(path: Location | None) -> Path:
     return fetch(path)
 
 
-def fetch(repository: str, revision: str | None = None) -> Path:
+def fetch(repository: str) -> Path:
     """The folder of a dataset repository on the Hub, downloaded once and kept in the Hub's cache.
 
     Raises:
@@ -75,7 +75,7 @@ def fetch(repository: str, revision: str | None = None) -> Path:
 
     limit_waits()
     try:
-        return Path(snapshot_download(repository, repo_type="dataset", revision=revision))
+        return Path(snapshot_download(repository, repo_type="dataset"))
     except HFValidationError as error:
         raise UserError(
             f"path {repository!r} is no local folder, and no name the Hub allows: {first_line(error)}"

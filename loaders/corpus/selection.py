@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from kbench.loaders.corpus.configs import Config, unknown_column
 from kbench.loaders.corpus.expression import among, is_prefix, kind_of, member, read_expression
 from kbench.loaders.corpus.manifest import FileEntry
-from kbench.loaders.corpus.shards import first_line
 from kbench.schemas import DataError, Record, UnknownNameError, UserError, arrow_schema, from_dict
+from kbench.schemas.errors import first_line
 from kbench.schemas.record import field_types
 
 if TYPE_CHECKING:
@@ -205,7 +205,12 @@ class Selection:
             field = pc.field(column)
             parts.append(field == listed[0] if is_one else among(field, listed, fields[column]))
         if isinstance(self.where, str):
-            parts.append(self._condition(self.where))
+            try:
+                parts.append(read_expression(self.where, fields))
+            except UnknownNameError as error:
+                # A column that the condition names in vain may be another config's.
+                elsewhere = unknown_column(self.config, error.name)
+                raise error if isinstance(elsewhere, UnknownNameError) else elsewhere from None
         elif isinstance(self.where, pc.Expression):
             # Counting takes a filter that is no condition and answers nonsense; filtering no rows at all refuses it.
             arrow_schema(self.config.record).empty_table().filter(self.where)
@@ -213,15 +218,6 @@ class Selection:
         elif self.where is not None:
             raise UserError(f"where is {self.where!r}; it must be a condition in words or a pyarrow expression")
         return functools.reduce(operator.and_, parts) if parts else None
-
-    def _condition(self, text: str) -> pc.Expression:
-        """A condition in words; a column that it names in vain may be another config's."""
-        fields = field_types(self.config.record)
-        try:
-            return read_expression(text, fields)
-        except UnknownNameError as error:
-            elsewhere = unknown_column(self.config, error.name)
-            raise error if isinstance(elsewhere, UnknownNameError) else elsewhere from None
 
     @contextmanager
     def _plain_errors(self) -> Iterator[None]:

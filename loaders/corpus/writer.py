@@ -34,13 +34,11 @@ from kbench.loaders.corpus.manifest import (
     FileEntry,
     Manifest,
     covering,
-    file_sha256,
     read_manifest,
 )
-from kbench.loaders.corpus.shards import marked
-from kbench.loaders.corpus.verify import Contents
+from kbench.loaders.corpus.shards import Contents, marked
 from kbench.loaders.storage import janitor
-from kbench.loaders.storage.atomic import ENDING, replace_in_order, write_new
+from kbench.loaders.storage.atomic import ENDING, file_sha256, replace_in_order, write_new
 from kbench.loaders.storage.lock import held
 from kbench.loaders.storage.scratch import remove_tree
 from kbench.schemas import DataError, InfrastructureError, Record, UserError, arrow_schema, to_dict
@@ -147,7 +145,7 @@ class CorpusWriter:
         Returns:
             the corpus's new fingerprint.
         """
-        from kbench.loaders.card.describe import describe
+        from kbench.loaders.card.card import describe
 
         for name in list(self._buffers):
             self._flush(name)

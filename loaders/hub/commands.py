@@ -50,8 +50,7 @@ def fetch(
     Recorded searches of others come from their repositories at fixed commits, are checked by hash and imported;
     without NAME they are listed. Bad rows of the release are reported and left out.
     """
-    from kbench.loaders.hub.fetch import fetch_set, listing
-    from kbench.loaders.hub.pull import pull_corpus, pull_release
+    from kbench.loaders.hub.pull import fetch_set, listing, pull_corpus, pull_release
     from kbench.loaders.importers import gpu_forecasters
 
     def say(text: str) -> None:
@@ -138,8 +137,8 @@ def import_command(
     if corpora:
         _join([shipped() if str(path) == SHIPPED else path for path in files], out, as_json)
         return
-    from kbench.loaders.importers.context import ImportSettings
     from kbench.loaders.importers.formats import NAMES
+    from kbench.loaders.importers.reader import ImportSettings
     from kbench.loaders.importers.run import import_files
     from kbench.loaders.importers.table import parse_mapping
 
@@ -199,6 +198,8 @@ ONE_OF = {"kernels": "kernel", "bad rows": "bad row"}
 
 def show_report(report: Mapping[str, Any]) -> None:
     """What an import found, for people."""
+    from kbench.loaders.importers import gpu_forecasters
+
     counts = report["rows"].items()
     click.echo(", ".join(f"{count:,} {name.removesuffix('s') if count == 1 else name}" for name, count in counts))
     for source in report.get("sources", [])[:SHOWN]:
@@ -209,7 +210,9 @@ def show_report(report: Mapping[str, Any]) -> None:
         for text, count in sorted(values.items(), key=lambda item: -item[1])[:SHOWN]:
             click.echo(f"{title}: {count:,} × {text}")
     if "differences" in report:
-        click.echo("licence: not stated by the origin" if _unlicensed(report) else "licence: see the rows")
+        unstated = any(text.startswith("license:") for text in report["nulls"])
+        unlicensed = unstated or report["format"] == gpu_forecasters.NAME
+        click.echo("licence: not stated by the origin" if unlicensed else "licence: see the rows")
     for line in report.get("differences", []):
         click.echo(f"differs: {line}")
     if report.get("bad_rows"):
@@ -219,12 +222,6 @@ def show_report(report: Mapping[str, Any]) -> None:
             click.echo(
                 f"  {row['file']}, entry {row['row']}: {row['field']} is {row['value']}: {row['message']}", err=True
             )
-
-
-def _unlicensed(report: Mapping[str, Any]) -> bool:
-    from kbench.loaders.importers import gpu_forecasters
-
-    return report["format"] == gpu_forecasters.NAME or any(text.startswith("license:") for text in report["nulls"])
 
 
 def _join(paths: Sequence[Path], out: Path, as_json: bool) -> None:

@@ -1,14 +1,26 @@
-"""Pull a dataset by name: the published release, imported; or a kbench corpus from the Hub, checked file by file."""
+"""Fetch a dataset by name: the published release or recorded searches, imported, or a kbench corpus from the Hub.
+
+Every file is checked. Code of others is never part of this package: a recipe in sets.yaml says where recorded searches
+lie, and what their bytes must be.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import tarfile
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+
+import yaml
 
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import NAME as MANIFEST
@@ -16,13 +28,15 @@ from kbench.loaders.corpus.manifest import PULLED, other_files, read_manifest
 from kbench.loaders.corpus.places import HUB_ID, data_home, is_corpus
 from kbench.loaders.hub.repository import commit_of, fetch_files
 from kbench.loaders.importers import gpu_forecasters as published
-from kbench.loaders.importers.context import ImportSettings
+from kbench.loaders.importers.formats import format_named
+from kbench.loaders.importers.inputs import files_below
+from kbench.loaders.importers.reader import ImportSettings
 from kbench.loaders.importers.run import REPORT, import_files
-from kbench.loaders.storage.atomic import whole_folder
+from kbench.loaders.storage.atomic import file_sha256, whole_folder
 from kbench.loaders.storage.hub_client import evict_damaged
-from kbench.schemas import DataError, UnknownNameError, UserError
+from kbench.schemas import DataError, InfrastructureError, UnknownNameError, UserError
 
-UNSAID = f"which does not say where it came from (no readable {PULLED}; an earlier kbench wrote none)"
+UNSAID = f"which does not say where it came from (no readable {PULLED})"
 """Of a corpus that may have been pulled from anywhere, or from nowhere."""
 
 
@@ -41,7 +55,6 @@ def pull_release(
     *,
     only: Sequence[str] = (),
     revisions: Mapping[str, str] | None = None,
-    on_bad_rows: str = "skip",
     say: Callable[[str], object] = lambda _: None,
     importing: Callable[[int], AbstractContextManager[Callable[[int], object]]] = lambda _: nullcontext(lambda _: None),
 ) -> Pulled:
@@ -51,7 +64,6 @@ def pull_release(
         out: the corpus folder; gpu-forecasters in the data folder when left out.
         only: datasets to pull; all five when empty.
         revisions: commit, tag or branch by dataset; `""` stands for all; the newest commit when left out.
-        on_bad_rows: error or skip.
         say: told what begins.
         importing: given the bytes to import, a context that gives what is told of every few that were.
 
@@ -83,7 +95,7 @@ def pull_release(
                 f"repository {repository!r} holds no Parquet file at {commits[name]}; its layout has changed"
             )
         files += parquet_files
-    settings = ImportSettings(on_bad_rows=on_bad_rows, revisions=commits)
+    settings = ImportSettings(on_bad_rows="skip", revisions=commits)
     with importing(sum(path.stat().st_size for path in files)) as advance:
         report = import_files(published.NAME, files, target, settings, advance, replace=out is None)
     return Pulled(target, {published.repository(name): sha for name, sha in commits.items()}, report.to_json())
@@ -113,7 +125,7 @@ def pull_corpus(repository: str, out: Path | None = None, revision: str | None =
         raise UserError(f"{repository!r} is neither gpu-forecasters nor a Hub id such as owner/name")
     target = out or data_home() / repository.split("/")[1]
     commit = commit_of(repository, revision)
-    _refuse_other(target, repository, lambda: _has_rows_of(target, repository, commit))
+    _refuse_other(target, repository)
     folder = fetch_files(repository, commit)
     try:
         corpus = Corpus.open(folder, verified=True)
@@ -135,13 +147,8 @@ def pull_corpus(repository: str, out: Path | None = None, revision: str | None =
     return Pulled(target, {repository: commit}, {"rows": rows, "fingerprint": corpus.fingerprint})
 
 
-def _refuse_other(target: Path, source: str, has_its_rows: Callable[[], bool] = lambda: False) -> None:
+def _refuse_other(target: Path, source: str) -> None:
     """Refuse to put a corpus in the place of one from elsewhere: the data folder tells corpora apart by bare names.
-
-    Args:
-        target: the folder.
-        source: where the new corpus comes from.
-        has_its_rows: asked when the corpus that is there does not say where it came from; equal rows may be replaced.
 
     Raises:
         UserError: names what is there, and how both can be had.
@@ -149,22 +156,13 @@ def _refuse_other(target: Path, source: str, has_its_rows: Callable[[], bool] = 
     if not is_corpus(target):
         return
     there = _source(target)
-    if there == source or (there is None and has_its_rows()):
+    if there == source:
         return
     whose = f"one pulled from {there!r}" if there else UNSAID
     raise UserError(
         f"pulling {source!r} would replace the corpus in {str(target)!r}, {whose}; "
         "pull into another folder with --out, or remove that one first"
     )
-
-
-def _has_rows_of(target: Path, repository: str, commit: str) -> bool:
-    """Whether two corpora have the same rows, by their manifests alone; files of the target may be damaged."""
-    try:
-        mine = read_manifest(target, check_files=False).config_hashes
-    except DataError:
-        return False
-    return read_manifest(fetch_files(repository, commit, [MANIFEST]), check_files=False).config_hashes == mine
 
 
 def _source(folder: Path) -> str | None:
@@ -177,3 +175,167 @@ def _source(folder: Path) -> str | None:
         except (OSError, ValueError, LookupError, TypeError):
             return None
     return None
+
+
+ARCHIVE = "https://codeload.github.com/{repository}/tar.gz/{commit}"
+LARGEST_BYTES = 4 << 30
+"""Unpacked; what is larger is not the set that the recipe is about."""
+CHUNK, TIMEOUT_S = 1 << 20, 60
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where files lie."""
+
+    repository: str
+    commit: str
+    folders: tuple[str, ...]
+    """Folders of the repository that are read, or patterns of files; nothing else is unpacked."""
+
+    def holds(self, inside: str) -> bool:
+        """Whether a file of the repository is read."""
+        path = PurePosixPath(inside)
+        alike = (one for one in self.folders if one.count("/") == inside.count("/"))
+        return any(inside.startswith(f"{one}/") for one in self.folders) or any(map(path.match, alike))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignSet:
+    """A set of kernels that anyone may fetch."""
+
+    name: str
+    about: str
+    places: tuple[Place, ...]
+    """The set's repository, and others whose files belong to it, such as definitions of its problems."""
+    digest: str
+    """Hash over the names and bytes of their files."""
+    format: str
+    license: str
+    gpu: str | None = None
+    """Where the set does not state its GPU."""
+
+
+@functools.cache
+def foreign_sets() -> Mapping[str, ForeignSet]:
+    """The sets by name."""
+    stated = yaml.safe_load((Path(__file__).parent / "sets.yaml").read_text(encoding="utf-8"))
+    return {
+        name: ForeignSet(
+            name=name,
+            **{**given, "places": tuple(Place(**{**one, "folders": tuple(one["folders"])}) for one in given["places"])},
+        )
+        for name, given in stated.items()
+    }
+
+
+def fetch_set(
+    name: str,
+    out: Path | None = None,
+    checkouts: Sequence[Path] = (),
+    say: Callable[[str], object] = lambda _: None,
+) -> Pulled:
+    """Fetch a set and import it; an earlier fetch is replaced when the new one is whole.
+
+    Args:
+        name: the set.
+        out: the corpus folder; the set's name in the data folder when left out.
+        checkouts: copies of the repositories that are already here, instead of the network.
+        say: told what begins.
+
+    Raises:
+        UnknownNameError: there is no such set.
+        UserError: no checkout has a repository's folders, or the target is taken.
+        InfrastructureError: the network does not answer.
+        DataError: the files are not those of the recipe.
+    """
+    if name not in foreign_sets():
+        raise UnknownNameError("set", name, tuple(foreign_sets()))
+    recipe = foreign_sets()[name]
+    with tempfile.TemporaryDirectory(prefix="kbench-fetch-") as scratch:
+        folder = Path(scratch) / name
+        for place in recipe.places:
+            if checkouts:
+                _copy(_checkout_of(place, checkouts), place, folder)
+            else:
+                say(f"fetching {place.repository}@{place.commit[:12]}")
+                _unpack(_download(name, place, Path(scratch) / "archive.tar.gz"), place, folder)
+        digest = folder_digest(folder)
+        if digest != recipe.digest:
+            stated = " with ".join(f"{place.repository} at {place.commit}" for place in recipe.places)
+            raise DataError(
+                f"the files of {name} have the hash {digest[:16]}, not {recipe.digest[:16]}: this is not {stated}"
+            )
+        say(f"importing {name}")
+        settings = ImportSettings(gpu=recipe.gpu, license=recipe.license)
+        target = out or data_home() / name
+        paths = [folder] if format_named(recipe.format).BY_FOLDER else list(files_below(folder, "*"))
+        report = import_files(recipe.format, paths, target, settings, replace=out is None)
+    return Pulled(target, {place.repository: place.commit for place in recipe.places}, report.to_json())
+
+
+def folder_digest(folder: Path) -> str:
+    """Hash over the relative names and bytes of a folder's files, in order of their names."""
+    total = hashlib.sha256()
+    for path in sorted(files_below(folder, "*"), key=lambda path: path.relative_to(folder).as_posix()):
+        total.update(f"{path.relative_to(folder).as_posix()}\0{file_sha256(path)}\n".encode())
+    return total.hexdigest()
+
+
+def _download(name: str, place: Place, target: Path) -> Path:
+    url = ARCHIVE.format(repository=place.repository, commit=place.commit)
+    help_line = f"fetch it elsewhere and name the copy: kbench data fetch {name} --checkout FOLDER"
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer, target.open("wb") as file:
+            shutil.copyfileobj(answer, file, CHUNK)
+    except urllib.error.HTTPError as error:
+        raise InfrastructureError(f"{url} answers {error.code} ({error.reason}); {help_line}") from None
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        raise InfrastructureError(f"{url} does not answer ({error}); check the network, or {help_line}") from None
+    return target
+
+
+def _unpack(archive: Path, place: Place, folder: Path) -> None:
+    """Unpack the files of a place; an archive has one folder at its top."""
+    unpacked = 0
+    try:
+        with tarfile.open(archive, "r:gz") as members:
+            for member in members:
+                inside = member.name.partition("/")[2]
+                if not member.isfile() or not place.holds(inside):
+                    continue
+                unpacked += member.size
+                if unpacked > LARGEST_BYTES:
+                    raise DataError(f"the archive of {place.repository} unpacks to more than {LARGEST_BYTES >> 30} GiB")
+                member.name = inside
+                members.extract(member, folder, filter="data")
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise DataError(f"the archive of {place.repository} is cut or damaged ({error}); fetch it again") from None
+
+
+def _checkout_of(place: Place, checkouts: Sequence[Path]) -> Path:
+    """The copy that holds a place's folders.
+
+    Raises:
+        UserError: none does.
+    """
+    for checkout in checkouts:
+        if all(next(checkout.glob(one), None) is not None for one in place.folders):
+            return checkout
+    names, first = ", ".join(map(str, checkouts)), place.folders[0]
+    raise UserError(f"--checkout {names} has no folder {first}; give a copy of {place.repository} too")
+
+
+def _copy(checkout: Path, place: Place, folder: Path) -> None:
+    for one in place.folders:
+        files: Iterable[Path] = (
+            files_below(checkout / one, "*") if (checkout / one).is_dir() else sorted(checkout.glob(one))
+        )
+        for path in (path for path in files if path.is_file() and not path.is_symlink()):
+            target = folder / path.relative_to(checkout)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+
+
+def listing() -> Iterator[tuple[str, str]]:
+    """Names of the sets, with what they are."""
+    return ((one.name, one.about) for one in foreign_sets().values())

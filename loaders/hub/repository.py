@@ -9,16 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kbench.loaders.card.describe import render_eval
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import CARD, CROISSANT, EVAL, LEDGER, PLOTS, read_manifest
 from kbench.loaders.corpus.manifest import NAME as MANIFEST
 from kbench.loaders.corpus.places import HUB_ID
-from kbench.loaders.corpus.shards import first_line
-from kbench.loaders.storage.atomic import write_atomically
 from kbench.loaders.storage.hub_client import check_names, evict_damaged, limit_waits, within
 from kbench.loaders.storage.lock import held
 from kbench.schemas import DataError, InfrastructureError, KbenchError, UserError
+from kbench.schemas.errors import first_line
 
 COMPANIONS = (CARD, CROISSANT, MANIFEST, LEDGER, EVAL)
 """What is pushed beside the tables."""
@@ -189,21 +187,15 @@ def push(
     refuse_unsound(corpus, advance)
     refuse_closed(corpus)
     files = [entry.path for name in corpus.configs for entry in corpus.files(name)]
-    tasks = None if (folder / EVAL).is_file() else render_eval(corpus)
     described = [*COMPANIONS, *(f"{PLOTS}/{path.name}" for path in sorted((folder / PLOTS).glob("*.svg")))]
     listed = read_manifest(folder).companions
     files += [name for name in dict.fromkeys([*described, *listed]) if (folder / name).is_file()]
     size = sum((folder / name).stat().st_size for name in files)
-    if tasks is not None:
-        # A folder written before tasks were part of its description: without them the Hub shows no benchmark.
-        files, size = [*files, EVAL], size + len(tasks.encode())
     made = Push(repository, corpus.fingerprint, tuple(files), size)
     if dry_run:
         return made
     # Nobody may change the folder while its files are on their way.
     with held(folder):
-        if tasks is not None:
-            write_atomically(folder / EVAL, tasks.encode())
         return dataclasses.replace(made, url=_upload(folder, made, private))
 
 

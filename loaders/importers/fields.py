@@ -6,8 +6,8 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeGuard, TypeVar
 
 from kbench.schemas.ids import content_hash
 
@@ -24,6 +24,7 @@ ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?
 """Terminal escapes: colours, cursor movements, titles."""
 NOT_SPELLED = re.compile(r"""[^\sA-Za-z0-9_.,:;/()\[\]'"-]|(?<![A-Za-z0-9])-(?=[0-9.])""")
 """What tells names apart and is lost in lower snake case: letters of other scripts, operators, signs of numbers."""
+T = TypeVar("T")
 
 
 class RowError(Exception):
@@ -70,18 +71,16 @@ def microseconds(value: object, unit: str, field: str) -> float:
     Raises:
         RowError: it is no positive number, or no time a kernel can take in this unit, so that the unit is wrong.
     """
-    if not is_number(value) or value <= 0:
-        raise RowError(field, value, "must be a positive number")
-    time_us = float(value) * UNITS[unit]
+    time_us = positive({field: value}, field) * UNITS[unit]
     low, high = PLAUSIBLE_US
     if not low <= time_us <= high:
         raise RowError(field, value, f"is no time a kernel takes in {unit}; the value or its unit is wrong")
     return time_us
 
 
-def optional_positive(data: Mapping[str, Any], field: str) -> float | None:
-    """A number above zero, or nothing."""
-    return None if data.get(field) is None else positive(data, field)
+def optional(read: Callable[[Mapping[str, Any], str], T], data: Mapping[str, Any], field: str) -> T | None:
+    """What a reader of these makes of a value, or nothing where there is none."""
+    return None if data.get(field) is None else read(data, field)
 
 
 def non_negative(data: Mapping[str, Any], field: str) -> float | None:
@@ -100,11 +99,6 @@ def whole(data: Mapping[str, Any], field: str, minimum: int = 0) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value < 2**63:
         raise RowError(field, value, f"must be an integer of at least {minimum}")
     return value
-
-
-def optional_whole(data: Mapping[str, Any], field: str) -> int | None:
-    """An integer of at least zero, or nothing."""
-    return None if data.get(field) is None else whole(data, field)
 
 
 def truth(data: Mapping[str, Any], field: str) -> bool:

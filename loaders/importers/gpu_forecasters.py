@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbench.loaders.importers import fields
-from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError
-from kbench.loaders.importers.inputs import records
-from kbench.loaders.importers.published_forecasts import PublishedForecasts
-from kbench.loaders.importers.published_searches import PublishedSearch
+from kbench.loaders.importers.inputs import parquet_rows
+from kbench.loaders.importers.published import PublishedForecasts, PublishedSearch
+from kbench.loaders.importers.reader import Context
 from kbench.loaders.importers.rows import NOT_STATED, Row, backend_of, kernel_row
 from kbench.loaders.importers.sink import Place, Sink
 from kbench.loaders.splits.problems import HELD_OUT
-from kbench.loaders.storage.parquet_stream import open_parquet, read_schema
+from kbench.loaders.storage.parquet_stream import read_schema
 from kbench.schemas import AuthorClass, DataError, QuestionKind
 from kbench.schemas.bins import COUNT, EDGES, bin_of
 from kbench.schemas.ids import content_hash
@@ -171,12 +170,8 @@ class Importer:
         return self._forecasts.write(folder, fingerprint)
 
     def _rows(self, path: Path, dataset: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        row = 1
-        for table in open_parquet(path, REQUIRED[dataset])[1]:
-            for data in records(table, path):
-                yield row, data
-                row += 1
-            self._context.advance(table.nbytes)
+        rows = parquet_rows(path, REQUIRED[dataset], self._context.advance)
+        return ((number + 1, data) for number, data in rows)
 
     def _import_row(self, dataset: str, data: Mapping[str, Any], place: Place, sink: Sink) -> None:
         if dataset == SUMMARIES:

@@ -17,11 +17,11 @@ import yaml
 from kbench.loaders.importers import fields
 from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.gpu_forecasters import FAMILY, PROBLEMS
-from kbench.loaders.importers.inputs import files_below, kernel_text, read_inside, records
+from kbench.loaders.importers.inputs import files_below, kernel_text, parquet_rows, read_inside
 from kbench.loaders.importers.reader import Entry, Reader
 from kbench.loaders.importers.rows import NOT_STATED, Row, problem, with_workloads, written
 from kbench.loaders.importers.stated_inputs import workload_of
-from kbench.loaders.storage.parquet_stream import open_parquet
+from kbench.loaders.storage.parquet_stream import read_schema
 from kbench.schemas import DataError, Status
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -66,15 +66,10 @@ class GpuMode(Reader):
         return wanted and bool(here & {*COLUMNS["score"], *COLUMNS["result"]})
 
     def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        schema, tables = open_parquet(self.path, [name for names in COLUMNS.values() for name in names])
-        names = self._names(schema.names)
+        names = self._names(read_schema(self.path).names)
         self._boards = _boards(self.path)
-        number = 0
-        for table in tables:
-            for record in records(table, self.path):
-                yield number, {want: record[name] for want, name in names.items()}
-                number += 1
-            self.context.advance(table.nbytes)
+        for number, record in parquet_rows(self.path, tuple(names.values()), self.context.advance):
+            yield number, {want: record[name] for want, name in names.items()}
 
     def _names(self, columns: Sequence[str]) -> dict[str, str]:
         """The column of each thing that is wanted and there."""
@@ -178,8 +173,9 @@ def _boards(path: Path) -> dict[int, str]:
     beside = path.parent / BOARD_FILE
     if not beside.is_file() or beside.resolve().parent != path.parent.resolve():
         return {}
-    schema, tables = open_parquet(beside, ["id", "name"])
-    rows = [row for table in tables for row in records(table, beside)] if {"id", "name"} <= set(schema.names) else []
+    if not {"id", "name"} <= set(read_schema(beside).names):
+        return {}
+    rows = [row for _, row in parquet_rows(beside, ("id", "name"))]
     names = {row["id"]: row["name"] for row in rows if isinstance(row["id"], int) and isinstance(row["name"], str)}
     return {board: name for board, name in names.items() if fields.plain(name).strip()}
 

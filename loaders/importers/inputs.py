@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import fnmatch
 import gzip
-import hashlib
 import io
 import itertools
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from kbench.loaders.importers.fields import RowError, plain, source_text
+from kbench.loaders.storage.atomic import file_sha256
+from kbench.loaders.storage.parquet_stream import open_parquet
 from kbench.schemas import DataError, UserError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 GZIP = b"\x1f\x8b"
 BOM, WIDE_BOMS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
@@ -51,16 +49,22 @@ def files_below(folder: Path, *patterns: str) -> Iterator[Path]:
 
 
 def require_files(paths: Iterable[Path]) -> None:
-    """Refuse what is neither a regular file nor a folder.
+    """Refuse what is neither a regular file nor a folder, and a file named twice, whose entries would seem new.
 
     Raises:
         UserError: says what the path is, and what to give instead.
     """
+    # By name, not by what a link leads to: the Hub's cache keeps equal files once.
+    seen: set[str] = set()
     for path in paths:
+        name = os.path.abspath(path)
         if path.exists() and not path.is_file() and not path.is_dir():
             raise UserError(f"path {str(path)!r} is a device, pipe or socket; give regular files or folders")
         if not path.exists():
             raise UserError(f"path {str(path)!r} does not exist; give the files to import")
+        if name in seen:
+            raise UserError(f"path {str(path)!r} is given twice; name each file once")
+        seen.add(name)
         try:
             os.listdir(path) if path.is_dir() else path.open("rb").close()
         except OSError as error:
@@ -131,20 +135,30 @@ def digest(path: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _digest(path: Path, *_: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+    return file_sha256(path)[:12]
 
 
-def records(table: pa.Table, path: Path) -> list[dict[str, Any]]:
-    """The rows of a Parquet file's table.
+def parquet_rows(
+    path: Path, columns: Sequence[str] | None = None, advance: Callable[[int], object] = lambda _: None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a Parquet file, each with its number from 0.
+
+    Args:
+        path: the file.
+        columns: columns to read; all when left out. Those the file lacks are skipped.
+        advance: told how many bytes were read since the last call.
 
     Raises:
         DataError: a value is none that Python has, such as a date in the year 20,000.
     """
-    try:
-        return table.to_pylist()  # type: ignore[no-any-return]
-    except (OverflowError, ValueError) as error:
-        raise DataError(f"{path} holds a value that cannot be read ({error}); leave its column out") from None
+    number = itertools.count()
+    for table in open_parquet(path, columns)[1]:
+        try:
+            rows = table.to_pylist()
+        except (OverflowError, ValueError) as error:
+            raise DataError(f"{path} holds a value that cannot be read ({error}); leave its column out") from None
+        yield from ((next(number), row) for row in rows)
+        advance(table.nbytes)
 
 
 def stem(path: Path) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kbench.loaders.importers import fields
-from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.inputs import kernel_text, stem
 from kbench.loaders.importers.json_stream import JsonStream, Opening, json_lines
@@ -23,7 +22,7 @@ from kbench.loaders.importers.kernelbench_samples import (
     problems_in,
     samples_in,
 )
-from kbench.loaders.importers.reader import Entry, Reader
+from kbench.loaders.importers.reader import Context, Entry, Reader
 from kbench.loaders.importers.rows import NOT_STATED, Row, Source, failure, named, problem, with_workloads, written
 from kbench.loaders.importers.stated_inputs import workload_of
 from kbench.schemas import Status
@@ -172,8 +171,8 @@ class KernelBenchEval(KernelBenchReader):
         return named(**sample.names())
 
     def _figures(self, record: Mapping[str, Any], stats: Mapping[str, Any], metadata: Mapping[str, Any]) -> Row:
-        compiled = _truth(record, "compiled")
-        verdicts = {_truth(record, name) for name in RESULTS if name in record}
+        compiled = fields.optional(fields.truth, record, "compiled")
+        verdicts = {fields.optional(fields.truth, record, name) for name in RESULTS if name in record}
         if len(verdicts) > 1:
             raise RowError("correctness", [record[name] for name in RESULTS], "correctness and correct differ")
         correct = next(iter(verdicts), None)
@@ -201,13 +200,6 @@ class KernelBenchEval(KernelBenchReader):
         return {"status": Status.OK.value, "runtime_us": runtime_us, "speedup": _speedup(record, runtime)}
 
 
-def _truth(record: Mapping[str, Any], field: str) -> bool | None:
-    value = record.get(field)
-    if value is not None and not isinstance(value, bool):
-        raise RowError(field, value, "must be true or false")
-    return value
-
-
 def _runtime(record: Mapping[str, Any], stats: Mapping[str, Any]) -> float | None:
     times = [record[name] for name in TIMES if record.get(name) is not None]
     if len(times) > 1 and times[0] != times[1]:
@@ -229,7 +221,7 @@ def _speedup(record: Mapping[str, Any], runtime: float) -> float | None:
     """Against the reference that was timed beside the sample, in files that hold one."""
     if record.get("ref_runtime") in (None, *SENTINELS):
         return None
-    reference = fields.optional_positive(record, "ref_runtime")
+    reference = fields.optional(fields.positive, record, "ref_runtime")
     return None if reference is None else reference / runtime
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from kbench.loaders.importers import fields
-from kbench.loaders.importers.context import Context
 from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.inputs import digest, stem
 from kbench.loaders.importers.json_stream import JsonStream
+from kbench.loaders.importers.reader import Context
 
 LEVEL = re.compile(r"(?:^|[^a-z])level[_ -]?([1-9])(?![0-9])", re.IGNORECASE)
 RESULTS = ("correctness", "correct")

@@ -83,15 +83,9 @@ class OpenEvolve(Reader):
         for path in files_below(self.path, EVALUATION):
             place = path.relative_to(self.path).as_posix()
             try:
-                data = read_inside(path, self.path) or b""
-                self.context.advance(len(data))
                 texts = list(files_below(path.parent, *TEXTS))
                 source = kernel_text(texts[0], self.path) if len(texts) == 1 else None
-                result = (
-                    None
-                    if source is None
-                    else fields.an_object(fields.json_value(data, "evaluation", place), "evaluation")
-                )
+                result = None if source is None else self._read(path, place)
             except RowError as error:
                 self.context.bad(self.path, place, error)
                 continue
@@ -110,6 +104,11 @@ class OpenEvolve(Reader):
             if node.key not in evaluated:
                 yield node.place, (node, _kept_evaluation(node))
 
+    def _read(self, path: Path, place: str) -> Program:
+        data = read_inside(path, self.path) or b""
+        self.context.advance(len(data))
+        return fields.an_object(fields.json_value(data, "evaluation", place), "evaluation")
+
     def _read_database(self) -> None:
         """The programs of the folder by search and text, each as its last checkpoint has it; their texts by id."""
         self._nodes: dict[tuple[str, str], Node] = {}
@@ -119,9 +118,7 @@ class OpenEvolve(Reader):
                 continue
             place = path.relative_to(self.path).as_posix()
             try:
-                data = read_inside(path, self.path) or b""
-                self.context.advance(len(data))
-                program = fields.an_object(fields.json_value(data, "evaluation", place), "evaluation")
+                program = self._read(path, place)
                 source = fields.source_text(program, "solution" if "solution" in program else "code")
             except RowError as error:
                 self.context.bad(self.path, place, error)
@@ -180,7 +177,10 @@ class OpenEvolve(Reader):
 
     def _figures(self, result: Program, metrics: Program) -> Row:
         """Verdict, time and speedup of an evaluation; a score states none of them."""
-        self._note_unread(metrics)
+        unread = sorted(set(metrics) - {*TIMES, *SPEEDUPS, *COMPILED, *CORRECT})
+        if unread:
+            named = ", ".join(fields.plain(name) for name in unread[:NAMED_UNREAD])
+            self.context.note(f"metrics found and not read: {named}{', …' if len(unread) > NAMED_UNREAD else ''}")
         status, summary = result.get("status"), fields.optional_text(result, "summary")
         if status in NOT_THE_KERNELS:
             self.context.null("status", "the search failed, or states no verdict")
@@ -206,12 +206,6 @@ class OpenEvolve(Reader):
             "runtime_us": None if time is None else fields.microseconds(metrics[time], TIMES[time], time),
             "speedup": None if speedup is None else fields.positive(metrics, speedup),
         }
-
-    def _note_unread(self, metrics: Program) -> None:
-        unread = sorted(set(metrics) - {*TIMES, *SPEEDUPS, *COMPILED, *CORRECT})
-        if unread:
-            named = ", ".join(fields.plain(name) for name in unread[:NAMED_UNREAD])
-            self.context.note(f"metrics found and not read: {named}{', …' if len(unread) > NAMED_UNREAD else ''}")
 
     def _problem(self, problem_id: str) -> Row:
         """The problem's row, with the reference of the definition that is named after the task."""

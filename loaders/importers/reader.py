@@ -1,19 +1,23 @@
-"""A format: how its files are told, and what each of their entries becomes. Every importer but one is such a class."""
+"""A format: how its files are told, and what each of their entries becomes. Every importer but one is such a class.
+
+Beside it stands one import: what it was told, and what came of it, with the fate of every entry and every null.
+"""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
-from kbench.loaders.importers.context import Context
-from kbench.loaders.importers.fields import plain
-from kbench.loaders.importers.inputs import digest
+from kbench.loaders.importers.fields import RowError, plain, shown
+from kbench.loaders.importers.inputs import digest, gpu_named
 from kbench.loaders.importers.json_stream import Opening
 from kbench.loaders.importers.rows import Row, Source, kernel_row, measurement_row
+from kbench.schemas import DataError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,3 +107,175 @@ class Reader(abc.ABC):
     @functools.cached_property
     def _digest(self) -> str:
         return digest(self.path)
+
+
+KEPT_BAD_ROWS = 1000
+"""Bad rows listed in the report; the rest are counted."""
+NEW, AGAIN, BAD = "kernels", "further measurements of a kernel that an earlier entry holds", "bad rows"
+"""What becomes of an entry, besides being left out for a reason."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ImportSettings:
+    """What the caller states about files that do not state it themselves."""
+
+    on_bad_rows: str = "error"
+    """error stops at the first bad row; skip leaves it out and reports it."""
+    gpu: str | None = None
+    gpus: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """GPU by file: its path as given, or its name."""
+    license: str | None = None
+    unit: str | None = None
+    """Unit of times: s, ms, us or ns."""
+    suite: str | None = None
+    """KernelBench suite: v0 or v0.1."""
+    level: int | None = None
+    """KernelBench level."""
+    first_id: int | None = None
+    """Number of the first KernelBench problem in the file: 0 or 1."""
+    problem: str | None = None
+    """The problem that every kernel solves, for formats whose files may name none."""
+    split: str = "test"
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """For tables: the column each field is read from."""
+    revisions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Commit the files are of, by dataset of the published release."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that could not be imported."""
+
+    file: str
+    row: str
+    """Which entry of the file it is, counted from 1, with the name that its format gives it; or that name alone."""
+    field: str
+    value: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, entry {self.row}: {self.field} is {self.value}: {self.message}"
+
+
+@dataclasses.dataclass(slots=True)
+class Report:
+    """What an import found."""
+
+    format: str = ""
+    rows: Counter[str] = dataclasses.field(default_factory=Counter)
+    """Rows written, by config."""
+    sources: dict[str, Counter[str]] = dataclasses.field(default_factory=dict)
+    """By file: how many entries became what. Every entry is counted once, so the counts add up to the entries."""
+    bad: list[BadRow] = dataclasses.field(default_factory=list)
+    bad_count: int = 0
+    nulls: Counter[str] = dataclasses.field(default_factory=Counter)
+    """How often something is null, by what and why."""
+    notes: Counter[str] = dataclasses.field(default_factory=Counter)
+    """Other things a reader should know, with how often."""
+    differences: list[str] = dataclasses.field(default_factory=list)
+    """What was announced and was not found so."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "format": self.format,
+            "rows": dict(self.rows),
+            "sources": [
+                {"file": file, "entries": fates.total(), "became": {fate: n for fate, n in fates.items() if n}}
+                for file, fates in self.sources.items()
+            ],
+            "bad_rows": self.bad_count,
+            "bad": [dataclasses.asdict(row) for row in self.bad],
+            "nulls": dict(self.nulls),
+            "notes": dict(self.notes),
+            "differences": list(self.differences),
+        }
+
+
+@dataclasses.dataclass(slots=True)
+class Context:
+    """One import."""
+
+    settings: ImportSettings
+    report: Report = dataclasses.field(default_factory=Report)
+    advance: Callable[[int], object] = lambda _: None
+    """Told how many bytes were read since the last call."""
+
+    def became(self, file: Path, fate: str, times: int = 1) -> None:
+        """Count what an entry of a file became: a kernel, a further measurement, or why it was left out."""
+        self.report.sources.setdefault(plain(str(file)), Counter())[fate] += times
+
+    def bad(self, file: Path, row: object, error: RowError, *, entry: bool = True) -> None:
+        """Report a bad row.
+
+        Args:
+            file: the file.
+            row: which entry of the file: its number from 1, or its name.
+            error: what is wrong.
+            entry: whether it is an entry of its own, rather than one of several rows an entry became.
+
+        Raises:
+            DataError: bad rows are not to be skipped.
+        """
+        row_error = BadRow(plain(str(file)), plain(str(row)), error.field, error.value, error.message)
+        if entry:
+            self.became(file, BAD)
+        if self.settings.on_bad_rows == "error":
+            raise DataError(f"{row_error}; correct it, or skip bad rows with --on-bad-rows skip")
+        self.report.bad_count += 1
+        if len(self.report.bad) < KEPT_BAD_ROWS:
+            self.report.bad.append(row_error)
+
+    @overload
+    def known(self, option: str, stated: str) -> str: ...
+    @overload
+    def known(self, option: str, stated: str | None, told: str | None = None) -> str | None: ...
+    def known(self, option: str, stated: str | None, told: str | None = None) -> str | None:
+        """What a file or its format states, else what the caller does.
+
+        A caller who contradicts the file is noted and not obeyed: one option covers many files, and a row that names
+        another GPU, unit or licence would become false without a trace.
+
+        Args:
+            option: gpu, unit or license.
+            stated: what the file states; None when it states nothing.
+            told: what the caller says of this file; the option when left out.
+        """
+        told = told or getattr(self.settings, option)
+        if stated is not None and told not in (None, stated):
+            self.note(f"--{option} {told} was not used: {shown(stated)} is stated")
+        return told if stated is None else stated
+
+    def gpu(self, file: Path, stated: str | None, missing: str) -> str | None:
+        """The GPU of a row: what the file states, else what the caller says of this file, of all files, or its name.
+
+        Args:
+            file: the file.
+            stated: what the file states; None when it states nothing.
+            missing: the reason to record when nobody says.
+        """
+        gpus = self.settings.gpus
+        known = self.known("gpu", stated, gpus.get(str(file)) or gpus.get(file.name))
+        if known is not None:
+            return known
+        named = gpu_named(file)
+        if named is not None:
+            self.note(f"rows whose GPU, {named}, is read from the name of {plain(file.name)}")
+        else:
+            self.null("gpu", f"{missing}; state it with --gpu, or --gpu {plain(file.name)}=NAME")
+        return named
+
+    def license(self, stated: str | None = None, missing: str = "the file states none") -> str | None:
+        """The licence of a row: what the file states, else what the caller says; `missing` is recorded for neither."""
+        license_ = self.known("license", stated)
+        if license_ is None:
+            self.null("license", f"{missing}; state it with --license")
+        return license_
+
+    def null(self, field: str, reason: str) -> None:
+        """Count a value that is null because nobody states it."""
+        self.report.nulls[f"{field}: {reason}"] += 1
+
+    def note(self, text: str, times: int = 1) -> None:
+        """Count something worth knowing."""
+        self.report.notes[text] += times

@@ -1,10 +1,15 @@
-"""Run an import: files in, a corpus out, whole or not at all."""
+"""Run an import: files in, a corpus with questions about its kernels out, whole or not at all.
+
+Questions compare kernels with the reference, their parents, and others of their pool. Which questions exist must tell
+nothing about the answer: kernels are drawn and paired by their ids, which are hashes, and so is the side a kernel
+stands on. A kernel is in one edit or one pair at most.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kbench.loaders.corpus.manifest import NAME as MANIFEST
@@ -12,21 +17,20 @@ from kbench.loaders.corpus.manifest import covering, read_manifest
 from kbench.loaders.corpus.places import is_corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers import formats, gpu_forecasters
-from kbench.loaders.importers.context import AGAIN, NEW, Context, ImportSettings, Report
 from kbench.loaders.importers.fields import RowError, plain
 from kbench.loaders.importers.inputs import has_bom, require_files
-from kbench.loaders.importers.questions import questions_about
-from kbench.loaders.importers.reader import Reader
+from kbench.loaders.importers.reader import AGAIN, NEW, Context, ImportSettings, Reader, Report
+from kbench.loaders.importers.rows import Row
 from kbench.loaders.importers.sink import Sink
 from kbench.loaders.importers.table import Table
 from kbench.loaders.storage.atomic import whole_folder, write_atomically
-from kbench.schemas import DataError, UserError
+from kbench.schemas import AuthorClass, DataError, QuestionKind, UserError
+from kbench.schemas.bins import bin_of
+from kbench.schemas.ids import content_hash
 
 REPORT = "import.json"
 SHARD_BYTES = 64 << 20
 """Bytes of rows held before a shard is written, so that an import's memory does not depend on how long kernels are."""
-REMEMBERED_PROBLEMS = 1 << 16
-"""Problems of a file that are not described again; where there are more, the sink leaves out what it has."""
 
 
 def import_files(
@@ -58,7 +62,6 @@ def import_files(
     if not paths:
         raise UserError("no file given; name the files to import")
     require_files(paths)
-    _refuse_repeated(paths)
     _check_settings(settings, paths)
     name = form or (Table.NAME if settings.columns else formats.sniff_all(paths))
     formats.refuse_misplaced(name, paths)
@@ -94,21 +97,6 @@ def _check_settings(settings: ImportSettings, paths: Sequence[Path]) -> None:
     strange = sorted(set(settings.gpus) - {str(path) for path in paths} - {path.name for path in paths})
     if strange:
         raise UserError(f"--gpu {strange[0]}={settings.gpus[strange[0]]} names no file of this import; check its name")
-
-
-def _refuse_repeated(paths: Sequence[Path]) -> None:
-    """Refuse a file named twice, whose entries would all seem measured again.
-
-    Raises:
-        UserError: names the file.
-    """
-    # By name, not by what a link leads to: the Hub's cache keeps equal files once.
-    seen: set[str] = set()
-    for path in paths:
-        name = os.path.abspath(path)
-        if name in seen:
-            raise UserError(f"path {str(path)!r} is given twice; name each file once")
-        seen.add(name)
 
 
 def _import_release(paths: Sequence[Path], folder: Path, context: Context) -> None:
@@ -154,8 +142,6 @@ def read_file(reader: Reader, sink: Sink) -> None:
             context.bad(*at, error)
             continue
         if problem is not None:
-            if len(described) == REMEMBERED_PROBLEMS:
-                described.clear()
             described.add(problem_id)
             sink.add("problems", problem, at)
         context.became(path, NEW if sink.add("kernels", entry.kernel, at) else AGAIN)
@@ -170,3 +156,89 @@ def _refuse_empty(context: Context) -> None:
     if not context.report.rows["kernels"]:
         first = f" (the first bad row: {context.report.bad[0]})" if context.report.bad else ""
         raise DataError(f"nothing to import: the files hold no row of format {context.report.format}{first}")
+
+
+PAIRS_PER_POOL = 200
+"""Pairs between kernels of one problem on one GPU; a tuner's cache would give millions."""
+FACTS = ("kernel_id", "parent_id", "problem_id", "family", "backend", "gpu", "split", "runtime_us", "speedup")
+
+
+def questions_about(kernels: Iterable[tuple[bool, Row]], context: Context) -> Iterator[Row]:
+    """The questions about kernels.
+
+    Args:
+        kernels: whether a kernel's text only names it, and its row; those of one problem and GPU together, so that
+            one pool is held at a time.
+        context: told how many kernels allow none, and why.
+    """
+    timed = _timed(kernels, context)
+    for _, together in itertools.groupby(timed, key=lambda facts: (facts["problem_id"], facts["gpu"])):
+        pool: list[Row] = []
+        for facts in together:
+            if facts["speedup"] is not None:
+                yield _question(None, facts, QuestionKind.LEVEL, facts["speedup"])
+            if facts["runtime_us"] is not None:
+                _draw(pool, facts)
+        drawn = sorted(pool, key=lambda facts: facts["kernel_id"])[: 2 * PAIRS_PER_POOL]
+        drawn.sort(key=lambda facts: facts["backend"])
+        for kind, anchor, candidate in (*_edits(drawn), *_pairs(drawn)):
+            yield _question(anchor, candidate, kind, anchor["runtime_us"] / candidate["runtime_us"])
+
+
+def _timed(kernels: Iterable[tuple[bool, Row]], context: Context) -> Iterator[Row]:
+    """The facts of timed kernels that a pair can ask about."""
+    for named, row in kernels:
+        if row["runtime_us"] is None and row["speedup"] is None:
+            continue
+        reason = "their text is not known" if named else "their GPU is not known" if row["gpu"] is None else None
+        if reason is None:
+            yield {name: row[name] for name in FACTS}
+        else:
+            context.note(f"timed kernels in no question: {reason}")
+
+
+def _draw(pool: list[Row], facts: Row) -> None:
+    """Keep the kernels with the smallest ids, which are as good as drawn at random; a list stays short."""
+    pool.append(facts)
+    if len(pool) > 4 * PAIRS_PER_POOL:
+        pool.sort(key=lambda one: one["kernel_id"])
+        del pool[2 * PAIRS_PER_POOL :]
+
+
+Ends = tuple[QuestionKind, Row, Row]
+"""Kind, anchor and candidate."""
+
+
+def _edits(drawn: list[Row]) -> Iterator[Ends]:
+    """Kernels beside the one they were made from; both leave the list."""
+    by_id = {facts["kernel_id"]: facts for facts in drawn}
+    for candidate in list(by_id.values()):
+        anchor = by_id.get(candidate["parent_id"])
+        if anchor is None or anchor is candidate or candidate["kernel_id"] not in by_id:
+            continue
+        if anchor["backend"] == candidate["backend"]:
+            for one in (anchor, candidate):
+                del by_id[one["kernel_id"]]
+                drawn.remove(one)
+            yield QuestionKind.EDIT, anchor, candidate
+
+
+def _pairs(drawn: Sequence[Row]) -> Iterator[Ends]:
+    """Two kernels each, of one language."""
+    for _, together in itertools.groupby(drawn, key=lambda facts: facts["backend"]):
+        kernels = list(together)
+        for one, other in zip(kernels[::2], kernels[1::2], strict=False):
+            turned = int(content_hash("side", one["kernel_id"], other["kernel_id"]), 16) % 2
+            yield QuestionKind.PAIR, *((other, one) if turned else (one, other))
+
+
+def _question(anchor: Row | None, candidate: Row, kind: QuestionKind, speedup: float) -> Row:
+    anchor_id = None if anchor is None else anchor["kernel_id"]
+    shared = {name: candidate[name] for name in ("problem_id", "family", "backend", "gpu", "split")}
+    names = (kind.value, anchor_id or "reference", candidate["kernel_id"], candidate["gpu"], "all")
+    pool = None if anchor is not None else f"{candidate['problem_id']} {candidate['backend']} on {candidate['gpu']}"
+    return shared | {
+        "question_id": content_hash("question", *names), "kind": kind.value, "author": AuthorClass.OUTSIDE.value,
+        "workload": None, "core": False, "anchor_id": anchor_id, "candidate_id": candidate["kernel_id"], "pool": pool,
+        "known_ids": (), "speedup": speedup, "speedup_low": None, "speedup_high": None, "bin": bin_of(speedup),
+    }  # fmt: skip

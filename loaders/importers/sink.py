@@ -17,8 +17,8 @@ import pyarrow as pa
 from kbench.loaders.checks import columns as checks
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.loaders.importers.context import NEW, Context
 from kbench.loaders.importers.fields import RowError, plain
+from kbench.loaders.importers.reader import NEW, Context
 from kbench.loaders.importers.rows import NAMED, Row
 from kbench.schemas import Kernel, Status, arrow_schema
 from kbench.schemas.record import field_types

@@ -15,12 +15,11 @@ from typing import Any, TextIO
 
 from kbench.loaders.importers import fields
 from kbench.loaders.importers.fields import RowError
-from kbench.loaders.importers.inputs import LARGEST_KERNEL_BYTES, digest, head, open_unpacked, records
+from kbench.loaders.importers.inputs import LARGEST_KERNEL_BYTES, digest, head, open_unpacked, parquet_rows
 from kbench.loaders.importers.json_stream import LARGEST_VALUE, JsonStream, json_lines
 from kbench.loaders.importers.reader import Entry, Reader
 from kbench.loaders.importers.rows import NOT_STATED, Row, Source, failure, named, problem, with_workloads, written
 from kbench.loaders.importers.stated_inputs import workload_of
-from kbench.loaders.storage.parquet_stream import open_parquet
 from kbench.schemas import Backend, DataError, Status, UnknownNameError, UserError
 
 FIELDS = ("source", "problem", "family", "backend", "gpu", "runtime_us", "speedup", "status", "error", "compiled",
@@ -66,7 +65,7 @@ class Table(Reader):
             )
         start = head(self.path, 4096).lstrip()
         if start[:4] == b"PAR1":
-            yield from self._parquet_rows()
+            yield from parquet_rows(self.path, advance=self.context.advance)
         elif start[:1] == b"[":
             with JsonStream(self.path, self.context.advance) as stream:
                 for number in stream.elements():
@@ -76,13 +75,6 @@ class Table(Reader):
             yield from json_lines(self.path, self.context.advance)
         else:
             yield from self._csv_rows()
-
-    def _parquet_rows(self) -> Iterator[tuple[int, Any]]:
-        first = 0
-        for table in open_parquet(self.path)[1]:
-            yield from enumerate(records(table, self.path), start=first)
-            first += table.num_rows
-            self.context.advance(table.nbytes)
 
     def _csv_rows(self) -> Iterator[tuple[int, Any]]:
         csv.field_size_limit(2 * LARGEST_KERNEL_BYTES)

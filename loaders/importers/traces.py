@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from kbench.loaders.importers import fields
-from kbench.loaders.importers.context import Context
-from kbench.loaders.importers.fields import RowError
+from kbench.loaders.importers.fields import RowError, is_number, plain, slug
 from kbench.loaders.importers.inputs import files_below, kernel_text, read_inside
 from kbench.loaders.importers.json_stream import Opening, json_lines
-from kbench.loaders.importers.reader import Entry, Reader
+from kbench.loaders.importers.reader import Context, Entry, Reader
 from kbench.loaders.importers.rows import Row, Source, failure, measurement_row, named, problem, with_workloads, written
-from kbench.loaders.importers.shapes import workload_name, workload_row
+from kbench.loaders.importers.stated_inputs import LARGEST_AXIS, Tensor, size_in, workload
 from kbench.schemas import Status
 from kbench.schemas.ids import content_hash
 
@@ -57,7 +56,8 @@ class FlashinferTrace(Reader):
     def __init__(self, path: Path, context: Context) -> None:
         super().__init__(path, context)
         parents = path.absolute().parents[:4]
-        self._root = next((parent for parent in parents if (parent / "solutions").is_dir()), None)
+        # A file that lies in no trace set is alone: below its own name there is nothing.
+        self._root = next((parent for parent in parents if (parent / "solutions").is_dir()), path.absolute())
         self._files = functools.cache(self._listed)
         self._source = functools.lru_cache(maxsize=1024)(self._looked_up)
 
@@ -122,14 +122,14 @@ class FlashinferTrace(Reader):
 
     def _listed(self, folder: str) -> Mapping[tuple[str, str | None], Path]:
         """Files below a folder of the trace set by name alone, and by name and the folder they lie in."""
-        paths = sorted((self._root / folder).rglob("*.json"), reverse=True) if self._root is not None else []
+        paths = sorted(files_below(self._root / folder, "*.json"), reverse=True)
         return {(path.stem, None): path for path in paths} | {(path.stem, path.parent.name): path for path in paths}
 
     def _file(self, folder: str, name: str, within: str | None = None) -> Any:
         """The JSON file of this name below a folder, best in a folder of its definition; None when there is none."""
         files = self._files(folder)
         path = files.get((name, within)) or files.get((name, None))
-        data = None if path is None or self._root is None else read_inside(path, self._root)
+        data = None if path is None else read_inside(path, self._root)
         return None if data is None else fields.json_value(data, folder, f"{name}.json")
 
     def _looked_up(self, definition: str, solution: str) -> Source:
@@ -157,18 +157,10 @@ class FlashinferTrace(Reader):
         reference = facts.get("reference")
         title = f"{fields.plain(definition)} of flashinfer-bench"
         row = problem(problem_id, self.FAMILY, title, fields.plain(reference) if isinstance(reference, str) else "")
-        workloads = self._workloads(definition, facts)
+        listed = next(files_below(self._root / "workloads", f"{definition}.jsonl"), None)
+        missing = "the trace set has no list of the definition's workloads"
+        workloads = workloads_in(listed, self._root, facts, self.context, missing)
         return {**row, "workloads": workloads} if workloads else row
-
-    def _workloads(self, definition: str, facts: Mapping[str, Any]) -> list[Row]:
-        """The workloads that the trace set lists for a definition; none, with a note, where it lists none."""
-        listed = [] if self._root is None else list(files_below(self._root / "workloads", f"{definition}.jsonl"))
-        if not listed or self._root is None or not listed[0].resolve().is_relative_to(self._root.resolve()):
-            self.context.null("workloads", "the trace set has no list of the definition's workloads")
-            return []
-        entries = (line.get("workload") for _, line in json_lines(listed[0]) if isinstance(line, Mapping))
-        rows = (workload_row(entry, facts) for entry in entries if isinstance(entry, Mapping))
-        return [row for row in rows if row is not None]
 
 
 def _hardware(environment: Any) -> str | None:
@@ -314,17 +306,34 @@ class Definitions:
 
     def workloads(self, name: str) -> list[Row]:
         """The workloads of the definition of this name; none, with a note, where the folder does not list them."""
-        path = self._lists.get(name)
-        if path is None or not path.resolve().is_relative_to(self._folder.resolve()):
-            self._context.null("workloads", f"no {WORKLOADS} of the problem lies in the folder")
-            return []
-        definition = self.named(name)
-        if not definition:
+        path, definition = self._lists.get(name), self.named(name)
+        if path is not None and not definition:
             self._context.null(
                 "inputs of workloads", f"no {DEFINITION} of the problem lies in the folder; axes are kept"
             )
-        rows = (workload_row(line, definition) for _, line in json_lines(path) if isinstance(line, Mapping))
-        return [row for row in rows if row is not None]
+        missing = f"no {WORKLOADS} of the problem lies in the folder"
+        return workloads_in(path, self._folder, definition, self._context, missing)
+
+
+def workloads_in(
+    path: Path | None, folder: Path, definition: Mapping[str, Any], context: Context, missing: str
+) -> list[Row]:
+    """The workloads that a list in a folder names, one per line, as it is or as a trace's; none where there is none.
+
+    Args:
+        path: the list.
+        folder: what it must lie in, links resolved.
+        definition: of their problem; may be empty.
+        context: told why there are none.
+        missing: the reason.
+    """
+    if path is None or not path.resolve().is_relative_to(folder.resolve()):
+        context.null("workloads", missing)
+        return []
+    lines = (line for _, line in json_lines(path) if isinstance(line, Mapping))
+    entries = (line.get("workload", line) for line in lines)
+    rows = (workload_row(entry, definition) for entry in entries if isinstance(entry, Mapping))
+    return [row for row in rows if row is not None]
 
 
 def _keys(path: Path) -> tuple[str, str]:
@@ -339,3 +348,52 @@ def definition_in(path: Path, folder: Path) -> Mapping[str, Any]:
     """
     value = fields.json_value(read_inside(path, folder) or b"{}", "definition", path.name)
     return value if isinstance(value, Mapping) else {}
+
+
+def workload_name(uuid: str) -> str:
+    """A workload's name, from the uuid that its suite gives it."""
+    return f"w_{slug('w ' + uuid, 'workload.uuid')[2:]}"
+
+
+def workload_row(entry: Mapping[str, Any], definition: Mapping[str, Any]) -> Row | None:
+    """A workload of a definition; None where it has no name or its axes are no sizes.
+
+    A definition names axes (constant, given by each workload, or an expression of others) and the shape and type of
+    every input and output in them. Without one, a workload keeps its axes and has no inputs; nothing is guessed.
+
+    Args:
+        entry: uuid and axes, as traces and lists of workloads give them.
+        definition: axes, inputs and outputs; may be empty.
+    """
+    uuid, given = entry.get("uuid"), entry.get("axes")
+    if not isinstance(uuid, str) or not uuid.strip() or not isinstance(given, Mapping):
+        return None
+    axes = definition.get("axes")
+    items = axes.items() if isinstance(axes, Mapping) else ()
+    stated = {plain(str(name)): axis for name, axis in items if isinstance(axis, Mapping)}
+    constants = {name: axis.get("value") for name, axis in stated.items() if axis.get("type") == "const"}
+    sizes = {name: value for name, value in constants.items() if _is_size(value)}
+    sizes |= {plain(str(axis)): value for axis, value in given.items()}
+    if not all(_is_size(value) for value in sizes.values()):
+        return None
+    expressions = {name: str(axis.get("expression")) for name, axis in stated.items() if axis.get("type") == "expr"}
+    for _ in expressions:  # each round may make further ones known
+        for name, expression in expressions.items():
+            size = size_in(expression, sizes)
+            if size is not None and _is_size(size):
+                sizes.setdefault(name, size)
+    inputs, outputs = (list(_tensors(definition.get(side), sizes)) for side in ("inputs", "outputs"))
+    return workload(workload_name(uuid), sizes, inputs, outputs, moved=[*inputs, *outputs])
+
+
+def _is_size(value: object) -> bool:
+    return is_number(value) and float(value).is_integer() and 0 <= value <= LARGEST_AXIS
+
+
+def _tensors(stated: Any, sizes: Mapping[str, Any]) -> Iterator[Tensor]:
+    """Each tensor whose axes are known; scalars have the empty shape."""
+    for tensor in stated.values() if isinstance(stated, Mapping) else ():
+        if isinstance(tensor, Mapping) and isinstance(tensor.get("dtype"), str):
+            shape = [size_in(str(axis), sizes) for axis in tensor.get("shape") or ()]
+            if None not in shape:
+                yield Tensor(plain(tensor["dtype"]), tuple(size for size in shape if size is not None))

@@ -24,7 +24,8 @@ def normalised(source: str) -> str:
     try:
         tree, pieces = parse(text), tokens(text)
     except UNREADABLE:
-        return _by_brackets(text) if CUDA_MARK.search(text) else _without_blank_lines(text)
+        lines = (line.rstrip().expandtabs(4) for line in text.split("\n"))
+        return _by_brackets(text) if CUDA_MARK.search(text) else "".join(f"{line}\n" for line in lines if line)
     compiling = any(piece.kind == "NAME" and piece.text in COMPILE_CALLS for piece in pieces)
     offsets = Offsets(text)
     compiled = Spans(offsets.span(node) for node in cuda_spans(tree)) if compiling else Spans()
@@ -96,8 +97,3 @@ def _single_blanks(line: str) -> str:
         parts += [_BLANKS.sub(" ", line[position : literal.start()]), literal.group()]
         position = literal.end()
     return "".join(parts) + _BLANKS.sub(" ", line[position:])
-
-
-def _without_blank_lines(text: str) -> str:
-    lines = (line.rstrip().expandtabs(4) for line in text.split("\n"))
-    return "".join(f"{line}\n" for line in lines if line)

@@ -13,7 +13,6 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -157,19 +156,9 @@ def split_problems(
 
 
 def lineages(corpus: Corpus) -> dict[str, str]:
-    """The genome family each kernel descends from, by kernel id; kernels written freely have none.
-
-    A corpus of older rows, which have no `lineage`, says it in its events.
-    """
+    """The genome family each kernel descends from, by kernel id; kernels written freely have none."""
     rows = corpus.table("kernels", columns=["kernel_id", "parent_id", "lineage"]).to_pylist()
     families = {row["kernel_id"]: row["lineage"] for row in rows if row["lineage"]}
-    if not families and "events" in corpus.configs:
-        events = corpus.table("events", columns=["kind", "payload_json"]).to_pylist()
-        for event in (event for event in events if event["kind"] == "candidate_proposed"):
-            proposed: dict[str, Any] = json.loads(event["payload_json"])
-            family = (proposed.get("recipe") or {}).get("family")
-            if family and "kernel_id" in proposed:
-                families[proposed["kernel_id"]] = family
     parents = {row["kernel_id"]: row["parent_id"] for row in rows}
     for kernel in parents:
         line = [kernel]

@@ -104,7 +104,8 @@ def replace_together(folder: Path, files: Mapping[str, Content]) -> None:
 def _replace_by_copy(target: Path, files: Mapping[str, Content]) -> None:
     with _folder_aside(target) as aside:
         with suppress(FileNotFoundError):  # an empty one goes with the janitor of a process that was killed
-            shutil.copytree(target, aside, symlinks=True, copy_function=_link, dirs_exist_ok=True, ignore=_leftovers)
+            leftovers = shutil.ignore_patterns(f".*{ENDING}")
+            shutil.copytree(target, aside, symlinks=True, copy_function=_link, dirs_exist_ok=True, ignore=leftovers)
         for name, data in files.items():
             (aside / name).unlink(missing_ok=True)  # never written through: it may be a link to the file in place
             if data is not None:
@@ -120,10 +121,6 @@ def _link(source: str, target: str) -> None:
         os.link(source, target, follow_symlinks=False)
     except OSError:  # a file system without links
         shutil.copy2(source, target, follow_symlinks=False)
-
-
-def _leftovers(folder: str, names: list[str]) -> list[str]:
-    return [name for name in names if name.startswith(".") and name.endswith(ENDING)]
 
 
 def replace_in_order(folder: Path, files: Mapping[str, Content]) -> None:
@@ -149,7 +146,10 @@ def replace_in_order(folder: Path, files: Mapping[str, Content]) -> None:
         try:
             for name in files:
                 moved.append(name)
-                _take_place(folder / name, staged.get(name))
+                if name in staged:
+                    staged[name].replace(folder / name)
+                else:
+                    (folder / name).unlink(missing_ok=True)
             for parent in sorted({(folder / name).parent for name in staged}):
                 _sync(parent)
         except BaseException:
@@ -253,19 +253,13 @@ def _renamed_at_once(one: Path, other: Path) -> bool:
 
 
 def _same_bytes(*paths: Path) -> bool:
-    return len({path.stat().st_size for path in paths}) == 1 and len({_digest(path) for path in paths}) == 1
+    return len({path.stat().st_size for path in paths}) == 1 and len({file_sha256(path) for path in paths}) == 1
 
 
-def _digest(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _take_place(path: Path, aside: Path | None) -> None:
-    if aside is None:
-        path.unlink(missing_ok=True)
-    else:
-        aside.replace(path)
 
 
 def _restore(path: Path, data: bytes | None) -> None:

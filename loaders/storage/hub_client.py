@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import queue
 import re
@@ -11,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
+from kbench.loaders.storage.atomic import file_sha256
 from kbench.schemas import DataError, InfrastructureError
 
 WAIT_S = float(os.environ.get("KBENCH_HUB_TIMEOUT_S") or 30.0)
@@ -101,13 +101,8 @@ def evict_damaged(snapshot: Path, *, unproven: bool = False) -> list[str]:
             continue
         blob = path.resolve()
         proven = SHA256.fullmatch(blob.name) is not None
-        if (unproven and not proven) or not blob.is_file() or (proven and _sha256(blob) != blob.name):
+        if (unproven and not proven) or not blob.is_file() or (proven and file_sha256(blob) != blob.name):
             blob.unlink(missing_ok=True)
             path.unlink(missing_ok=True)
             removed.append(path.relative_to(snapshot).as_posix())
     return removed
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -30,7 +30,6 @@ DATA_BYTES = 3 << 30
 SECONDS = 60
 PATIENCE = 8
 """How many times longer than its processor time a fork may take: the machine may be busy."""
-DRAINED_PIECES = 16
 HEADER = struct.Struct(">cQ")
 OK, END, REFUSED, DIED = b"o", b"e", b"r", b"d"
 
@@ -94,17 +93,13 @@ class Reader:
                 kind, payload = _receive(server.stdout)
             finished = True
         finally:
-            # Whoever asked may have lost interest halfway: a short rest is read, a long one goes with the server.
-            if server.poll() is not None or not (finished or self._drained(server.stdout)):
+            # Whoever asked may have lost interest halfway: the rest goes with the server.
+            if server.poll() is not None or not finished:
                 self._stop()
         if kind == DIED:
             raise DataError(f"{name} cannot be read (the reader {payload.decode()})")
         if kind == REFUSED:
             raise DataError(f"{name}: {payload.decode('utf-8', 'replace')}")
-
-    @staticmethod
-    def _drained(stream: IO[bytes]) -> bool:
-        return any(_receive(stream)[0] in (END, REFUSED) for _ in range(DRAINED_PIECES))
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._server is None:

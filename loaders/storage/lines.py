@@ -169,7 +169,11 @@ class LineWriter:
             self._is_empty = not os.fstat(self._descriptor).st_size
             if not self._is_empty:
                 janitor.forget_empty(path)
-            self._cut_damaged_end(path, parse)
+            good = 0
+            for _, end in read_lines(path, parse):
+                good = end
+            os.ftruncate(self._descriptor, good)
+            os.lseek(self._descriptor, good, os.SEEK_SET)
         except BaseException:
             self.close()
             raise
@@ -177,13 +181,6 @@ class LineWriter:
     def _opened(self) -> int:
         janitor.make_folder(self._path.parent)
         return os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-
-    def _cut_damaged_end(self, path: Path, parse: Parse[Any]) -> None:
-        good = 0
-        for _, end in read_lines(path, parse):
-            good = end
-        os.ftruncate(self._descriptor, good)
-        os.lseek(self._descriptor, good, os.SEEK_SET)
 
     def append(self, lines: Iterable[str]) -> None:
         """Write a batch, each line with its hash, and wait until it is on disk.

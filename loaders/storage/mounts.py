@@ -93,7 +93,8 @@ def close_files(
         if not os.path.lexists(path) and target.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.symlink_to(target)
-    done = done and all(_cover(libc, path) for path in (*SECRETS, *_gpu_nodes(), *hidden))
+    gpu_nodes = [path for path in Path("/dev").glob("nvidia*") if path.is_char_device()]
+    done = done and all(_cover(libc, path) for path in (*SECRETS, *gpu_nodes, *hidden))
     done = done and all(_put_back(libc, path, tree) for path, tree in own)
     # The working directory was opened under the old mounts.
     os.chdir(scratch)
@@ -248,10 +249,6 @@ def outermost(paths: Iterable[Path]) -> list[Path]:
 
 def _is_systems(path: Path) -> bool:
     return len(path.parts) < 2 or path.parts[1] in SYSTEM
-
-
-def _gpu_nodes() -> list[Path]:
-    return [path for path in Path("/dev").glob("nvidia*") if path.is_char_device()]
 
 
 def _set(libc: ctypes.CDLL, path: str, flags: int, attributes: _Attributes) -> bool:

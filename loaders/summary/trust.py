@@ -10,7 +10,7 @@ import polars
 import pyarrow.compute as pc
 
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.summary.timed import gathered
+from kbench.loaders.summary.coverage import gathered
 
 NAMES = ("problem_id", "workload", "gpu")
 FIGURES = (*NAMES, "runtime_us", "runtime_low_us", "runtime_high_us", "floor_us", "speedup")

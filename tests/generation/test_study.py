@@ -35,7 +35,7 @@ from kbench.generation.study.tuning import (
     templates,
     tuned_families,
 )
-from kbench.loaders.importers.context import ImportSettings
+from kbench.loaders.importers.reader import ImportSettings
 from kbench.loaders.importers.run import import_files
 from kbench.schemas import Backend, Status, UserError
 from kbench.schemas.ids import kernel_id

@@ -25,7 +25,7 @@ from kbench.benchmark.questions.draw import draw_questions
 from kbench.leaderboard.cli import leaderboard
 from kbench.leaderboard.scoring.results import Results, hub_rows
 from kbench.leaderboard.submission.labels import KEY, read_labels
-from kbench.loaders.card.describe import eval_facts
+from kbench.loaders.card.card import eval_facts
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import Kernel, from_dict

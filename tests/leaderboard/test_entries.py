@@ -20,7 +20,7 @@ from kbench.benchmark.surrogates.forecasts import align
 from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.leaderboard.board import SUBMISSIONS, expected_of, part_name, shipped, submission_paths
 from kbench.leaderboard.submission.check import check
-from kbench.loaders.card.describe import eval_facts
+from kbench.loaders.card.card import eval_facts
 from kbench.loaders.corpus.places import shipped as shipped_folder
 
 LARGEST_BYTES = 3_000_000

@@ -190,24 +190,6 @@ def write_corpus(path: Path, kernels: int = 40) -> Path:
     return path
 
 
-class Build:
-    """Makers of records and corpora."""
-
-    kernel = staticmethod(make_kernel)
-    pair = staticmethod(make_pair)
-    measurement = staticmethod(make_measurement)
-    problem = staticmethod(make_problem)
-    reference = staticmethod(make_reference)
-    live = staticmethod(make_live)
-    environment = staticmethod(make_environment)
-    corpus = staticmethod(write_corpus)
-
-
-@pytest.fixture(scope="session")
-def build() -> type[Build]:
-    return Build
-
-
 @pytest.fixture(scope="session")
 def written_once(tmp_path_factory: pytest.TempPathFactory, drawing: Drawing) -> Path:
     with drawing():

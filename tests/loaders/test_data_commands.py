@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -16,6 +15,8 @@ from kbench.loaders.hub.commands import FORMATS
 from kbench.loaders.importers.formats import NAMES
 from kbench.loaders.splits.problems import cluster_id
 from kbench.schemas import Kernel, UserError, from_dict
+
+from .conftest import make_kernel
 
 
 def run(*arguments: object) -> Result:
@@ -83,11 +84,6 @@ def test_help_of_the_group_cuts_no_line_of_ours_and_names_every_import_format() 
     assert [name for name in NAMES if name not in FORMATS] == []
 
 
-def test_query_of_another_config_and_all_rows(corpus_path: Path) -> None:
-    rows = json.loads(run("query", corpus_path, "--config", "pairs", "--limit", 0, "--json").output)
-    assert len(rows) == Corpus.open(corpus_path).rows("pairs")
-
-
 @pytest.mark.parametrize("ending", ["parquet", "jsonl", "csv"])
 def test_export_writes_what_matches(corpus_path: Path, tmp_path: Path, ending: str) -> None:
     target = tmp_path / f"out.{ending}"
@@ -111,21 +107,16 @@ def test_export_refuses_a_name_that_promises_another_format(
     assert unknown.exit_code == 0, "an ending that is not known promises nothing"
 
 
-def test_query_takes_the_union_of_splits(corpus_path: Path) -> None:
-    rows = json.loads(run("query", corpus_path, "--split", "all", "--columns", "step", "--limit", 0, "--json").output)
-    assert len(rows) == 40
-
-
 def test_export_to_standard_output(corpus_path: Path) -> None:
     lines = run("export", corpus_path, "--columns", "step", "--where", "step < 3", "-o", "-").output.splitlines()
     assert sorted(json.loads(line)["step"] for line in lines) == [0, 1, 2]
 
 
-def test_validate_says_ok_or_what_is_wrong(corpus_path: Path, build: Any) -> None:
+def test_validate_says_ok_or_what_is_wrong(corpus_path: Path) -> None:
     assert json.loads(run("validate", corpus_path, "--json").output) == {"ok": True, "errors": []}
     assert run("validate", corpus_path).output == "ok\n"
     with CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [build.kernel(50, runtime_us=-1.0, status="ok", error=None)])
+        writer.append("kernels", [make_kernel(50, runtime_us=-1.0, status="ok", error=None)])
     result = run("validate", corpus_path, "--json")
     assert result.exit_code == 1
     report = json.loads(result.output)
@@ -133,13 +124,6 @@ def test_validate_says_ok_or_what_is_wrong(corpus_path: Path, build: Any) -> Non
     assert {"file", "row", "field", "value", "message"} == set(report["errors"][0])
     assert next((e["row"], e["value"]) for e in report["errors"] if e["field"] == "runtime_us") == (0, -1.0)
     assert ", row 0: runtime_us is -1.0: must be more than 0" in run("validate", corpus_path).output
-
-
-def test_validate_reports_a_damaged_manifest(corpus_path: Path) -> None:
-    (corpus_path / "manifest.json").write_text("{")
-    result = run("validate", corpus_path, "--json")
-    assert result.exit_code == 1
-    assert "is not JSON" in json.loads(result.output)["errors"][0]["message"]
 
 
 def test_card_prints_the_card_or_its_front_matter(corpus_path: Path) -> None:

@@ -14,20 +14,22 @@ from kbench.loaders.corpus.selection import Selection
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import UserError
 
+from .conftest import make_kernel, make_measurement
+
 Row = dict[str, Any]
 PARENTS = ["a" * 32, "b" * 32]
 
 
 @pytest.fixture(scope="module")
-def holed(build: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def holed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus whose columns of every type hold nulls."""
     path: Path = tmp_path_factory.mktemp("holed") / "corpus"
     kernels = [
-        build.kernel(number, parent_id=[None, *PARENTS][number % 3], registers=[None, 32, 64][number % 3])
+        make_kernel(number, parent_id=[None, *PARENTS][number % 3], registers=[None, 32, 64][number % 3])
         for number in range(12)
     ]
     flags = (None, True, False)
-    timed = [build.measurement(row, clocks_disagree=flags[number % 3]) for number, row in enumerate(kernels)]
+    timed = [make_measurement(row, clocks_disagree=flags[number % 3]) for number, row in enumerate(kernels)]
     with CorpusWriter(path) as writer:
         writer.append("kernels", kernels)
         writer.append("measurements", timed)

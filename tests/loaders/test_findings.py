@@ -17,21 +17,29 @@ from kbench.benchmark.problems.registry import known
 from kbench.benchmark.training.cli import export as export_command
 from kbench.loaders.card.card import gpus_in_words, render_card
 from kbench.loaders.card.croissant import croissant
-from kbench.loaders.card.findings import PEAKS, errata, errata_of, findings_of, peaks_of, weaknesses
+from kbench.loaders.card.findings import (
+    PEAKS,
+    costs_of,
+    errata,
+    errata_of,
+    findings_of,
+    peaks_of,
+    remarks_of,
+    weaknesses,
+)
 from kbench.loaders.card.plots import CAPTIONS, progress, render_plots
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.places import shipped
 from kbench.loaders.corpus.writer import CorpusWriter, refresh
 from kbench.loaders.exporters import export
-from kbench.loaders.summary.coverage import coverage_of
-from kbench.loaders.summary.ledger import costs_of
-from kbench.loaders.summary.remarks import remarks_of
-from kbench.loaders.summary.timed import timed
+from kbench.loaders.summary.coverage import coverage_of, timed
 from kbench.loaders.summary.trust import trust_of
 from kbench.schemas import PlanSummary, Status, UserError, arrow_schema
 from kbench.schemas.bins import LABELS
 from kbench.schemas.ids import kernel_id
+
+from .conftest import make_kernel, make_measurement, make_reference
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -55,14 +63,14 @@ def test_the_largest_speedups_of_the_shipped_dataset_are_explained(dataset: Corp
     assert peaks[0].speedup == top["speedup"].max()
 
 
-def test_peaks_say_how_far_the_best_reference_is_beaten_or_that_none_was_timed(tmp_path: Path, build: Any) -> None:
+def test_peaks_say_how_far_the_best_reference_is_beaten_or_that_none_was_timed(tmp_path: Path) -> None:
     figures = {"runtime_low_us": None, "runtime_high_us": None, "speedup_low": None, "speedup_high": None}
     same = {"gpu": "NVIDIA H200", "status": Status.OK, "error": None, "runtime_us": 10.0, **figures}
-    known_best = build.kernel(1, problem_id="softmax", speedup=4.0, speedup_best=2.5, **same)
-    unknown = build.kernel(2, problem_id="rms_norm", speedup=3.0, speedup_best=None, **same)
+    known_best = make_kernel(1, problem_id="softmax", speedup=4.0, speedup_best=2.5, **same)
+    unknown = make_kernel(2, problem_id="rms_norm", speedup=3.0, speedup_best=None, **same)
     with CorpusWriter(tmp_path / "corpus") as writer:
         writer.append("kernels", [known_best, unknown])
-        writer.append("references", [build.reference("softmax")])
+        writer.append("references", [make_reference("softmax")])
     card = (tmp_path / "corpus" / "README.md").read_text()
     assert "| `softmax` | 4.0× | 2.5× |" in card
     assert "| `rms_norm` | 3.0× | not timed |" in card
@@ -70,9 +78,9 @@ def test_peaks_say_how_far_the_best_reference_is_beaten_or_that_none_was_timed(t
     assert "| problems whose best kernel beats PyTorch | 2 of 2 |" in card
 
 
-def test_times_that_are_too_short_are_counted_as_their_filter_finds_them(tmp_path: Path, build: Any) -> None:
+def test_times_that_are_too_short_are_counted_as_their_filter_finds_them(tmp_path: Path) -> None:
     same = {"backend": "triton", "status": Status.OK, "error": None, "runtime_us": 10.0, "runtime_low_us": None}
-    kernels = [build.kernel(n, **same, runtime_high_us=None) for n in range(4)]
+    kernels = [make_kernel(n, **same, runtime_high_us=None) for n in range(4)]
     early = {"trust": "plan", "started_at": "2026-11-16T10:00:00+00:00", "shared_bytes": 1024}
     changes: list[dict[str, Any]] = [
         {},
@@ -80,7 +88,7 @@ def test_times_that_are_too_short_are_counted_as_their_filter_finds_them(tmp_pat
         {"started_at": "2026-11-17T00:00:01+00:00"},
         {"trust": None},
     ]
-    rows = [build.measurement(k, **early | change) for k, change in zip(kernels, changes, strict=True)]
+    rows = [make_measurement(k, **early | change) for k, change in zip(kernels, changes, strict=True)]
     planned = PlanSummary(
         kernel_id=kernels[0].kernel_id, problem_id=kernels[0].problem_id, gpu=rows[0].gpu, workload=rows[0].workload,
         configurations=1, buffers=2, allocated_bytes=1, fills=1, copies=0, registers=None, spill_bytes=None,
@@ -165,9 +173,9 @@ def test_the_shipped_dataset_breaks_no_roofline_and_fits_its_weight(dataset: Cor
     assert findings_of(dataset).parquet_bytes <= 30e6
 
 
-def test_a_kernel_under_its_floor_and_a_disagreeing_clock_show(tmp_path: Path, build: Any) -> None:
-    kernel = build.kernel(1, status=Status.OK, error=None, runtime_us=10.0, runtime_low_us=9.0, runtime_high_us=11.0)
-    row = build.measurement(kernel, floor_us=20.0, second_clock_us=7.0, clocks_disagree=True)
+def test_a_kernel_under_its_floor_and_a_disagreeing_clock_show(tmp_path: Path) -> None:
+    kernel = make_kernel(1, status=Status.OK, error=None, runtime_us=10.0, runtime_low_us=9.0, runtime_high_us=11.0)
+    row = make_measurement(kernel, floor_us=20.0, second_clock_us=7.0, clocks_disagree=True)
     with CorpusWriter(tmp_path / "corpus") as writer:
         writer.append("measurements", [row])
     trust = trust_of(Corpus.open(tmp_path / "corpus"))
@@ -181,10 +189,10 @@ def test_a_kernel_under_its_floor_and_a_disagreeing_clock_show(tmp_path: Path, b
     assert f"| `{kernel.kernel_id[:12]}` |" in card
 
 
-def test_a_reference_that_wavers_is_named(tmp_path: Path, build: Any) -> None:
-    kernels = [build.kernel(n, status=Status.OK, error=None, runtime_us=10.0) for n in range(30)]
-    rows = [build.measurement(kernel, problem_id="steady", gpu="one", speedup=2.0) for kernel in kernels]
-    rows += [build.measurement(k, measurement_id=f"{n:032x}", problem_id="wavers", gpu="one", speedup=1.0 + n / 30)
+def test_a_reference_that_wavers_is_named(tmp_path: Path) -> None:
+    kernels = [make_kernel(n, status=Status.OK, error=None, runtime_us=10.0) for n in range(30)]
+    rows = [make_measurement(kernel, problem_id="steady", gpu="one", speedup=2.0) for kernel in kernels]
+    rows += [make_measurement(k, measurement_id=f"{n:032x}", problem_id="wavers", gpu="one", speedup=1.0 + n / 30)
              for n, k in enumerate(kernels)]  # fmt: skip
     with CorpusWriter(tmp_path / "corpus") as writer:
         writer.append("measurements", rows)
@@ -224,10 +232,10 @@ def test_coverage_counts_cells_and_structures(corpus_path: Path) -> None:
     assert figures["problems"] == len({row["problem_id"] for row in rows})
 
 
-def test_a_kernel_on_two_gpus_counts_once_and_its_figures_are_those_of_the_main_gpu(tmp_path: Path, build: Any) -> None:
+def test_a_kernel_on_two_gpus_counts_once_and_its_figures_are_those_of_the_main_gpu(tmp_path: Path) -> None:
     def on(gpu: str, number: int, runtime_us: float, speedup: float) -> Any:
         figures = {"runtime_low_us": None, "runtime_high_us": None, "speedup_low": None, "speedup_high": None}
-        return build.kernel(
+        return make_kernel(
             number, problem_id="softmax", backend="triton", gpu=gpu, status=Status.OK, error=None,
             runtime_us=runtime_us, speedup=speedup, **figures,
         )  # fmt: skip
@@ -236,7 +244,7 @@ def test_a_kernel_on_two_gpus_counts_once_and_its_figures_are_those_of_the_main_
     part = [on("NVIDIA H200 (32 of 132 SMs)", number, 40.0, 9.0) for number in range(2)]
     with CorpusWriter(tmp_path / "corpus") as writer:
         writer.append("kernels", [*main, *part])
-        writer.append("measurements", [build.measurement(kernel) for kernel in (*main, *part)])
+        writer.append("measurements", [make_measurement(kernel) for kernel in (*main, *part)])
     found = findings_of(Corpus.open(tmp_path / "corpus"))
     (problem,) = found.coverage.problems
     assert (problem.kernels["triton"], problem.best_speedup) == (4, 2.0)
@@ -304,14 +312,6 @@ def test_the_cards_features_are_what_datasets_would_write(corpus_path: Path) -> 
     for entry in front_matter(corpus_path)["dataset_info"]:
         schema = arrow_schema(CONFIGS[entry["config_name"]].record)
         assert entry["features"] == datasets.Features.from_arrow_schema(schema)._to_yaml_list()
-
-
-def test_a_changed_row_changes_only_its_configs_version(corpus_path: Path, build: Any) -> None:
-    before = Corpus.open(corpus_path).manifest.versions()
-    with CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [build.kernel(99)])
-    after = Corpus.open(corpus_path).manifest.versions()
-    assert [name for name in before if before[name] != after[name]] == ["kernels"]
 
 
 def test_the_cards_counts_are_the_datas(corpus_path: Path) -> None:

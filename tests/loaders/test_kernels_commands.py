@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,31 +13,33 @@ from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.summary.best import find_kernel
 from kbench.schemas import Kernel, UserError, from_dict
 
+from .conftest import make_kernel, make_measurement, make_reference
+
 
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(cli, ["kernels", *map(str, arguments)])
 
 
 @pytest.fixture(scope="module")
-def family(build: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def family(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A line of three kernels, each faster than its parent, beside a slow one and one that failed."""
     path: Path = tmp_path_factory.mktemp("family") / "corpus"
     interval = {"runtime_low_us": 9.0, "runtime_high_us": 11.0, "speedup_low": 0.5, "speedup_high": 9.0}
     same = {**interval, "gpu": "NVIDIA H200"}
-    seed = build.kernel(16, status="ok", error=None, runtime_us=10.0, speedup=1.0, **same)
-    parent = build.kernel(24, status="ok", error=None, runtime_us=8.0, speedup=2.0, parent_id=seed.kernel_id, **same)
-    champion = build.kernel(
+    seed = make_kernel(16, status="ok", error=None, runtime_us=10.0, speedup=1.0, **same)
+    parent = make_kernel(24, status="ok", error=None, runtime_us=8.0, speedup=2.0, parent_id=seed.kernel_id, **same)
+    champion = make_kernel(
         32, status="ok", error=None, runtime_us=4.0, speedup=4.0, parent_id=parent.kernel_id, edit="vectorise",
         speedup_best=2.5, **same,
     )  # fmt: skip
-    slow = build.kernel(48, status="ok", error=None, runtime_us=50.0, speedup=0.5, **same)
+    slow = make_kernel(48, status="ok", error=None, runtime_us=50.0, speedup=0.5, **same)
     figures = ("runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high")
-    failed = build.kernel(40, status="incorrect", error="wrong", gpu="NVIDIA H200", **dict.fromkeys(figures))
+    failed = make_kernel(40, status="incorrect", error="wrong", gpu="NVIDIA H200", **dict.fromkeys(figures))
     rows = [seed, parent, champion, slow, failed]
     with CorpusWriter(path) as writer:
         writer.append("kernels", rows)
-        writer.append("measurements", [build.measurement(row) for row in rows])
-        writer.append("references", [build.reference("softmax")])
+        writer.append("measurements", [make_measurement(row) for row in rows])
+        writer.append("references", [make_reference("softmax")])
     return path
 
 
@@ -68,10 +69,10 @@ def test_a_difference_within_noise_is_not_said_to_explain_a_speed(family: Path) 
     assert "against the parent: no ancestor is decidedly slower, the difference is within noise" in shown
 
 
-def test_the_diff_is_against_the_nearest_ancestor_that_is_decidedly_slower(build: Any, tmp_path: Path) -> None:
+def test_the_diff_is_against_the_nearest_ancestor_that_is_decidedly_slower(tmp_path: Path) -> None:
     def kernel(size: int, speedup: float, parent_id: str | None) -> Kernel:
         figures = {"speedup": speedup, "speedup_low": 0.9 * speedup, "speedup_high": 1.1 * speedup}
-        row: Kernel = build.kernel(
+        row: Kernel = make_kernel(
             size, status="ok", error=None, runtime_us=10 / speedup, runtime_low_us=None, runtime_high_us=None,
             gpu="NVIDIA H200", parent_id=parent_id, **figures,
         )  # fmt: skip

@@ -3,7 +3,6 @@
 import dataclasses
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +28,8 @@ from kbench.loaders.splits.lineage import (
 from kbench.loaders.splits.problems import cluster_id, pair_split, problem_groups
 from kbench.schemas import Kernel, from_dict
 from kbench.schemas.ids import content_hash, kernel_id
+
+from .conftest import make_kernel, make_pair
 
 
 def test_similarity_is_the_jaccard_index_of_five_grams_with_numbers_masked() -> None:
@@ -93,7 +94,7 @@ def test_sides_that_were_planned_before_any_measurement_count_as_published_for_e
     assert splits["tree_decode"] == "test"
 
 
-def corpus_of(folder: Path, build: Any, problems: int = 10, each: int = 6) -> Corpus:
+def corpus_of(folder: Path, problems: int = 10, each: int = 6) -> Corpus:
     """Every problem's kernels share one template; problems 0 and 1 share theirs."""
     rows = []
     for problem in range(problems):
@@ -107,14 +108,14 @@ def corpus_of(folder: Path, build: Any, problems: int = 10, each: int = 6) -> Co
                 "structure_id": structure_id(source), "cluster_id": content_hash("cluster", name, str(number)),
                 "parent_id": None, "edit": None, "split": "train",
             }  # fmt: skip
-            rows.append(build.kernel(number, **changes))
+            rows.append(make_kernel(number, **changes))
     with CorpusWriter(folder) as writer:
         writer.replace("kernels", rows)
     return Corpus.open(folder)
 
 
-def test_problems_with_alike_kernels_are_one_lineage(build: Any, tmp_path: Path) -> None:
-    found = lineage_splits(corpus_of(tmp_path / "corpus", build))
+def test_problems_with_alike_kernels_are_one_lineage(tmp_path: Path) -> None:
+    found = lineage_splits(corpus_of(tmp_path / "corpus"))
     assert found.groups["problem_0"] == found.groups["problem_1"] == "problem_0"
     assert len(set(found.groups.values())) == 9
     assert found.outside["problem_2"] < FAR
@@ -122,10 +123,8 @@ def test_problems_with_alike_kernels_are_one_lineage(build: Any, tmp_path: Path)
     assert sorted(found.splits.values()).count("test") == 2
 
 
-def test_kernels_of_an_assembled_corpus_get_the_splits_of_the_rule_on_however_many_gpus(
-    build: Any, tmp_path: Path
-) -> None:
-    corpus = corpus_of(tmp_path / "corpus", build)
+def test_kernels_of_an_assembled_corpus_get_the_splits_of_the_rule_on_however_many_gpus(tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path / "corpus")
     rows = [from_dict(Kernel, row) for row in corpus.table("kernels").to_pylist()]
     split = split_kernels(rows)
     wanted = lineage_splits(corpus)
@@ -138,8 +137,8 @@ def test_kernels_of_an_assembled_corpus_get_the_splits_of_the_rule_on_however_ma
     assert lineage_splits(Corpus.open(tmp_path / "two")) == wanted
 
 
-def test_distances_tell_how_near_each_split_comes(build: Any, tmp_path: Path) -> None:
-    corpus = corpus_of(tmp_path / "corpus", build)
+def test_distances_tell_how_near_each_split_comes(tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path / "corpus")
     table = corpus.table("kernels", columns=["kernel_id", "source"])
     survey = distances(corpus, dict(zip(*(c.to_pylist() for c in table.columns), strict=True)))
     assert survey.violations == []
@@ -169,7 +168,7 @@ def test_the_recorded_splits_cover_the_shipped_dataset_and_tear_no_lineage() -> 
     assert all(len(found) == 1 for found in places.values())
 
 
-def kernels_of(build: Any, problems: int, each: int, shapes: int = 6) -> list[Kernel]:
+def kernels_of(problems: int, each: int, shapes: int = 6) -> list[Kernel]:
     rows = []
     for problem in range(problems):
         for number in range(each):
@@ -180,7 +179,7 @@ def kernels_of(build: Any, problems: int, each: int, shapes: int = 6) -> list[Ke
                 "problem_id": name, "family": f"family_{problem % 3}", "source": source,
                 "kernel_id": kernel_id(name, "triton", source), "structure_id": structure_id(source),
             }  # fmt: skip
-            rows.append(build.kernel(number, **changes))
+            rows.append(make_kernel(number, **changes))
     return rows
 
 
@@ -217,48 +216,48 @@ def test_a_pair_is_as_held_out_as_its_more_held_out_kernel(anchor: str | None, c
     assert pair_split(anchor, candidate) == expected
 
 
-def write(path: Path, build: Any, kernels: list[Kernel], **pair_changes: str) -> Corpus:
+def write(path: Path, kernels: list[Kernel], **pair_changes: str) -> Corpus:
     with CorpusWriter(path) as writer:
         writer.append("kernels", kernels)
-        pairs = [build.pair(row) for row in kernels if row.speedup]
+        pairs = [make_pair(row) for row in kernels if row.speedup]
         writer.append("pairs", [dataclasses.replace(pairs[0], **pair_changes), *pairs[1:]])
     return Corpus.open(path)
 
 
-def test_assigned_splits_pass_the_check(tmp_path: Path, build: Any) -> None:
+def test_assigned_splits_pass_the_check(tmp_path: Path) -> None:
     looked_at: list[int] = []
-    corpus = write(tmp_path / "c", build, assigned(kernels_of(build, 12, 10)))
+    corpus = write(tmp_path / "c", assigned(kernels_of(12, 10)))
     assert check_splits(corpus, shapes(corpus, looked_at.append)) == []
     assert sum(looked_at) == 120
 
 
-def test_the_check_finds_a_twin_that_hides_behind_comments_names_and_numbers(tmp_path: Path, build: Any) -> None:
-    rows = assigned(kernels_of(build, 12, 10))
+def test_the_check_finds_a_twin_that_hides_behind_comments_names_and_numbers(tmp_path: Path) -> None:
+    rows = assigned(kernels_of(12, 10))
     test = next(row for row in rows if row.split == "test")
     train = next(row for row in rows if row.split == "train")
     source = "# other\n" + test.source.replace("SIZE", "WIDTH").replace("x", "value")
     changes = {"source": source, "kernel_id": kernel_id(train.problem_id, "triton", source)}
     rows.append(dataclasses.replace(train, **changes))
-    found = check_splits(write(tmp_path / "c", build, rows))
+    found = check_splits(write(tmp_path / "c", rows))
     assert {violation.rule for violation in found} == {"twin", "stale_cluster"}
     twin = next(violation for violation in found if violation.rule == "twin")
     assert "lies in several splits: test (" in twin.message
 
 
-def test_the_check_finds_a_test_problem_in_train(tmp_path: Path, build: Any) -> None:
-    rows = assigned(kernels_of(build, 12, 10))
+def test_the_check_finds_a_test_problem_in_train(tmp_path: Path) -> None:
+    rows = assigned(kernels_of(12, 10))
     position = next(i for i, row in enumerate(rows) if row.split == "test")
     rows[position] = dataclasses.replace(rows[position], split="train")
-    found = check_splits(write(tmp_path / "c", build, rows))
+    found = check_splits(write(tmp_path / "c", rows))
     assert {violation.rule for violation in found} >= {"seen_problem", "twin"}
 
 
-def test_the_check_finds_pairs_on_the_wrong_side_or_without_kernels(tmp_path: Path, build: Any) -> None:
-    rows = assigned(kernels_of(build, 12, 10))
+def test_the_check_finds_pairs_on_the_wrong_side_or_without_kernels(tmp_path: Path) -> None:
+    rows = assigned(kernels_of(12, 10))
     rows.sort(key=lambda row: row.split != "test" or row.speedup is None)
-    wrong = check_splits(write(tmp_path / "wrong", build, rows, split="train"))
+    wrong = check_splits(write(tmp_path / "wrong", rows, split="train"))
     assert [violation.rule for violation in wrong] == ["pair"]
     assert "make it 'test'" in wrong[0].message
-    lost = check_splits(write(tmp_path / "lost", build, rows, candidate_id=content_hash("nobody")))
+    lost = check_splits(write(tmp_path / "lost", rows, candidate_id=content_hash("nobody")))
     assert [violation.rule for violation in lost] == ["pair"]
     assert "is not in the corpus" in lost[0].message

@@ -20,6 +20,8 @@ from kbench.schemas import Kernel, Pair, PairKind, Status
 from kbench.schemas.bins import bin_of
 from kbench.schemas.ids import content_hash
 
+from .conftest import make_kernel, make_measurement, make_pair, make_problem
+
 
 def issues_of(path: Path) -> list[column_checks.Issue]:
     return validate(Corpus.open(path, check_files=False))
@@ -180,16 +182,16 @@ def test_a_live_kernel_may_have_failed_on_some_workloads(sound: dict[str, pa.Tab
     assert table_issues(sound | {"live": live}) == []
 
 
-def test_duplicate_ids_are_found_across_files(corpus_path: Path, build: Any) -> None:
+def test_duplicate_ids_are_found_across_files(corpus_path: Path) -> None:
     with CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [build.kernel(5)])
+        writer.append("kernels", [make_kernel(5)])
     found = [issue for issue in issues_of(corpus_path) if "duplicate" in issue.message]
     assert [issue.field for issue in found] == ["kernel_id+gpu"]
-    assert found[0].value == [build.kernel(5).kernel_id, build.kernel(5).gpu]
+    assert found[0].value == [make_kernel(5).kernel_id, make_kernel(5).gpu]
 
 
-def test_a_bad_workload_inside_a_problem_is_found(corpus_path: Path, build: Any) -> None:
-    problem = build.problem("relu")
+def test_a_bad_workload_inside_a_problem_is_found(corpus_path: Path) -> None:
+    problem = make_problem("relu")
     bad = dataclasses.replace(problem, problem_id="other", workloads=(dataclasses.replace(problem.tiny, flops=-1),))
     with CorpusWriter(corpus_path) as writer:
         writer.append("problems", [bad])
@@ -246,30 +248,30 @@ TIMED = set(column_checks.TIMED_FIELDS)
     ],
 )
 def test_figures_and_errors_that_contradict_the_status_are_found(
-    build: Any, status: Status | None, runtime: float | None, error: str | None, fields: set[str]
+    status: Status | None, runtime: float | None, error: str | None, fields: set[str]
 ) -> None:
-    kernel = build.kernel(0, status=status, error=error, **dict.fromkeys(TIMED, runtime))
+    kernel = make_kernel(0, status=status, error=error, **dict.fromkeys(TIMED, runtime))
     issues = list(column_checks.status_issues(config_table("kernels", [kernel]), "f"))
     assert {str(issue.field) for issue in issues} == fields
-    elsewhere = build.kernel(0, status=status, error=error, env_id=None, **dict.fromkeys(TIMED, runtime))
+    elsewhere = make_kernel(0, status=status, error=error, env_id=None, **dict.fromkeys(TIMED, runtime))
     issues = list(column_checks.status_issues(config_table("kernels", [elsewhere]), "f"))
     lacking = TIMED if status is Status.OK and runtime is None else set()
     assert {str(issue.field) for issue in issues} == fields - lacking, "who measured elsewhere may not state figures"
 
 
-def timed(build: Any, count: int, **changes: Any) -> list[Kernel]:
+def timed(count: int, **changes: Any) -> list[Kernel]:
     """Kernels of one problem and GPU that were timed."""
-    kernels = (build.kernel(16 * number, **changes) for number in itertools.count())
+    kernels = (make_kernel(16 * number, **changes) for number in itertools.count())
     return list(itertools.islice((kernel for kernel in kernels if kernel.runtime_us is not None), count))
 
 
-def sibling(build: Any, anchor: Kernel, candidate: Kernel, **changes: Any) -> Pair:
+def sibling(anchor: Kernel, candidate: Kernel, **changes: Any) -> Pair:
     assert anchor.runtime_us is not None
     assert candidate.runtime_us is not None
     ratio = anchor.runtime_us / candidate.runtime_us
     figures = {"speedup": ratio, "speedup_low": None, "speedup_high": None, "bin": bin_of(ratio)}
     ends = {"anchor_id": anchor.kernel_id, "kind": PairKind.SIBLING}
-    pair: Pair = build.pair(candidate, **(figures | ends | changes))
+    pair: Pair = make_pair(candidate, **(figures | ends | changes))
     return pair
 
 
@@ -278,46 +280,46 @@ def issues(**rows: Any) -> list[tuple[str | None, str]]:
     return [(issue.field, issue.message) for issue in table_issues(tables)]
 
 
-def test_a_sibling_pair_is_the_ratio_of_its_kernels_times(build: Any) -> None:
-    one, other = timed(build, 2)
-    good = sibling(build, one, other)
+def test_a_sibling_pair_is_the_ratio_of_its_kernels_times() -> None:
+    one, other = timed(2)
+    good = sibling(one, other)
     assert issues(kernels=[one, other], pairs=[good]) == []
-    swapped = sibling(build, one, other, speedup=1 / good.speedup, bin=bin_of(1 / good.speedup))
+    swapped = sibling(one, other, speedup=1 / good.speedup, bin=bin_of(1 / good.speedup))
     found = issues(kernels=[one, other], pairs=[swapped])
     assert [field for field, _ in found] == ["speedup"]
     assert "anchor time over candidate time" in found[0][1]
 
 
-def test_a_pair_is_compared_with_its_kernels_on_its_own_gpu(build: Any) -> None:
-    one, other = timed(build, 2)
-    elsewhere = [build.kernel(kernel.step, gpu="NVIDIA B200", runtime_us=1.0, runtime_low_us=1.0, runtime_high_us=1.0)
+def test_a_pair_is_compared_with_its_kernels_on_its_own_gpu() -> None:
+    one, other = timed(2)
+    elsewhere = [make_kernel(kernel.step, gpu="NVIDIA B200", runtime_us=1.0, runtime_low_us=1.0, runtime_high_us=1.0)
                  for kernel in (one, other)]  # fmt: skip
-    assert issues(kernels=[*elsewhere, one, other], pairs=[sibling(build, one, other)]) == []
+    assert issues(kernels=[*elsewhere, one, other], pairs=[sibling(one, other)]) == []
 
 
 @pytest.mark.parametrize(("anchor", "candidate"), list(itertools.product(HELD_OUT, HELD_OUT)))
-def test_the_column_form_of_a_pairs_split_agrees_with_the_row_form(build: Any, anchor: str, candidate: str) -> None:
-    plain = timed(build, 2)
-    one, other = (build.kernel(k.step, split=s) for k, s in zip(plain, (anchor, candidate), strict=True))
-    pairs = [sibling(build, one, other, split=split, pair_id=f"{number:032x}") for number, split in enumerate(HELD_OUT)]
+def test_the_column_form_of_a_pairs_split_agrees_with_the_row_form(anchor: str, candidate: str) -> None:
+    plain = timed(2)
+    one, other = (make_kernel(k.step, split=s) for k, s in zip(plain, (anchor, candidate), strict=True))
+    pairs = [sibling(one, other, split=split, pair_id=f"{number:032x}") for number, split in enumerate(HELD_OUT)]
     found = issues(kernels=[one, other], pairs=pairs)
     assert [field for field, _ in found] == ["split"] * (len(HELD_OUT) - 1)
     right = [pair for pair in pairs if pair.split == pair_split(anchor, candidate)]
     assert issues(kernels=[one, other], pairs=right) == []
 
 
-def test_a_kernels_figures_are_geometric_means_over_its_workloads(build: Any) -> None:
-    (kernel,) = timed(build, 1)
-    rows = on_sizes(build, kernel, {"small": 4.0, "large": 0.25})
+def test_a_kernels_figures_are_geometric_means_over_its_workloads() -> None:
+    (kernel,) = timed(1)
+    rows = on_sizes(kernel, {"small": 4.0, "large": 0.25})
     assert issues(kernels=[kernel], measurements=rows) == []
     found = issues(kernels=[kernel], measurements=rows[:1])
     assert [field for field, _ in found] == ["runtime_us", "speedup"]
 
 
-def on_sizes(build: Any, kernel: Kernel, factors: dict[str, float]) -> list[Any]:
+def on_sizes(kernel: Kernel, factors: dict[str, float]) -> list[Any]:
     """A measurement of a kernel for each workload: its own runtime by that factor."""
     return [
-        build.measurement(
+        make_measurement(
             kernel, measurement_id=f"{number:032x}", workload=size, runtime_us=kernel.runtime_us * factor,
             runtime_low_us=None, runtime_high_us=None, speedup=kernel.speedup / factor, speedup_low=None,
             speedup_high=None, env_id=None,
@@ -326,17 +328,17 @@ def on_sizes(build: Any, kernel: Kernel, factors: dict[str, float]) -> list[Any]
     ]  # fmt: skip
 
 
-def test_a_kernel_is_compared_only_where_every_workload_of_its_problem_was_measured(build: Any) -> None:
-    (kernel,) = timed(build, 1)
-    plain = build.problem(kernel.problem_id)
+def test_a_kernel_is_compared_only_where_every_workload_of_its_problem_was_measured() -> None:
+    (kernel,) = timed(1)
+    plain = make_problem(kernel.problem_id)
     sizes = tuple(dataclasses.replace(plain.workloads[0], name=name) for name in ("small", "large"))
     problem = dataclasses.replace(plain, workloads=sizes)
-    whole = on_sizes(build, kernel, {"small": 4.0, "large": 0.25})
+    whole = on_sizes(kernel, {"small": 4.0, "large": 0.25})
     assert issues(kernels=[kernel], measurements=whole, problems=[problem]) == []
     assert issues(kernels=[kernel], measurements=whole[:1], problems=[problem]) == []
-    strange = on_sizes(build, kernel, {"small": 4.0, "of_no_problem": 4.0})
+    strange = on_sizes(kernel, {"small": 4.0, "of_no_problem": 4.0})
     assert issues(kernels=[kernel], measurements=strange, problems=[problem]) == []
-    wrong = on_sizes(build, kernel, {"small": 4.0, "large": 4.0})
+    wrong = on_sizes(kernel, {"small": 4.0, "large": 4.0})
     found = issues(kernels=[kernel], measurements=wrong, problems=[problem])
     assert [field for field, _ in found] == ["runtime_us", "speedup"]
     sizeless = dataclasses.replace(plain, workloads=())
@@ -344,12 +346,12 @@ def test_a_kernel_is_compared_only_where_every_workload_of_its_problem_was_measu
     assert [field for field, _ in found] == ["runtime_us", "speedup"], "no size is known to be missing"
 
 
-def test_rows_from_elsewhere_may_disagree(build: Any) -> None:
-    one, other = timed(build, 2, origin="published", env_id=None)
+def test_rows_from_elsewhere_may_disagree() -> None:
+    one, other = timed(2, origin="published", env_id=None)
     changes = {"origin": "published", "speedup": 7.0, "bin": bin_of(7.0), "split": "test"}
-    pair = sibling(build, one, other, **changes)
-    row = build.measurement(one, runtime_us=1.0, runtime_low_us=None, runtime_high_us=None, samples_us=None,
+    pair = sibling(one, other, **changes)
+    row = make_measurement(one, runtime_us=1.0, runtime_low_us=None, runtime_high_us=None, samples_us=None,
                             env_id=None, workload="published")  # fmt: skip
-    problems = [build.problem("softmax")]
+    problems = [make_problem("softmax")]
     found = issues(kernels=[one, other], pairs=[pair], measurements=[row], problems=problems)
     assert found == []

@@ -20,56 +20,51 @@ from kbench.loaders.corpus.merge import STRANGE, merge
 from kbench.loaders.corpus.writer import CorpusWriter, compact, config_table, refresh
 from kbench.schemas import DataError, UserError
 
+from .conftest import make_environment, make_kernel, make_live, make_measurement, make_problem
+
 SOURCE = str(Path(__file__).parents[2] / "src")
 
 
-def test_what_is_written_is_read_back_unchanged(tmp_path: Path, build: Any) -> None:
-    rows = [build.kernel(number) for number in range(20)]
+def test_what_is_written_is_read_back_unchanged(tmp_path: Path) -> None:
+    rows = [make_kernel(number) for number in range(20)]
     with CorpusWriter(tmp_path / "c") as writer:
         writer.append("kernels", rows)
     assert sorted(load(tmp_path / "c").records(), key=str) == sorted(rows, key=str)
 
 
-def test_appending_keeps_what_was_there(corpus_path: Path, build: Any) -> None:
+def test_appending_keeps_what_was_there(corpus_path: Path) -> None:
     before = Corpus.open(corpus_path)
     with CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [build.kernel(1000)])
+        writer.append("kernels", [make_kernel(1000)])
     after = Corpus.open(corpus_path)
     assert after.rows("kernels") == before.rows("kernels") + 1
     assert after.fingerprint != before.fingerprint
     assert after.manifest.config_hashes["pairs"] == before.manifest.config_hashes["pairs"]
 
 
-def test_a_release_stays_until_rows_change(corpus_path: Path, build: Any) -> None:
+def test_a_release_stays_until_rows_change(corpus_path: Path) -> None:
     with CorpusWriter(corpus_path) as writer:
         writer.release = "9.1.0"
     for step in (refresh, compact):
         step(corpus_path)
         assert Corpus.open(corpus_path).manifest.release == "9.1.0"
     with CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [build.kernel(1000)])
+        writer.append("kernels", [make_kernel(1000)])
     assert Corpus.open(corpus_path).manifest.release is None
     assert "release" not in json.loads((corpus_path / "manifest.json").read_text())
 
 
-def test_a_manifest_with_a_strange_release_is_damaged(corpus_path: Path) -> None:
-    path = corpus_path / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"release": "2.2.0\u001b[2J"}))
-    with pytest.raises(DataError, match=r"release is .*, not a number such as"):
-        Corpus.open(corpus_path)
-
-
-def test_replacing_a_config_leaves_no_old_file(corpus_path: Path, build: Any) -> None:
+def test_replacing_a_config_leaves_no_old_file(corpus_path: Path) -> None:
     with CorpusWriter(corpus_path) as writer:
-        writer.replace("kernels", [build.kernel(1)])
+        writer.replace("kernels", [make_kernel(1)])
     assert Corpus.open(corpus_path).rows("kernels") == 1
     assert len(list((corpus_path / "kernels").iterdir())) == 1
 
 
-def test_compaction_keeps_rows_and_fingerprint(corpus_path: Path, build: Any, monkeypatch: Any) -> None:
+def test_compaction_keeps_rows_and_fingerprint(corpus_path: Path, monkeypatch: Any) -> None:
     for number in range(1000, 1004):
         with CorpusWriter(corpus_path) as writer:
-            writer.append("kernels", [build.kernel(number)])
+            writer.append("kernels", [make_kernel(number)])
     before = Corpus.open(corpus_path)
     rows = sorted(map(str, load(corpus_path).records()))
     assert len(before.files()) == 7
@@ -78,13 +73,13 @@ def test_compaction_keeps_rows_and_fingerprint(corpus_path: Path, build: Any, mo
     assert sorted(map(str, load(corpus_path).records())) == rows
     monkeypatch.setattr(writer_module, "SHARD_ROWS", 8)
     with CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [build.kernel(2000)])
+        writer.append("kernels", [make_kernel(2000)])
     grown = Corpus.open(corpus_path).fingerprint
     assert compact(corpus_path) == grown
 
 
-def test_the_fingerprint_ignores_order_and_sharding(tmp_path: Path, build: Any) -> None:
-    rows = [build.kernel(number) for number in range(12)]
+def test_the_fingerprint_ignores_order_and_sharding(tmp_path: Path) -> None:
+    rows = [make_kernel(number) for number in range(12)]
     with CorpusWriter(tmp_path / "one") as writer:
         writer.append("kernels", rows)
     for part in (rows[7:], rows[:7]):
@@ -104,20 +99,20 @@ def test_the_fingerprint_ignores_order_and_sharding(tmp_path: Path, build: Any) 
         {"registers": None},
     ],
 )
-def test_the_fingerprint_sees_every_change(build: Any, changes: dict[str, Any]) -> None:
-    kernel = build.kernel(0, runtime_us=1.0, error=None, edit=None)
-    changed = build.kernel(0, **({"runtime_us": 1.0, "error": None, "edit": None} | changes))
+def test_the_fingerprint_sees_every_change(changes: dict[str, Any]) -> None:
+    kernel = make_kernel(0, runtime_us=1.0, error=None, edit=None)
+    changed = make_kernel(0, **({"runtime_us": 1.0, "error": None, "edit": None} | changes))
     assert rows_hash(config_table("kernels", [kernel])) != rows_hash(config_table("kernels", [changed]))
 
 
-def test_the_fingerprint_reads_lists_and_structs(build: Any) -> None:
-    measurement = build.measurement(build.kernel(0))
-    other = build.measurement(build.kernel(0), anchor_us=(2.5, 1.5))
+def test_the_fingerprint_reads_lists_and_structs() -> None:
+    measurement = make_measurement(make_kernel(0))
+    other = make_measurement(make_kernel(0), anchor_us=(2.5, 1.5))
     assert rows_hash(config_table("measurements", [measurement])) != rows_hash(config_table("measurements", [other]))
     table = config_table("measurements", [measurement, other, measurement])
     assert rows_hash(table.slice(1, 1)) == rows_hash(config_table("measurements", [other]))
-    assert rows_hash(config_table("problems", [build.problem("relu")])) == rows_hash(
-        config_table("problems", [build.problem("relu")])
+    assert rows_hash(config_table("problems", [make_problem("relu")])) == rows_hash(
+        config_table("problems", [make_problem("relu")])
     )
 
 
@@ -130,12 +125,10 @@ def test_the_fingerprint_reads_lists_and_structs(build: Any) -> None:
         ({"shift_us": None}, {"shift_us": 0.0}),
     ],
 )
-def test_the_fingerprint_sees_a_later_column_where_it_is_set(
-    build: Any, one: dict[str, Any], other: dict[str, Any]
-) -> None:
+def test_the_fingerprint_sees_a_later_column_where_it_is_set(one: dict[str, Any], other: dict[str, Any]) -> None:
     later = config("measurements").later
     assert later == {"ruler_us", "shift_us", "trust", "not_restored"}
-    first, second = (build.measurement(build.kernel(0), **changes) for changes in (one, other))
+    first, second = (make_measurement(make_kernel(0), **changes) for changes in (one, other))
     assert rows_hash(config_table("measurements", [first]), later) != rows_hash(
         config_table("measurements", [second]), later
     )
@@ -173,9 +166,9 @@ def test_a_second_writer_is_refused(corpus_path: Path) -> None:
     assert "is being changed by another process" in out
 
 
-def test_records_of_another_type_are_refused(corpus_path: Path, build: Any) -> None:
+def test_records_of_another_type_are_refused(corpus_path: Path) -> None:
     with pytest.raises(DataError, match="config 'pairs' takes pair records, got Kernel"):
-        CorpusWriter(corpus_path).append("pairs", [build.kernel(1)])
+        CorpusWriter(corpus_path).append("pairs", [make_kernel(1)])
 
 
 @pytest.mark.parametrize(
@@ -187,37 +180,35 @@ def test_records_of_another_type_are_refused(corpus_path: Path, build: Any) -> N
     ],
 )
 def test_a_table_must_have_the_columns_of_its_config(
-    corpus_path: Path, build: Any, column: str, values: list[Any], message: str
+    corpus_path: Path, column: str, values: list[Any], message: str
 ) -> None:
-    table = config_table("kernels", [build.kernel(1)])
+    table = config_table("kernels", [make_kernel(1)])
     table = table.drop([column]) if column in table.column_names else table
     with pytest.raises(DataError, match=message):
         CorpusWriter(corpus_path).append("kernels", table.append_column(column, pa.array(values)))
     with pytest.raises(DataError, match="config 'kernels' needs the column 'gpu'"):
-        CorpusWriter(corpus_path).append("kernels", config_table("kernels", [build.kernel(1)]).drop(["gpu"]))
+        CorpusWriter(corpus_path).append("kernels", config_table("kernels", [make_kernel(1)]).drop(["gpu"]))
 
 
-def test_an_unknown_split_is_refused(corpus_path: Path, build: Any) -> None:
+def test_an_unknown_split_is_refused(corpus_path: Path) -> None:
     with pytest.raises(DataError, match="split is 'dev'"), CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [build.kernel(1, split="dev")])
+        writer.append("kernels", [make_kernel(1, split="dev")])
 
 
-def test_hugging_face_datasets_never_serves_stale_rows(
-    corpus_path: Path, build: Any, fresh_python: Callable[[str], str]
-) -> None:
+def test_hugging_face_datasets_never_serves_stale_rows(corpus_path: Path, fresh_python: Callable[[str], str]) -> None:
     code = (
         f"import datasets\nprint(sorted(datasets.load_dataset({str(corpus_path)!r}, 'kernels', split='test')['step']))"
     )
     assert fresh_python(code) == f"{[number for number in range(40) if number % 4 == 3]}\n"
     with CorpusWriter(corpus_path) as writer:
-        writer.replace("kernels", [build.kernel(3, step=7777)])
+        writer.replace("kernels", [make_kernel(3, step=7777)])
     assert fresh_python(code) == "[7777]\n"
 
 
-def test_live_kernels_change_their_own_hash_and_not_the_fingerprint(corpus_path: Path, build: Any) -> None:
+def test_live_kernels_change_their_own_hash_and_not_the_fingerprint(corpus_path: Path) -> None:
     before = Corpus.open(corpus_path)
     with CorpusWriter(corpus_path) as writer:
-        writer.append("live", [build.live(7)])
+        writer.append("live", [make_live(7)])
     after = Corpus.open(corpus_path)
     assert after.rows("live") == before.rows("live") + 1
     assert after.manifest.config_hashes["live"] != before.manifest.config_hashes["live"]
@@ -226,16 +217,16 @@ def test_live_kernels_change_their_own_hash_and_not_the_fingerprint(corpus_path:
 
 
 def test_merged_live_searches_are_one_corpus_s_and_none_of_a_problem_that_the_other_trains_on(
-    corpus_path: Path, build: Any, tmp_path: Path
+    corpus_path: Path, tmp_path: Path
 ) -> None:
     same, trained = tmp_path / "same", tmp_path / "trained"
     with CorpusWriter(same) as writer:
-        writer.append("problems", [build.problem("matmul_square")])
-        writer.append("live", [build.live(5), build.live(6)])
+        writer.append("problems", [make_problem("matmul_square")])
+        writer.append("live", [make_live(5), make_live(6)])
     with CorpusWriter(trained) as writer:
-        writer.append("problems", [build.problem("matmul_square")])
-        writer.append("environments", [build.environment()])
-        writer.append("kernels", [build.kernel(3, split="train", cluster_id="ab" * 16)])
+        writer.append("problems", [make_problem("matmul_square")])
+        writer.append("environments", [make_environment()])
+        writer.append("kernels", [make_kernel(3, split="train", cluster_id="ab" * 16)])
     merged = merge([corpus_path, same], tmp_path / "first")
     assert merged.rows["live"] == Corpus.open(corpus_path).rows("live")
     assert validate(Corpus.open(tmp_path / "first")) == []

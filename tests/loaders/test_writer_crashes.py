@@ -23,6 +23,8 @@ from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.writer import CorpusWriter, refresh
 from kbench.schemas import DataError, InfrastructureError
 
+from .conftest import make_kernel, make_measurement, write_corpus
+
 SOURCE = str(Path(__file__).parents[2] / "src")
 
 
@@ -30,13 +32,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_an_exception_leaves_the_corpus_as_it_was(corpus_path: Path, build: Any, monkeypatch: Any) -> None:
+def test_an_exception_leaves_the_corpus_as_it_was(corpus_path: Path, monkeypatch: Any) -> None:
     before = contents(corpus_path)
     monkeypatch.setattr(writer_module, "SHARD_ROWS", 2)
 
     def write_some_and_fail() -> None:
         with CorpusWriter(corpus_path) as writer:
-            writer.append("kernels", [build.kernel(number) for number in range(100, 105)])
+            writer.append("kernels", [make_kernel(number) for number in range(100, 105)])
             raise KeyError("stop")
 
     with pytest.raises(KeyError):
@@ -46,7 +48,7 @@ def test_an_exception_leaves_the_corpus_as_it_was(corpus_path: Path, build: Any,
 
 @pytest.mark.parametrize("there", [False, True])
 def test_an_exception_before_the_first_commit_leaves_no_part_of_a_corpus(
-    there: bool, tmp_path: Path, build: Any, monkeypatch: Any
+    there: bool, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(writer_module, "SHARD_ROWS", 2)
     if there:
@@ -54,7 +56,7 @@ def test_an_exception_before_the_first_commit_leaves_no_part_of_a_corpus(
 
     def begin_and_end() -> None:
         with CorpusWriter(tmp_path / "new") as writer:
-            writer.append("kernels", [build.kernel(number) for number in range(5)])
+            writer.append("kernels", [make_kernel(number) for number in range(5)])
             sys.exit(143)  # as after a signal
 
     with pytest.raises(SystemExit):
@@ -110,8 +112,8 @@ def files_datasets_reads(path: Path) -> list[Path]:
         ("unlink", "'.parquet' in str(arguments[0])"),
     ],
 )
-def test_a_killed_writer_leaves_the_state_before_or_after(tmp_path: Path, build: Any, call: str, moment: str) -> None:
-    path = build.corpus(tmp_path / "corpus", kernels=12)
+def test_a_killed_writer_leaves_the_state_before_or_after(tmp_path: Path, call: str, moment: str) -> None:
+    path = write_corpus(tmp_path / "corpus", kernels=12)
     before = Corpus.open(path)
     kill_writer(path, call, moment)
     assert all(file.is_file() for file in files_datasets_reads(path))
@@ -121,14 +123,14 @@ def test_a_killed_writer_leaves_the_state_before_or_after(tmp_path: Path, build:
     if after.rows("kernels") == 12:
         assert after.fingerprint == before.fingerprint
     with CorpusWriter(path) as writer:
-        writer.append("kernels", [build.kernel(500)])
+        writer.append("kernels", [make_kernel(500)])
     assert Corpus.open(path).rows("kernels") == after.rows("kernels") + 1
     assert not [name for name in contents(path) if name.endswith(".part")]
     named = {entry.path for name in Corpus.open(path).configs for entry in Corpus.open(path).files(name)}
     assert {name for name in contents(path) if name.endswith(".parquet")} == named
 
 
-def test_a_full_disk_is_one_line_and_changes_nothing(corpus_path: Path, build: Any, monkeypatch: Any) -> None:
+def test_a_full_disk_is_one_line_and_changes_nothing(corpus_path: Path, monkeypatch: Any) -> None:
     before = contents(corpus_path)
 
     def full(*_: Any, **__: Any) -> None:
@@ -137,7 +139,7 @@ def test_a_full_disk_is_one_line_and_changes_nothing(corpus_path: Path, build: A
     monkeypatch.setattr(writer_module.pq, "write_table", full)
     message = "No space left on device; the corpus is unchanged"
     with pytest.raises(InfrastructureError, match=message), CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [build.kernel(1)])
+        writer.append("kernels", [make_kernel(1)])
     assert contents(corpus_path) == before
 
 
@@ -157,17 +159,17 @@ def stopper(name: str, error: BaseException) -> Callable[[Path, Any], None]:
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterrupt()])
 @pytest.mark.parametrize("work", ["append", "replace"])
 def test_a_commit_that_cannot_end_puts_the_old_card_back(
-    corpus_path: Path, build: Any, monkeypatch: Any, name: str, error: BaseException, work: str
+    corpus_path: Path, monkeypatch: Any, name: str, error: BaseException, work: str
 ) -> None:
     before = contents(corpus_path)
     monkeypatch.setattr(Path, "replace", stopper(name, error))
     expected = InfrastructureError if isinstance(error, OSError) else KeyboardInterrupt
     with pytest.raises(expected), CorpusWriter(corpus_path) as writer:
-        getattr(writer, work)("kernels", [build.kernel(1000)])
+        getattr(writer, work)("kernels", [make_kernel(1000)])
     assert contents(corpus_path) == before
 
 
-def test_a_full_disk_is_met_before_the_first_file_changes(corpus_path: Path, build: Any, monkeypatch: Any) -> None:
+def test_a_full_disk_is_met_before_the_first_file_changes(corpus_path: Path, monkeypatch: Any) -> None:
     before = contents(corpus_path)
     real = Path.open
 
@@ -179,13 +181,11 @@ def test_a_full_disk_is_met_before_the_first_file_changes(corpus_path: Path, bui
 
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(InfrastructureError, match="unchanged"), CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [build.kernel(1000)])
+        writer.append("kernels", [make_kernel(1000)])
     assert contents(corpus_path) == before
 
 
-def test_a_card_that_cannot_be_put_back_keeps_the_files_it_names(
-    corpus_path: Path, build: Any, monkeypatch: Any
-) -> None:
+def test_a_card_that_cannot_be_put_back_keeps_the_files_it_names(corpus_path: Path, monkeypatch: Any) -> None:
     rows = Corpus.open(corpus_path).rows("kernels")
     real = Path.replace
 
@@ -198,13 +198,13 @@ def test_a_card_that_cannot_be_put_back_keeps_the_files_it_names(
     written: set[Path] = set()
     monkeypatch.setattr(Path, "replace", replace)
     with pytest.raises(InfrastructureError), CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [build.kernel(1000)])
+        writer.append("kernels", [make_kernel(1000)])
     assert Corpus.open(corpus_path).rows("kernels") == rows
     assert all(file.is_file() for file in files_datasets_reads(corpus_path))
 
 
-def test_a_failed_writer_removes_nothing_that_a_killed_ones_card_names(tmp_path: Path, build: Any) -> None:
-    path = build.corpus(tmp_path / "corpus", kernels=12)
+def test_a_failed_writer_removes_nothing_that_a_killed_ones_card_names(tmp_path: Path) -> None:
+    path = write_corpus(tmp_path / "corpus", kernels=12)
     kill_writer(path, "replace", AT_THE_MANIFEST)
     named = files_datasets_reads(path)
     known = {path / entry.path for name in Corpus.open(path).configs for entry in Corpus.open(path).files(name)}
@@ -227,9 +227,9 @@ def test_a_failed_writer_removes_nothing_that_a_killed_ones_card_names(tmp_path:
 
 
 def test_hugging_face_datasets_opens_what_a_killed_writer_left(
-    tmp_path: Path, build: Any, fresh_python: Callable[[str], str]
+    tmp_path: Path, fresh_python: Callable[[str], str]
 ) -> None:
-    path = build.corpus(tmp_path / "corpus", kernels=12)
+    path = write_corpus(tmp_path / "corpus", kernels=12)
     kill_writer(path, "replace", AT_THE_MANIFEST)
     code = f"import datasets\nprint(len(datasets.load_dataset({str(path)!r}, 'kernels', split='all')))"
     assert (fresh_python(code), load(path).count()) == ("24\n", 12)
@@ -238,13 +238,13 @@ def test_hugging_face_datasets_opens_what_a_killed_writer_left(
 WRITTEN_AGAIN = """
 import errno, os, signal, sys
 sys.path.insert(0, {source!r})
-from kbench.loaders.card import describe
+from kbench.loaders.card import card
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 def end(*_):
     print('shards are there', flush=True)
     {end}
-describe.describe = end
+card.describe = end
 old = Corpus.open({path!r})
 with CorpusWriter({path!r}) as writer:
     for name in old.configs:
@@ -290,9 +290,9 @@ def test_a_shard_that_is_there_with_the_same_bytes_is_kept(corpus_path: Path) ->
     assert {**after, "companions": None} == {**manifest, "companions": None}
 
 
-def test_a_time_that_is_none_is_one_line(corpus_path: Path, build: Any) -> None:
+def test_a_time_that_is_none_is_one_line(corpus_path: Path) -> None:
     before = contents(corpus_path)
-    row = build.measurement(build.kernel(1000), started_at="yesterday")
+    row = make_measurement(make_kernel(1000), started_at="yesterday")
     with (
         pytest.raises(DataError, match="started_at is 'yesterday'; it must be ISO 8601"),
         CorpusWriter(corpus_path) as writer,

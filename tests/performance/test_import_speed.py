@@ -22,7 +22,7 @@ LARGEST_BYTES = 1 << 30
 WORK = """
 import json, resource, sys, time
 from pathlib import Path
-from kbench.loaders.importers.context import ImportSettings
+from kbench.loaders.importers.reader import ImportSettings
 from kbench.loaders.importers.run import import_files
 began = time.perf_counter()
 report = import_files("kernel-tuner", [Path(sys.argv[1])], Path(sys.argv[2]), ImportSettings())

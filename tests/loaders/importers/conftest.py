@@ -10,10 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from beside import module_at
 
-from kbench.loaders.importers.context import ImportSettings, Report
+from kbench.loaders.corpus.corpus import load
 from kbench.loaders.importers.gpu_forecasters import DATASETS
+from kbench.loaders.importers.reader import ImportSettings, Report
 from kbench.loaders.importers.run import import_files
 
+foreign = module_at(Path(__file__).with_name("foreign.py"))
+"""Makers of files of the other formats."""
+Run = Callable[..., tuple[Path, Report]]
 A100, L40S = "NVIDIA A100-SXM4-80GB", "NVIDIA L40S"
 SEARCH = "trimul__a"
 TEXT, WHOLE, REAL = pa.string(), pa.int64(), pa.float64()
@@ -26,6 +30,11 @@ PREDICTIONS = pa.schema(
         "output_tokens": WHOLE, "elapsed_s": REAL,
     }
 )  # fmt: skip
+
+
+def rows_of(folder: Path, config: str = "kernels") -> list[dict[str, Any]]:
+    """The rows of a corpus."""
+    return load(folder, config=config).to_arrow().to_pylist()
 
 
 def kernel(name: str, boast: str = "") -> str:
@@ -210,21 +219,6 @@ def write_release(folder: Path) -> list[Path]:
     ]  # fmt: skip
 
 
-class Release:
-    """Makers of the release's rows and files."""
-
-    eval_row, pool_row, discovery_row = staticmethod(eval_row), staticmethod(pool_row), staticmethod(discovery_row)
-    prediction, prediction_rows = staticmethod(prediction), staticmethod(prediction_rows)
-    eval_rows, events_v2, events_v3 = staticmethod(eval_rows), staticmethod(events_v2), staticmethod(events_v3)
-    kernel, write, files = staticmethod(kernel), staticmethod(write), staticmethod(write_release)
-    PREDICTIONS = PREDICTIONS
-
-
-@pytest.fixture(scope="session")
-def release() -> type[Release]:
-    return Release
-
-
 @pytest.fixture(scope="session")
 def release_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return write_release(tmp_path_factory.mktemp("release"))
@@ -246,9 +240,3 @@ def run_import(tmp_path: Path) -> Callable[..., tuple[Path, Report]]:
         return out, import_files(form, list(paths), out, ImportSettings(**settings))
 
     return run
-
-
-@pytest.fixture(scope="session")
-def foreign() -> Any:
-    """Makers of files of the other formats."""
-    return module_at(Path(__file__).with_name("foreign.py"))

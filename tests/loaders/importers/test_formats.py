@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +13,21 @@ from click.testing import CliRunner
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.cli import data
 from kbench.loaders.corpus.corpus import Corpus, load
+from kbench.loaders.hub.repository import refuse_closed
 from kbench.loaders.importers import formats
-from kbench.loaders.importers.context import Report
 from kbench.loaders.importers.kernelbench import NO_CODE
+from kbench.loaders.importers.reader import Report
 from kbench.loaders.importers.run import whole_folder
 from kbench.loaders.importers.table import Table
 from kbench.schemas import DataError, InfrastructureError, UserError
 
-Run = Callable[..., tuple[Path, Report]]
+from .conftest import Run, foreign, rows_of
+
 H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-PCIE-40GB"
 
 
-def rows_of(folder: Path, config: str = "kernels") -> list[dict[str, Any]]:
-    return load(folder, config=config).to_arrow().to_pylist()
-
-
 @pytest.mark.parametrize("name", [name for name in formats.FORMATS if name != Table.NAME])
-def test_every_format_is_told_and_becomes_a_valid_corpus(
-    foreign: Any, run_import: Run, tmp_path: Path, name: str
-) -> None:
+def test_every_format_is_told_and_becomes_a_valid_corpus(run_import: Run, tmp_path: Path, name: str) -> None:
     make, file = foreign.MAKERS[name]
     path = make(tmp_path / file)
     assert formats.sniff(path) == name
@@ -43,9 +38,7 @@ def test_every_format_is_told_and_becomes_a_valid_corpus(
     assert {row["license"] for row in rows_of(folder)} == {None}
 
 
-def test_kernelbench_results_are_milliseconds_and_marks_are_not_times(
-    foreign: Any, run_import: Run, tmp_path: Path
-) -> None:
+def test_kernelbench_results_are_milliseconds_and_marks_are_not_times(run_import: Run, tmp_path: Path) -> None:
     folder, report = run_import(None, foreign.kernelbench_eval(tmp_path / "e.json"), suite="v0", level=1)
     rows = rows_of(folder)
     assert Counter(row["status"] for row in rows) == {"ok": 3, "incorrect": 1, "launch_error": 1, "compile_error": 1}
@@ -58,23 +51,7 @@ def test_kernelbench_results_are_milliseconds_and_marks_are_not_times(
     assert any("was not measured" in reason for reason in report.nulls)
 
 
-def test_kernelbench_numbers_say_what_they_cannot_prove(foreign: Any, run_import: Run, tmp_path: Path) -> None:
-    path = tmp_path / "e.json"
-    path.write_text(json.dumps({"3": {"0": foreign.sample(True, True, 1.0)}}))
-    folder, report = run_import(None, path)
-    assert rows_of(folder)[0]["problem_id"] == "kernelbench_unstated_suite_unstated_level_entry_3"
-    assert any("first-id=N" in note for note in report.notes)
-    assert any("suite=NAME" in reason for reason in report.nulls)
-
-
-def test_kernelbench_numbers_from_zero_are_renumbered(foreign: Any, run_import: Run, tmp_path: Path) -> None:
-    path = tmp_path / "e.json"
-    path.write_text(json.dumps({str(n): {"0": foreign.sample(True, True, 1.0)} for n in (0, 22)}))
-    folder, _ = run_import(None, path, suite="v0.1", level=1)
-    assert {row["problem_id"] for row in rows_of(folder)} == {"kernelbench_v0_1_l1_1", "kernelbench_v0_1_l1_23"}
-
-
-def test_kernelbench_sources_beside_the_results_are_taken(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_kernelbench_sources_beside_the_results_are_taken(run_import: Run, tmp_path: Path) -> None:
     path = tmp_path / "e.json"
     path.write_text(json.dumps({"3": {"0": foreign.sample(True, True, 1.0)}}))
     (tmp_path / "level_1_problem_3_sample_0_kernel.py").write_text(foreign.CUDA)
@@ -96,7 +73,7 @@ def test_kernelbench_sources_beside_the_results_are_taken(foreign: Any, run_impo
     ],
 )
 def test_a_kernelbench_sample_that_contradicts_itself_is_a_bad_row(
-    foreign: Any, run_import: Run, tmp_path: Path, change: dict[str, Any], complaint: str
+    run_import: Run, tmp_path: Path, change: dict[str, Any], complaint: str
 ) -> None:
     path = tmp_path / "e.json"
     path.write_text(json.dumps({"3": {"0": foreign.sample(True, True, 1.0) | change}}))
@@ -104,9 +81,7 @@ def test_a_kernelbench_sample_that_contradicts_itself_is_a_bad_row(
         run_import("kernelbench-eval", path)
 
 
-def test_timing_baselines_trust_the_hardware_field_and_not_the_folder(
-    foreign: Any, run_import: Run, tmp_path: Path
-) -> None:
+def test_timing_baselines_trust_the_hardware_field_and_not_the_folder(run_import: Run, tmp_path: Path) -> None:
     (tmp_path / "B200").mkdir()
     folder, report = run_import(None, foreign.kernelbench_timing(tmp_path / "B200" / "t.json"), suite="v0")
     rows = {row["problem_id"]: row for row in rows_of(folder)}
@@ -116,9 +91,7 @@ def test_timing_baselines_trust_the_hardware_field_and_not_the_folder(
     assert any("folder's name is not trusted" in reason for reason in report.nulls)
 
 
-def test_a_timing_file_that_cannot_be_in_milliseconds_has_no_times(
-    foreign: Any, run_import: Run, tmp_path: Path
-) -> None:
+def test_a_timing_file_that_cannot_be_in_milliseconds_has_no_times(run_import: Run, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"level1": {f"{n}_x.py": foreign.timing(2500.0) for n in range(1, 5)}}))
     folder, report = run_import("kernelbench-timing", path)
@@ -131,7 +104,7 @@ def test_a_timing_file_that_cannot_be_in_milliseconds_has_no_times(
 
 
 def test_cuda_l1_leaves_out_what_has_no_code_and_says_that_speedups_are_truncated(
-    foreign: Any, run_import: Run, tmp_path: Path
+    run_import: Run, tmp_path: Path
 ) -> None:
     folder, report = run_import(None, foreign.cuda_l1(tmp_path / "a100.json"), gpu=A100, first_id=1)
     rows = {row["problem_id"]: row for row in rows_of(folder)}
@@ -143,7 +116,7 @@ def test_cuda_l1_leaves_out_what_has_no_code_and_says_that_speedups_are_truncate
     assert any("artefacts" in note for note in report.notes)
 
 
-def test_a_tuning_cache_becomes_a_pool_of_configurations(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_a_tuning_cache_becomes_a_pool_of_configurations(run_import: Run, tmp_path: Path) -> None:
     folder, _ = run_import(None, foreign.kernel_tuner(tmp_path / "c.json"))
     rows = rows_of(folder)
     assert Counter(row["status"] for row in rows) == {"ok": 2, "rejected": 2, "compile_error": 1}
@@ -155,40 +128,21 @@ def test_a_tuning_cache_becomes_a_pool_of_configurations(foreign: Any, run_impor
     assert [700.0, 800.0] in [row["samples_us"] for row in rows_of(folder, "measurements")]
 
 
-def test_a_cache_that_was_never_closed_is_taken_up_to_its_last_whole_entry(
-    foreign: Any, run_import: Run, tmp_path: Path
-) -> None:
-    path = tmp_path / "c.json"
-    path.write_text(foreign.cache_text(closed=False))
-    folder, report = run_import(None, path)
-    assert len(rows_of(folder)) == 5
-    assert any("never closed" in note for note in report.notes)
-
-
-def test_a_cache_that_ends_inside_an_entry_is_refused(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_a_cache_that_ends_inside_an_entry_is_refused(run_import: Run, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text(foreign.cache_text()[:-30])
     with pytest.raises(DataError, match="ends inside a value"):
         run_import("kernel-tuner", path)
 
 
-def test_an_old_cache_states_no_unit_and_no_device(foreign: Any, run_import: Run, tmp_path: Path) -> None:
-    path = tmp_path / "c.json"
-    path.write_text(foreign.cache_text(schema_version=None, device_name=""))
-    folder, report = run_import(None, path)
-    assert {row["runtime_us"] for row in rows_of(folder)} == {None}
-    assert {row["gpu"] for row in rows_of(folder)} == {None}
-    assert {reason.split(":")[0] for reason in report.nulls} == {"gpu", "license", "runtime_us"}
-
-
-def test_t4_times_have_the_unit_they_state(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_t4_times_have_the_unit_they_state(run_import: Run, tmp_path: Path) -> None:
     folder, _ = run_import(None, foreign.t4(tmp_path / "r.json"))
     rows = rows_of(folder)
     assert sorted(row["runtime_us"] for row in rows if row["status"] == "ok") == [800.0, 1500.0]
     assert Counter(row["status"] for row in rows) == {"ok": 2, "compile_error": 1, "rejected": 1}
 
 
-def test_traces_of_one_solution_are_one_kernel(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_traces_of_one_solution_are_one_kernel(run_import: Run, tmp_path: Path) -> None:
     (tmp_path / "solutions").mkdir()
     solution = {"name": "gemm_triton", "sources": [{"path": "main.py", "content": foreign.TRITON}]}
     (tmp_path / "solutions" / "gemm_triton.json").write_text(json.dumps(solution))
@@ -200,7 +154,7 @@ def test_traces_of_one_solution_are_one_kernel(foreign: Any, run_import: Run, tm
     assert len(rows_of(folder, "measurements")) == 3
 
 
-def test_gpu_mode_scores_are_seconds(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_gpu_mode_scores_are_seconds(run_import: Run, tmp_path: Path) -> None:
     folder, report = run_import(None, foreign.gpu_mode(tmp_path / "s.parquet"))
     rows = {row["problem_id"]: row for row in rows_of(folder)}
     assert rows["trimul"]["runtime_us"] == pytest.approx(1500)
@@ -231,7 +185,7 @@ def test_a_file_of_no_known_format_is_refused(tmp_path: Path) -> None:
         formats.sniff(tmp_path / "p")
 
 
-def test_the_command_reports_bad_rows_and_keeps_the_rest(foreign: Any, tmp_path: Path) -> None:
+def test_the_command_reports_bad_rows_and_keeps_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     rows = [*foreign.cuda_l1_rows(), {"level_id": "one", "task_id": 1, "custom_code": "x"}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -264,7 +218,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_the_command_takes_what_kernelbench_files_do_not_state(
-    foreign: Any, tmp_path: Path, stated: str, problem: str | None, wrong: str | None
+    tmp_path: Path, stated: str, problem: str | None, wrong: str | None
 ) -> None:
     path = foreign.kernelbench_eval(tmp_path / "e.json")
     result = CliRunner().invoke(data, ["import", str(path), "-o", str(tmp_path / "out"), "--kernelbench", stated])
@@ -273,3 +227,68 @@ def test_the_command_takes_what_kernelbench_files_do_not_state(
         return
     assert result.exit_code == 0, result.output
     assert all(name.startswith(problem) for name in load(tmp_path / "out").to_arrow().column("problem_id").to_pylist())
+
+
+STATING = [name for name in formats.FORMATS if name not in ("cuda-l1", "openevolve", "table")]
+"""Formats whose files name a GPU and a unit; CUDA-L1 and OpenEvolve state neither, and of tables the caller says it."""
+OTHER = {"gpu": "NVIDIA Other", "unit": "ns"}
+
+
+def facts(folder: Path) -> list[tuple[Any, ...]]:
+    rows = load(folder).to_arrow().to_pylist()
+    return sorted((row["source"], str(row["gpu"]), str(row["runtime_us"])) for row in rows)
+
+
+@pytest.mark.parametrize("name", STATING)
+def test_a_stated_gpu_and_unit_are_kept_and_the_contradiction_is_counted(
+    run_import: Run, tmp_path: Path, name: str
+) -> None:
+    make, file = foreign.MAKERS[name]
+    path = make(tmp_path / file)
+    plain, _ = run_import(None, path)
+    plain = plain.rename(tmp_path / "plain")
+    told, report = run_import(None, path, **OTHER)
+    stated = [row for row in facts(plain) if row[1] != "None"]
+    assert stated
+    assert [row for row in facts(told) if row[1] != OTHER["gpu"]] == stated
+    notes = {note.split(" was not used")[0]: count for note, count in report.notes.items() if "was not used" in note}
+    assert set(notes) == {"--gpu NVIDIA Other", "--unit ns"}
+    assert all(count > 0 for count in notes.values())
+
+
+@pytest.mark.parametrize("name", STATING)
+def test_an_option_that_agrees_or_fills_a_gap_is_no_contradiction(run_import: Run, tmp_path: Path, name: str) -> None:
+    make, file = foreign.MAKERS[name]
+    folder, report = run_import(None, make(tmp_path / file), license="MIT")
+    assert {row["license"] for row in load(folder).to_arrow().to_pylist()} == {"MIT"}
+    assert not [note for note in report.notes if "was not used" in note]
+
+
+def test_a_unit_nobody_knows_is_refused_whatever_the_caller_says(run_import: Run, tmp_path: Path) -> None:
+    path = foreign.t4(tmp_path / "r.json")
+    path.write_text(path.read_text().replace('"microseconds"', '"fortnights"'))
+    with pytest.raises(DataError, match="unit is 'fortnights': must be one of"):
+        run_import("t4", path, unit="us")
+
+
+def test_a_stated_licence_cannot_be_overruled_to_push_a_row(run_import: Run, tmp_path: Path) -> None:
+    rows = [
+        {"code": foreign.TRITON, "score": 0.001, "leaderboard": "trimul", "license": "Proprietary"},
+        {"code": foreign.CUDA, "score": 0.001, "leaderboard": "trimul", "license": None},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "s.parquet")
+    folder, report = run_import("gpu-mode", tmp_path / "s.parquet", license="MIT")
+    assert sorted(load(folder).to_arrow().column("license").to_pylist()) == ["MIT", "Proprietary"]
+    assert report.notes["--license MIT was not used: 'Proprietary' is stated"] == 1
+    with pytest.raises(DataError, match="their licence is 'Proprietary', which is not known to allow it"):
+        refuse_closed(Corpus.open(folder))
+
+
+def test_searches_of_the_published_release_keep_the_gpu_that_its_pairs_name(
+    release_files: list[Path], imported: tuple[Path, Report], run_import: Run
+) -> None:
+    told, report = run_import(None, *release_files, gpu="NVIDIA Other")
+    known = {row[0]: row[1] for row in facts(imported[0]) if row[1] != "None"}
+    assert known
+    assert {source: gpu for source, gpu, _ in facts(told) if source in known} == known
+    assert any(note.startswith("--gpu NVIDIA Other was not used") for note in report.notes)

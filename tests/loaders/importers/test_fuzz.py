@@ -20,12 +20,14 @@ import pytest
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers import formats, gpu_forecasters
-from kbench.loaders.importers.context import Context, ImportSettings
 from kbench.loaders.importers.fields import PLAUSIBLE_US, RowError
 from kbench.loaders.importers.kernelbench import CudaL1
+from kbench.loaders.importers.reader import Context, ImportSettings
 from kbench.loaders.importers.run import import_files, read_file
 from kbench.loaders.importers.sink import Sink
 from kbench.schemas import KbenchError
+
+from .conftest import foreign, write_release
 
 JSON_FORMATS = ("kernelbench-eval", "kernelbench-timing", "cuda-l1", "kernel-tuner", "t4", "ktt", "flashinfer-trace")
 TIMES = int(os.environ.get("KBENCH_FUZZ", "1"))
@@ -171,12 +173,12 @@ def runtimes(found: Collector) -> list[float]:
 def quick_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Import without syncing files or writing cards, which fuzzing does not ask about."""
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr("kbench.loaders.card.describe.describe", lambda *_: {})
+    monkeypatch.setattr("kbench.loaders.card.card.describe", lambda *_: {})
 
 
 @pytest.mark.usefixtures("quick_writer")
 @pytest.mark.parametrize("name", JSON_FORMATS)
-def test_damaged_json_never_raises_and_never_lets_a_wrong_row_in(foreign: Any, tmp_path: Path, name: str) -> None:
+def test_damaged_json_never_raises_and_never_lets_a_wrong_row_in(tmp_path: Path, name: str) -> None:
     make, file = foreign.MAKERS[name]
     path = make(tmp_path / file)
     whole, known = path.read_bytes(), runtimes(read_rows(name, [path], ImportSettings()))
@@ -189,8 +191,8 @@ def test_damaged_json_never_raises_and_never_lets_a_wrong_row_in(foreign: Any, t
 
 
 @pytest.mark.usefixtures("quick_writer")
-def test_damaged_parquet_never_raises_and_never_lets_a_wrong_row_in(foreign: Any, release: Any, tmp_path: Path) -> None:
-    files = [path for path in release.files(tmp_path / "release") if "combined" not in str(path)]
+def test_damaged_parquet_never_raises_and_never_lets_a_wrong_row_in(tmp_path: Path) -> None:
+    files = [path for path in write_release(tmp_path / "release") if "combined" not in str(path)]
     export = foreign.gpu_mode(tmp_path / "submissions.parquet")
     originals = {path: path.read_bytes() for path in (*files, export)}
     for number in range(PARQUET_MUTANTS_EACH * 4):
@@ -206,7 +208,7 @@ def test_damaged_parquet_never_raises_and_never_lets_a_wrong_row_in(foreign: Any
 
 @pytest.mark.usefixtures("quick_writer")
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_damaged_tables_never_raise(foreign: Any, tmp_path: Path, form: str) -> None:
+def test_damaged_tables_never_raise(tmp_path: Path, form: str) -> None:
     rows = [{"code": foreign.TRITON, "task": "add", "us": 5.0 + n, "gpu": "NVIDIA H100"} for n in range(4)]
     path = tmp_path / f"t.{form}"
     if form == "csv":
@@ -239,7 +241,7 @@ def kernels_by_line(path: Path) -> dict[object, Any]:
     return found
 
 
-def test_rows_beside_a_damaged_one_stay_as_they_were(foreign: Any, tmp_path: Path) -> None:
+def test_rows_beside_a_damaged_one_stay_as_they_were(tmp_path: Path) -> None:
     """A bad row is left out; the others are exactly those of the whole file."""
     rows = foreign.cuda_l1_rows()
     path = tmp_path / "a.json"

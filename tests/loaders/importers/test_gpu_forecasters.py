@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,9 +15,11 @@ from kbench.generation.executors.replay import open_recording
 from kbench.generation.search.state import outcome_of
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus, load
-from kbench.loaders.importers.context import Report
 from kbench.loaders.importers.gpu_forecasters import FAMILY, PROBLEMS
+from kbench.loaders.importers.reader import Report
 from kbench.schemas import Backend, DataError, KernelSource, bins
+
+from .conftest import PREDICTIONS, eval_row, prediction, write
 
 Imported = tuple[Path, Report]
 Run = Callable[..., Imported]
@@ -59,17 +60,15 @@ def test_what_differs_from_the_announcement_is_said(imported: Imported) -> None:
     [(0.7071067811865476, 3), (1.41421356237, 4), (1.41421356238, 5), (0.5, 2), (4.0, 8), (0.3, 1)],
 )
 def test_trap_1_bins_are_recomputed_from_the_speedup(
-    release: Any, run_import: Run, tmp_path: Path, speedup: float, number: int
+    run_import: Run, tmp_path: Path, speedup: float, number: int
 ) -> None:
-    row = release.eval_row(1, speedup)
-    folder, _ = run_import(None, release.write(tmp_path / "e.parquet", [row]))
+    row = eval_row(1, speedup)
+    folder, _ = run_import(None, write(tmp_path / "e.parquet", [row]))
     assert load(folder, config="questions").to_arrow().column("bin").to_pylist() == [number] == [bins.bin_of(speedup)]
 
 
-def test_trap_1_a_label_that_contradicts_its_speedup_is_a_bad_row(
-    release: Any, run_import: Run, tmp_path: Path
-) -> None:
-    path = release.write(tmp_path / "e.parquet", [release.eval_row(1, 1.2, true_bin=6)])
+def test_trap_1_a_label_that_contradicts_its_speedup_is_a_bad_row(run_import: Run, tmp_path: Path) -> None:
+    path = write(tmp_path / "e.parquet", [eval_row(1, 1.2, true_bin=6)])
     with pytest.raises(
         DataError, match=r"e\.parquet, entry 1: true_bin is 6: contradicts the speedup 1\.2, .*bin is 4"
     ):
@@ -177,9 +176,9 @@ def test_published_splits_are_kept(imported: Imported) -> None:
     assert splits == {"test": 7, "train": 3, "test_seen": 1}
 
 
-def test_a_bad_row_is_named_or_passed_over(release: Any, run_import: Run, tmp_path: Path) -> None:
-    rows = [release.eval_row(1, 1.2), release.eval_row(2, -1.0, true_bin=1), release.eval_row(3, 1.2, hardware=None)]
-    path = release.write(tmp_path / "e.parquet", rows)
+def test_a_bad_row_is_named_or_passed_over(run_import: Run, tmp_path: Path) -> None:
+    rows = [eval_row(1, 1.2), eval_row(2, -1.0, true_bin=1), eval_row(3, 1.2, hardware=None)]
+    path = write(tmp_path / "e.parquet", rows)
     with pytest.raises(DataError, match=r"entry 2: aggregated_speedup is -1\.0: must be a positive number"):
         run_import("gpu-forecasters", path)
     assert not (tmp_path / "out").exists(), "nothing is left of an import that stopped"
@@ -188,15 +187,15 @@ def test_a_bad_row_is_named_or_passed_over(release: Any, run_import: Run, tmp_pa
     assert load(folder, config="questions").count() == 1
 
 
-def test_a_changed_schema_is_one_line(release: Any, run_import: Run, tmp_path: Path) -> None:
-    path = release.write(tmp_path / "e.parquet", [{"comparison_id": "c", "pack": "trimul"}])
+def test_a_changed_schema_is_one_line(run_import: Run, tmp_path: Path) -> None:
+    path = write(tmp_path / "e.parquet", [{"comparison_id": "c", "pack": "trimul"}])
     with pytest.raises(DataError, match=r"lacks the column 'source_search' of dataset 'eval-set'; the schema"):
         run_import("gpu-forecasters", path)
 
 
-def test_a_forecast_that_answers_nothing_is_a_bad_row(release: Any, run_import: Run, tmp_path: Path) -> None:
-    pairs = release.write(tmp_path / "e.parquet", [release.eval_row(1, 1.2)])
-    rows = [release.prediction(1, "m", 0, {4: 1.0}), release.prediction(1, "m", 0, {4: 1.0})]
-    answers = release.write(tmp_path / "p.parquet", rows, release.PREDICTIONS)
+def test_a_forecast_that_answers_nothing_is_a_bad_row(run_import: Run, tmp_path: Path) -> None:
+    pairs = write(tmp_path / "e.parquet", [eval_row(1, 1.2)])
+    rows = [prediction(1, "m", 0, {4: 1.0}), prediction(1, "m", 0, {4: 1.0})]
+    answers = write(tmp_path / "p.parquet", rows, PREDICTIONS)
     with pytest.raises(DataError, match="occurs more often than in the evaluation set"):
         run_import("gpu-forecasters", answers, pairs)

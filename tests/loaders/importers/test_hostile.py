@@ -1,7 +1,7 @@
-"""Files that nobody should send: what broke an import once."""
+"""Files that nobody should send, and entries that a name or a table easily makes one: what broke an import once."""
 
+import decimal
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,16 @@ import pytest
 
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.importers import table
-from kbench.loaders.importers.context import AGAIN, BAD, NEW, Report
+from kbench.loaders.importers.auto_tuners import kernel_named
+from kbench.loaders.importers.fields import slug
+from kbench.loaders.importers.reader import AGAIN, BAD, NEW
 from kbench.loaders.importers.rows import backend_of, kernel_row
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, DataError
 
-Run = Callable[..., tuple[Path, Report]]
+from .conftest import Run, foreign
+
 HALF = "\ud800"
 MAPPING = {"problem": "task", "source": "code", "runtime_us": "us", "reference": "ref"}
 ROW = {"task": "t", "code": "x = 1", "us": 2.0, "ref": "y"}
@@ -27,7 +30,7 @@ def runtimes(folder: Path, config: str) -> list[float | None]:
     return load(folder, config=config).to_arrow().column("runtime_us").to_pylist()
 
 
-def test_a_key_twice_in_a_cache_is_a_further_measurement(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_a_key_twice_in_a_cache_is_a_further_measurement(run_import: Run, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     key, entry = foreign.cache_entry(64, 3.0)
     path.write_text(foreign.cache_text().replace('"cache": {', f'"cache": {{"{key}": {json.dumps(entry)},'))
@@ -39,7 +42,7 @@ def test_a_key_twice_in_a_cache_is_a_further_measurement(foreign: Any, run_impor
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "1" + "0" * 400])
 def test_a_number_that_only_python_writes_is_a_bad_row_and_the_others_are_read(
-    number: str, foreign: Any, run_import: Run, tmp_path: Path
+    number: str, run_import: Run, tmp_path: Path
 ) -> None:
     path = tmp_path / "c.json"
     key, entry = foreign.cache_entry(96, 3.0)
@@ -51,7 +54,7 @@ def test_a_number_that_only_python_writes_is_a_bad_row_and_the_others_are_read(
 
 @pytest.mark.parametrize(("form", "key"), [("kernel-tuner", "device_name"), ("t4", "results"), ("ktt", "Metadata")])
 def test_a_file_that_names_one_of_its_parts_twice_is_refused(
-    form: str, key: str, foreign: Any, run_import: Run, tmp_path: Path
+    form: str, key: str, run_import: Run, tmp_path: Path
 ) -> None:
     make, name = foreign.MAKERS[form]
     path = make(tmp_path / name)
@@ -60,21 +63,14 @@ def test_a_file_that_names_one_of_its_parts_twice_is_refused(
         run_import(form, path)
 
 
-def test_metadata_may_follow_the_results_of_ktt(foreign: Any, run_import: Run, tmp_path: Path) -> None:
-    data = json.loads(foreign.ktt(tmp_path / "k.json").read_text())
-    (tmp_path / "k.json").write_text(json.dumps({"Results": data["Results"], "Metadata": data["Metadata"]}))
-    folder, _ = run_import("ktt", tmp_path / "k.json")
-    assert 900.0 in runtimes(folder, "measurements")
-
-
-def test_a_unit_that_is_a_list_is_refused(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_a_unit_that_is_a_list_is_refused(run_import: Run, tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text(foreign.cache_text(time_unit=["ms"]))
     with pytest.raises(DataError, match=r"unit is .*: must be one of"):
         run_import("kernel-tuner", tmp_path / "c.json")
 
 
 @pytest.mark.parametrize("form", ["kernel-tuner", "t4", "ktt", "kernelbench-eval", "kernelbench-timing"])
-def test_names_with_half_a_character_stop_no_import(form: str, foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_names_with_half_a_character_stop_no_import(form: str, run_import: Run, tmp_path: Path) -> None:
     result = foreign.ktt_result(8, 1.0)
     data = {
         "kernel-tuner": {"kernel_name": "k", "problem_size": HALF, "tune_params_keys": [HALF],
@@ -89,9 +85,7 @@ def test_names_with_half_a_character_stop_no_import(form: str, foreign: Any, run
     assert report.sources[str(tmp_path / "f.json")][NEW] == 1
 
 
-def test_a_sample_whose_name_no_file_can_have_is_named_not_sourced(
-    foreign: Any, run_import: Run, tmp_path: Path
-) -> None:
+def test_a_sample_whose_name_no_file_can_have_is_named_not_sourced(run_import: Run, tmp_path: Path) -> None:
     (tmp_path / "f.json").write_text(json.dumps({"1": {"s" * 5000: foreign.sample(True, True, 1.0)}}))
     assert run_import("kernelbench-eval", tmp_path / "f.json")[1].rows["kernels"] == 1
 
@@ -136,3 +130,86 @@ def test_structures_are_those_of_the_text_whatever_its_numbers(source: str) -> N
 def test_many_lines_comments_and_bare_texts_take_no_square_of_their_number() -> None:
     assert backend_of("x = 1" + "\n" * 300_000) is Backend.TORCH
     assert strip_comments("# a\n''\n" * 20_000 + "x = 1\n") == "x = 1\n"
+
+
+COLUMNS = {"source": "code", "problem": "task", "runtime_us": "us"}
+
+
+def problems_of(folder: Path) -> set[str]:
+    return set(load(folder).to_arrow().column("problem_id").to_pylist())
+
+
+@pytest.mark.parametrize("names", [("矩阵乘", "卷积"), ("a+b", "a*b", "a-b"), ("-1", "1"), ("gemm<f>", "gemm[f]")])
+def test_names_that_lower_snake_case_would_make_one_stay_apart(names: tuple[str, ...]) -> None:
+    assert len({slug(f"p_{name}", "problem") for name in names}) == len(names)
+    assert slug("Conv2d (3x3), v1.0", "problem") == "conv2d_3x3_v1_0", "nothing is lost, and nothing added"
+
+
+def test_joined_columns_do_not_run_into_each_other(run_import: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("code,level,task,us\nx,1_1,2,5\nx,1,1_2,6\n")
+    folder, report = run_import(None, tmp_path / "t.csv", columns=COLUMNS | {"problem": "level+task"})
+    assert report.rows["kernels"] == len(problems_of(folder)) == 2
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ("code,task,us\nx,,5\n", "task is '': must be there"),
+        ('{"code": "x", "task": null, "us": 5}', "task is None: must be there"),
+        ('{"code": "x", "task": "a", "us": true}', "us is True: must be a number"),
+        ("code,task,us\nf(a,b),t,5\n", "must have 3 values"),
+        ("code,task,us\nx,t\n", "must have 3 values"),
+        ("code,task,us,us\nx,t,5,6\n", "names a column twice"),
+    ],
+)
+def test_a_row_whose_values_may_be_another_columns_is_refused(
+    run_import: Run, tmp_path: Path, table: str, complaint: str
+) -> None:
+    (tmp_path / "t.csv").write_text(table)
+    with pytest.raises(DataError, match=complaint):
+        run_import(None, tmp_path / "t.csv", columns=COLUMNS)
+
+
+def test_a_solution_is_looked_up_in_the_folder_of_its_definition(run_import: Run, tmp_path: Path) -> None:
+    traces = []
+    for definition in ("attention", "4bit_gemm"):
+        text = f"import triton\n{definition[1:]} = 1\n"
+        path = tmp_path / "solutions" / definition / "fast.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"definition": definition, "sources": [{"content": text}]}))
+        traces.append(foreign.trace("1a", solution="fast") | {"definition": definition})
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, traces)))
+    folder, _ = run_import(None, tmp_path / "t.jsonl")
+    found = {row["problem_id"]: row["source"] for row in load(folder).to_arrow().to_pylist()}
+    assert "ttention" in found["flashinfer_attention"]
+    assert "bit_gemm" in found["flashinfer_4bit_gemm"]
+    (tmp_path / "t.jsonl").write_text(json.dumps(traces[0] | {"definition": "softmax"}))
+    folder.rename(tmp_path / "first")
+    with pytest.raises(DataError, match="its file is of definition '4bit_gemm'"):
+        run_import(None, tmp_path / "t.jsonl")
+
+
+def test_leaderboards_without_a_name_are_numbered_and_scores_may_be_decimal(run_import: Run, tmp_path: Path) -> None:
+    rows = [{"code": "x = 1", "leaderboard_id": n, "score": decimal.Decimal("0.0015")} for n in (1, 2)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "s.parquet")
+    pq.write_table(pa.table({"id": [1, 2], "name": ["", " "]}), tmp_path / "leaderboards.parquet")
+    folder, report = run_import(None, tmp_path / "s.parquet", gpu="NVIDIA H100")
+    assert problems_of(folder) == {"gpu_mode_leaderboard_1", "gpu_mode_leaderboard_2"}
+    assert report.sources[str(tmp_path / "s.parquet")] == {NEW: 2}
+    assert load(folder).to_arrow().column("runtime_us").to_pylist() == pytest.approx([1500, 1500])
+
+
+def test_a_configuration_or_table_that_names_something_twice_is_refused(run_import: Run, tmp_path: Path) -> None:
+    result = foreign.ktt_result(64, 1.0)
+    result["Configuration"].append(result["Configuration"][0] | {"Value": 7})
+    (tmp_path / "k.json").write_text(json.dumps({"Metadata": {}, "Results": [result]}))
+    with pytest.raises(DataError, match="names a parameter twice"):
+        run_import("ktt", tmp_path / "k.json")
+    twice = pa.table([["a"], ["b"], [1], [1.0]], names=["code", "code", "leaderboard_id", "score"])
+    pq.write_table(twice, tmp_path / "s.parquet")
+    with pytest.raises(DataError, match="names a column twice"):
+        run_import("gpu-mode", tmp_path / "s.parquet")
+
+
+def test_results_in_files_of_one_name_are_of_the_kernels_their_folders_name() -> None:
+    assert [kernel_named(Path(f"/tuned/{kernel}/results.json.gz")) for kernel in ("gemm", "conv")] == ["gemm", "conv"]

@@ -18,12 +18,12 @@ from kbench.loaders.checks.validate import validate
 from kbench.loaders.cli import data
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.hub.repository import refuse_closed
-from kbench.loaders.importers.context import AGAIN, BAD, NEW, Report
 from kbench.loaders.importers.inputs import gpu_named
+from kbench.loaders.importers.reader import AGAIN, BAD, NEW, Report
 from kbench.loaders.importers.traces import WORKLOAD_ALONE
 from kbench.schemas import DataError, UserError
 
-Run = Callable[..., tuple[Path, Report]]
+from .conftest import Run, foreign
 
 
 def rows_of(folder: Path, config: str = "kernels") -> list[dict[str, Any]]:
@@ -50,9 +50,7 @@ def test_a_file_named_after_a_gpu_is_of_that_gpu(name: str, gpu: str | None) -> 
     assert gpu_named(Path(name)) == gpu
 
 
-def test_files_of_several_gpus_import_together_and_no_row_is_lost(
-    foreign: Any, run_import: Run, tmp_path: Path
-) -> None:
+def test_files_of_several_gpus_import_together_and_no_row_is_lost(run_import: Run, tmp_path: Path) -> None:
     """The same texts, measured on five GPUs that only the files' names tell."""
     paths = [foreign.cuda_l1(tmp_path / name) for name in ("a100.json", "h100_xsm.json", "l40.json", "3090.json")]
     paths.append(foreign.cuda_l1(tmp_path / "other.json"))
@@ -64,7 +62,7 @@ def test_files_of_several_gpus_import_together_and_no_row_is_lost(
     )
 
 
-def test_the_command_takes_a_gpu_for_each_file(foreign: Any, tmp_path: Path) -> None:
+def test_the_command_takes_a_gpu_for_each_file(tmp_path: Path) -> None:
     one, two = foreign.cuda_l1(tmp_path / "x.json"), foreign.cuda_l1(tmp_path / "y.json")
     arguments = ["import", str(one), str(two), "-o", str(tmp_path / "out"), "--json"]
     result = CliRunner().invoke(data, [*arguments, "--gpu", f"{one}=NVIDIA A100", "--gpu", "y.json=NVIDIA H100"])
@@ -74,7 +72,7 @@ def test_the_command_takes_a_gpu_for_each_file(foreign: Any, tmp_path: Path) -> 
     assert "names no file of this import" in str(strange.exception)
 
 
-def test_runs_that_sampled_the_same_problems_stay_apart(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_runs_that_sampled_the_same_problems_stay_apart(run_import: Run, tmp_path: Path) -> None:
     """Lists of the best samples of several runs: run_name tells apart what sample_id does not."""
     runs = [{"sample_id": 3, "run_name": name} for name in ("IR_a", "IR_b", "best_of_n")] + [{"sample_id": 3}] * 2
     samples = [foreign.sample(True, True, 1.0 + place, **run) for place, run in enumerate(runs)]
@@ -85,7 +83,7 @@ def test_runs_that_sampled_the_same_problems_stay_apart(foreign: Any, run_import
     assert {row["problem_id"] for row in rows_of(folder)} == {"kernelbench_v0_l1_1", "kernelbench_v0_l1_100"}
 
 
-def test_results_of_three_models_without_source_stay_apart(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_results_of_three_models_without_source_stay_apart(run_import: Run, tmp_path: Path) -> None:
     paths = []
     for place, model in enumerate(("gpt", "claude", "llama")):
         path = tmp_path / model / "eval_results.json"
@@ -97,7 +95,7 @@ def test_results_of_three_models_without_source_stay_apart(foreign: Any, run_imp
     assert {row["run_id"] for row in rows_of(folder)} == {"gpt", "claude", "llama"}
 
 
-def test_flat_records_keep_errors_and_hardware_at_their_top(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_flat_records_keep_errors_and_hardware_at_their_top(run_import: Run, tmp_path: Path) -> None:
     flat = {"device": "cuda:0", "compiled": True, "correct": False, "hardware": "NVIDIA L40S", "avg_runtime": -1.0}
     flat |= {"timestamp": 1731293588.46, "runtime_stats": {}}
     stats = {"mean": 0.02, "std": 0.002, "min": 0.018, "max": 0.035, "hardware": "NVIDIA L40S", "num_trials": 100}
@@ -122,16 +120,8 @@ def test_flat_records_keep_errors_and_hardware_at_their_top(foreign: Any, run_im
     assert not any("level=N" in reason for reason in report.nulls)
 
 
-def test_results_without_a_level_suggest_the_option(foreign: Any, run_import: Run, tmp_path: Path) -> None:
-    (tmp_path / "e.json").write_text(json.dumps({"7": foreign.sample(True, True, 1.0)}))
-    _, report = run_import(None, tmp_path / "e.json")
-    assert any("state it with --kernelbench level=N" in reason for reason in report.nulls)
-
-
 @pytest.mark.parametrize("nest", ["folder", "keys", "list", "one"])
-def test_levels_and_samples_are_found_where_files_keep_them(
-    foreign: Any, run_import: Run, tmp_path: Path, nest: str
-) -> None:
+def test_levels_and_samples_are_found_where_files_keep_them(run_import: Run, tmp_path: Path, nest: str) -> None:
     sample = foreign.sample(True, True, 1.0, sample_id=2)
     path = tmp_path / ("level2" if nest == "folder" else "run") / "eval_results.json"
     content: Any = {"folder": {"100": [sample]}, "keys": {"level2": {"100": [sample]}}}.get(nest)
@@ -150,7 +140,56 @@ def test_levels_and_samples_are_found_where_files_keep_them(
     assert (row["source"] == foreign.CUDA) == (nest == "one")
 
 
-def test_modes_of_torch_compile_are_not_one_kernel(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+SAMPLE = foreign.sample(True, True, 1.0)
+KTT = {"Results": [foreign.ktt_result(16, 900.0)], "Metadata": {"TimeUnit": "Microseconds", "Device": "NVIDIA L40"}}
+WILD: dict[str, tuple[str, Any, dict[str, Any], dict[str, set[Any]], tuple[str, ...]]] = {
+    "numbers that prove no way of counting, of no stated suite and level": (
+        "e.json", {"3": {"0": SAMPLE}}, {}, {"problem_id": {"kernelbench_unstated_suite_unstated_level_entry_3"}},
+        ("first-id=N", "suite=NAME", "state it with --kernelbench level=N"),
+    ),
+    "numbers from zero": (
+        "e.json", {"0": SAMPLE, "22": SAMPLE}, {"suite": "v0.1", "level": 1},
+        {"problem_id": {"kernelbench_v0_1_l1_1", "kernelbench_v0_1_l1_23"}}, (),
+    ),
+    "levels as text": (
+        "e.json", [SAMPLE | {"problem_id": 1, "level": level} for level in (1, "2", "level_3")],
+        {"suite": "v0", "first_id": 1}, {"problem_id": {f"kernelbench_v0_l{level}_1" for level in (1, 2, 3)}}, (),
+    ),
+    "references without a time": (
+        "baseline_time_torch.json",
+        {"level5": {"1_mla.py": foreign.timing(9.4), "11_mamba2.py": None, "gpt2_bs1.py": foreign.timing(2.0)}},
+        {}, {"status": {"ok", None}}, (),
+    ),
+    "a cache that was never closed": (
+        "c.json", foreign.cache_text(closed=False), {}, {"runtime_us": {1500.0, 750.0, None}}, ("never closed",),
+    ),
+    "a cache of before units and devices were stated": (
+        "c.json", foreign.cache_text(schema_version=None, device_name=""), {}, {"runtime_us": {None}, "gpu": {None}},
+        ("gpu: ", "license: ", "runtime_us: "),
+    ),
+    "a packed cache that was never closed, with an entry nobody measured": (
+        "RTX_3090.json.gz", foreign.cache_text(closed=False, device_name="").replace('"InvalidConfig"', "null"), {},
+        {"gpu": {"RTX 3090"}, "status": {"ok", None, "compile_error", "rejected"}}, (),
+    ),
+    "metadata after the results": ("k.json", KTT, {}, {"runtime_us": {900.0}, "gpu": {"NVIDIA L40"}}, ()),
+}  # fmt: skip
+"""Name and content of a file, what the caller states, values of columns, and what is said."""
+
+
+@pytest.mark.parametrize("case", WILD)
+def test_a_file_of_the_wild_is_read_and_what_it_lacks_is_said(run_import: Run, tmp_path: Path, case: str) -> None:
+    name, content, settings, columns, said = WILD[case]
+    text = (content if isinstance(content, str) else json.dumps(content)).encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    folder, report = run_import(None, tmp_path / name, **settings)
+    rows = rows_of(folder)
+    assert {column: {row[column] for row in rows} for column in columns} == columns
+    assert fates(report) == {NEW: len(rows)}
+    told = "\n".join((*report.notes, *report.nulls))
+    assert [words for words in said if words not in told] == []
+
+
+def test_modes_of_torch_compile_are_not_one_kernel(run_import: Run, tmp_path: Path) -> None:
     names = ("torch", "torch_compile_inductor_default", "torch_compile_cudagraphs")
     paths = [foreign.kernelbench_timing(tmp_path / f"baseline_time_{name}.json") for name in names]
     folder, report = run_import(None, *paths)
@@ -160,17 +199,7 @@ def test_modes_of_torch_compile_are_not_one_kernel(foreign: Any, run_import: Run
     )
 
 
-def test_references_without_a_time_are_unmeasured_rows(foreign: Any, run_import: Run, tmp_path: Path) -> None:
-    content = {"level5": {"1_mla.py": foreign.timing(9.4), "11_mamba2.py": None, "gpt2_bs1.py": foreign.timing(2.0)}}
-    (tmp_path / "baseline_time_torch.json").write_text(json.dumps(content))
-    folder, report = run_import(None, tmp_path / "baseline_time_torch.json")
-    assert fates(report) == {NEW: 3}
-    assert sorted(str(row["status"]) for row in rows_of(folder)) == ["None", "ok", "ok"]
-
-
-def test_problem_size_and_parameter_space_are_part_of_a_tuned_kernel(
-    foreign: Any, run_import: Run, tmp_path: Path
-) -> None:
+def test_problem_size_and_parameter_space_are_part_of_a_tuned_kernel(run_import: Run, tmp_path: Path) -> None:
     heads = [{"problem_size": [4096, 4096]}, {"problem_size": 80000000}, {"problem_size": 80000000}]
     paths = []
     for place, head in enumerate(heads):
@@ -186,22 +215,11 @@ def test_problem_size_and_parameter_space_are_part_of_a_tuned_kernel(
     assert {row["runtime_us"] for row in rows_of(folder) if row["status"] == "ok"} == {750.0, 1500.0}
 
 
-def test_an_unclosed_packed_cache_with_an_unmeasured_entry_is_read(
-    foreign: Any, run_import: Run, tmp_path: Path
-) -> None:
-    text = foreign.cache_text(closed=False, device_name="").replace('"InvalidConfig"', "null")
-    (tmp_path / "RTX_3090.json.gz").write_bytes(gzip.compress(text.encode()))
-    folder, report = run_import(None, tmp_path / "RTX_3090.json.gz")
-    assert fates(report) == {NEW: 5}
-    assert {row["gpu"] for row in rows_of(folder)} == {"RTX 3090"}
-    assert sum(row["status"] is None for row in rows_of(folder)) == 1
-
-
 @pytest.mark.parametrize(
     ("unit", "us"), [("miliseconds", 1500.0), ("Microseconds", 1.5), ("milliseconds", 1500.0), ("nanoseconds", None)]
 )
 def test_t4_times_may_have_their_unit_in_the_metadata_after_the_results(
-    foreign: Any, run_import: Run, tmp_path: Path, unit: str, us: float | None
+    run_import: Run, tmp_path: Path, unit: str, us: float | None
 ) -> None:
     path = tmp_path / "convolution_milo" / "A100_T4.json.gz"
     path.parent.mkdir()
@@ -218,7 +236,7 @@ def test_t4_times_may_have_their_unit_in_the_metadata_after_the_results(
     assert {row["runtime_us"] for row in rows} == {us, None}
 
 
-def test_traces_without_a_timed_reference_and_of_workloads_alone(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_traces_without_a_timed_reference_and_of_workloads_alone(run_import: Run, tmp_path: Path) -> None:
     timed = foreign.trace("1a")
     untimed = foreign.trace("2b", solution="zero")
     untimed["evaluation"]["performance"] |= {"reference_latency_ms": 0.0, "speedup_factor": "Infinity"}
@@ -237,7 +255,7 @@ def test_traces_without_a_timed_reference_and_of_workloads_alone(foreign: Any, r
     assert len({row["workload"] for row in rows_of(folder, "measurements")}) == 4
 
 
-def kernelbot(foreign: Any, path: Path) -> Path:
+def kernelbot(path: Path) -> Path:
     """An export with a row per run, GPU and times of the cases in structs."""
     system = {"gpu": "NVIDIA H100", "cpu": "x", "torch": "2.7"}
     cases = {"benchmark-count": "2", "benchmark.0.mean": "400000.0", "benchmark.1.mean": "900000.0"}
@@ -258,8 +276,8 @@ def kernelbot(foreign: Any, path: Path) -> Path:
     return path
 
 
-def test_an_export_with_a_row_per_run_keeps_every_runtime(foreign: Any, run_import: Run, tmp_path: Path) -> None:
-    folder, report = run_import(None, kernelbot(foreign, tmp_path / "submissions.parquet"))
+def test_an_export_with_a_row_per_run_keeps_every_runtime(run_import: Run, tmp_path: Path) -> None:
+    folder, report = run_import(None, kernelbot(tmp_path / "submissions.parquet"))
     assert fates(report) == {NEW: 3, AGAIN: 2, "runs without code": 1}
     rows = {row["gpu"]: row for row in rows_of(folder) if row["backend"] == "triton"}
     assert rows["NVIDIA H100"]["runtime_us"] == pytest.approx(600)
@@ -270,7 +288,7 @@ def test_an_export_with_a_row_per_run_keeps_every_runtime(foreign: Any, run_impo
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "json", "parquet"])
-def test_any_table_is_read_with_its_columns_mapped(foreign: Any, tmp_path: Path, form: str) -> None:
+def test_any_table_is_read_with_its_columns_mapped(tmp_path: Path, form: str) -> None:
     records = [
         {"code": foreign.TRITON, "task": "add", "level": 1, "time": 0.5, "card": "NVIDIA H100", "correct": True},
         {"code": foreign.TRITON + "x = 1\n", "task": "add", "level": 1, "time": 0.25, "card": "NVIDIA H100",
@@ -301,7 +319,7 @@ def test_any_table_is_read_with_its_columns_mapped(foreign: Any, tmp_path: Path,
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "json", "parquet"])
-def test_a_bad_entry_is_counted_from_one_and_named_by_its_column(foreign: Any, tmp_path: Path, form: str) -> None:
+def test_a_bad_entry_is_counted_from_one_and_named_by_its_column(tmp_path: Path, form: str) -> None:
     records = [{"code": foreign.TRITON + f"x = {ms}\n", "task": "add", "ms": ms} for ms in (1, 2, -1)]
     path = tmp_path / f"t.{form}"
     if form == "csv":
@@ -319,7 +337,7 @@ def test_a_bad_entry_is_counted_from_one_and_named_by_its_column(foreign: Any, t
     assert ": 3 entries\n  2 kernels\n" in result.stdout
 
 
-def test_the_shapes_of_a_table_are_those_that_its_reference_makes(foreign: Any, tmp_path: Path) -> None:
+def test_the_shapes_of_a_table_are_those_that_its_reference_makes(tmp_path: Path) -> None:
     made = "import torch\nN = 64\ndef get_inputs():\n    return [torch.randn(N, 2 * N)]\n"
     rows = [{"code": foreign.TRITON, "task": name, "ms": 1, "ref": text} for name, text in (("add", made), ("sub", ""))]
     (tmp_path / "t.json").write_text(json.dumps(rows))
@@ -340,7 +358,7 @@ def test_the_shapes_of_a_table_are_those_that_its_reference_makes(foreign: Any, 
         ("problem=a,problem=b", "twice"), ("problem=nope,source=code", "the row has no such column; it has 'code'"),
     ],
 )  # fmt: skip
-def test_a_mapping_that_does_not_fit_is_one_line(foreign: Any, tmp_path: Path, mapping: str, complaint: str) -> None:
+def test_a_mapping_that_does_not_fit_is_one_line(tmp_path: Path, mapping: str, complaint: str) -> None:
     (tmp_path / "t.jsonl").write_text(json.dumps({"code": foreign.TRITON}))
     arguments = ["import", str(tmp_path / "t.jsonl"), "-o", str(tmp_path / "out"), "--map", mapping]
     result = CliRunner().invoke(data, arguments)
@@ -361,7 +379,7 @@ def test_a_mapping_that_does_not_fit_is_one_line(foreign: Any, tmp_path: Path, m
     ],
 )
 def test_kernel_files_that_may_not_be_read_are_named(
-    foreign: Any, run_import: Run, tmp_path: Path, make: Callable[[Path], object], complaint: str
+    run_import: Run, tmp_path: Path, make: Callable[[Path], object], complaint: str
 ) -> None:
     (tmp_path / "in").mkdir()
     path = tmp_path / "in" / "e.json"
@@ -374,9 +392,7 @@ def test_kernel_files_that_may_not_be_read_are_named(
     assert len(rows_of(folder)) == 1
 
 
-def test_solutions_are_not_read_through_links_out_of_the_trace_set(
-    foreign: Any, run_import: Run, tmp_path: Path
-) -> None:
+def test_solutions_are_not_read_through_links_out_of_the_trace_set(run_import: Run, tmp_path: Path) -> None:
     (tmp_path / "set" / "solutions").mkdir(parents=True)
     (tmp_path / "gemm_triton.json").write_text(json.dumps({"sources": [{"content": "secret = 1"}]}))
     (tmp_path / "set" / "solutions" / "gemm_triton.json").symlink_to(tmp_path / "gemm_triton.json")
@@ -384,9 +400,7 @@ def test_solutions_are_not_read_through_links_out_of_the_trace_set(
         run_import(None, foreign.flashinfer_trace(tmp_path / "set" / "t.jsonl"))
 
 
-def test_folders_devices_and_damaged_packing_get_their_own_message(
-    foreign: Any, run_import: Run, tmp_path: Path
-) -> None:
+def test_folders_devices_and_damaged_packing_get_their_own_message(run_import: Run, tmp_path: Path) -> None:
     for path, complaint in (
         (tmp_path, "is a folder; name the files in it"),
         (Path("/dev/null"), "is a device, pipe or socket"),
@@ -406,7 +420,7 @@ def test_folders_devices_and_damaged_packing_get_their_own_message(
         run_import(None, path)
 
 
-def test_the_card_of_an_import_states_its_own_origin_and_licence(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_the_card_of_an_import_states_its_own_origin_and_licence(run_import: Run, tmp_path: Path) -> None:
     folder, _ = run_import(None, foreign.cuda_l1(tmp_path / "a100.json"))
     corpus = Corpus.open(folder)
     card, metadata = (folder / "README.md").read_text(), json.loads((folder / "croissant.json").read_text())
@@ -422,7 +436,7 @@ def test_the_card_of_an_import_states_its_own_origin_and_licence(foreign: Any, r
         refuse_closed(corpus)
 
 
-def test_a_stated_licence_is_the_cards(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_a_stated_licence_is_the_cards(run_import: Run, tmp_path: Path) -> None:
     folder, _ = run_import(None, foreign.cuda_l1(tmp_path / "a100.json"), license="MIT")
     card = (folder / "README.md").read_text()
     assert card.startswith("---\nlicense: mit\n")
@@ -431,7 +445,7 @@ def test_a_stated_licence_is_the_cards(foreign: Any, run_import: Run, tmp_path: 
     refuse_closed(Corpus.open(folder))
 
 
-def test_control_characters_never_reach_a_card(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_control_characters_never_reach_a_card(run_import: Run, tmp_path: Path) -> None:
     row = foreign.cuda_l1_rows()[0]
     path = tmp_path / "a\x1b[31m.json"
     path.write_text(json.dumps(row))

@@ -7,7 +7,6 @@ import json
 import shutil
 import tarfile
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +14,15 @@ import pytest
 from click.testing import CliRunner
 
 from kbench.loaders.cli import data
-from kbench.loaders.corpus.corpus import load
-from kbench.loaders.hub import fetch
-from kbench.loaders.importers.context import AGAIN, NEW, Report
+from kbench.loaders.hub import pull
+from kbench.loaders.importers.reader import AGAIN, NEW
 from kbench.loaders.importers.traces import NO_TEXT
 from kbench.schemas import DataError, InfrastructureError, UserError
 
-Run = Callable[..., tuple[Path, Report]]
+from .conftest import Run, foreign, rows_of
 
 
-def rows_of(folder: Path, config: str = "kernels") -> list[dict[str, Any]]:
-    return load(folder, config=config).to_arrow().to_pylist()
-
-
-def test_a_trajectory_keeps_order_failures_and_the_shapes_of_its_workloads(
-    foreign: Any, run_import: Run, tmp_path: Path
-) -> None:
+def test_a_trajectory_keeps_order_failures_and_the_shapes_of_its_workloads(run_import: Run, tmp_path: Path) -> None:
     folder, report = run_import(None, foreign.sol_execbench(tmp_path / "artifacts"))
     kernels = sorted(rows_of(folder), key=lambda row: row["step"])
     assert [(row["step"], row["backend"], row["status"]) for row in kernels] == [
@@ -49,7 +41,7 @@ def test_a_trajectory_keeps_order_failures_and_the_shapes_of_its_workloads(
     assert workload["min_bytes"] == 2 * 64 * 256 * 2 + 4
 
 
-def test_an_evolution_keeps_parents_and_counts_each_text_once(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_an_evolution_keeps_parents_and_counts_each_text_once(run_import: Run, tmp_path: Path) -> None:
     folder, report = run_import(None, foreign.openevolve(tmp_path / "traces"), gpu="B200")
     by_backend = {row["backend"]: row for row in rows_of(folder)}
     assert {name: row["status"] for name, row in by_backend.items()} == {
@@ -92,7 +84,7 @@ def test_the_metrics_of_a_checkpoint_are_its_verdicts_speedups_and_times(run_imp
     assert sum(count for text, count in report.nulls.items() if "a time or speedup of 0" in text) == 1
 
 
-def test_a_problem_is_named_only_where_the_format_may_lack_it(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_a_problem_is_named_only_where_the_format_may_lack_it(run_import: Run, tmp_path: Path) -> None:
     make, name = foreign.MAKERS["t4"]
     with pytest.raises(UserError, match="--problem changes nothing for format t4; it is for openevolve"):
         run_import(None, make(tmp_path / name), problem="softmax")
@@ -107,9 +99,7 @@ def test_a_problem_is_named_only_where_the_format_may_lack_it(foreign: Any, run_
         (json.dumps({"per_workload": "none"}), "must be a list"),
     ],
 )
-def test_a_damaged_evaluation_is_refused_in_one_line(
-    foreign: Any, run_import: Run, tmp_path: Path, text: str, message: str
-) -> None:
+def test_a_damaged_evaluation_is_refused_in_one_line(run_import: Run, tmp_path: Path, text: str, message: str) -> None:
     folder = foreign.sol_execbench(tmp_path / "artifacts")
     next(folder.rglob("eval-11.json")).write_text(text)
     with pytest.raises(DataError, match=message):
@@ -119,7 +109,7 @@ def test_a_damaged_evaluation_is_refused_in_one_line(
     assert report.rows["kernels"] == 3
 
 
-def test_files_and_folders_are_not_taken_for_each_other(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_files_and_folders_are_not_taken_for_each_other(run_import: Run, tmp_path: Path) -> None:
     folder = foreign.sol_execbench(tmp_path / "artifacts")
     with pytest.raises(UserError, match="is read by folder"):
         run_import("sol-execbench", next(folder.rglob("eval-11.json")))
@@ -128,22 +118,22 @@ def test_files_and_folders_are_not_taken_for_each_other(foreign: Any, run_import
 
 
 @pytest.fixture
-def known_set(foreign: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def known_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout of a set whose recipe is known."""
     checkout = foreign.openevolve(tmp_path / "checkout" / "traces").parent
-    recipe = fetch.ForeignSet(
-        name="toy", about="a toy", places=(fetch.Place(repository="owner/toy", commit="c0ffee", folders=("traces",)),),
-        digest=fetch.folder_digest(checkout), format="openevolve", license="MIT", gpu="B200",
+    recipe = pull.ForeignSet(
+        name="toy", about="a toy", places=(pull.Place(repository="owner/toy", commit="c0ffee", folders=("traces",)),),
+        digest=pull.folder_digest(checkout), format="openevolve", license="MIT", gpu="B200",
     )  # fmt: skip
-    monkeypatch.setattr(fetch, "foreign_sets", lambda: {"toy": recipe})
+    monkeypatch.setattr(pull, "foreign_sets", lambda: {"toy": recipe})
     monkeypatch.setenv("KBENCH_HOME", str(tmp_path / "home"))
     return checkout
 
 
 def test_a_set_is_fetched_twice_to_the_same_rows(known_set: Path) -> None:
-    once = fetch.fetch_set("toy", checkouts=[known_set])
+    once = pull.fetch_set("toy", checkouts=[known_set])
     before = rows_of(once.folder)
-    assert rows_of(fetch.fetch_set("toy", checkouts=[known_set]).folder) == before
+    assert rows_of(pull.fetch_set("toy", checkouts=[known_set]).folder) == before
     assert len(before) == 3
     assert {row["license"] for row in before} == {"MIT"}
 
@@ -151,7 +141,7 @@ def test_a_set_is_fetched_twice_to_the_same_rows(known_set: Path) -> None:
 def test_a_changed_set_an_unknown_one_and_a_dead_network_are_one_line(
     known_set: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "ARCHIVE", "http://127.0.0.1:9/{repository}/{commit}")
+    monkeypatch.setattr(pull, "ARCHIVE", "http://127.0.0.1:9/{repository}/{commit}")
     for arguments, message in (
         (["nope"], "unknown corpus or set 'nope'"),
         (["toy"], "does not answer"),
@@ -162,12 +152,10 @@ def test_a_changed_set_an_unknown_one_and_a_dead_network_are_one_line(
         assert message in str(result.exception), arguments
     next(known_set.rglob("llm_code_a.py")).write_text("other")
     with pytest.raises(DataError, match="is not owner/toy at c0ffee"):
-        fetch.fetch_set("toy", checkouts=[known_set])
+        pull.fetch_set("toy", checkouts=[known_set])
 
 
-def test_order_and_time_of_evaluations_are_kept_where_no_question_shows_them(
-    foreign: Any, run_import: Run, tmp_path: Path
-) -> None:
+def test_order_and_time_of_evaluations_are_kept_where_no_question_shows_them(run_import: Run, tmp_path: Path) -> None:
     artifacts = foreign.sol_execbench(tmp_path / "artifacts")
     path = next(artifacts.rglob("eval-11.json"))
     record = json.loads(path.read_text())
@@ -181,7 +169,7 @@ def test_order_and_time_of_evaluations_are_kept_where_no_question_shows_them(
     assert same[0] == same[2] != same[1]
 
 
-def test_a_definition_is_found_by_its_own_name_and_computes_axes(foreign: Any, run_import: Run, tmp_path: Path) -> None:
+def test_a_definition_is_found_by_its_own_name_and_computes_axes(run_import: Run, tmp_path: Path) -> None:
     artifacts = foreign.sol_execbench(tmp_path / "artifacts")
     path = next(artifacts.rglob("definition.json"))
     definition = json.loads(path.read_text())
@@ -235,20 +223,20 @@ def test_a_set_of_two_repositories_is_fetched_over_the_network(
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(fetch, "ARCHIVE", f"http://127.0.0.1:{server.server_port}/{{repository}}/{{commit}}")
-    toy = fetch.foreign_sets()["toy"]
-    places = (*toy.places, fetch.Place(repository="owner/more", commit="feed", folders=("problems/*/*.json",)))
+    monkeypatch.setattr(pull, "ARCHIVE", f"http://127.0.0.1:{server.server_port}/{{repository}}/{{commit}}")
+    toy = pull.foreign_sets()["toy"]
+    places = (*toy.places, pull.Place(repository="owner/more", commit="feed", folders=("problems/*/*.json",)))
     whole = tmp_path / "whole"
     shutil.copytree(known_set, whole)
     shutil.copytree(tmp_path / "more", whole, dirs_exist_ok=True)
-    two = dataclasses.replace(toy, places=places, digest=fetch.folder_digest(whole))
+    two = dataclasses.replace(toy, places=places, digest=pull.folder_digest(whole))
     try:
-        monkeypatch.setattr(fetch, "foreign_sets", lambda: {"toy": two})
-        fetched = fetch.fetch_set("toy")
+        monkeypatch.setattr(pull, "foreign_sets", lambda: {"toy": two})
+        fetched = pull.fetch_set("toy")
         gone = dataclasses.replace(two, places=(dataclasses.replace(places[0], commit="gone"),))
-        monkeypatch.setattr(fetch, "foreign_sets", lambda: {"toy": gone})
+        monkeypatch.setattr(pull, "foreign_sets", lambda: {"toy": gone})
         with pytest.raises(InfrastructureError, match="answers 404"):
-            fetch.fetch_set("toy")
+            pull.fetch_set("toy")
     finally:
         server.shutdown()
         server.server_close()

@@ -1,4 +1,4 @@
-"""Imported corpora are corpora: they can be merged, asked about, and tested on by what was trained elsewhere."""
+"""Imported corpora are corpora: merged, asked about, tested on by what was trained elsewhere, exported again."""
 
 import json
 import shutil
@@ -11,17 +11,22 @@ from click.testing import CliRunner, Result
 
 from kbench.benchmark.evaluate.command import UNTRAINED, Command
 from kbench.benchmark.evaluate.options import SHIPPED, Options
+from kbench.benchmark.training.cli import export as export_command
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.cli import data
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.merge import AGAIN, TWIN, merge
-from kbench.loaders.importers.context import ImportSettings
+from kbench.loaders.exporters import T4_INVALIDITY, TRACE_STATUSES, export
+from kbench.loaders.importers.formats import sniff
+from kbench.loaders.importers.reader import ImportSettings, Report
 from kbench.loaders.importers.run import import_files
-from kbench.schemas import UserError
+from kbench.schemas import Status, UserError
+
+from .conftest import Run, foreign
 
 
 @pytest.fixture(scope="module")
-def corpora(foreign: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A small corpus of each kind of source."""
     base = tmp_path_factory.mktemp("sources")
     rows = [row | {"task_id": n, "custom_code": f"{row['custom_code']}# {n}"} for n in range(1, 13)
@@ -91,7 +96,7 @@ def test_merged_corpora_hold_every_row_once(corpora: dict[str, Path], tmp_path: 
 
 
 def test_near_duplicates_in_another_split_are_left_out_with_what_is_about_them(
-    foreign: Any, corpora: dict[str, Path], tmp_path: Path, run_import: Callable[..., Any]
+    corpora: dict[str, Path], tmp_path: Path, run_import: Callable[..., Any]
 ) -> None:
     row = foreign.cuda_l1_rows()[0] | {"task_id": 50}
     (tmp_path / "h100.json").write_text(json.dumps(row))
@@ -115,3 +120,46 @@ def test_corpora_are_imported_whole_and_refused_beside_files_or_with_a_bad_row(
     assert "damaged" in str(imported(damaged).exception)
     assert json.loads(imported(corpora["cuda-l1"]).stdout)["rows"]["kernels"] == load(corpora["cuda-l1"]).count()
     assert Corpus.open(tmp_path / "out").fingerprint == Corpus.open(corpora["cuda-l1"]).fingerprint
+
+
+def figures(folder: Path, config: str = "kernels") -> list[tuple[Any, ...]]:
+    rows = load(folder, config=config).to_arrow().to_pylist()
+    return sorted((row["gpu"], row["status"], round(row["runtime_us"] or 0, 6)) for row in rows)
+
+
+def test_t4_survives_the_round_trip(run_import: Run, tmp_path: Path) -> None:
+    first, _ = run_import(None, foreign.t4(tmp_path / "r.json"))
+    back = tmp_path / "back.json"
+    result = CliRunner().invoke(export_command, [str(first), "-o", str(back), "--format", "t4"])
+    assert result.exit_code == 0, result.output
+    assert sniff(back) == "t4"
+    first = first.rename(tmp_path / "first")
+    second, _ = run_import(None, back)
+    assert figures(first) == figures(second)
+    assert sorted(load(first).to_arrow().column("source").to_pylist()) == sorted(
+        load(second).to_arrow().column("source").to_pylist()
+    )
+
+
+def test_traces_survive_the_round_trip(run_import: Run, tmp_path: Path) -> None:
+    first, _ = run_import(None, foreign.flashinfer_trace(tmp_path / "t.jsonl"))
+    back = tmp_path / "back.jsonl"
+    assert export(load(first, config="measurements"), back, "flashinfer-trace") == 3
+    assert sniff(back) == "flashinfer-trace"
+    first = first.rename(tmp_path / "first")
+    second, _ = run_import(None, back)
+    assert figures(first, "measurements") == figures(second, "measurements")
+    assert figures(first) == figures(second)
+
+
+def test_every_status_has_a_word_in_both_formats() -> None:
+    assert set(T4_INVALIDITY) == set(TRACE_STATUSES) == set(Status) - {Status.INFRASTRUCTURE_ERROR}
+    assert [status for status, word in T4_INVALIDITY.items() if word == "correct"] == [Status.OK]
+
+
+def test_rows_that_do_not_fit_a_format_are_refused(imported: tuple[Path, Report], tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="takes one problem on one GPU"):
+        export(load(imported[0], where="status is not None"), tmp_path / "x.json", "t4")
+    with pytest.raises(UserError, match="takes whole rows of --config measurements"):
+        export(load(imported[0]), tmp_path / "x.jsonl", "flashinfer-trace")
+    assert list(tmp_path.iterdir()) == []

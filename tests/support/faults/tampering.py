@@ -52,7 +52,7 @@ def edit_rows(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]], re
 
         from kbench.loaders.corpus.configs import CONFIGS
         from kbench.loaders.corpus.fingerprint import rows_hash
-        from kbench.loaders.corpus.manifest import file_sha256
+        from kbench.loaders.storage.atomic import file_sha256
 
         manifest, entries = _entries(folder)
         entry = next(entry for entry in entries if entry["split"] == "test")

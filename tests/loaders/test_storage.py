@@ -1,7 +1,8 @@
-"""Where output may go: never in the place of a device, a pipe or a link, nor of what another process put there."""
+"""Where output may go, who may hold it, and foreign files that are read in a process of their own, which may die."""
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -10,16 +11,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kbench.loaders.corpus.expression import read_expression
-from kbench.loaders.storage import janitor, scratch
+from kbench.loaders.storage import janitor, lock, scratch
 from kbench.loaders.storage.atomic import replace_together, whole_folder, write_atomically
+from kbench.loaders.storage.isolation import Reader
 from kbench.loaders.storage.lines import LineWriter, parse_json
 from kbench.loaders.storage.lock import held
-from kbench.schemas import UnknownNameError, UserError
+from kbench.loaders.storage.parquet_stream import BATCH_ROWS, open_parquet, read_schema
+from kbench.schemas import DataError, UnknownNameError, UserError
 
 ROOT = Path(__file__).parents[2]
 
@@ -181,16 +188,6 @@ def test_the_folder_is_the_one_that_tempfile_would_choose(
     assert tempfile.tempdir == (None if missing else str(tmp_path))
 
 
-def test_a_folder_is_watched_before_it_is_there_and_forgotten_when_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[str, Path, bool]] = []
-    for name in ("watch_path", "forget_path"):
-        monkeypatch.setattr(janitor, name, lambda path, name=name: told.append((name, path, path.exists())))
-    with scratch.temporary_folder() as folder:
-        assert folder.stat().st_mode & 0o777 == 0o700
-        (folder / "file").touch()
-    assert told == [("watch_path", folder, False), ("forget_path", folder, False)]
-
-
 NESTING = """
 import os
 from kbench.loaders.storage import scratch
@@ -256,3 +253,118 @@ def test_no_moment_is_left_at_which_an_end_leaves_an_empty_folder(moment: str, t
     while (tmp_path / "run").exists() and time.monotonic() < end:
         time.sleep(0.02)
     assert not (tmp_path / "run").exists()
+
+
+def write_no_line(path: Path) -> None:
+    LineWriter(path, parse_json).close()
+
+
+def hold_once(path: Path) -> None:
+    with held(path.parent):
+        pass
+
+
+@pytest.mark.parametrize("take", [write_no_line, hold_once])
+def test_a_lock_that_the_janitor_of_a_killed_process_holds_is_waited_for(
+    take: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run" / "lines.jsonl"
+    path.parent.mkdir()
+    path.touch()
+    handles = [os.open(place, os.O_RDONLY) for place in (path, path.parent)]
+    for handle in handles:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    tries = iter([[], [], handles])
+    monkeypatch.setattr(lock.time, "sleep", lambda seconds: [os.close(handle) for handle in next(tries)])
+    take(path)
+    assert next(tries, None) is None
+
+
+@pytest.mark.parametrize("take", [write_no_line, hold_once])
+@pytest.mark.parametrize("call", [(os, "open"), (fcntl, "flock")], ids=["opened", "locked"])
+def test_what_a_janitor_removes_before_it_is_locked_is_made_again(
+    call: tuple[Any, str], take: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run" / "lines.jsonl"
+    real = getattr(*call)
+    calls: list[Any] = []
+    path.parent.mkdir()
+
+    def late(place: Any, *how: int) -> Any:
+        if isinstance(place, int) or tmp_path in Path(place).parents:
+            calls.append(place)
+            if len(calls) == 1:
+                path.unlink(missing_ok=True)
+                path.parent.rmdir()
+        return real(place, *how)
+
+    monkeypatch.setattr(*call, late)
+    take(path)
+    assert len(calls) == 2
+
+
+def test_a_janitor_removes_nothing_that_another_process_holds(tmp_path: Path) -> None:
+    places = {name: tmp_path / name for name in ("corpus", "empty", "lines.jsonl")}
+    for name in ("corpus", "empty"):
+        places[name].mkdir()
+    (places["corpus"] / "rows").touch()
+    places["lines.jsonl"].touch()
+    told = f"+p{places['corpus']}\n+e{places['empty']}\n+e{places['lines.jsonl']}\n".encode()
+    command = [sys.executable, "-I", "-S", "-c", janitor.PROGRAM, "0"]
+    handles = [os.open(place, os.O_RDONLY) for place in places.values()]
+    for handle in handles:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    subprocess.run(command, input=told, check=True)
+    assert {path.name for path in tmp_path.iterdir()} == {*places}
+    for handle in handles:
+        os.close(handle)
+    subprocess.run(command, input=told, check=True)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("parquet") / "x.parquet"
+    pq.write_table(pa.table({"a": range(3 * BATCH_ROWS), "b": ["x"] * (3 * BATCH_ROWS)}), target)
+    return target
+
+
+def test_rows_come_in_batches_with_the_columns_asked_for(path: Path) -> None:
+    schema, tables = open_parquet(path, ["a", "no such column"])
+    assert schema.names == ["a", "b"]
+    found = list(tables)
+    assert [table.num_rows for table in found] == [BATCH_ROWS] * 3
+    assert pa.concat_tables(found).column("a").to_pylist() == list(range(3 * BATCH_ROWS))
+
+
+def test_a_reader_that_was_left_halfway_does_not_stop_the_next(path: Path) -> None:
+    _, halfway = open_parquet(path)
+    next(halfway)
+    assert read_schema(path).names == ["a", "b"], "another file can be read meanwhile"
+    assert sum(table.num_rows for table in halfway) == 2 * BATCH_ROWS
+
+
+def test_a_file_that_is_not_parquet_or_not_there_is_one_line(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "half.parquet").write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DataError, match=r"half\.parquet: cannot be read as Parquet"):
+        read_schema(tmp_path / "half.parquet")
+    with pytest.raises(UserError, match="does not exist"):
+        read_schema(tmp_path / "none.parquet")
+    assert read_schema(path).names == ["a", "b"]
+
+
+def test_a_reader_that_dies_says_so_whatever_it_was_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dying = "import os, signal\n\ndef parse(data):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    (tmp_path / "dying_parser.py").write_text(dying)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    reader = Reader("dying_parser:parse")
+    with pytest.raises(DataError, match=r"^rows\.jsonl cannot be read \(the reader was ended by SIGKILL\)$"):
+        reader.read(b"{}", "rows.jsonl")
+    reader.close()
+
+
+def test_a_reader_that_does_not_start_says_so_and_can_be_asked_again() -> None:
+    reader = Reader("no_such_module:parse")
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"^x\.parquet cannot be read \(the reader (ended|did not start)\)$"):
+            reader.read(bytes(1 << 20), "x.parquet")

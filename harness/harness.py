@@ -295,7 +295,8 @@ class Harness:
                 lost.append(f"{outcome.job.kernel.kernel_id}: {outcome.infrastructure}")
             yield None
         if lost:
-            raise InfrastructureError(f"the machine failed {len(lost)} kernels, not recorded; first: {lost[0]}")
+            count = f"{len(lost)} kernel{'s' if len(lost) > 1 else ''}"
+            raise InfrastructureError(f"the machine failed {count}, not recorded; first: {lost[0]}")
 
     def _records(self, outcome: Outcome) -> Iterator[Measurement]:
         results = list(outcome.results)

@@ -13,6 +13,8 @@ DRAWN = 4
 """Sets of random inputs that lie on the GPU at once: one per seed, and those held out."""
 ANSWERS = 4
 """Expected outputs that lie there at once, in float64."""
+LARGE_BYTES = 1 << 30
+"""What takes a CPU more than a few seconds to check."""
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
@@ -95,3 +97,14 @@ def parse_amount(text: str) -> int:
     if amount is None or not float(amount[1]):
         raise UserError(f"--max-memory is {text!r}; give an amount such as 24G or 800M")
     return int(float(amount[1]) * UNITS[amount[2].upper()])
+
+
+def large_without_tiny(definition: ProblemDefinition) -> str | None:
+    """What to know before a problem's only workload, which is no small one, is checked without a GPU."""
+    needed = device_bytes(definition, definition.tiny)
+    if definition.tiny not in definition.sizes or needed < LARGE_BYTES:
+        return None
+    return (
+        f"{definition.id} has no small workload: {definition.tiny.name} takes about {gigabytes(needed)} and minutes on"
+        " the CPU; a copy of the problem's file with smaller shapes is checked in seconds"
+    )

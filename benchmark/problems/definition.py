@@ -101,6 +101,8 @@ class ProblemDefinition:
     ends: bool | None = None
     """Whether a kernel must be right on the largest and on subnormal numbers; unless stated, where it only moves
     values, because arithmetic overflows and flushes there."""
+    init_inputs: Callable[[], Any] | None = None
+    """What models are made with, in the file of a user's problem; a kernel in KernelBench's form leaves it out."""
     _every_case: list[InputCase] = dataclasses.field(default_factory=list, init=False, repr=False, compare=False)
     """All cases once they were asked for: whoever compares an answer looks one up."""
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from kbench.benchmark.problems import problem
 from kbench.harness.commands.doctor import gpu_count
 from kbench.harness.commands.journal import Journal, in_corpus
 from kbench.harness.commands.selection import select
@@ -25,6 +26,7 @@ from kbench.harness.device.target import Target
 from kbench.harness.harness import UNPLANNED, GpuChoice, Harness
 from kbench.harness.record import Aggregate, aggregate
 from kbench.harness.settings import HarnessSettings
+from kbench.harness.workloads import large_without_tiny
 from kbench.schemas import Backend, InfrastructureError, Kernel, KernelSource, Measurement, Status, UserError, from_dict
 
 Named = Sequence[tuple[str, KernelSource]]
@@ -234,7 +236,13 @@ def verify_only(named: Named, options: MeasureOptions) -> Rows:
     """
     names, kernels = {kernel.kernel_id: name for name, kernel in named}, [kernel for _, kernel in named]
     rows: Rows = []
-    progress, fenced = Progress(len(named), quiet=options.quiet), gpu_count() > 0
+    fenced = gpu_count() > 0
+    if not fenced and not options.quiet:
+        for problem_id in dict.fromkeys(kernel.problem_id for kernel in kernels):
+            too_large = large_without_tiny(problem(problem_id))
+            if too_large is not None:
+                click.echo(too_large, err=True)
+    progress = Progress(len(named), quiet=options.quiet)
     target, allow = Target.named(options.target), options.harness.allow_unscreened
     made = make_harness(options, fenced=True) if fenced else Harness(None, target=target, allow_unscreened=allow)
     with made as harness:

@@ -1,6 +1,7 @@
 """Adapters: kernels in the forms other suites publish, unchanged.
 
-    KernelBench   class ModelNew(nn.Module) with forward(*inputs); get_init_inputs() when its constructor needs any
+    KernelBench   class ModelNew(nn.Module) with forward(*inputs); get_init_inputs() when its constructor needs any,
+                  in the text or in the file of the problem
     GPU MODE      def custom_kernel(data) with the data laid out as the task has it
                   def cross_entropy_forward(logits, targets) and cross_entropy_backward(logits, targets, grad_output),
                   which is what the task of cross entropy asks for instead
@@ -34,6 +35,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kbench.benchmark.problems.registry import users
 from kbench.schemas import UserError
 
 MODEL, CUSTOM = "ModelNew", "custom_kernel"
@@ -118,7 +120,9 @@ def adapt(namespace: Mapping[str, Any], problem_id: str = "") -> Callable[..., A
         UserError: the kernel solves another problem than ours.
     """
     if callable(namespace.get(MODEL)):
-        return ModelRunner(namespace[MODEL], namespace.get("get_init_inputs"))
+        given = users().get(problem_id)
+        init_inputs = namespace.get("get_init_inputs") or (given and given.init_inputs)
+        return ModelRunner(namespace[MODEL], init_inputs, of_state=given is not None)
     custom = namespace.get(CUSTOM)
     if callable(custom):
         refused = refusal(CUSTOM, problem_id)
@@ -140,9 +144,17 @@ class ModelRunner:
     takes become the model's parameters and buffers, in order, without a copy.
     """
 
-    def __init__(self, model: Callable[..., Any], init_inputs: Callable[[], Any] | None) -> None:
-        """Keep the class; the model is made at the first call, on the inputs' device."""
-        self._make, self._init_inputs = model, init_inputs
+    def __init__(
+        self, model: Callable[..., Any], init_inputs: Callable[[], Any] | None, *, of_state: bool = False
+    ) -> None:
+        """Keep the class; the model is made at the first call, on the inputs' device.
+
+        Args:
+            model: the class.
+            init_inputs: makes what it is constructed with.
+            of_state: weights come in the order of the state dict; else parameters come before buffers.
+        """
+        self._make, self._init_inputs, self._of_state = model, init_inputs, of_state
         self._model: Any = None
         self._taken = 0
 
@@ -162,7 +174,11 @@ class ModelRunner:
         positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         many = any(p.kind is p.VAR_POSITIONAL for p in parameters)
         self._taken = len(inputs) if many else min(len(positional), len(inputs))
-        self._weights = [*model.parameters(), *model.buffers()]
-        if self._taken == len(inputs):
-            self._weights = []
+        self._weights = []
+        if self._taken < len(inputs):
+            state = model.state_dict(keep_vars=True).values() if self._of_state else ()
+            self._weights = [*state] or [*model.parameters(), *model.buffers()]
+            own, given = ([tuple(one.shape) for one in some] for some in (self._weights, inputs[self._taken :]))
+            if own != given:
+                raise ValueError(f"{MODEL}'s weights have the shapes {own}, the problem's {given}, in this order")
         return model

@@ -199,7 +199,9 @@ def make_context(bench: Bench, problem_id: str, size: Size, report: Report, *, t
             bench.undisturbed_us.setdefault((problem_id, size.name), steady_us)
     except Exception as error:
         bench.contexts.drop()
-        raise InfrastructureError(f"context of {problem_id} {size.name}: {error}") from error
+        too_large = isinstance(error, MemoryError) or "alloc_cpu" in str(error)
+        reason = "does not fit into memory; make its shapes smaller" if too_large else str(error)
+        raise InfrastructureError(f"context of {problem_id} {size.name}: {reason}") from error
     return context
 
 

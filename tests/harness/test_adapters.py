@@ -11,6 +11,7 @@ import torch
 
 from kbench.benchmark.problems import problem, problems
 from kbench.benchmark.problems.compare import compare
+from kbench.benchmark.problems.registry import named
 from kbench.harness.commands.doctor import gpu_count
 from kbench.harness.commands.measure import MeasureOptions, verify_only
 from kbench.harness.harness import Harness
@@ -64,6 +65,50 @@ def test_a_models_parameters_are_the_inputs_it_does_not_take() -> None:
         assert torch.equal(loaded.run(x, weight), x * weight)
         assert torch.equal(loaded.run(x, weight + 1), x * (weight + 1))
     loaded.unload()
+
+
+FILE = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width)
+        self.last = nn.Linear(width, 3)
+
+    def forward(self, x):
+        return self.last(self.norm(x))
+
+
+def get_inputs():
+    return [torch.randn(7, 4)]
+
+
+def get_init_inputs():
+    return [4]
+"""
+
+
+def test_a_model_of_a_users_problem_is_made_and_weighted_as_the_problem_says(tmp_path: Path) -> None:
+    path = tmp_path / "narrow.py"
+    path.write_text(FILE)
+    given = named(str(path))
+    source = FILE.replace("class Model(", "class ModelNew(").partition("def get_inputs")[0]
+    inputs = given.draw(given.tiny, 2)
+    for text, fits in ((source, True), (source.replace("width, 3", "width, 4"), False)):
+        loaded = LoadedKernel(KernelSource(given.id, Backend.TRITON, text))
+        if fits:
+            with torch.no_grad():
+                assert loaded.run(*inputs).shape == (7, 3)
+                model = loaded.run._model  # type: ignore[attr-defined]
+                weights = model.state_dict().values()
+                assert all(torch.equal(own, value) for own, value in zip(weights, inputs[1:], strict=True))  # type: ignore[arg-type]
+        else:
+            with pytest.raises(ValueError, match=r"weights have the shapes .*\(4, 4\).*the problem's .*\(3, 4\)"):
+                loaded.run(*inputs)
+        loaded.unload()
 
 
 def task_kernel(name: str) -> KernelSource:

@@ -1,7 +1,9 @@
 """KernelBench problem files: `Model`, `get_inputs` and, where the model has arguments, `get_init_inputs`.
 
 Parameters and buffers of the model become inputs after those of `get_inputs`, in the order of its state dict: a kernel
-must be handed the weights it needs. Everything else the model holds is closed over by the reference.
+must be handed the weights it needs. Those that a layer starts with all alike (ones, zeros) are drawn around their
+value, because a kernel that leaves them out would be right. Everything else the model holds is closed over by the
+reference.
 """
 
 from __future__ import annotations
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 
+SPREAD = 0.25
+"""How far values that were all alike are drawn from theirs; variances stay positive."""
+
+
 class KernelBenchFile:
     """The three functions of a file, run under a seed."""
 
@@ -50,7 +56,7 @@ class KernelBenchFile:
     def _values(self, seed: int) -> tuple[Any, ...]:
         with torch.random.fork_rng(devices=[]):
             torch.random.manual_seed(seed)
-            weights = [value.detach() for value in self.build().state_dict().values()]
+            weights = [told_apart(value.detach()) for value in self.build().state_dict().values()]
             inputs = attempt(self.path, "get_inputs()", self.get_inputs)
         if not isinstance(inputs, list | tuple):
             raise UserError(f"{self.path.name}: get_inputs() returned a {type(inputs).__name__}, expected a list")
@@ -64,6 +70,16 @@ class KernelBenchFile:
             return value.clone().to(device)  # type: ignore[no-any-return]
 
         return draw
+
+
+def told_apart(value: Tensor) -> Tensor:
+    """A weight whose values differ: drawn around the one that a layer starts with."""
+    if not value.is_floating_point() or value.numel() == 0:
+        return value
+    first = value.flatten()[0]
+    if not bool(torch.isfinite(first)) or not bool((value == first).all()):
+        return value
+    return value + SPREAD * (first.abs() if first else 1.0) * (2 * torch.rand_like(value) - 1)
 
 
 def from_module(path: Path, module: ModuleType) -> ProblemDefinition:
@@ -102,6 +118,7 @@ def from_module(path: Path, module: ModuleType) -> ProblemDefinition:
         sizes=(size,),
         tiny=size,
         tolerance=attempt(path, "Model.forward in float64", derived_tolerance, reference, values, answer),
+        init_inputs=file.get_init_inputs,
     )
 
 

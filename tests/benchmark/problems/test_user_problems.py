@@ -112,6 +112,27 @@ def test_a_kernelbench_file_becomes_a_problem_with_its_weights_as_inputs(tmp_pat
     assert check(problem).failures == ()
 
 
+def test_weights_that_a_layer_starts_with_all_alike_are_told_apart(tmp_path: Path) -> None:
+    text = KERNELBENCH.replace("self.scale = 2.0", "self.norm = nn.BatchNorm1d(5)").replace(
+        "torch.relu(self.linear(x)) * self.scale", "self.norm(self.linear(x))"
+    )
+    problem = load_user_problem(
+        write(tmp_path / "norm.py", text + "\nModel = type('M', (Model,), {'training': False})")
+    )
+    drawn = dict(zip([spec.name for spec in problem.inputs({})], problem.draw(problem.tiny, 1), strict=True))
+    for name, centre in {
+        "norm_weight": 1.0,
+        "norm_bias": 0.0,
+        "norm_running_mean": 0.0,
+        "norm_running_var": 1.0,
+    }.items():
+        value = drawn[name]
+        assert isinstance(value, torch.Tensor)
+        assert len(value.unique()) > 1, "a kernel that leaves it out is wrong"
+        assert float((value - centre).abs().max()) <= 0.25
+    assert int(drawn["norm_num_batches_tracked"]) == 0  # type: ignore[arg-type]
+
+
 def test_a_kernelbench_files_inputs_follow_the_seed(tmp_path: Path) -> None:
     problem = load_user_problem(write(tmp_path / "linear.py", KERNELBENCH))
     first, again, other = (problem.draw(problem.tiny, seed) for seed in (1, 1, 2))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kbench.harness.kernel.sources import RawLaunch
 
 CHECK_ONLY = "--check-only still compiles for a target and verifies Triton kernels through the interpreter"
+EXPLAIN = "without one, kbench explain counts what kernels do and what changed between two files"
 
 PROBLEM = "an id of `kbench problems list`, or a file or folder that defines a problem."
 
@@ -268,7 +269,7 @@ def compare(one: Path, other: Path, problem_id: str, gpu: str, as_json: bool, **
     from kbench.harness.commands.doctor import require_gpus
 
     gpus, solved = parse_gpus(gpu), named(problem_id)
-    require_gpus(gpus, f"kbench measure {CHECK_ONLY}")
+    require_gpus(gpus, EXPLAIN)
     for verdict in (found.to_dict() for found in compare_files(one, other, solved.id, gpu=gpus[0], **settings)):
         click.echo(json.dumps(verdict) if as_json else "{workload}  {verdict}  {reason}".format(**verdict))
 
@@ -368,7 +369,7 @@ def counters(corpus: str | None, where: str, limit: int | None, out: Path, deadl
     from kbench.harness.device.gpu import Gpu
 
     chosen = Gpu.parse(gpu)
-    require_gpus((chosen,), f"kbench measure {CHECK_ONLY}")
+    require_gpus((chosen,), EXPLAIN)
     stored, left_out = select(corpus, where, limit)
     for row in itertools.chain(left_out, count(stored, out, chosen, deadline)):
         click.echo(f"left out  {row}" if isinstance(row, str) else json.dumps(to_dict(row)))

@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.surrogates.broad import strangeness, trust, widened
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, Recalibration, probabilities
 from kbench.benchmark.surrogates.static.forest import Forest
 from kbench.benchmark.surrogates.static.kernel_rows import KernelPool, RowLayout, Rows
+from kbench.benchmark.surrogates.static.problem_row import NUMBERS
 from kbench.schemas import DataError, PairKind, Query
 
 VERSION = 4
@@ -29,6 +31,9 @@ Places = npt.NDArray[np.int64]
 
 GUESSES = 4
 """Leading columns of a pair's row: what the kernel models guess."""
+RATES = ("sm_count", "bandwidth", "peak", "plain_peak")
+STATED = np.array([name not in RATES for name in NUMBERS])
+"""Numbers of a problem by which it is found strange."""
 RIDGE = 10.0
 """Chosen by cross-validation over training problems."""
 
@@ -70,8 +75,19 @@ class StaticModel:
         for mask, answer in ((is_reference, self._reference), (~is_reference, self._pair)):
             if mask.any():
                 point[mask], shares[mask] = answer(rows, guesses, pool.candidate[mask], pool.anchor[mask])
-        shares = self.recalibration.applied(shares, [query.kind for query in queries])
+        kinds = [query.kind for query in queries]
+        believed = trust(self.strangeness(rows))[pool.candidate]
+        shares = widened(self.recalibration.applied(shares, kinds), kinds, believed)
         return Forecasts(shares, point, valid[pool.candidate])
+
+    def strangeness(self, rows: Rows) -> Floats:
+        """How far each kernel's problem lies from those of training.
+
+        The rates of GPUs are left out: forecasts carry over to partitions of a GPU that training did not see.
+        """
+        numbers = rows[:, self.layout.numbers].astype(np.float64)
+        low, high = (each[: numbers.shape[1]] for each in (self.level.low, self.level.high))
+        return strangeness(numbers[:, STATED], low[STATED], high[STATED])
 
     def _guesses(self, rows: Rows) -> Guesses:
         outputs = {name: self.forests[name].outputs(rows) for name in KERNEL_FORESTS}

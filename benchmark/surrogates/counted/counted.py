@@ -2,7 +2,7 @@
 
 It sees who wrote a kernel in no way but what the kernel does. Work that the dataset ships is not counted again; other
 kernels are compiled. Where a kernel cannot be compiled or counted, or the GPU is not in the table, it answers with the
-frequencies of the bins and a confidence of zero.
+frequencies of the bins, or a broad forecast for a problem that is not ours, and a confidence of zero.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.questions.build import TRAIN_SPLITS
 from kbench.benchmark.surrogates.baselines import floor_us
+from kbench.benchmark.surrogates.broad import BROAD
 from kbench.benchmark.surrogates.counted.model import COLUMNS, KERNELS, REFERENCE, UNCERTAIN, CountedModel, kernel_row
 from kbench.benchmark.surrogates.counted.shipped import ShippedWork
 from kbench.benchmark.surrogates.known import at_known_level
@@ -135,7 +136,9 @@ class CountedSurrogate:
             row_pair = [rows[one], *([rows[other]] if kind == KERNELS else [])]
             counted = [row for row in row_pair if row is not None] or [UNSURE]
             if own is None or against is None:
-                prior = self._model.spreads[kind].prior
+                # Our frequencies say nothing about other people's kernels.
+                ours = query.problem_id in known()
+                prior = self._model.spreads[kind].prior if ours else tuple(BROAD[query.kind].tolist())
                 answers.append(Forecast(query_id=query.query_id, probabilities=prior, p_valid=p_valid, confidence=0.0))
                 continue
             point, shares = self._model.answer(kind, against - own, *counted)

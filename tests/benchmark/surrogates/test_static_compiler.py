@@ -15,6 +15,7 @@ import pytest
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import Questions
+from kbench.benchmark.surrogates.broad import BROAD
 from kbench.benchmark.surrogates.counted import fit as fitting
 from kbench.benchmark.surrogates.counted.counted import CountedSurrogate, Counting
 from kbench.benchmark.surrogates.counted.model import COLUMNS, CountedModel, kernel_row
@@ -207,10 +208,11 @@ def test_a_foreign_kernel_that_cannot_be_counted_does_what_a_compiled_reference_
     assert answer.p_valid > 0.5
 
 
-def test_without_shapes_no_compiler_is_asked_and_the_answer_is_the_prior(questions: Questions) -> None:
+def test_without_shapes_no_compiler_is_asked_and_the_answer_is_broad(questions: Questions) -> None:
     recording = Recording()
     bare = json.dumps([{"name": "w", "inputs": [], "outputs": [], "min_bytes": 0, "flops": 0}])
     (answer,) = CountedSurrogate(compiler=recording).forecast([foreign(questions, workloads_json=bare)])
     assert not recording.asked
     assert answer.confidence == 0.0
     assert answer.speedup is None
+    assert answer.probabilities == tuple(BROAD[PairKind.REFERENCE].tolist())

@@ -192,6 +192,19 @@ def test_a_foreign_kernel_is_counted_with_its_workloads_and_so_is_its_reference(
     assert answer.speedup > 1.5
 
 
+def test_an_answer_about_a_foreign_problem_is_wider_than_the_same_work_gives_at_home(questions: Questions) -> None:
+    """Every bin has at least a quarter of the broad forecast."""
+    model = CountedModel.load()
+    (answer,) = CountedSurrogate(compiler=Recording()).forecast([foreign(questions)])
+    assert answer.probabilities is not None
+    assert answer.speedup is not None
+    spread = model.spreads["reference"]
+    shares = spread.answer(np.log2([answer.speedup]) / spread.slope, np.zeros(1))[1][0]
+    expected = 0.75 * shares + 0.25 * BROAD[PairKind.REFERENCE]
+    assert answer.probabilities == pytest.approx(expected, abs=1e-6)
+    assert min(answer.probabilities) > max(0.03, shares.min())
+
+
 def test_a_foreign_kernel_that_cannot_be_counted_does_what_a_compiled_reference_does(questions: Questions) -> None:
     asked: list[str] = []
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates import broad
-from kbench.benchmark.surrogates.baselines import PriorSurrogate
+from kbench.benchmark.surrogates.baselines import LengthSurrogate, PriorSurrogate
 from kbench.benchmark.surrogates.broad import BROAD, USUAL, strangeness, trust, widened
 from kbench.benchmark.surrogates.static.kernel_rows import KernelPool
 from kbench.benchmark.surrogates.static.model import MODEL_FILE, StaticModel
@@ -65,6 +67,25 @@ def test_broad_forecasts_leave_no_bin_out_and_of_edits_are_the_training_frequenc
     prior = PriorSurrogate()
     prior.fit_corpus(Corpus.open(None))
     assert pytest.approx(prior._shares[PairKind.PARENT_EDIT], abs=0.01) == broad.EDITS
+
+
+def test_length_says_little_about_problems_of_others_and_keeps_its_order(home: list[Query]) -> None:
+    pair = next(query for query in home if query.kind is PairKind.SIBLING)
+
+    def asked(times_longer: int, problem: str = pair.problem_id) -> Query:
+        return dataclasses.replace(pair, problem_id=problem, candidate_source=pair.anchor_source * times_longer)
+
+    def answers(problem: str) -> list[Floats]:
+        return [np.array(one.probabilities) for one in length.forecast([asked(1, problem), asked(4, problem)])]
+
+    length = LengthSurrogate()
+    length.fit([(asked(times), SimpleNamespace(bin=3 + times)) for times in (1, 4) for _ in range(40)])
+    near, far = answers(pair.problem_id), answers("elsewhere")
+    assert far[0] == pytest.approx(0.25 * near[0] + 0.75 * BROAD[PairKind.SIBLING])
+    places = np.arange(8)
+    assert far[0] @ places < far[1] @ places
+    length.fit([(asked(times, "theirs"), SimpleNamespace(bin=3 + times)) for times in (1, 4) for _ in range(40)])
+    assert np.array_equal(answers("elsewhere"), near)
 
 
 def test_at_home_answers_are_those_of_the_trees(model: StaticModel, home: list[Query]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.schemas import PairKind, bins
 
 EVEN = np.full(bins.COUNT, 1 / bins.COUNT)
@@ -40,9 +40,24 @@ def strangeness(rows: npt.NDArray[np.floating], low: Floats, high: Floats) -> Fl
     return total
 
 
-def trust(strange: Floats) -> Floats:
+def usual_strangeness(rows: npt.NDArray[np.floating], fold: Ints) -> float:
+    """How strange training problems are to those of other folds, up to one in a hundred.
+
+    At least USUAL; of a few problems most are strange to the others, and answered well nevertheless.
+    """
+    folds = np.unique(fold)
+    if len(folds) < 2:
+        return float("inf")
+    found = []
+    for each in folds:
+        held, others = rows[fold == each], rows[fold != each]
+        found.append(strangeness(held, others.min(axis=0), others.max(axis=0)))
+    return max(USUAL, float(np.quantile(np.concatenate(found), 0.99)))
+
+
+def trust(strange: Floats, usual: float = USUAL) -> Floats:
     """The share of an answer that is believed: all of it about problems as strange as some of training's."""
-    share: Floats = 0.5 ** (np.maximum(strange - USUAL, 0.0) / HALVING)
+    share: Floats = 0.5 ** (np.maximum(strange - usual, 0.0) / HALVING)
     return share
 
 

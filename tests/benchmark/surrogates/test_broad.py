@@ -13,7 +13,7 @@ from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates import broad
 from kbench.benchmark.surrogates.baselines import LengthSurrogate, PriorSurrogate
-from kbench.benchmark.surrogates.broad import BROAD, USUAL, strangeness, trust, widened
+from kbench.benchmark.surrogates.broad import BROAD, USUAL, strangeness, trust, usual_strangeness, widened
 from kbench.benchmark.surrogates.static.kernel_rows import KernelPool
 from kbench.benchmark.surrogates.static.model import MODEL_FILE, StaticModel
 from kbench.loaders.corpus.corpus import Corpus
@@ -51,6 +51,13 @@ def test_trust_falls_where_a_problem_is_stranger_than_those_of_training() -> Non
     share = trust(np.array([0.0, USUAL, USUAL + 0.5, USUAL + 5.0]))
     assert share[:3].tolist() == [1.0, 1.0, 0.5]
     assert share[3] < 0.01
+
+
+def test_of_few_problems_that_are_strange_to_each_other_strange_ones_are_believed() -> None:
+    fold = np.arange(4)
+    assert usual_strangeness(np.zeros((4, 4)), fold) == USUAL
+    assert usual_strangeness(np.arange(40.0).reshape(4, 10), fold) > 3
+    assert trust(np.array([9.0]), usual_strangeness(np.zeros((4, 4)), np.zeros(4))).tolist() == [1.0]
 
 
 def test_an_answer_that_is_believed_stays_the_same_to_the_bit() -> None:

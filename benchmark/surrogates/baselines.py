@@ -16,13 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.problems.registry import known
 from kbench.benchmark.questions.asked import KINDS, of_gpu
+from kbench.benchmark.surrogates.broad import widened
 from kbench.benchmark.surrogates.forecasts import DATASET_KEY, LEARNED_KEY, check_repeats, read_forecasts
 from kbench.benchmark.surrogates.protocol import failure
 from kbench.loaders.source.normalise import normalised
 from kbench.schemas import Forecast, PairKind, Query, Question, Status, UserError, bins
 
 Shares = tuple[float, ...]
+ELSEWHERE = np.array([0.25])
+"""Share of an answer about a problem that is not ours that is believed, where only our problems were learnt from; it is
+enough to keep the order."""
 GROUPS = 8
 """Quantile groups of the number, within each kind of pair."""
 DEFAULT_BANDWIDTH_GBS = 2000.0
@@ -112,6 +117,7 @@ class BinnedSurrogate(ABC):
         """Uniform until fitted."""
         self._cuts: dict[PairKind, Floats] = {kind: np.zeros(0) for kind in PairKind}
         self._shares: dict[PairKind, Floats] = {kind: np.full((1, bins.COUNT), 1 / bins.COUNT) for kind in PairKind}
+        self._learnt_from_ours = False
 
     @abstractmethod
     def number(self, query: Query) -> float:
@@ -119,6 +125,7 @@ class BinnedSurrogate(ABC):
 
     def fit(self, train: Sequence[tuple[Query, Question]]) -> None:
         """Cut the number at its quantiles and count bins in every group."""
+        self._learnt_from_ours = all(query.problem_id in known() for query, _ in train)
         for kind in PairKind:
             rows = [(self.number(query), pair.bin) for query, pair in train if query.kind is kind]
             if not rows:
@@ -140,6 +147,8 @@ class BinnedSurrogate(ABC):
     def _of(self, query: Query) -> Floats:
         group = np.searchsorted(self._cuts[query.kind], self.number(query), side="right")
         frequencies: Floats = self._shares[query.kind][group]
+        if self._learnt_from_ours and query.problem_id not in known():
+            return widened(frequencies[None], [query.kind], ELSEWHERE)[0]
         return frequencies
 
 

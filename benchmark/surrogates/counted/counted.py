@@ -2,7 +2,7 @@
 
 It sees who wrote a kernel in no way but what the kernel does. Work that the dataset ships is not counted again; other
 kernels are compiled. Where a kernel cannot be compiled or counted, or the GPU is not in the table, it answers with the
-frequencies of the bins and a confidence of zero.
+frequencies of the bins, or a broad forecast for a problem that is not ours, and a confidence of zero.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.questions.build import TRAIN_SPLITS
 from kbench.benchmark.surrogates.baselines import floor_us
+from kbench.benchmark.surrogates.broad import BROAD, widened
 from kbench.benchmark.surrogates.counted.model import COLUMNS, KERNELS, REFERENCE, UNCERTAIN, CountedModel, kernel_row
 from kbench.benchmark.surrogates.counted.shipped import ShippedWork
 from kbench.benchmark.surrogates.known import at_known_level
@@ -50,6 +51,9 @@ elif "run" in globals():
 UNSURE = np.zeros(len(COLUMNS))
 UNSURE[UNCERTAIN] = 1.0
 """Stands for a kernel that cannot be counted."""
+ELSEWHERE = np.array([0.75])
+"""Share of an answer about a problem that is not ours that is believed; chosen on half of the problems of the set
+sol-execbench-rocm."""
 COMPILES, FAILS = 0.95, 0.05
 """Chances of being right: most kernels that compile are, and one that does not is not."""
 COMPILERS = ("torch", "triton")
@@ -122,8 +126,9 @@ class CountedSurrogate:
         answers = []
         for query, one, other in zip(queries, pool.candidate.tolist(), pool.anchor.tolist(), strict=True):
             kind = REFERENCE if query.kind is PairKind.REFERENCE else KERNELS
+            ours = query.problem_id in known()
             # That a kernel of another suite cannot be counted says nothing about it.
-            failed = facts[one] is None and query.problem_id in known()
+            failed = facts[one] is None and ours
             # Nor does it if nobody could compile it: the dataset counts correct kernels alone, which must not be told.
             p_valid = FAILS if failed and not self._counting.unasked(pool, one) else COMPILES
             against = references[query.query_id] if kind == REFERENCE else times[other]
@@ -132,10 +137,13 @@ class CountedSurrogate:
             row_pair = [rows[one], *([rows[other]] if kind == KERNELS else [])]
             counted = [row for row in row_pair if row is not None] or [UNSURE]
             if own is None or against is None:
-                prior = self._model.spreads[kind].prior
+                # Our frequencies say nothing about other people's kernels.
+                prior = self._model.spreads[kind].prior if ours else tuple(BROAD[query.kind].tolist())
                 answers.append(Forecast(query_id=query.query_id, probabilities=prior, p_valid=p_valid, confidence=0.0))
                 continue
             point, shares = self._model.answer(kind, against - own, *counted)
+            if not ours:
+                shares = tuple(widened(np.array([shares]), [query.kind], ELSEWHERE)[0].tolist())
             answers.append(Forecast(query_id=query.query_id, probabilities=shares, speedup=2.0**point, p_valid=p_valid))
         return answers
 

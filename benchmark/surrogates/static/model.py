@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.surrogates.broad import USUAL, strangeness, trust, widened
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, Recalibration, probabilities
 from kbench.benchmark.surrogates.static.forest import Forest
 from kbench.benchmark.surrogates.static.kernel_rows import KernelPool, RowLayout, Rows
+from kbench.benchmark.surrogates.static.problem_row import NUMBERS
 from kbench.schemas import DataError, PairKind, Query
 
 VERSION = 4
@@ -29,6 +31,9 @@ Places = npt.NDArray[np.int64]
 
 GUESSES = 4
 """Leading columns of a pair's row: what the kernel models guess."""
+RATES = ("sm_count", "bandwidth", "peak", "plain_peak")
+STATED = np.array([name not in RATES for name in NUMBERS])
+"""Numbers of a problem by which it is found strange."""
 RIDGE = 10.0
 """Chosen by cross-validation over training problems."""
 
@@ -58,6 +63,8 @@ class StaticModel:
     recalibration: Recalibration
     facts: dict[str, Any]
     """What it was trained on."""
+    usual: float = USUAL
+    """How strange a problem may be whose answer is believed in full."""
 
     def forecast(self, queries: Sequence[Query]) -> Forecasts:
         """Answers to queries, each independent of the others."""
@@ -70,8 +77,18 @@ class StaticModel:
         for mask, answer in ((is_reference, self._reference), (~is_reference, self._pair)):
             if mask.any():
                 point[mask], shares[mask] = answer(rows, guesses, pool.candidate[mask], pool.anchor[mask])
-        shares = self.recalibration.applied(shares, [query.kind for query in queries])
+        kinds = [query.kind for query in queries]
+        believed = trust(self.strangeness(rows), self.usual)[pool.candidate]
+        shares = widened(self.recalibration.applied(shares, kinds), kinds, believed)
         return Forecasts(shares, point, valid[pool.candidate])
+
+    def strangeness(self, rows: Rows) -> Floats:
+        """How far each kernel's problem lies from those of training.
+
+        The rates of GPUs are left out: forecasts carry over to partitions of a GPU that training did not see.
+        """
+        low, high = (each[: len(STATED)][STATED] for each in (self.level.low, self.level.high))
+        return strangeness(stated_numbers(rows, self.layout), low, high)
 
     def _guesses(self, rows: Rows) -> Guesses:
         outputs = {name: self.forests[name].outputs(rows) for name in KERNEL_FORESTS}
@@ -104,7 +121,7 @@ class StaticModel:
         head = {"version": VERSION, "facts": self.facts}
         arrays["head"] = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
         arrays |= self.level.arrays() | self.recalibration.arrays()
-        arrays |= {"pair_blend": self.pair_blend, "order": np.array(self.order)}
+        arrays |= {"pair_blend": self.pair_blend, "order": np.array(self.order), "usual": np.array(self.usual)}
         arrays |= {"reference_shape": self.reference_shape.quantiles, "pair_shape": self.pair_shape.quantiles}
         with path.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
@@ -134,6 +151,7 @@ class StaticModel:
             pair_shape=ErrorShape(arrays["pair_shape"]),
             recalibration=Recalibration.from_arrays(arrays),
             facts=head["facts"],
+            usual=float(arrays.get("usual", USUAL)),
         )
 
 
@@ -189,6 +207,11 @@ class Guesses:
         """[pairs, 4]: what the blend of a pair weighs."""
         changes = [each[candidate] - each[anchor] for each in (self.total, self.within, self.rank)]
         return np.stack([pair, *changes], axis=1)
+
+
+def stated_numbers(rows: Rows, layout: RowLayout) -> Floats:
+    """The numbers by which problems are found strange."""
+    return rows[:, layout.numbers][:, STATED].astype(np.float64)
 
 
 def turned(there: Floats, back: Floats) -> Floats:

@@ -22,6 +22,7 @@ from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.build import TRAIN_SPLITS, training_kernels, training_pairs
 from kbench.benchmark.questions.corpus_view import benchmark_of
+from kbench.benchmark.surrogates.broad import usual_strangeness
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities, recalibrated
 from kbench.benchmark.surrogates.static.forest import Forest, constant
 from kbench.benchmark.surrogates.static.kernel_rows import RowLayout, Rows
@@ -44,6 +45,7 @@ from kbench.benchmark.surrogates.static.model import (
     pair_inputs,
     pair_width_rows,
     reference_width_rows,
+    stated_numbers,
     turned,
     weighted,
 )
@@ -116,6 +118,7 @@ def train(
         pair_shape=pair.widths.shape,
         recalibration=recalibration,
         facts={"dataset": corpus.fingerprint} | facts,
+        usual=usual_strangeness(stated_numbers(material.rows, layout), material.fold),
     )
     return Trained(model, dataclasses.replace(held_out, probabilities=calibrated))
 

@@ -15,6 +15,7 @@ import pytest
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import Questions
+from kbench.benchmark.surrogates.broad import BROAD
 from kbench.benchmark.surrogates.counted import fit as fitting
 from kbench.benchmark.surrogates.counted.counted import CountedSurrogate, Counting
 from kbench.benchmark.surrogates.counted.model import COLUMNS, CountedModel, kernel_row
@@ -191,6 +192,19 @@ def test_a_foreign_kernel_is_counted_with_its_workloads_and_so_is_its_reference(
     assert answer.speedup > 1.5
 
 
+def test_an_answer_about_a_foreign_problem_is_wider_than_the_same_work_gives_at_home(questions: Questions) -> None:
+    """Every bin has at least a quarter of the broad forecast."""
+    model = CountedModel.load()
+    (answer,) = CountedSurrogate(compiler=Recording()).forecast([foreign(questions)])
+    assert answer.probabilities is not None
+    assert answer.speedup is not None
+    spread = model.spreads["reference"]
+    shares = spread.answer(np.log2([answer.speedup]) / spread.slope, np.zeros(1))[1][0]
+    expected = 0.75 * shares + 0.25 * BROAD[PairKind.REFERENCE]
+    assert answer.probabilities == pytest.approx(expected, abs=1e-6)
+    assert min(answer.probabilities) > max(0.03, shares.min())
+
+
 def test_a_foreign_kernel_that_cannot_be_counted_does_what_a_compiled_reference_does(questions: Questions) -> None:
     asked: list[str] = []
 
@@ -207,10 +221,11 @@ def test_a_foreign_kernel_that_cannot_be_counted_does_what_a_compiled_reference_
     assert answer.p_valid > 0.5
 
 
-def test_without_shapes_no_compiler_is_asked_and_the_answer_is_the_prior(questions: Questions) -> None:
+def test_without_shapes_no_compiler_is_asked_and_the_answer_is_broad(questions: Questions) -> None:
     recording = Recording()
     bare = json.dumps([{"name": "w", "inputs": [], "outputs": [], "min_bytes": 0, "flops": 0}])
     (answer,) = CountedSurrogate(compiler=recording).forecast([foreign(questions, workloads_json=bare)])
     assert not recording.asked
     assert answer.confidence == 0.0
     assert answer.speedup is None
+    assert answer.probabilities == tuple(BROAD[PairKind.REFERENCE].tolist())

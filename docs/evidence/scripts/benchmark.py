@@ -33,7 +33,7 @@ EVIDENCE = ROOT / "docs" / "evidence" / "benchmark.json"
 PARTS = {"test": Options(), "core": Options(subset="core")}
 WITH_SHOTS = {CORE_SHOTS: Options(subset="core", shots=8)}
 """What has a board of its own, where no entry without known kernels stands."""
-LOOKED_INTO = ("claude zero-shot", "static-compiler", "static")
+LOOKED_INTO = ("claude with facts", "claude zero-shot", "static-compiler", "static")
 """Entries that are compared in pairs, and by who wrote the kernels."""
 
 

@@ -14,7 +14,8 @@ from kbench.schemas import arrow_schema
 
 WORDS = ("problem_id", "family", "backend", "gpu", "search_method", "proposer", "run_id")
 """Columns of few distinct texts; a null is an empty one."""
-COLUMNS = (*WORDS, "kernel_id", "structure_id", "runtime_us", "speedup", "speedup_best", "step")
+FIGURES = ("kernel_id", "runtime_us", "speedup", "speedup_low", "speedup_high", "speedup_best", "step")
+COLUMNS = (*WORDS, "structure_id", *FIGURES)
 WRITERS = ("llm", "human")
 """Proposers that write whole kernels freely, not from a family of templates."""
 # A damaged corpus is described as well: what is wrong with it is said by validation, not by a crash here.
@@ -31,7 +32,7 @@ def timed(corpus: Corpus, gpu: str | None = None) -> polars.DataFrame:
     # Half of an id tells structures apart in a fraction of the memory.
     structure = polars.col("structure_id").str.slice(0, 16).str.to_integer(base=16, dtype=polars.UInt64)
     selection = corpus.select("kernels", columns=COLUMNS, where=_TIMED, gpu=gpu)
-    return gathered(selection, words, structure, "kernel_id", "runtime_us", "speedup", "speedup_best", "step")
+    return gathered(selection, words, structure, *FIGURES)
 
 
 def gathered(selection: Selection, *columns: polars.Expr | str) -> polars.DataFrame:

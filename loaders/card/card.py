@@ -188,6 +188,7 @@ def _questions(corpus: Corpus) -> list[list[str]]:
             len({row["problem_id"] for row in asked}),
             *(whole.count(kind) for kind in (QuestionKind.PAIR, QuestionKind.EDIT, QuestionKind.LEVEL)),
             len(asked) - len(whole),
+            len(asked),
             sum(row["core"] for row in asked),
         ]
         lines.append([f"`{split}`", *(f"{number:,}" for number in numbers)])
@@ -200,4 +201,5 @@ def _columns(name: str) -> Iterator[tuple[str, str, str]]:
     docs = field_docs(record)
     for field in arrow_schema(record):
         kind = str(field.type)
-        yield field.name, kind if len(kind) < 40 else "struct", docs[field.name]
+        brief = "list<struct>" if pa.types.is_list(field.type) else "struct"
+        yield field.name, kind if len(kind) < 40 else brief, docs[field.name]

@@ -102,13 +102,14 @@ class Kernel(Record):
     runtime_us: Positive | None
     """Geometric mean over workloads of the median device time."""
     runtime_low_us: Positive | None
-    """Lower end of its 95 % interval."""
+    """Lower end of its 95 % interval, which allows 0.6 % between machines."""
     runtime_high_us: Positive | None
     """Upper end of its 95 % interval."""
     speedup: Positive | None
-    """Geometric mean over workloads of reference time over kernel time."""
+    """Geometric mean over workloads of reference time over kernel time. It holds the reference's noise too: compare two
+    kernels by `runtime_us`."""
     speedup_low: Positive | None
-    """Lower end of its 95 % interval."""
+    """Lower end of its 95 % interval, which allows 0.6 % between machines."""
     speedup_high: Positive | None
     """Upper end of its 95 % interval."""
     compile_ms: NonNegative | None

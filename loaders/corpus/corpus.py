@@ -78,7 +78,7 @@ def load(
         "problem": problem, "backend": backend, "gpu": gpu, "search_method": search_method,
         "status": status, "family": family, "split": split,
     }  # fmt: skip
-    filters = {name: value for name, value in named.items() if value is not None}
+    filters: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     filters |= {name: (None,) if value is None else value for name, value in equals.items()}
     corpus = Corpus.open(path)
     corpus.refuse_absent(config)

@@ -102,14 +102,13 @@ class Kernel(Record):
     runtime_us: Positive | None
     """Geometric mean over workloads of the median device time."""
     runtime_low_us: Positive | None
-    """Lower end of its 95 % interval, which allows 0.6 % between machines."""
+    """Lower end of its 95 % interval."""
     runtime_high_us: Positive | None
     """Upper end of its 95 % interval."""
     speedup: Positive | None
-    """Geometric mean over workloads of reference time over kernel time. It holds the reference's noise too: compare two
-    kernels by `runtime_us`."""
+    """Geometric mean over workloads of reference time over kernel time."""
     speedup_low: Positive | None
-    """Lower end of its 95 % interval, which allows 0.6 % between machines."""
+    """Lower end of its 95 % interval."""
     speedup_high: Positive | None
     """Upper end of its 95 % interval."""
     compile_ms: NonNegative | None

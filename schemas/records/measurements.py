@@ -80,14 +80,13 @@ class Measurement(Record):
     runtime_us: Positive | None
     """Device time of one call in steady state: typical of each round, then their geometric mean (docs/harness.md)."""
     runtime_low_us: Positive | None
-    """Lower end of its 95 % interval within one run. About 85 % of repeats on another day or machine agree within their
-    interval and this one: docs/results/repeatability.md."""
+    """Lower end of its 95 % interval."""
     runtime_high_us: Positive | None
     """Upper end of its 95 % interval."""
     speedup: Positive | None
     """PyTorch reference time over kernel time, both in the same rounds."""
     speedup_low: Positive | None
-    """Lower end of its 95 % interval within one run, as of the runtime."""
+    """Lower end of its 95 % interval."""
     speedup_high: Positive | None
     """Upper end of its 95 % interval."""
     samples_us: tuple[float, ...] | None

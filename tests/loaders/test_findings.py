@@ -68,6 +68,8 @@ def test_peaks_say_how_far_the_best_reference_is_beaten_or_that_none_was_timed(t
     assert "| `rms_norm` | 3.0× | not timed |" in card
     assert "config `references` has for 1 of 2 problems, on NVIDIA H200 alone" in card
     assert "| problems whose best kernel beats PyTorch | 2 of 2 |" in card
+    assert "divide their runtimes, not their speedups" in card
+    assert "| `runtime_low_us` | double | Lower end of its 95 % interval. It allows 0.6 % between machines" in card
 
 
 def test_times_that_are_too_short_are_counted_as_their_filter_finds_them(tmp_path: Path, build: Any) -> None:
@@ -245,6 +247,7 @@ def test_a_kernel_on_two_gpus_counts_once_and_its_figures_are_those_of_the_main_
     assert problem.spread is not None
     assert problem.spread < 1.4
     assert [peak.speedup for peak in found.peaks] == [2.0]
+    assert "activation (2; 1)" in words(found.plots["speedup-by-family.svg"])
     assert found.costs is not None
     assert (found.costs.kernels, found.costs.ok_kernels) == (4, 4)
     card = (tmp_path / "corpus" / "README.md").read_text()

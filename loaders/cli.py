@@ -48,7 +48,7 @@ def filter_options(command: F) -> F:
         click.option("--config", default="kernels", show_default=True, help="Which config of the dataset."),
         click.option("--problem", multiple=True, help="Problem id. Repeatable, like the four options below."),
         click.option("--backend", multiple=True, help="triton, cuda, config or torch."),
-        click.option("--gpu", multiple=True, help="GPU name, or any unambiguous part such as H200."),
+        click.option("--gpu", multiple=True, help="GPU name, any unambiguous part such as H200, or all."),
         click.option("--status", multiple=True, help="ok, compile_error, incorrect, …"),
         click.option("--split", multiple=True, help="train, validation, test, test_near, test_seen, or all."),
         click.option("--where", help="Such as: runtime_us < 10 and (source contains 'wgmma' or parent_id is null)."),

@@ -66,6 +66,14 @@ def check_ending(path: Path, form: str, endings: Sequence[str]) -> None:
         )
 
 
+def check_format(path: Path, form: str | None) -> str:
+    """The format to write a file in; refuses a name that does not fit it."""
+    form = form or format_of(path)
+    if form in ENDINGS:
+        check_ending(path, form, ENDINGS[form])
+    return form
+
+
 def export(
     selection: Selection, path: Path, form: str | None = None, advance: Callable[[int], object] = lambda _: None
 ) -> int:
@@ -83,11 +91,9 @@ def export(
     Raises:
         UserError: the target cannot be written.
     """
-    form = form or format_of(path)
+    form = check_format(path, form)
     if form == FOLDER:
         return _write_kernel_files(selection, path, advance)
-    if form in ENDINGS:
-        check_ending(path, form, ENDINGS[form])
     try:
         with replacing(path) as file:
             return write_stream(selection, file, form, advance)

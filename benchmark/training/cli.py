@@ -17,7 +17,7 @@ from kbench.benchmark.training.formats import ENDINGS, FORMATS, TASKS, format_of
 from kbench.loaders.cli import filter_options, select_rows
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.exporters import FORMATS as ROW_FORMATS
-from kbench.loaders.exporters import check_ending, write_stream
+from kbench.loaders.exporters import check_ending, check_format, write_stream
 from kbench.loaders.exporters import export as write_file
 from kbench.loaders.options import corpus_argument, echo_json, json_option, progress
 from kbench.schemas import UnknownNameError, UserError
@@ -68,13 +68,14 @@ def export(
 ) -> None:
     """Write rows that match to a Parquet, JSON-lines, CSV, T4 or flashinfer-bench trace file.
 
-    --format files writes every kernel as a source file again, with a manifest.jsonl, into a new folder. The training
-    formats take one split of the benchmark, train by default, and write JSON lines, or Parquet when the name ends in
-    .parquet.
+    A file that is there is replaced. --format files writes every kernel as a source file again, with a manifest.jsonl,
+    into a new folder. The training formats take one split of the benchmark, train by default, and write JSON lines, or
+    Parquet when the name ends in .parquet.
     """
     chosen = _Chosen(path, config, columns, where, {name: list(values) for name, values in facets.items() if values})
     if form is not None and form not in (*ROW_FORMATS, *FORMATS):
         raise UnknownNameError("export format", form, (*ROW_FORMATS, *FORMATS))
+    is_there = output != "-" and Path(output).is_file()
     if form is not None and form in FORMATS:
         rows = _write_examples(chosen, form, task, output, best=best, comments=comments)
     else:
@@ -89,10 +90,12 @@ def export(
     if as_json:
         echo_json({"rows": rows, "path": output})
     else:
-        click.echo(f"{rows:,} rows written to {output}")
+        click.echo(f"{rows:,} rows written to {output}{', which was replaced' if is_there else ''}")
 
 
 def _write_rows(chosen: _Chosen, form: str | None, output: str) -> int:
+    if output != "-":
+        check_format(Path(output), form)
     selection = select_rows(chosen.path, chosen.config, chosen.columns, chosen.where, chosen.facets)
     if output == "-":
         return write_stream(selection, sys.stdout.buffer, form or "jsonl")
@@ -107,11 +110,13 @@ def _write_examples(chosen: _Chosen, form: str, task: str, output: str, *, best:
     splits = facets.pop("split", ["train"])
     if len(splits) != 1 or splits[0] in ("all", "full"):
         raise UserError(f"--split is {', '.join(splits)}; --format {form} takes one split, so that none are mixed")
+    if output != "-":
+        check_ending(Path(output), form, ENDINGS)
+        click.echo("reading kernels and making rows; a whole split can take minutes …", err=True)
     filters = facets | ({"where": chosen.where} if chosen.where else {})
     corpus = benchmark_of(Corpus.open(list(chosen.path) or None))
     material = Material(corpus, splits[0], filters, comments=comments, best=best)
     kind = format_of(form, task)
     if output == "-":
         return write_rows(kind, material, sys.stdout.buffer)
-    check_ending(Path(output), form, ENDINGS)
     return write_training_file(kind, material, Path(output))

@@ -124,7 +124,7 @@ class Material:
 
 
 def preferences(material: Material) -> Iterator[Preference]:
-    """The corpus's pairs of two kernels of the split that differ beyond both intervals, each pair of texts once a GPU.
+    """The corpus's pairs of two kernels of the split whose intervals of runtime do not touch, each once a GPU.
 
     The prompt names the GPU, so another GPU's answer is another row, also where it is the reverse.
     """
@@ -155,9 +155,9 @@ def preferences(material: Material) -> Iterator[Preference]:
 
 
 def beyond_doubt(faster: Row, slower: Row) -> bool:
-    """Whether two 95 % intervals are known and do not touch."""
-    low, high = faster["speedup_low"], slower["speedup_high"]
-    return low is not None and high is not None and low > high
+    """Whether two 95 % intervals of runtime are known and do not touch: speedups hold two references' noise as well."""
+    high, low = faster["runtime_high_us"], slower["runtime_low_us"]
+    return low is not None and high is not None and high < low
 
 
 def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:
@@ -208,7 +208,14 @@ def demonstrations(material: Material) -> Iterator[Demonstration]:
     clusters: set[tuple[str, ...]] = set()
     best_first = sorted(
         material.correct(),
-        key=lambda row: (row["problem_id"], row["backend"], row["gpu"], -row["speedup"], row["kernel_id"]),
+        key=lambda row: (
+            row["problem_id"],
+            row["backend"],
+            row["gpu"],
+            row["runtime_us"] or math.inf,
+            -row["speedup"],
+            row["kernel_id"],
+        ),
     )
     for row in best_first:
         cell = (row["problem_id"], row["backend"], row["gpu"])

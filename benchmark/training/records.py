@@ -45,7 +45,7 @@ class TrainingRow(Record):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Preference(TrainingRow):
-    """Two correct kernels of one problem whose intervals do not touch."""
+    """Two correct kernels of one problem whose intervals of runtime do not touch."""
 
     TYPE: ClassVar[str] = "preference"
 

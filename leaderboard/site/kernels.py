@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,6 +49,7 @@ WORKLOAD = (
     "floor_us", "max_abs_error", "trust", "launches", "counted",
 )  # fmt: skip
 """What it holds of each measurement; launches and hardware counters where the corpus has them."""
+NEWS = ["kernel_id", "problem_id", "backend", "gpu", "runtime_us", "speedup", "speedup_best"]
 REFERENCE = ("workload", "gpu", "reference_us", "compiled_us", "vendor_us", "vendor")
 PROBLEM = (
     "problem_id", "title", "family", "description", "aliases", "dtypes", "compute_unit", "atol", "rtol",
@@ -96,9 +98,9 @@ def latest_records(corpus: Corpus) -> list[Row]:
         if row["gpu"] == gpu and row.get("started_at"):
             measured[row["kernel_id"]] = max(row["started_at"], measured.get(row["kernel_id"], ""))
     best: dict[str, Row] = {}
-    for row in _table(corpus, "kernels", ["kernel_id", "problem_id", "backend", "gpu", "speedup", "speedup_best"]):
+    for row in _table(corpus, "kernels", NEWS):
         if row["gpu"] == gpu and row["kernel_id"] in measured and row["speedup"]:
-            best[row["problem_id"]] = max(best.get(row["problem_id"], row), row, key=_ahead)
+            best[row["problem_id"]] = min(best.get(row["problem_id"], row), row, key=_speed)
     latest = sorted(best.values(), key=lambda row: measured[row["kernel_id"]], reverse=True)[:RECORDS]
     return [
         {
@@ -114,9 +116,9 @@ def latest_records(corpus: Corpus) -> list[Row]:
     ]
 
 
-def _ahead(row: Row) -> tuple[float, float]:
-    """Orders kernels of a problem: by the speedup over its best reference, where that was timed."""
-    return row.get("speedup_best") or 0.0, row["speedup"]
+def _speed(row: Row) -> tuple[float, float]:
+    """Orders kernels of a problem on one GPU, the fastest first; by speedup where an origin states no times."""
+    return row["runtime_us"] or math.inf, -row["speedup"]
 
 
 def _table(corpus: Corpus, name: str, columns: list[str] | None = None) -> list[Row]:
@@ -220,7 +222,7 @@ def _summary(record: Row, kernels: Sequence[Row], gpu: str | None) -> Row:
     # A kernel that failed before it reached a GPU names none, and counts everywhere.
     measured = [row for row in kernels if row["gpu"] in (gpu, None)]
     correct = [row for row in measured if row["status"] == Status.OK and row["speedup"]]
-    best = max(correct, key=_ahead, default=None)
+    best = min(correct, key=_speed, default=None)
     return {
         "id": kernels[0]["problem_id"],
         "title": record.get("title") or kernels[0]["problem_id"],

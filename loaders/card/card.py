@@ -6,8 +6,8 @@ The page itself is `card.md.j2`, and `findings.md.j2` for a corpus that kbench m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -57,7 +57,8 @@ def render_card(corpus: Corpus, findings: Findings | None = None) -> str:
         findings = findings_of(corpus)
     page = _environment().get_template("card.md.j2").render(
         corpus=corpus, configs=CONFIGS, versions=corpus.manifest.versions(), counts=counts, whose=whose,
-        sheet=sheet_of(whose), execution=EXECUTION, findings=findings, columns=_columns, machines=_machines(corpus),
+        sheet=sheet_of(whose), execution=EXECUTION, findings=findings, machines=_machines(corpus),
+        columns=partial(_columns, NOTES if whose.ours else {}),
         row_each="a kernel has one for each GPU it was measured on", bins=list(zip(NUMBERS, LABELS, strict=True)),
         captions=CAPTIONS, bins_plot=BINS, plots_folder=PLOTS, ledger_file=LEDGER,
         example=_example(corpus), questions=_questions(corpus),
@@ -192,19 +193,37 @@ def _questions(corpus: Corpus) -> list[list[str]]:
             len({row["problem_id"] for row in asked}),
             *(whole.count(kind) for kind in (QuestionKind.PAIR, QuestionKind.EDIT, QuestionKind.LEVEL)),
             len(asked) - len(whole),
+            len(asked),
             sum(row["core"] for row in asked),
         ]
         lines.append([f"`{split}`", *(f"{number:,}" for number in numbers)])
     return lines
 
 
-def _columns(name: str) -> Iterator[tuple[str, str, str]]:
+_BETWEEN_MACHINES = "It allows 0.6 % between machines as well."
+_WITHIN_RUN = "It is of one run: about 85 % of repeats on another day or machine agree (Trust, below)."
+_OF_TIMES = {"runtime_low_us": _WITHIN_RUN, "speedup_low": _WITHIN_RUN}
+NOTES: Mapping[str, Mapping[str, str]] = {
+    "kernels": {
+        "runtime_low_us": _BETWEEN_MACHINES,
+        "speedup": "It holds the reference's noise too: compare two kernels by `runtime_us`.",
+        "speedup_low": _BETWEEN_MACHINES,
+    },
+    "measurements": _OF_TIMES,
+    "repeats": _OF_TIMES,
+}
+"""What is true of columns in what kbench measured, and not of every corpus."""
+
+
+def _columns(notes: Mapping[str, Mapping[str, str]], name: str) -> Iterator[tuple[str, str, str]]:
     """Name, type and meaning of each column of a config."""
     record = CONFIGS[name].record
-    docs = field_docs(record)
+    docs, own = field_docs(record), notes.get(name, {})
     for field in arrow_schema(record):
         kind = str(field.type)
-        yield field.name, kind if len(kind) < 40 else "struct", docs[field.name]
+        brief = "list<struct>" if pa.types.is_list(field.type) else "struct"
+        meaning = f"{docs[field.name]} {own.get(field.name, '')}".strip()
+        yield field.name, kind if len(kind) < 40 else brief, meaning
 
 
 def describe(corpus: Corpus, folder: Path) -> dict[str, bytes | None]:

@@ -26,9 +26,10 @@ BINS = "bins.svg"
 CAPTIONS: Mapping[str, str] = {
     "runtime-spread.svg": "Runtimes within each problem, fastest problems on top: line 5th to 95th percentile, bar "
     "the middle half, mark the median.",
-    BINS: "Share of questions in each speedup bin, by split.",
+    BINS: "Share of questions in each speedup bin, by split; those about one workload included.",
     "speedup-by-family.svg": "Speedup over the PyTorch reference by family: line 5th to 95th percentile, bar the "
-    "middle half, mark the median, dot the best.",
+    "middle half, mark the median, square the largest. Behind a family stand its kernels and problems; one of few "
+    "kernels says little beside one of many.",
     "search-progress.svg": "Search progress: best kernel so far as a share of the best speedup any method found for "
     "the same problem and backend; geometric mean over searches, as long as half of them go on. Searches that start "
     "from freely written kernels are drawn apart.",
@@ -121,7 +122,9 @@ def _spread(kernels: polars.DataFrame) -> str:
 
 
 def _families(kernels: polars.DataFrame) -> str:
-    rows = _values(kernels, "family", "speedup")
+    counts = kernels.group_by("family").agg(polars.len(), problems=polars.col("problem_id").n_unique())
+    labels = {name: f"{name} ({number:,}; {problems})" for name, number, problems in counts.iter_rows()}
+    rows = [(labels[name], values) for name, values in _values(kernels, "family", "speedup")]
     rows.sort(key=lambda row: (-numpy.median(row[1]), row[0]))
 
     def draw(axes: Axes) -> None:
@@ -130,7 +133,9 @@ def _families(kernels: polars.DataFrame) -> str:
         axes.plot([values.max() for _, values in rows], range(len(rows)), "s", markersize=3.5, color=COLOURS[1])
         axes.set_xlabel("speedup (right of 1: faster than PyTorch)")
 
-    return _svg(draw, "Speedup over the PyTorch reference, by family", 80 + 20 * len(rows), left_px=160)
+    return _svg(
+        draw, "Speedup over the PyTorch reference, by family (kernels; problems)", 80 + 20 * len(rows), left_px=215
+    )
 
 
 def _bins(corpus: Corpus) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from kbench.schemas import (
@@ -155,15 +155,23 @@ JOIN_COLUMNS = ("kernel_id", "problem_id", "gpu", "workload", "env_id", "run_id"
 """Columns that say what a row is about, so that rows of two configs can be joined by them."""
 
 
-def unknown_column(chosen: Config, name: str) -> UserError:
-    """The error for a column that a config does not have; where another config has it, how to join the two."""
-    for other in CONFIGS.values():
+def unknown_column(chosen: Config, name: str, configs: Collection[str]) -> UserError:
+    """The error for a column that a config does not have, with near names; where another has it, how to join the two.
+
+    Args:
+        chosen: the config.
+        name: the column.
+        configs: configs that have rows.
+    """
+    unknown = UnknownNameError(f"column of config {chosen.name!r}", name, field_types(chosen.record))
+    for other in (CONFIGS[one] for one in configs):
         keys = join_keys(chosen, other)
         if keys and name in field_types(other.record):
+            near = f" (did you mean {unknown.near[0]!r}?)" if unknown.near else ""
             return UserError(
-                f"config {chosen.name!r} has no column {name!r}, config {other.name!r} has; join them by {keys}"
+                f"config {chosen.name!r} has no column {name!r}{near}, config {other.name!r} has; join them by {keys}"
             )
-    return UnknownNameError(f"column of config {chosen.name!r}", name, field_types(chosen.record))
+    return unknown
 
 
 def join_keys(one: Config, other: Config) -> str:

@@ -32,7 +32,7 @@ UNIONS = ("all", WHOLE)
 """Splits that mean every row: `datasets` takes all as the union of splits, so it means the same here."""
 CLOSED_FACETS = ("backend", "status", "split")
 EVERY_GPU = "all"
-"""What commands that are about one GPU take to be about every one."""
+"""Instead of a GPU's name: every one, and rows that name none."""
 
 
 def load(
@@ -58,14 +58,14 @@ def load(
             live or tuning.
         problem: problem id or ids.
         backend: backend or backends.
-        gpu: GPU name or names, as the driver reports them or any unambiguous part or end, such as H200.
+        gpu: GPU name or names, as the driver reports them or any unambiguous part or end, such as H200; or all.
         search_method: search method or methods.
         status: status or statuses.
         family: problem family or families.
         split: split or splits.
         columns: column or columns to read; all when left out.
         where: a filter such as "runtime_us < 10", or a pyarrow expression.
-        **equals: further columns and the value or values they must have.
+        **equals: further columns and the value or values they must have; None is null.
 
     Warns, once, where times or speedups of several GPUs are mixed.
 
@@ -77,7 +77,8 @@ def load(
         "problem": problem, "backend": backend, "gpu": gpu, "search_method": search_method,
         "status": status, "family": family, "split": split,
     }  # fmt: skip
-    filters = {name: value for name, value in named.items() if value is not None} | equals
+    filters: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    filters |= {name: (None,) if value is None else value for name, value in equals.items()}
     corpus = Corpus.open(path)
     corpus.refuse_absent(config)
     chosen = corpus.select(config, columns=columns, where=where, **filters)
@@ -210,16 +211,20 @@ class Corpus:
         fields = field_types(chosen.record)
         for column in columns or ():
             if column not in fields:
-                raise unknown_column(chosen, column)
+                raise unknown_column(chosen, column, self.configs)
         equals = {ALIASES.get(key, key): _values(value) for key, value in filters.items() if value is not None}
         if any(split in UNIONS for split in equals.get("split", ())):
             self._known(chosen, "split", tuple(split for split in equals.pop("split") if split not in UNIONS))
         for column in equals:
             if column not in fields:
-                raise unknown_column(chosen, column)
+                raise unknown_column(chosen, column, self.configs)
+        if EVERY_GPU in equals.get("gpu", ()):
+            # Still a filter, so that nobody is warned of a mixture that they asked for.
+            equals["gpu"] = (*(self.manifest.values(name, "gpu") or equals["gpu"]), None)
         equals = {column: self._known(chosen, column, values) for column, values in equals.items()}
         touched = [(path, entry) for path, entry in self._files.get(name, ()) if _may_match(entry, chosen, equals)]
-        return Selection(chosen, touched, equals, where, tuple(columns) if columns is not None else None)
+        taken = tuple(columns) if columns is not None else None
+        return Selection(chosen, touched, equals, where, taken, self.configs)
 
     def _known(self, chosen: Config, column: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """The values as the data spells them; a value it cannot have is refused."""
@@ -232,7 +237,7 @@ class Corpus:
         spellings = self.manifest.values(chosen.name, column) if column in OPEN_FACETS else None
         if spellings is None or not self._files.get(chosen.name):
             return values
-        return tuple(resolve(column, value, spellings) for value in values)
+        return tuple(value if value is None else resolve(column, value, spellings) for value in values)
 
 
 def _opened(item: Location | None, check_files: bool, verified: bool) -> tuple[Path, Manifest]:

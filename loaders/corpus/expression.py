@@ -110,7 +110,8 @@ class _Reader:
         field = self._field(node)
         if node.id in self.types and kind_of(node.id, self.types[node.id]) is not bool:
             raise UserError(f"where {self.text!r}: {node.id!r} alone is no condition, because it is not true or false; "
-                            f"compare it with something, such as: {node.id} is not None")  # fmt: skip
+                            f"compare it with something, such as: {node.id} is not None; a shell takes < and > for "
+                            "itself unless the whole condition is in quotes")  # fmt: skip
         return field
 
     def _comparison(self, node: ast.Compare) -> Any:
@@ -176,6 +177,11 @@ class _Reader:
     def _operand(self, node: ast.expr, beside: str) -> Any:
         """A column, or a value that is compared with the column `beside`."""
         if isinstance(node, ast.Name):
+            is_text = beside in self.types and issubclass(self.types[beside].base, str)
+            if is_text and node.id not in self.columns:
+                raise UserError(
+                    f"where {self.text!r}: no column is called {node.id!r}; put a text in quotes: '{node.id}'"
+                )
             return self._field(node)
         value = self._literal(node)
         return operand(beside, self.types[beside], value) if beside in self.types else value

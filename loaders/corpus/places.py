@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.manifest import NAME, PULLED
 from kbench.loaders.storage.hub_client import in_hub_cache, limit_waits
 from kbench.schemas import UserError
@@ -59,7 +60,10 @@ def folder_of(path: Location | None) -> Path:
         folder = pulled(path) or folder
     if folder.exists() or not isinstance(path, str) or not HUB_ID.match(path):
         if not folder.exists():
-            raise UserError(f"path {str(path)!r} does not exist; give a corpus folder, Parquet files or a Hub id")
+            meant = f"did you mean config={path!r}? or " if path in CONFIGS else ""
+            raise UserError(
+                f"path {str(path)!r} does not exist; {meant}give a corpus folder, Parquet files or a Hub id"
+            )
         return folder
     return fetch(path)
 

@@ -41,6 +41,8 @@ class Selection:
     equals: Mapping[str, tuple[Any, ...]]
     where: Any
     columns: tuple[str, ...] | None
+    configs: tuple[str, ...] = ()
+    """Configs of the corpus that have rows."""
 
     def __repr__(self) -> str:
         """What was selected, in a line: a notebook shows it."""
@@ -115,7 +117,7 @@ class Selection:
         orders = [(key.removeprefix("-"), "descending" if key.startswith("-") else "ascending") for key in keys]
         for name, _ in orders:
             if name not in fields:
-                raise unknown_column(self.config, name)
+                raise unknown_column(self.config, name, self.configs)
             kind_of(name, fields[name])
         extra = [name for name, _ in orders if name not in wanted]
         chosen = dataclasses.replace(self, columns=(*wanted, *extra))
@@ -209,7 +211,7 @@ class Selection:
                 parts.append(read_expression(self.where, fields))
             except UnknownNameError as error:
                 # A column that the condition names in vain may be another config's.
-                elsewhere = unknown_column(self.config, error.name)
+                elsewhere = unknown_column(self.config, error.name, self.configs)
                 raise error if isinstance(elsewhere, UnknownNameError) else elsewhere from None
         elif isinstance(self.where, pc.Expression):
             # Counting takes a filter that is no condition and answers nonsense; filtering no rows at all refuses it.

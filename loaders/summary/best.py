@@ -17,9 +17,9 @@ SHOWN_DIGITS = 12
 """Digits of an id in tables: enough to tell kernels apart, and to ask for one."""
 COMPILED, VENDOR = "torch.compile", "vendor"
 BRIEF = (
-    "kernel_id", "problem_id", "backend", "gpu", "status", "runtime_us", "speedup_best", "speedup", "speedup_low",
-    "speedup_high", "registers", "spill_bytes", "shared_bytes", "search_method", "proposer", "model", "run_id", "step",
-    "parent_id", "edit", "error",
+    "kernel_id", "problem_id", "backend", "gpu", "status", "runtime_us", "runtime_low_us", "runtime_high_us",
+    "speedup_best", "speedup", "speedup_low", "speedup_high", "registers", "spill_bytes", "shared_bytes",
+    "search_method", "proposer", "model", "run_id", "step", "parent_id", "edit", "error",
 )  # fmt: skip
 FIGURES = (
     "workload", "gpu", "status", "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "floor_us", "registers",
@@ -28,9 +28,10 @@ FIGURES = (
 LINEAGE = (
     "kernel_id",
     "parent_id",
+    "runtime_us",
+    "runtime_low_us",
+    "runtime_high_us",
     "speedup",
-    "speedup_low",
-    "speedup_high",
     "status",
     "step",
     "edit",
@@ -72,23 +73,26 @@ class KernelView:
         return f"against the nearest ancestor that is decidedly slower, {generations} generations back"
 
     def _slower(self) -> Mapping[str, Any] | None:
-        """The nearest ancestor whose 95 % interval of speedup lies below this kernel's."""
-        low = self.lineage[-1]["speedup_low"]
-        ancestors = reversed(self.lineage[:-1]) if low is not None else ()
-        return next((one for one in ancestors if one["speedup_high"] is not None and one["speedup_high"] < low), None)
+        """The nearest ancestor whose 95 % interval of runtime lies above this kernel's."""
+        high = self.lineage[-1]["runtime_high_us"]
+        ancestors = reversed(self.lineage[:-1]) if high is not None else ()
+        return next((a for a in ancestors if a["runtime_low_us"] is not None and a["runtime_low_us"] > high), None)
 
 
 def label(row: Mapping[str, Any]) -> str:
     """A kernel and its speed, in a few words."""
     speed = f"{row['speedup']:.3f}x" if row["speedup"] is not None else str(row["status"])
-    return f"{row['kernel_id'][:SHOWN_DIGITS]} ({speed})"
+    time = f"{row['runtime_us']:.4g} us, " if row["runtime_us"] is not None else ""
+    return f"{row['kernel_id'][:SHOWN_DIGITS]} ({time}{speed})"
 
 
 def best_kernels(
     corpus: Corpus, problem: str | None, limit: int | None, *, where: str | None = None, beats: str | None = None,
     **facets: Any,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """The fastest correct kernels of a problem, each with its share of the roofline.
+    """The fastest correct kernels of a problem, each with its share of the roofline; of all, the largest speedups.
+
+    Within a problem runtimes decide: a speedup also holds the noise of the reference it was timed beside.
 
     Args:
         corpus: the dataset.
@@ -104,7 +108,8 @@ def best_kernels(
     """
     condition = "speedup is not null" + (f" and ({where})" if where else "")
     chosen = corpus.select(columns=BRIEF, problem=problem, status=Status.OK, where=condition, **facets)
-    rows: list[dict[str, Any]] = chosen.ordered(["-speedup"], None if beats else limit).to_pylist()
+    order = ["runtime_us", "-speedup"] if problem else ["-speedup"]
+    rows: list[dict[str, Any]] = chosen.ordered(order, None if beats else limit).to_pylist()
     if beats:
         rows = _ahead(corpus, rows, beats)[:limit]
     if not rows:

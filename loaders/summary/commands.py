@@ -59,9 +59,9 @@ def best(
     dataset: str | None,
     as_json: bool,
 ) -> None:
-    """List the fastest correct kernels of PROBLEM, or of every problem without it.
+    """List the fastest correct kernels of PROBLEM, or without it the largest speedups of every problem.
 
-    With --diff, also show how the first differs from its nearest ancestor whose interval lies below its own.
+    With --diff, also show how the first differs from its nearest ancestor whose runtime's interval lies above its own.
 
     Of several GPUs the one with the most kernels is shown, unless --gpu says otherwise.
     Speedups are over eager PyTorch, those called "over best" over the fastest of eager, torch.compile and the vendor's
@@ -90,7 +90,7 @@ def best(
         click.echo(line)
     for name in sorted({row["gpu"] for row in rows if row["gpu"]} if problem else ()):
         for baseline, speedup in reference_speedups(corpus, problem or "", name).items():
-            click.echo(f"{baseline} on {name}: {speedup:.3f}x")
+            click.echo(f"{baseline} on {name}: {speedup:.3f}x over eager PyTorch")
     if beats:
         click.echo(PRECISION, err=True)
     if limit != len(rows):
@@ -108,15 +108,13 @@ def _changes(view: KernelView, orphan: str) -> list[str]:
 def _cells(row: Mapping[str, Any], *, named: bool, over_best: bool) -> dict[str, Any]:
     from kbench.loaders.summary.best import SHOWN_DIGITS
 
-    low, high = row["speedup_low"], row["speedup_high"]
-    interval = f" ({low:.3f}-{high:.3f})" if low is not None and high is not None else ""
     ahead = {"ahead": f"{row['ahead']:.3f}x {row['baseline']}"} if "ahead" in row else {}
     return {
         **({"problem": row["problem_id"]} if named else {}),
+        "runtime_us": _with_interval(row, "runtime{}_us", ".5g"),
         **({"over best": row["speedup_best"]} if over_best else {}),
         **ahead,
-        "speedup": f"{row['speedup']:.3f}{interval}",
-        "runtime_us": row["runtime_us"],
+        "speedup": _with_interval(row, "speedup{}", ".3f"),
         "roofline": _percent(row["roofline_share"]),
         "registers": row["registers"],
         "spills": row["spill_bytes"],
@@ -125,6 +123,14 @@ def _cells(row: Mapping[str, Any], *, named: bool, over_best: bool) -> dict[str,
         "gpu": row["gpu"],
         "id": row["kernel_id"][:SHOWN_DIGITS],
     }
+
+
+def _with_interval(row: Mapping[str, Any], name: str, form: str) -> str | None:
+    """A figure and its interval; empty where it is not known."""
+    value, low, high = (row[name.format(end)] for end in ("", "_low", "_high"))
+    if value is None or low is None or high is None:
+        return None if value is None else format(value, form)
+    return f"{value:{form}} ({low:{form}}-{high:{form}})"
 
 
 def _percent(share: float | None) -> str | None:

@@ -35,6 +35,9 @@ class ProblemCoverage:
     spread: float | None
     """95th over 5th percentile of the runtime."""
     best_speedup: float | None
+    """Of the fastest kernel, as its ends are."""
+    best_speedup_low: float | None
+    best_speedup_high: float | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,20 +90,24 @@ def _problems(corpus: Corpus, kernels: polars.DataFrame) -> Iterator[ProblemCove
     col = polars.col
     cells = kernels.group_by("problem_id", "backend").agg(polars.len(), structures=col("structure_id").n_unique())
     low, high = (col("runtime_us").quantile(share, "linear") for share in (0.05, 0.95))
-    whole = kernels.group_by("problem_id").agg(spread=high / low, best=col("speedup").max())
+    # The fastest by its own time: the largest speedup is often one whose reference was slow that day.
+    best = col("speedup", "speedup_low", "speedup_high").sort_by("runtime_us", "kernel_id").first()
+    whole = kernels.group_by("problem_id").agg((high / low).alias("spread"), best)
     counted = {(problem, backend): counts for problem, backend, *counts in cells.iter_rows()}
     ranges = {problem: figures for problem, *figures in whole.iter_rows()}
     listed = corpus.table("problems", columns=["problem_id"]).column(0).to_pylist() if corpus.rows("problems") else []
     for name in sorted({*listed, *ranges}):
         backends = sorted({*BACKENDS, *(backend for problem, backend in counted if problem == name)}, reverse=True)
         counts = {backend: counted.get((name, backend), (0, 0)) for backend in backends}
-        spread, best = ranges.get(name, (None, None))
+        spread, *speedups = ranges.get(name, (None,) * 4)
         yield ProblemCoverage(
             problem_id=name,
             kernels={backend: count for backend, (count, _) in counts.items()},
             structures={backend: structures for backend, (_, structures) in counts.items()},
             spread=spread,
-            best_speedup=best,
+            best_speedup=speedups[0],
+            best_speedup_low=speedups[1],
+            best_speedup_high=speedups[2],
         )
 
 
@@ -149,7 +156,8 @@ def bins_by_split(corpus: Corpus) -> dict[str, Counter[int]]:
 
 WORDS = ("problem_id", "family", "backend", "gpu", "search_method", "proposer", "run_id")
 """Columns of few distinct texts; a null is an empty one."""
-COLUMNS = (*WORDS, "kernel_id", "structure_id", "runtime_us", "speedup", "speedup_best", "step")
+FIGURES = ("kernel_id", "runtime_us", "speedup", "speedup_low", "speedup_high", "speedup_best", "step")
+COLUMNS = (*WORDS, "structure_id", *FIGURES)
 WRITERS = ("llm", "human")
 """Proposers that write whole kernels freely, not from a family of templates."""
 # A damaged corpus is described as well: what is wrong with it is said by validation, not by a crash here.
@@ -166,7 +174,7 @@ def timed(corpus: Corpus, gpu: str | None = None) -> polars.DataFrame:
     # Half of an id tells structures apart in a fraction of the memory.
     structure = polars.col("structure_id").str.slice(0, 16).str.to_integer(base=16, dtype=polars.UInt64)
     selection = corpus.select("kernels", columns=COLUMNS, where=_TIMED, gpu=gpu)
-    return gathered(selection, words, structure, "kernel_id", "runtime_us", "speedup", "speedup_best", "step")
+    return gathered(selection, words, structure, *FIGURES)
 
 
 def gathered(selection: Selection, *columns: polars.Expr | str) -> polars.DataFrame:

@@ -147,8 +147,8 @@ class Agreement:
     p95: float
     bias: float
     """Median of the logarithm itself: above zero when the repeat took longer."""
-    overlapping: float
-    """Share of the measurements whose two 95 % intervals have a point in common."""
+    agreeing: float
+    """Share of the measurements that differ by no more than both 95 % intervals allow: the root of their squares."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -175,11 +175,11 @@ def repeats_of(corpus: Corpus) -> Repeats | None:
     # Of several measurements on a workload, the oldest.
     first = rows.sort("started_at", maintain_order=True).unique(KEY, keep="first", maintain_order=True)
     both = again.join(first, on=KEY, suffix="_first")
-    meet = (col("runtime_low_us") <= col("runtime_high_us_first")) & (
-        col("runtime_low_us_first") <= col("runtime_high_us")
-    )
+    ratio = (col("runtime_us") / col("runtime_us_first")).log()
+    halves = [(col(f"runtime_high_us{of}") / col(f"runtime_low_us{of}")).log() / 2 for of in ("", "_first")]
+    agree = ratio.abs() <= (halves[0] ** 2 + halves[1] ** 2).sqrt()
     compared = both.filter(_known("runtime_us", "runtime_us_first")).select(
-        "runtime_us_first", ratio=(col("runtime_us") / col("runtime_us_first")).log(), meet=meet.fill_null(False)
+        "runtime_us_first", ratio=ratio, agree=agree.fill_null(False)
     )
     groups = []
     for least, most in ((SHORT_US, float("inf")), (0.0, SHORT_US)):
@@ -188,7 +188,7 @@ def repeats_of(corpus: Corpus) -> Repeats | None:
             (row,) = part.select(
                 measurements=polars.len(), median=col("ratio").abs().median(),
                 p95=col("ratio").abs().quantile(0.95, "linear"), bias=col("ratio").median(),
-                overlapping=col("meet").mean(),
+                agreeing=col("agree").mean(),
             ).to_dicts()  # fmt: skip
             groups.append(Agreement(least, most, **row))
     kernels = both["kernel_id"].n_unique()

@@ -72,7 +72,8 @@ def test_a_preference_is_a_pair_whose_intervals_do_not_touch(corpus: Tables, cor
     for row in rows:
         chosen, rejected, pair = known[row["chosen_id"]], known[row["rejected_id"]], pairs[row["question_id"]]
         assert (row["chosen_speedup"], row["rejected_speedup"]) == (chosen["speedup"], rejected["speedup"])
-        assert chosen["speedup_low"] > rejected["speedup_high"]
+        assert chosen["runtime_high_us"] < rejected["runtime_low_us"]
+        assert not pair["speedup_low"] <= 1 <= pair["speedup_high"]
         assert row["margin"] == abs(math.log2(pair["speedup"]))
         assert {row["chosen_id"], row["rejected_id"]} == {pair["anchor_id"], pair["candidate_id"]}
         assert (code(row["chosen"]), code(row["rejected"])) == (shown(chosen), shown(rejected))
@@ -80,7 +81,7 @@ def test_a_preference_is_a_pair_whose_intervals_do_not_touch(corpus: Tables, cor
         pair["question_id"]
         for pair in pairs.values()
         for one, other in [(known[pair["anchor_id"]], known[pair["candidate_id"]])]
-        if one["speedup_low"] > other["speedup_high"] or other["speedup_low"] > one["speedup_high"]
+        if one["runtime_low_us"] > other["runtime_high_us"] or other["runtime_low_us"] > one["runtime_high_us"]
     ]
     assert [row["question_id"] for row in rows] == apart
     assert 0 < len(apart) < len(pairs)
@@ -131,7 +132,7 @@ def test_demonstrations_are_the_best_kernels_in_order(corpus: Tables, corpus_pat
     rows = exported(tmp_path, corpus_path, "sft", "--best", 3)
     for problem in {row["problem_id"] for row in known.values()}:
         mine = [row for row in known.values() if row["problem_id"] == problem and row["speedup"]]
-        best = sorted(mine, key=lambda row: -row["speedup"])[:3]
+        best = sorted(mine, key=lambda row: row["runtime_us"])[:3]
         taken = [row for row in rows if row["problem_id"] == problem]
         assert [row["kernel_id"] for row in taken] == [row["kernel_id"] for row in best]
         assert [row["rank"] for row in taken] == [1, 2, 3]

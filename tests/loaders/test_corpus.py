@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus import corpus
-from kbench.loaders.corpus.configs import CONFIGS
+from kbench.loaders.corpus.configs import CONFIGS, unknown_column
 from kbench.loaders.corpus.corpus import Corpus, load, resolve
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.structure import structure_id
@@ -71,7 +71,8 @@ def test_rows_of_several_gpus_are_warned_of_once_where_their_figures_would_mix()
     corpus._warn_of_mixed.cache_clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for chosen in ({}, {}, {"gpu": "NVIDIA H200"}, {"columns": "kernel_id"}, {"where": "gpu is null"}):
+        silent = ({"gpu": "NVIDIA H200"}, {"gpu": "all"}, {"columns": "kernel_id"}, {"where": "gpu is null"})
+        for chosen in ({}, {}, *silent):
             load(**chosen)
     assert len(caught) == 1
     assert "(64 of 132 SMs)" in str(caught[0].message)
@@ -108,6 +109,10 @@ def test_a_pyarrow_expression_filters_too(corpus_path: Path) -> None:
     selection = load(corpus_path, where=pc.field("step") < 5, backend="triton")
     assert sorted(selection.to_arrow().column("step").to_pylist()) == [0, 1, 2, 3]
     assert selection.to_polars().collect().height == 4
+
+
+def test_all_gpus_are_every_row(corpus_path: Path) -> None:
+    assert load(corpus_path, gpu="all").count() == load(corpus_path).count() > load(corpus_path, gpu="h200").count()
 
 
 def test_part_of_a_gpu_name_is_enough(corpus_path: Path) -> None:
@@ -148,6 +153,8 @@ def test_a_known_status_that_no_row_has_is_an_empty_answer(corpus_path: Path) ->
         ({"config": "measurements", "backend": "cuda"}, "config 'kernels' has; join them by kernel_id, gpu"),
         ({"where": "samples_us is null"}, "config 'measurements' has; join them by kernel_id, gpu"),
         ({"columns": "dram_read_bytes"}, "config 'counters' has; join them by kernel_id, gpu"),
+        ({"path": "questions"}, "did you mean config='questions'?"),
+        ({"where": "family = norm"}, "no column is called 'norm'; put a text in quotes: 'norm'"),
         ({"where": "runtime_us <"}, "where 'runtime_us <' cannot be read"),
         ({"where": "__import__('os')"}, "cannot read"),
         ({"where": "runtime_us < 'a'"}, "the filter does not fit its column"),
@@ -155,7 +162,7 @@ def test_a_known_status_that_no_row_has_is_an_empty_answer(corpus_path: Path) ->
 )
 def test_a_slip_is_answered_with_the_nearest_name(corpus_path: Path, filters: dict[str, str], message: str) -> None:
     with pytest.raises(UserError) as caught:
-        load(corpus_path, **filters).to_arrow()  # type: ignore[arg-type]
+        load(**{"path": corpus_path, **filters}).to_arrow()  # type: ignore[arg-type]
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -165,6 +172,10 @@ def test_a_config_without_rows_is_refused_with_those_that_have_some(tmp_path: Pa
         writer.append("kernels", [make_kernel(1)])
     with pytest.raises(UserError, match="config 'tuning' has no rows in this corpus; configs with rows: kernels"):
         load(tmp_path / "corpus", config="tuning")
+    with pytest.raises(UserError, match="'kernel'; did you mean 'kernel_id'"):  # which config 'tuning' has
+        load(tmp_path / "corpus", columns="kernel")
+    with pytest.raises(UserError, match=r"\(did you mean 'kernel_id'\?\), config 'tuning' has; join them by"):
+        raise unknown_column(CONFIGS["kernels"], "kernel", CONFIGS)
     with CorpusWriter(tmp_path / "empty"):
         pass
     assert load(tmp_path / "empty", config="tuning").count() == 0, "a corpus that holds nothing yet is no mistake"

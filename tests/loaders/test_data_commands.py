@@ -90,7 +90,8 @@ def test_export_writes_what_matches(corpus_path: Path, tmp_path: Path, ending: s
     result = run("export", corpus_path, "--backend", "cuda", "-o", target, "--json")
     assert json.loads(result.output) == {"rows": 20, "path": str(target)}
     assert target.stat().st_size > 0
-    assert "20 rows written" in run("export", corpus_path, "--backend", "cuda", "-o", target).output
+    replaced = f"20 rows written to {target}, which was replaced\n"
+    assert run("export", corpus_path, "--backend", "cuda", "-o", target).output == replaced
 
 
 @pytest.mark.parametrize(

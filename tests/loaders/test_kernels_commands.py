@@ -48,18 +48,18 @@ def test_best_lists_the_fastest_first_with_its_share_of_the_roofline(family: Pat
     assert [row["speedup"] for row in rows] == [4.0, 2.0, 1.0, 0.5]
     assert rows[0]["roofline_share"] == pytest.approx(1.0 / 4.0)
     shown = run("best", "softmax", "--dataset", family, "--backend", "triton", "--limit", 2).output.splitlines()
-    titles = "over best speedup runtime_us roofline registers spills method backend gpu id"
+    titles = "runtime_us over best speedup roofline registers spills method backend gpu id"
     assert " ".join(shown[0].split()) == titles
-    assert shown[1].split()[:3] == ["2.5", "4.000", "(0.500-9.000)"]
+    assert shown[1].split()[:5] == ["4", "(9-11)", "2.5", "4.000", "(0.500-9.000)"]
     assert "25%" in shown[1]
     assert shown[1].endswith(rows[0]["kernel_id"][:12])
-    assert shown[-1] == "torch.compile on NVIDIA H200: 1.600x"
+    assert shown[-1] == "torch.compile on NVIDIA H200: 1.600x over eager PyTorch"
 
 
 def test_best_says_what_the_fastest_changed_against_its_parent_where_no_ancestor_is_slower(family: Path) -> None:
     shown = run("best", "softmax", "--dataset", family, "--limit", 1, "--diff").output
-    assert "(2.000x)" in shown
-    assert "(4.000x)" in shown
+    assert "(8 us, 2.000x)" in shown
+    assert "(4 us, 4.000x)" in shown
     assert '-"""softmax number 24."""' in shown.splitlines()
     assert '+"""softmax number 32."""' in shown.splitlines()
 
@@ -71,10 +71,11 @@ def test_a_difference_within_noise_is_not_said_to_explain_a_speed(family: Path) 
 
 def test_the_diff_is_against_the_nearest_ancestor_that_is_decidedly_slower(tmp_path: Path) -> None:
     def kernel(size: int, speedup: float, parent_id: str | None) -> Kernel:
-        figures = {"speedup": speedup, "speedup_low": 0.9 * speedup, "speedup_high": 1.1 * speedup}
+        time = 10 / speedup
+        figures = {"speedup": speedup, "runtime_us": time, "runtime_low_us": 0.9 * time, "runtime_high_us": 1.1 * time}
         row: Kernel = make_kernel(
-            size, status="ok", error=None, runtime_us=10 / speedup, runtime_low_us=None, runtime_high_us=None,
-            gpu="NVIDIA H200", parent_id=parent_id, **figures,
+            size, status="ok", error=None, speedup_low=0.1, speedup_high=99.0, gpu="NVIDIA H200", parent_id=parent_id,
+            **figures,
         )  # fmt: skip
         return row
 
@@ -85,9 +86,9 @@ def test_the_diff_is_against_the_nearest_ancestor_that_is_decidedly_slower(tmp_p
         writer.append("kernels", [slow, near, best])
     told = json.loads(run("best", "softmax", "--dataset", tmp_path / "corpus", "--diff", "--json").stdout)
     assert told["diff_note"] == "against the nearest ancestor that is decidedly slower, 2 generations back"
-    assert told["diff"].startswith(f"--- {slow.kernel_id[:12]} (1.000x)")
+    assert told["diff"].startswith(f"--- {slow.kernel_id[:12]} (10 us, 1.000x)")
     (view,) = find_kernel(Corpus.open(tmp_path / "corpus"), near.kernel_id)
-    assert view.diff()[0] == f"--- {slow.kernel_id[:12]} (1.000x)"
+    assert view.diff()[0] == f"--- {slow.kernel_id[:12]} (10 us, 1.000x)"
     assert view.diff_note() is None, "the parent is decidedly slower, and no more needs saying"
 
 
@@ -108,7 +109,7 @@ def test_show_takes_the_beginning_of_an_id_and_tells_times_ancestors_and_source(
     shown = run("show", champion[:8], "--dataset", family).output
     assert shown.splitlines()[0] == champion
     speeds = [line.split("(")[1].split(")")[0] for line in shown.splitlines() if "00x) " in line]
-    assert speeds == ["1.000x", "2.000x", "4.000x"]
+    assert speeds == ["10 us, 1.000x", "8 us, 2.000x", "4 us, 4.000x"]
     assert "9.000-11.000" in shown
     assert "12.5 us torch.compile" in shown
     assert shown.rstrip().endswith("return torch.empty_like(x) + 1 + 1")
@@ -137,7 +138,24 @@ def test_of_several_gpus_the_one_with_the_most_kernels_is_shown_unless_asked_oth
     assert "kernels on NVIDIA H200;" in run("best", "softmax", "--dataset", tmp_path / "corpus").stderr
     shown = run("show", moved[0].kernel_id, "--diff", "--dataset", tmp_path / "corpus").output
     assert shown.index("NVIDIA H200\n") < shown.index(part)
-    assert "(2.000x)" in shown[shown.index("---") :]
+    assert "(8 us, 2.000x)" in shown[shown.index("---") :]
+
+
+def test_of_one_problem_the_shortest_time_comes_first_and_of_all_the_largest_speedup(tmp_path: Path) -> None:
+    same = {"status": "ok", "error": None, "gpu": "NVIDIA H200", "runtime_low_us": None, "runtime_high_us": None}
+    # The reference beside the slower kernel was slow.
+    slower = make_kernel(16, runtime_us=139.4, speedup=3.226, **same)
+    faster = make_kernel(24, runtime_us=133.9, speedup=3.206, **same)
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        writer.append("kernels", [slower, faster])
+    orders = [
+        [
+            row["runtime_us"]
+            for row in json.loads(run("best", *problem, "--dataset", tmp_path / "corpus", "--json").stdout)["kernels"]
+        ]
+        for problem in (["softmax"], [])
+    ]
+    assert orders == [[133.9, 139.4], [139.4, 133.9]]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ BLUE, GREY, ORANGE = "#3f51b5", "#8a8f98", "#e0701a"
 
 
 def speedups(axes: Axes) -> None:
-    """One box per family: middle half of the kernels, whiskers from 5 % to 95 %, and the best kernel."""
+    """One box per family: middle half of the kernels, whiskers from 5 % to 95 %, the largest; how many there are."""
     columns = ["problem_id", "family", "speedup"]
     kernels = kbench.load(status="ok", gpu="NVIDIA H200", columns=columns).to_polars().collect()
     order = kernels.group_by("family").agg(pl.col("speedup").median()).sort("speedup")["family"].to_list()
@@ -68,13 +68,14 @@ def speedups(axes: Axes) -> None:
         medianprops={"color": ORANGE, "linewidth": 1.6},
     )  # fmt: skip
     axes.plot(
-        [v.max() for v in values], range(1, len(order) + 1), "o", color=GREY, markersize=3.5, label="fastest kernel"
+        [v.max() for v in values], range(1, len(order) + 1), "o", color=GREY, markersize=3.5, label="largest speedup"
     )
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set(xscale="log", xlim=(0.02, 500), xlabel="speedup over the PyTorch reference (H200)")
-    axes.set_yticks(range(1, len(order) + 1), [family.replace("_", " ") for family in order], fontsize=8)
+    names = [f"{family.replace('_', ' ')} ({len(own):,})" for family, own in zip(order, values, strict=True)]
+    axes.set_yticks(range(1, len(order) + 1), names, fontsize=8)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}×"))
-    axes.set_title(f"{len(kernels):,} correct kernels by family", fontsize=10)
+    axes.set_title(f"{len(kernels):,} correct kernels by family (how many)", fontsize=10)
     axes.legend(loc="lower right", fontsize=8, frameon=False)
     axes.grid(axis="x", alpha=0.25)
 

@@ -41,14 +41,15 @@ function holding(index, count, needle) {
   }
   return marked;
 }
-// Of each problem the row that is furthest ahead of its best reference or, where none was timed, of eager PyTorch.
+// Of each problem the row of the shortest runtime or, where none is known, of the largest speedup.
 function bestOfEach(store, rows) {
-  const { codes } = store.texts.problem_id, { speedup_best: ahead, speedup } = store.figures;
+  const { codes } = store.texts.problem_id, { runtime_us: runtime, speedup } = store.figures;
   const best = new Map();
-  const value = (values, row) => (values && !Number.isNaN(values[row]) ? values[row] : -1);
+  const value = (values, row, missing) => (values && !Number.isNaN(values[row]) ? values[row] : missing);
+  const faster = (a, b) => value(runtime, a, 1e99) - value(runtime, b, 1e99) || value(speedup, b, -1) - value(speedup, a, -1);
   for (const row of rows) {
     const held = best.get(codes[row]);
-    if (held === undefined || value(ahead, row) > value(ahead, held) || (value(ahead, row) === value(ahead, held) && value(speedup, row) > value(speedup, held))) best.set(codes[row], row);
+    if (held === undefined || faster(row, held) < 0) best.set(codes[row], row);
   }
   return Uint32Array.from(best.values());
 }

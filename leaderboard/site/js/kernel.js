@@ -55,12 +55,14 @@ function peers(data, row) {
   const middle = (name) => { const values = others.map((one) => one[name]).filter((value) => !none(value)).sort((a, b) => a - b); return values.length ? values[Math.floor(values.length / 2)] : null; };
   const bytes = (value) => (none(value) ? "—" : `${whole(value)} B`);
   const lines = [["speedup", "Speedup", times], ["roofline", "Of roofline", percent], ["runtime_us", "Runtime", micro], ["registers", "Registers", whole], ["spill_bytes", "Spilled", bytes], ["shared_bytes", "Shared memory", bytes]];
-  const faster = others.filter((one) => one.speedup > row.speedup).length;
+  const faster = others.filter((one) => pace(one, row) > 1).length;
   return el("div", {}, el("p", { class: "lead" }, `Place ${faster + 1} of ${others.length + 1} correct ${row.backend} kernels of this problem on ${row.gpu}.${Object.entries(data.baselines[row.gpu] || {}).map(([name, at]) => ` ${times(row.speedup / at)} the speed of ${name}.`).join("")}`),
     others.length ? region("Compared with the others", el("table", {}, el("thead", {}, el("tr", {}, ...["Figure", "This kernel", "Median of the others"].map((title, i) => el("th", { scope: "col", class: i ? "num" : null }, title)))),
       el("tbody", {}, ...lines.map(([name, title, format]) => el("tr", {}, el("th", { scope: "row" }, title), el("td", { class: "num" }, format(row[name])), el("td", { class: "num" }, format(middle(name)))))))) : null);
 }
-const gain = (parent, child) => (parent.gpu === child.gpu && parent.speedup && child.speedup ? child.speedup / parent.speedup : null);
+// How many times as fast one kernel is as another, by their own times: speedups also hold the noise of their references.
+const pace = (one, other) => (one.runtime_us && other.runtime_us ? other.runtime_us / one.runtime_us : one.speedup / other.speedup);
+const gain = (parent, child) => (parent.gpu === child.gpu && parent.speedup && child.speedup ? pace(child, parent) : null);
 function gainText(ratio) {
   if (none(ratio)) return el("span", { class: "note" }, "no comparison");
   return el("span", { class: ratio >= 1 ? "gain" : "loss" }, ratio >= 1 ? `${times(ratio)} faster` : `${times(1 / ratio)} slower`);
@@ -73,7 +75,7 @@ function lineage(data, chain, children) {
     items.push(el("li", {}, link(kernelLink(child.problem, child.kernel_id), child.kernel_id.slice(0, 12), { class: "mono" }), ` step ${child.step}: ${times(child.speedup)}, `, gainText(gain(parent, child)), ` than its parent${child.edit ? `: ${child.edit}` : ""}`,
       el("details", { open: i === chain.length - 1 }, el("summary", {}, "Difference from its parent"), diffBlock(parent.source, child.source, `Difference of ${child.kernel_id.slice(0, 12)} from its parent`))));
   }
-  const next = [...children].sort((a, b) => (b.speedup ?? 0) - (a.speedup ?? 0));
+  const next = [...children].sort((a, b) => (gain(chain.at(-1), b) ?? 0) - (gain(chain.at(-1), a) ?? 0));
   return el("div", {}, chain.length === 1 ? el("p", {}, "It has no parent: it was proposed from scratch.") : null, chain.length > 1 ? el("ol", { class: "lineage" }, ...items) : null,
     next.length ? el("details", {}, el("summary", {}, `${next.length} kernel${next.length > 1 ? "s" : ""} made from it`), el("ul", {}, ...next.slice(0, 30).map((child) => el("li", {}, link(kernelLink(child.problem, child.kernel_id), child.kernel_id.slice(0, 12), { class: "mono" }), ` ${words(child.status)}, `, gainText(gain(data.parent(child), child)), child.edit ? `: ${child.edit}` : "")))) : null);
 }

@@ -186,7 +186,7 @@ function powerText(track) {
 function probeText(track) {
   const found = DATA.probes[track.id];
   if (!found) return "";
-  const mark = found.reached_by_layout ? " No headline: a probe that understands nothing comes as far as the best entry, within its interval." : "";
+  const mark = found.reached ? " No headline: a probe that understands nothing comes as far as the best entry, within its interval." : "";
   return `Strongest probe (${found.probe}): ${show(found.value)} [${show(found.low)}, ${show(found.high)}].${mark}`;
 }
 function sliceText(track, key) {

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kbench import __version__
+from kbench.benchmark.evaluate.folder import UNKNOWN
 from kbench.benchmark.metrics.bootstrap import RESAMPLES, Figure, interval_level
 from kbench.benchmark.metrics.metric import Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline
@@ -149,7 +150,7 @@ def _entry(result: Results) -> dict[str, Any]:
     meta = result.submission
     return {
         "id": result.entry_id,
-        **{name: getattr(meta, name) for name in METADATA},
+        **{name: _stated(getattr(meta, name)) for name in METADATA},
         "open": meta.open_weights,
         "cost": result.cost,
         "answered_share": result.answered_share,
@@ -158,6 +159,13 @@ def _entry(result: Results) -> dict[str, Any]:
         "scores": (scores := _scores_by_slice(result)),
         "part": None if "all" in scores or not scores else next(iter(scores)),
     }
+
+
+def _stated(value: Any) -> Any:
+    """A field as its author stated it; what `kbench evaluate` left open says so."""
+    if isinstance(value, tuple):
+        return tuple(map(_stated, value))
+    return "not stated" if isinstance(value, str) and value.startswith(UNKNOWN) else value
 
 
 def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:

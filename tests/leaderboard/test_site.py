@@ -281,7 +281,7 @@ def test_an_entry_on_core_alone_is_ranked_among_all_on_what_both_answered(
     assert chart.get_by_label("core only").locator("circle").get_attribute("class") == "ring-one"
 
 
-def test_probes_stand_beside_the_headlines_and_layout_marks_those_it_reaches(
+def test_probes_stand_beside_the_headlines_and_the_strongest_marks_those_it_reaches(
     faceted: tuple[list[Results], dict[str, Any]], questions: Questions, submissions: dict[str, Path]
 ) -> None:
     results, facts = faceted
@@ -290,5 +290,5 @@ def test_probes_stand_beside_the_headlines_and_layout_marks_those_it_reaches(
     data = page_data(results, facts, {"layout": scored})
     assert data["probes"]["forecast"]["value"] == pytest.approx(scored.figures["forecast"]["skill"].value, rel=1e-3)
     best = max(results, key=lambda result: result.value("forecast", "skill") or -1)
-    assert data["probes"]["forecast"]["reached_by_layout"] == (best.submission.name == "length")
+    assert data["probes"]["forecast"]["reached"] == (best.submission.name == "length")
     assert page_data(results, facts)["probes"] == {}

@@ -1,8 +1,8 @@
 """Results of one evaluation: everything that results.json and the report say, and the table people read.
 
 Where a surrogate stands is one line per track, beside what others reach on the same questions. Their figures are in
-standings.json, made by docs/evidence/scripts/benchmark.py for one dataset. Beside answers to other questions they would
-mean nothing, so they are shown for that dataset alone.
+standings.json, made by docs/evidence/scripts/benchmark.py for one dataset, on validation by what learned from train
+alone. Beside answers to other questions they would mean nothing, so they are shown for that dataset alone.
 """
 
 from __future__ import annotations

@@ -112,9 +112,8 @@ def _about(corpus: Tables, split: str, rows: AskedRows, problems: Sequence[str])
     known = {row["problem_id"] for row in (*rows.pairs, *rows.pools)}
     for name in problems:
         if name not in known:
-            elsewhere = set(corpus.table("questions", columns=["split"], problem_id=name)["split"].to_pylist()) - {
-                split
-            }
+            stated = corpus.table("questions", columns=["problem_id", "split"]).to_pylist()
+            elsewhere = {row["split"] for row in stated if row["problem_id"] == name} - {split}
             if elsewhere:
                 raise UserError(f"problem {name!r} is in {' and '.join(sorted(elsewhere))}, not in {split}")
             raise UnknownNameError("problem of the split", name, known)

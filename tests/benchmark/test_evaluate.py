@@ -120,7 +120,9 @@ def test_example_model_runs_and_beats_nothing_by_magic(corpus_path: Path, tmp_pa
 
 def test_second_run_reuses_every_forecast(corpus_path: Path, tmp_path: Path) -> None:
     arguments = ["--surrogate", str(EXAMPLE), "--out", str(tmp_path / "o"), "--json", "--no-report", "--limit", "30"]
-    first, second = (json.loads(call(corpus_path, *arguments).stdout) for _ in range(2))
+    runs = [call(corpus_path, *arguments) for _ in range(2)]
+    assert ["fitting on" in run.stderr for run in runs] == [True, False]
+    first, second = (json.loads(run.stdout) for run in runs)
     assert (first["cost"]["reused"], second["cost"]["reused"]) == (0, 30)
     assert first["tracks"] == second["tracks"]
     other = json.loads(call(corpus_path, *arguments, "--surrogate-arg", "sharpness=3").stdout)
@@ -222,6 +224,7 @@ def test_help_lists_every_option_under_a_heading() -> None:
         (["--surrogate", str(EXAMPLE), "--surrogate-arg", "x=1"], "has no argument"),
         (["--surrogate", "prior", "--max-cost", "1"], "limit the surrogate llm"),
         (["--surrogate", "prior", "--gpu", "a", "--held-out-gpu", "b"], "leave --gpu out"),
+        (["--surrogate", "prior", "--split", "val"], "did you mean 'validation'"),
     ],
 )
 def test_a_mistake_is_refused_before_the_corpus_is_read(

@@ -125,6 +125,10 @@ def test_an_entry_that_leaves_queries_out_is_told_where_entries_on_a_part_belong
     more = dataclasses.replace(expected, query_ids=[*expected.query_ids, "f" * 32])
     ((_, checked),) = check_all([submissions["prior"]], more)
     assert "--subset core [--shots 8]" in str(checked.flaws[0])
+    other = dataclasses.replace(expected, query_ids=["f" * 32], elsewhere={"validation": expected.query_ids})
+    ((_, checked),) = check_all([submissions["prior"]], other)
+    assert "these answer split validation; entries answer test" in str(checked.flaws[0])
+    assert len(checked.flaws) == 1
 
 
 def test_entries_beside_one_join_the_shipped_ones_and_replace_those_of_their_name(

@@ -248,7 +248,8 @@ def evaluate_on(
         # The same questions, answered by what has learned from them, are other answers.
         also = (*getattr(surrogate, "answers_depend_on", ()), *(() if splits == TRAIN_SPLITS else splits))
         store = stack.enter_context(ForecastStore(store_path(target, stated, options, out, also)))
-        if apart and not store.answers(stated.queries, facts.repeats):
+        asked = {(query.query_id, repeat) for query in stated.queries for repeat in range(facts.repeats)}
+        if apart and not asked <= store.done.keys():
             learn(surrogates, facts.fits, corpus, stated.dataset, progress, splits)
         tell = stack.enter_context(progress.asking(len(stated.queries)))
         finished = run(

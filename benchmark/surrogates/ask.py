@@ -237,10 +237,6 @@ class ForecastStore:
             forecasts = (forecast for forecast, _ in read_lines(path, _forecast))
             self.done = {(f.query_id, f.repeat): f for f in forecasts if f.failure is None}
 
-    def answers(self, queries: Sequence[Query], repeats: int) -> bool:
-        """Whether every query is answered in every repeat, so that nobody need be asked."""
-        return all((query.query_id, repeat) in self.done for query in queries for repeat in range(repeats))
-
     def add(self, forecasts: Iterable[Forecast]) -> None:
         """Keep forecasts; they are on disk when this returns.
 

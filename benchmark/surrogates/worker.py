@@ -74,12 +74,8 @@ def main() -> None:
 
 def _place(error: Exception) -> str:
     """The last line of the author's own code that an error came through; empty where it came through none."""
-    others = (str(Path(kbench.__file__).parent), sysconfig.get_path("stdlib"), "<")
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(others) and "site-packages" not in frame.filename
-    ]
+    others = (str(Path(kbench.__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), "<")
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(others)]
     return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 

@@ -71,7 +71,9 @@ def test_a_headline_is_marked_by_the_probe_beside_it(found: EvaluationResults, s
     """The other probe, which is weaker and surely exceeded, decides nothing."""
     wide = np.linspace(-spread, spread, 40)
     mine, names, layout = (
-        Scored({"forecast": {"skill": Figure(value, value + draws)}}, {}, {}, (), {})
+        Scored(
+            figures={"forecast": {"skill": Figure(value, value + draws)}}, ceilings={}, floors={}, slices=(), rows={}
+        )
         for value, draws in ((0.3, 0 * wide), (0.2, wide), (0.1, 0 * wide))
     )
     probes = beside_probes(mine, {"names": names, "layout": layout})

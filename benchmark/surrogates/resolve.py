@@ -318,8 +318,8 @@ def _attribute(module: Any, target: SurrogateTarget) -> Any:
     if hasattr(module, name):
         return getattr(module, name)
     if target.attribute:
-        able = {key for key, value in vars(module).items() if callable(getattr(value, "forecast", None))}
-        raise UnknownNameError(f"attribute of {target.location}", target.attribute, able or vars(module))
+        names = [key for key, value in vars(module).items() if callable(getattr(value, "forecast", None))]
+        raise UnknownNameError(f"attribute of {target.location}", target.attribute, names or vars(module))
     own = [v for v in vars(module).values() if inspect.isclass(v) and v.__module__ == module.__name__]
     able = [v for v in own if callable(getattr(v, "forecast", None))]
     if len(able) != 1:

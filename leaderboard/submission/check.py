@@ -64,8 +64,7 @@ def check(path: Path, expected: Expected | None = None, *, draft: bool = False) 
     except (DataError, ValueError) as error:
         return Checked((Flaw(path.name, "file", "unreadable", str(error)),), None, None)
     table = pa.ipc.open_stream(b"".join(rest)).read_all() if rest else None
-    digests = (report["digest"], report["forecasts_digest"])
-    return Checked(tuple(Flaw(*flaw) for flaw in report["flaws"]), submission, table, *digests)
+    return Checked(tuple(Flaw(*flaw) for flaw in report["flaws"]), submission, table, *report["digests"])
 
 
 def warm_up() -> None:
@@ -91,8 +90,9 @@ def inspected(request: bytes) -> Iterator[bytes]:
             flaws = [flaw for flaw in flaws if not flaw.message.startswith(UNSTATED)]
         rows = [dataclasses.astuple(flaw) for flaw in flaws]
         forecasts = {name: data for name, data in files.items() if name != METADATA_FILE}
-        report = {"flaws": rows, "submission": None if submission is None else to_dict(submission)}
-        report |= {"digest": _digest(files), "forecasts_digest": _digest(forecasts)}
+        plain = None if submission is None else to_dict(submission)
+        digests = [_digest(files), _digest(forecasts)]
+        report = {"flaws": rows, "submission": plain, "digests": digests}
         head = json.dumps(report).encode()
     except (DataError, MemoryError):
         raise

@@ -24,7 +24,8 @@ def main(dataset: str, forecasts: str, split: str = "test") -> None:
     questions = questions[questions.gpu == questions.gpu.value_counts().idxmax()]
     asked = questions[questions.core & (questions.split == "test") if split == "core" else questions.split == split]
     answered = asked.question_id.isin(answers.query_id[answers.probabilities.notna()]).sum()
-    sys.stderr.write(f"{answered:,} of {len(asked):,} answered; the rest count as uniform\n")
+    rest = "; the rest count as uniform" if answered < len(asked) else ""
+    sys.stderr.write(f"{answered:,} of {len(asked):,} answered{rest}\n")
     figures = score(asked, questions[questions.split == "train"], answers)
     sys.stdout.write(json.dumps({name: value for name, value in figures.items() if value == value}, indent=1) + "\n")
 

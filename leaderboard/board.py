@@ -43,6 +43,15 @@ def shipped(questions: Questions) -> list[Path]:
     return [path for name in dict.fromkeys(filter(None, names)) for path in _entries(name, questions.dataset)]
 
 
+def entries_text(questions: Questions) -> str:
+    """How many shipped entries a board shows, and which of one's own."""
+    places = [*_entries(WHOLE, questions.dataset), *local_entries()]
+    for part in map(part_name, PARTS):
+        places += [*_entries(part, questions.dataset), *local_entries(part)]
+    mine = [path.name for path in places if path.resolve().parent.parent != SUBMISSIONS.resolve()]
+    return f"{len(places) - len(mine)} shipped{f', {len(mine)} of yours: ' if mine else ''}{', '.join(mine)}"
+
+
 def local_submissions() -> Path | None:
     """`leaderboard/submissions` of the folder one stands in, or of one above it: of a checkout, or an author's own."""
     here = Path.cwd()
@@ -135,7 +144,7 @@ def expected_of(questions: Questions, whole: Questions | None = None) -> Expecte
     ids = [query.query_id for query in questions.queries]
     others = frozenset(query.query_id for query in whole.queries) - set(ids) if whole is not None else frozenset()
     pairs = frozenset(ids[at] for at in questions.pair_queries.tolist())
-    return Expected(questions.dataset, ids, pairs, others)
+    return Expected(questions.dataset, ids, pairs, others, questions.split)
 
 
 def submission_paths(given: Sequence[Path]) -> list[Path]:
@@ -299,7 +308,8 @@ def score_entries(
     packed: list[PackedForecasts] = []
     for entry in entries:
         again = functools.partial(score, entry)
-        path, result = (None, again()) if cache is None else cached_results(cache, (entry.checked.digest, *key), again)
+        made_of = (entry.checked.forecasts_digest, *key)
+        path, result = (None, again()) if cache is None else cached_results(cache, made_of, entry.submission, again)
         kept.append(path or result)
         raised.append(flags(entry.submission, entry.table, questions, result.scores))
         packed.append(PackedForecasts.of(result.entry_id, entry.name, entry.table))

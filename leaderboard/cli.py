@@ -48,7 +48,12 @@ def load_questions(options: Options, labels: Path | None) -> tuple[Questions, Ex
     if options.subset is not None or options.shots:
         # Where a part of the split is asked, answers to the rest of it do no harm.
         whole = Options(split=options.split).questions(corpus)
-    return questions, expected_of(questions, whole)
+    stated = corpus.table("questions", columns=["question_id", "split"]).to_pylist()
+    elsewhere: dict[str, list[str]] = {}
+    for row in stated:
+        if row["split"] != options.split:
+            elsewhere.setdefault(row["split"], []).append(row["question_id"])
+    return questions, dataclasses.replace(expected_of(questions, whole), elsewhere=elsewhere)
 
 
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -202,7 +207,7 @@ def build(
     The site works from disk and contacts no other host.
     """
     from kbench.benchmark.questions.corpus_view import benchmark_of
-    from kbench.leaderboard.board import PARTS, local_entries, part_name, replaced, score_board, shipped
+    from kbench.leaderboard.board import entries_text, replaced, score_board
     from kbench.leaderboard.season_record import SEASONS
     from kbench.leaderboard.site.answers import answers_of
     from kbench.leaderboard.site.build import build as build_site
@@ -220,9 +225,7 @@ def build(
         corpus = Corpus.open(dataset, verified=True)
         version = benchmark_of(corpus)
         questions = Options().questions(version)
-    own = [*local_entries(), *(path for part in PARTS for path in local_entries(part_name(part)))]
-    places = [submissions] if submissions is not None else [*shipped(questions), *own]
-    click.echo(f"submissions: {', '.join(map(str, places))}", err=True)
+    click.echo(f"submissions: {submissions or entries_text(questions)}", err=True)
     for line in replaced(questions.dataset) if submissions is None else ():
         click.echo(f"note: {line}", err=True)
     answers = answers_of(questions, version)

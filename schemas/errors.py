@@ -32,6 +32,7 @@ class UnknownNameError(UserError, LookupError):
         if len(text) > LONGEST_NAME:  # finding names close to it would take minutes
             name = text[:LONGEST_NAME] + "…"
         near = difflib.get_close_matches(str(name), names, n=3)
+        near = near or [each for each in names if text and each.startswith(text)][:3]
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(names[:12])}"
         if not near and len(names) > 12:
             hint += f", … ({len(names)} in all)"

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.evaluate.evaluate import FAILED, Evaluation, EvaluationProgress, SilentProgress, evaluate_on
+from kbench.benchmark.evaluate.evaluate import FAILED, LOG, Evaluation, EvaluationProgress, SilentProgress, evaluate_on
 from kbench.benchmark.evaluate.external import external_figures
-from kbench.benchmark.evaluate.folder import REPORT, RESULTS, earlier, write_folder, write_json
+from kbench.benchmark.evaluate.folder import REPORT, RESULTS, SUBMISSION, earlier, open_fields, write_folder, write_json
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.evaluate.results import EvaluationResults, MetricResult, seen_before, terminal
 from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, NOT_ASKED, WRITTEN
@@ -35,6 +35,8 @@ UNTRAINED = (
     "training frequencies of kbench's own dataset"
 )
 DEFAULT_OUT = Path("runs") / "evaluate"
+BOARD_FOLDER = Path("leaderboard") / "submissions"
+"""Where `kbench leaderboard build` finds entries of one's own."""
 UNUSUAL = re.compile(r"[^A-Za-z0-9]+")
 """What a folder's name has hyphens for."""
 DEFAULTS = Options()
@@ -201,7 +203,7 @@ class Command:
         evaluations = {spec: self._evaluated(place) for spec, place in self.places.items()}
         written = [each.run.failures[WRITTEN] for each in evaluations.values() if WRITTEN in each.run.failures]
         silent = [each for each in evaluations.values() if not each.answered and WRITTEN not in each.run.failures]
-        unanswered = tuple(_silence(each) for each in silent)
+        unanswered = tuple("; log: ".join(filter(None, [_silence(each), self._log(each)])) for each in silent)
         interrupted = any(each.run.interrupted for each in evaluations.values())
         unchanged = None if self.options.held_out_gpu is None else evaluations[UNCHANGED]
         answered = [evaluations[name] for name in self.names if evaluations[name].answered]
@@ -235,7 +237,9 @@ class Command:
             text += filter(None, [seen_before(EvaluationResults.of(other))])
         self._finish(evaluations.values(), values, comparison)
         if self.out is not None or self.report:
-            text.append(f"files: {', '.join(str(self._folder(each)) for each in answered)}")
+            text.append(f"files: {', '.join(map(self._files, answered))}")
+        if self.out is not None and len(self.names) == 1:
+            text += filter(None, [self._to_enter(answered[0])])
         text += filter(None, [requests])
         unanswered += tuple(_failure(each) for each in answered if _failed(each))
         whole = values[answered[0].name] if len(self.names) == 1 else {"surrogates": list(values.values())}
@@ -243,7 +247,7 @@ class Command:
 
     def _evaluated(self, place: Place) -> Evaluation:
         """One surrogate's evaluation, its files written."""
-        if len(self.names) > 1:
+        if len(self.places) > 1:
             self.progress.stage(place.target.name)
         try:
             make_folder(place.folder)
@@ -256,10 +260,15 @@ class Command:
         )  # fmt: skip
         if not evaluation.answered:
             return evaluation
-        if evaluation.run.interrupted and earlier(place.folder).queries:
+        before = earlier(place.folder)
+        if evaluation.run.interrupted and before.queries:
             self.progress.stage(f"interrupted: {place.folder} keeps the results of an earlier run")
             return evaluation
         write_folder(evaluation, place.folder)
+        entry, asked = before.submission, len(evaluation.questions.queries)
+        if self.out is not None and entry is not None and before.queries and evaluation.run.reused < asked:
+            fix = f"for an entry of its own, raise version in {place.folder / SUBMISSION} and use another --out"
+            self.progress.stage(f"forecasts of {entry.name} {entry.version} replaced; {fix}")
         return evaluation
 
     def _finish(
@@ -331,6 +340,30 @@ class Command:
     def _folder(self, evaluation: Evaluation) -> Path:
         return next(place.folder for place in self.places.values() if place.target == evaluation.target)
 
+    def _files(self, evaluation: Evaluation) -> str:
+        """The folder of an evaluation, and what in it is for reading."""
+        log = self._log(evaluation)
+        names = ", ".join([*([REPORT] if self.report else []), *([LOG + _warnings(log)] if log else [])])
+        return f"{self._folder(evaluation)} ({names})" if names else str(self._folder(evaluation))
+
+    def _log(self, evaluation: Evaluation) -> str:
+        """The file with what the surrogate printed; empty where it printed nothing."""
+        file = self._folder(evaluation) / LOG
+        return str(file) if file.is_file() and file.stat().st_size else ""
+
+    def _to_enter(self, evaluation: Evaluation) -> str | None:
+        """The next steps to an entry, where the questions of a board were asked."""
+        folder, asked = self._folder(evaluation), evaluation.questions
+        entry = earlier(folder).submission
+        if entry is None or asked.split != DEFAULTS.split or asked.limited or asked.imported or self.options.problems:
+            return None
+        left = open_fields(entry)
+        todo = f"fill in {', '.join(left)} in {folder / SUBMISSION}, " if left else ""
+        words = [str(folder), *Options(dataset=self.options.dataset, subset=asked.subset, shots=asked.shots).words()]
+        shown = BOARD_FOLDER.resolve() in folder.resolve().parents
+        score = "build --out site" if shown else f"score {shlex.join(words)}"
+        return f"next: {todo}kbench leaderboard check {shlex.join(words)}, kbench leaderboard {score}"
+
     def _options_of(self, spec: str) -> Options:
         """Arguments belong to the surrogate that was named, not to the baselines beside it."""
         return self.options if spec == self.names[0] else dataclasses.replace(self.options, arguments={})
@@ -369,6 +402,13 @@ class Command:
             return None
         folder = Path(dataset) if Path(dataset).exists() else pulled(dataset)
         return folder / "forecasts" if folder is not None and (folder / "forecasts").is_dir() else None
+
+
+def _warnings(log: str) -> str:
+    """How many warnings a log holds, where it holds any."""
+    with open(log, encoding="utf-8", errors="replace") as lines:
+        count = sum("Warning: " in line for line in lines)
+    return f" with {count:,} warning{'s' if count > 1 else ''}" if count else ""
 
 
 def _plain(text: str) -> str:

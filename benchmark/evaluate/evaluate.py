@@ -48,6 +48,8 @@ USER_BATCH = 64
 MOST_UNANSWERED, FAILED = 0.05, 0.5
 """Shares of forecasts without an answer: above the first, figures are hardly the surrogate's; above the second the run
 has failed."""
+LOG = "surrogate.log"
+"""What the surrogate printed in the last run."""
 CACHE = "cache"
 """Folder of what must not be asked twice."""
 LIMITS_LLM = "--max-tokens and --max-cost limit the surrogate llm; others spend, and limit, on their own"
@@ -235,8 +237,10 @@ def evaluate_on(
             questions = options.questions(corpus)
         stated = questions() if callable(questions) else questions
         splits = splits_to_learn_from(target, stated.split)
-        learn(surrogates, facts.fits, corpus, stated.dataset, progress, splits)
         surrogate = surrogates[0]
+        apart = getattr(surrogate, "fits_from_file", False)
+        if not apart:
+            learn(surrogates, facts.fits, corpus, stated.dataset, progress, splits)
         learned = learned_from(target, surrogate, facts.fits, splits)
         batch_size = options.batch_size or _batch_size(surrogate, target)
         if any(leaf.kind == "built_in" and leaf.location in NEED_SHAPES for leaf in target.leaves):
@@ -244,6 +248,9 @@ def evaluate_on(
         # The same questions, answered by what has learned from them, are other answers.
         also = (*getattr(surrogate, "answers_depend_on", ()), *(() if splits == TRAIN_SPLITS else splits))
         store = stack.enter_context(ForecastStore(store_path(target, stated, options, out, also)))
+        asked = {(query.query_id, repeat) for query in stated.queries for repeat in range(facts.repeats)}
+        if apart and not asked <= store.done.keys():
+            learn(surrogates, facts.fits, corpus, stated.dataset, progress, splits)
         tell = stack.enter_context(progress.asking(len(stated.queries)))
         finished = run(
             stated.queries,
@@ -365,7 +372,10 @@ def _confined(
     )
     if out is not None:
         make_folder(out)
-    log = None if out is None else out / "surrogate.log"
+    log = None if out is None else out / LOG
+    if log is not None:
+        # Tracebacks of an earlier version of the surrogate would mislead.
+        log.unlink(missing_ok=True)
     processes = [
         stack.enter_context(ProcessSurrogate(target, arguments, confinement, log))
         for _ in range(max(1, options.concurrency))

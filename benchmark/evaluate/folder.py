@@ -134,6 +134,11 @@ def earlier(folder: Path) -> Earlier:
     )
 
 
+def open_fields(entry: Submission) -> list[str]:
+    """What is left for its author to say."""
+    return [name for name in AUTHORS_OWN if _open(getattr(entry, name))]
+
+
 def _open(value: Any) -> bool:
     texts = value if isinstance(value, tuple) else (value,)
     return any(isinstance(text, str) and text.startswith(UNKNOWN) for text in texts)

@@ -1,8 +1,8 @@
 """Results of one evaluation: everything that results.json and the report say, and the table people read.
 
 Where a surrogate stands is one line per track, beside what others reach on the same questions. Their figures are in
-standings.json, made by docs/evidence/scripts/benchmark.py for one dataset. Beside answers to other questions they would
-mean nothing, so they are shown for that dataset alone.
+standings.json, made by docs/evidence/scripts/benchmark.py for one dataset, on validation by what learned from train
+alone. Beside answers to other questions they would mean nothing, so they are shown for that dataset alone.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ FIRST, LANGUAGE_MODEL = "first model", "language model"
 ASKED_MODEL = "claude zero-shot"
 """The entry whose figures stand for a language model; `docs/evaluate.md` says where its answers are."""
 WHOLE, CORE, CORE_SHOTS = "test", "core", "core-8-shots"
+HEADLINE, REACHED = "*", "~"
+MARKS = {
+    HEADLINE: "headline of its track",
+    REACHED: "no headline here: the probe beside it, which understands nothing, comes as far within the interval",
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -250,7 +255,7 @@ def _aligned(rows: list[list[str]]) -> list[str]:
 def _row(
     metric: Metric, result: MetricResult, others: Sequence[EvaluationResults], probe: BesideProbes | None
 ) -> list[str]:
-    mark = "~" if probe is not None and probe.reached_by_layout else "*" if metric.headline else " "
+    mark = _mark(probe) if metric.headline else " "
     interval = "" if result.low is None else f"[{metric.text(result.low)}, {metric.text(result.high)}]"
     beside = [other.tracks.get(metric.track.name, {}).get(metric.name) for other in others]
     return [
@@ -262,6 +267,11 @@ def _row(
         metric.text(result.ceiling),
         *(metric.text(None if other is None else other.value) for other in beside),
     ]
+
+
+def _mark(probe: BesideProbes | None) -> str:
+    """The mark of a headline, by the probe that is printed beside it."""
+    return REACHED if probe is not None and probe.reached else HEADLINE
 
 
 def _title(results: EvaluationResults) -> str:
@@ -316,10 +326,11 @@ def _notes(results: EvaluationResults) -> list[str]:
     notes.append("floor: training frequencies or a random order; ceiling: a second measurement of the same kernels")
     if results.probes:
         notes.append("probe: the strongest that sees layout, names or author alone, or no source at all")
-        notes.append("~ no headline here: a probe that understands nothing comes as far, within the interval")
+    marks = {_mark(results.probes.get(track)) for track in results.tracks}
+    notes += [f"{mark} {meaning}" for mark, meaning in MARKS.items() if mark in marks]
     if any(metric.value is None for of in results.tracks.values() for metric in of.values()):
         notes.append("– what these questions do not ask, or too few of them to score")
-    notes.append("* headline of its track; ↑ higher is better, ↓ lower is better")
+    notes.append("↑ higher is better, ↓ lower is better")
     return notes
 
 
@@ -329,16 +340,20 @@ def _standings() -> Any:
 
 
 def standing_rows(results: EvaluationResults) -> list[list[str]]:
-    """A row per track: yours, the prior, a first model, the best built-in, a language model, the ceiling."""
-    others = _comparable(results)
-    head = ["", results.title, "prior", *([FIRST, "best built-in", ASKED_MODEL] if others else []), "ceiling"]
+    """A row per track: yours, the prior, a first model, the best built-in, a language model, the ceiling.
+
+    No language model was asked about validation problems.
+    """
+    others, part = _comparable(results), _part(results)
+    names = [FIRST, "best built-in", *([] if part == VALIDATION else [ASKED_MODEL])] if others else []
+    head = ["", results.title, "prior", *names, "ceiling"]
     table = [head]
     for track, metrics in results.tracks.items():
         metric = headline(track)
         result = metrics.get(metric.name)
         if result is None:
             continue
-        beside = _beside(others, metric, _part(results) or WHOLE) if others else []
+        beside = _beside(others, metric, part or WHOLE)[: len(names)]
         figures = [metric.text(result.value), metric.text(result.floor), *beside, metric.text(result.ceiling)]
         table.append([f"{track}: {metric.name} {metric.arrow}", *figures])
     return table
@@ -355,14 +370,16 @@ def standing_notes(results: EvaluationResults) -> list[str]:
 
 
 def _comparable(results: EvaluationResults) -> dict[str, Any]:
-    same = results.dataset == _standings()["dataset"] and results.split == WHOLE
-    return dict(_standings()["entries"]) if same and _part(results) is not None else {}
+    entries, part = dict(_standings()["entries"]), _part(results)
+    same = results.dataset == _standings()["dataset"] and any(part in figures for figures in entries.values())
+    return entries if same else {}
 
 
 def _part(results: EvaluationResults) -> str | None:
     """What the recorded figures call these questions; None where nobody else was asked them."""
-    asked = {(None, 0): WHOLE, (CORE, 0): CORE, (CORE, 8): CORE_SHOTS}
-    return asked.get((results.subset, results.shots))
+    asked = {(WHOLE, None, 0): WHOLE, (WHOLE, CORE, 0): CORE, (WHOLE, CORE, 8): CORE_SHOTS}
+    asked[VALIDATION, None, 0] = VALIDATION
+    return asked.get((results.split, results.subset, results.shots))
 
 
 def _beside(entries: dict[str, Any], metric: Metric, part: str) -> list[str]:
@@ -390,7 +407,9 @@ def _why_negative(results: EvaluationResults) -> str | None:
     """What is wrong with forecasts that are worse than the training frequencies."""
     forecast = results.tracks.get("forecast", {})
     skill, sign, error = (forecast.get(name) for name in ("skill", "sign_accuracy", "ece"))
-    if skill is None or sign is None or error is None or skill.value is None or skill.value >= 0:
+    if skill is None or sign is None or error is None or skill.value is None:
+        return None
+    if (skill.value if skill.high is None else skill.high) >= 0:
         return None
     if sign.value is None or sign.floor is None or error.value is None:
         return None
@@ -402,4 +421,5 @@ def _why_negative(results: EvaluationResults) -> str | None:
     return (
         f"skill is below 0 because of the confidence: the order is right in {sign.value:.0%} of the pairs, but"
         f" probabilities are off by {error.value:.2f} on average; --surrogate calibrated:NAME corrects them"
+        f"{', by validation problems: its gain shows on test only' if results.split == VALIDATION else ''}"
     )

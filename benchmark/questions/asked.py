@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kbench.benchmark.tracks import PAIR_TRACKS, RANK
-from kbench.schemas import PairKind, QuestionKind
+from kbench.schemas import PairKind
+from kbench.schemas.records.benchmark import QUESTION_WORDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,11 +47,7 @@ class Tables(Protocol):
         """Columns of one table, filtered, in parts: for tables that need not fit in memory."""
 
 
-KINDS = {
-    QuestionKind.EDIT.value: PairKind.PARENT_EDIT.value,
-    QuestionKind.PAIR.value: PairKind.SIBLING.value,
-    QuestionKind.LEVEL.value: PairKind.REFERENCE.value,
-}
+KINDS = QUESTION_WORDS
 """What a query calls each kind of question."""
 STATED_KINDS = {asked: stated for stated, asked in KINDS.items()}
 """What the dataset calls each kind of query."""

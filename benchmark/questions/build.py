@@ -82,7 +82,7 @@ def build_questions(
         raise UserError(f"split {split!r} holds no question; choose another with --split")
     if shots and not any(row["known_ids"] for row in (*rows.pairs, *rows.pools)):
         raise UserError(f"split {split!r} sets no kernels aside to be shown; ask it with --shots 0")
-    kept = sorted(_about(rows, problems)) if problems else asked
+    kept = sorted(_about(corpus, split, rows, problems)) if problems else asked
     kept = kept if limit is None else kept[:limit]
     position = {query_id: index for index, query_id in enumerate(kept)}
     pair_rows = [row for row in rows.pairs if row["query_id"] in position]
@@ -107,11 +107,15 @@ def build_questions(
     )
 
 
-def _about(rows: AskedRows, problems: Sequence[str]) -> set[str]:
+def _about(corpus: Tables, split: str, rows: AskedRows, problems: Sequence[str]) -> set[str]:
     """The queries about some problems."""
     known = {row["problem_id"] for row in (*rows.pairs, *rows.pools)}
     for name in problems:
         if name not in known:
+            stated = corpus.table("questions", columns=["problem_id", "split"]).to_pylist()
+            elsewhere = {row["split"] for row in stated if row["problem_id"] == name} - {split}
+            if elsewhere:
+                raise UserError(f"problem {name!r} is in {' and '.join(sorted(elsewhere))}, not in {split}")
             raise UnknownNameError("problem of the split", name, known)
     return {row["query_id"] for row in (*rows.pairs, *rows.pools) if row["problem_id"] in problems}
 

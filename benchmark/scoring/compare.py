@@ -77,12 +77,8 @@ class Comparison:
             low, high = (metric.text(end, sign="+") for end in (entry.low, entry.high))
             interval = "" if entry.low is None else f" [{low}, {high}]"
             value = metric.text(entry.difference, sign="+")
-            lines.append(f"  {track} {metric.name}: {value}{interval} {entry.verdict}")
+            lines.append(f"  {track} {metric.name} {metric.arrow}: {value}{interval} {entry.verdict}")
         return "\n".join(lines)
-
-
-LAYOUT = "layout"
-"""The probe that sees what a text looks like and nothing else."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,8 +92,8 @@ class BesideProbes:
     high: float | None
     over_probe: Difference
     """Of the headline from this probe."""
-    reached_by_layout: bool
-    """Whether the layout of the text comes as far, within the interval: then the figure is no headline."""
+    reached: bool
+    """Whether this probe comes as far, within the interval: then the figure is no headline."""
 
 
 def beside_probes(scored: Scored, probes: Mapping[str, Scored]) -> dict[str, BesideProbes]:
@@ -110,14 +106,15 @@ def beside_probes(scored: Scored, probes: Mapping[str, Scored]) -> dict[str, Bes
         if mine is None or not figure_of:
             continue
         name = max(figure_of, key=lambda each: sign * figure_of[each].value)
-        probe, layout = figure_of[name], Difference.of(sign, mine, figure_of[LAYOUT])
+        probe = figure_of[name]
+        over_probe = Difference.of(sign, mine, probe)
         beside[track] = BesideProbes(
             probe=name,
             value=finite(probe.value),
             low=finite(probe.low),
             high=finite(probe.high),
-            over_probe=Difference.of(sign, mine, probe),
-            reached_by_layout=bool(np.isfinite(mine.value)) and layout.verdict != "better",
+            over_probe=over_probe,
+            reached=over_probe.difference is not None and over_probe.verdict != "better",
         )
     return beside
 

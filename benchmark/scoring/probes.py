@@ -2,8 +2,7 @@
 
 A probe sees one thing alone and learns from the training questions what it is worth. It then answers the questions like
 any entry, with trees: classes of bins for pairs and edits, places within the pool for levels. How much of its
-distribution is kept, the rest being the prior, is chosen on validation. A headline that the layout of the text reaches
-is no headline.
+distribution is kept, the rest being the prior, is chosen on validation. A headline that the strongest reaches is none.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.metrics.forecast import rps_rows
 from kbench.benchmark.questions.asked import QUESTION_COLUMNS, Tables, of_gpu
 from kbench.benchmark.questions.questions import Questions
-from kbench.benchmark.scoring.compare import LAYOUT
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, score
 from kbench.benchmark.surrogates.forecasts import align, forecasts_file, read_forecasts, to_arrow
 from kbench.loaders.corpus.places import data_home
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Features = Callable[[str], Sequence[float]]
 """Of a kernel, by its id."""
-NAMES = ("source-free", "author", LAYOUT, "names")
+NAMES = ("source-free", "author", "layout", "names")
 KEPT = (1.0, 0.5, 0.25, 0.0)
 """Shares of a probe's distribution that validation chooses from."""
 WORDS = 48

@@ -83,8 +83,7 @@ class Scored:
     def overall(self) -> Figure | None:
         """Mean over tracks of the headline on a scale from the floor (0) to the ceiling (1); None without a ceiling.
 
-        A track that was asked and not answered counts as its floor. One that the questions cannot score, such as edits
-        in core, of which no two compare, is left out.
+        A track that was asked and not answered counts as its floor. One that the questions cannot score is left out.
         """
         scaled: list[Figure] = []
         count = 0

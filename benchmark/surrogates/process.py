@@ -147,7 +147,9 @@ class ProcessSurrogate:
                 self._facts = SurrogateFacts(**facts)
             except (NoAnswerError, TypeError) as error:
                 self.stop()
-                raise UserError(f"surrogate {self._target.name!r} could not be made: {error}") from None
+                raise UserError(
+                    f"surrogate {self._target.name!r} could not be made: {error}{self._see_log()}"
+                ) from None
             if self._training is not None:
                 self._ask(("fit", str(self._training)), bool, self._limits.fit_s)
         return self._facts
@@ -162,7 +164,7 @@ class ProcessSurrogate:
             self._ask(("fit", str(file)), bool, self._limits.fit_s)
         except NoAnswerError as error:
             scratch.remove_folder(folder)
-            raise UserError(f"surrogate {self._target.name!r} failed in fit: {error}") from None
+            raise UserError(f"surrogate {self._target.name!r} failed in fit: {error}{self._see_log()}") from None
         self._training = file
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
@@ -192,6 +194,12 @@ class ProcessSurrogate:
         self.stop()
         if self._training is not None:
             scratch.remove_folder(self._training.parent)
+
+    def _see_log(self) -> str:
+        """Where the traceback stands."""
+        return (
+            f"; log: {self._log}" if self._log is not None and self._log.exists() and self._log.stat().st_size else ""
+        )
 
     def _spawn(self) -> None:
         ours, theirs = socket.socketpair()

@@ -17,6 +17,7 @@ ENTRY_INPUTS = ("source", "source+compiler")
 INPUTS = (*ENTRY_INPUTS, "labels of other GPUs")
 SUM_TOLERANCE = 1e-3
 """How far given probabilities may be from one; they are then normalised and the raw sum is kept."""
+ONE_NUMBER = "a model of one number returns kbench.Forecast.from_speedup(query_id, speedup, spread_octaves)"
 
 
 @runtime_checkable
@@ -65,6 +66,8 @@ def failure(query_id: str, reason: str, repeat: int = 0, elapsed_s: float | None
 
 def distribution_error(probabilities: Any) -> str | None:
     """Why eight numbers are no distribution over the bins; None when they are one."""
+    if probabilities is None:
+        return f"there are no probabilities; {ONE_NUMBER}"
     if not isinstance(probabilities, tuple | list):
         return f"probabilities are {type(probabilities).__name__}; they must be a tuple of {bins.COUNT} numbers"
     if len(probabilities) != bins.COUNT:
@@ -118,7 +121,10 @@ class Compiler(Protocol):
         ...
 
 
-FORMS = "return Forecast objects, dictionaries of their fields, or an array of shape (n, 8), one row for each query"
+FORMS = (
+    "return Forecast objects, dictionaries of their fields, or an array of shape (n, 8), one row for each query; "
+    f"{ONE_NUMBER}"
+)
 
 
 def answer_rows(given: Any, asked: Sequence[Query]) -> list[Any]:

@@ -128,7 +128,8 @@ def locate(spec: str, forecasts_folder: Path | None = None) -> SurrogateTarget:
         return SurrogateTarget(attribute, "module", head, attribute)
     if Path(spec).is_dir():
         return _forecasts(spec, forecasts_folder)
-    raise UnknownNameError("surrogate", spec, [*BUILT_IN, "replay", CALIBRATED, STACK, *entries])
+    files = [file for file in (f"{spec}.py",) if Path(file).is_file()]
+    raise UnknownNameError("surrogate", spec, files or [*BUILT_IN, "replay", CALIBRATED, STACK, *entries])
 
 
 def _combined_target(kind: str, inner: str, folder: Path | None) -> SurrogateTarget:
@@ -317,7 +318,8 @@ def _attribute(module: Any, target: SurrogateTarget) -> Any:
     if hasattr(module, name):
         return getattr(module, name)
     if target.attribute:
-        raise UnknownNameError(f"attribute of {target.location}", target.attribute, vars(module))
+        names = [key for key, value in vars(module).items() if callable(getattr(value, "forecast", None))]
+        raise UnknownNameError(f"attribute of {target.location}", target.attribute, names or vars(module))
     own = [v for v in vars(module).values() if inspect.isclass(v) and v.__module__ == module.__name__]
     able = [v for v in own if callable(getattr(v, "forecast", None))]
     if len(able) != 1:

@@ -15,11 +15,13 @@ import platform
 import resource
 import socket
 import sys
+import sysconfig
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import kbench
 from kbench.loaders.storage.mounts import conceal
 from kbench.loaders.storage.namespaces import (
     CLONE_NEWIPC,
@@ -62,12 +64,19 @@ def main() -> None:
                     else:
                         result = answer_rows(surrogate.forecast(given), given)
                     reply = _line({kind: result})
-                except KbenchError as error:
-                    reply = _line({"failed": str(error)})
                 except Exception as error:  # noqa: BLE001 - the process boundary: what a user's code raises is a reply
-                    traceback.print_exc(file=sys.stderr)
-                    reply = _line({"failed": f"{type(error).__name__}: {error}"})
+                    ours, at = isinstance(error, KbenchError), _place(error)
+                    if at or not ours:
+                        traceback.print_exc(file=sys.stderr)
+                    reply = _line({"failed": f"{'' if ours else f'{type(error).__name__}: '}{error}{at}"})
                 connection.sendall(reply)
+
+
+def _place(error: Exception) -> str:
+    """The last line of the author's own code that an error came through; empty where it came through none."""
+    others = (str(Path(kbench.__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), "<")
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(others)]
+    return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
 def _line(reply: dict[str, Any]) -> bytes:

@@ -66,7 +66,7 @@ def audit_text(report: Mapping[str, Mapping[str, Any]]) -> str:
         for name, one in sorted(part["probes"].items(), key=lambda item: -sign * (item[1]["value"] or 0.0)):
             lines.append(f"   probe {name}: {_with_interval(one)}")
         for name, one in part["entries"].items():
-            mark = "~" if one["reached_by_layout"] else " "
+            mark = "~" if one["reached"] else " "
             lines.append(
                 f" {mark} {name}: {_with_interval(one)}; against probe {one['probe']}: {one['over_probe']['verdict']}"
             )

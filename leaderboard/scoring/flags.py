@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from kbench.benchmark.evaluate.folder import open_fields
 from kbench.benchmark.metrics.metric import Ceiling, PairRows
 from kbench.benchmark.metrics.registry import METRICS
 from kbench.benchmark.questions.questions import Questions
@@ -34,7 +35,9 @@ def flags(
         scores: its figures, with the noise ceiling where there is one.
     """
     failed = table.failed[:, asked_queries(submission, questions)]
+    left = open_fields(submission)
     return [
+        *([f"its author has not stated {', '.join(left)}"] if left else []),
         *_missing(submission, table.repeats, failed),
         *_beyond_ceiling(scores),
         *_certain(pair_rows(questions, table)),

@@ -29,6 +29,8 @@ SAFE_DECIMALS = 12
 
 FIGURES = ("value", "low", "high", "ceiling")
 """Of a score."""
+DECIDE = ("tracks", "repeats", "total_seconds", "total_tokens")
+"""Metadata that figures depend on."""
 
 
 def rounded_figure(value: float) -> float:
@@ -201,20 +203,29 @@ def hub_rows(result: Results, dataset_id: str) -> list[dict[str, Any]]:
     return rows
 
 
-def cached_results(folder: Path, key: Sequence[str], score: Callable[[], Results]) -> tuple[Path, Results]:
+def cached_results(
+    folder: Path, key: Sequence[str], submission: Submission, score: Callable[[], Results]
+) -> tuple[Path, Results]:
     """The kept results of a submission, or newly made ones, and their file.
 
     Args:
         folder: keeps one file per entry and state of everything that its scores depend on; made when it is needed.
-        key: digest of the submission's files, the questions and the settings.
+        key: digest of the forecasts, the questions and the settings.
+        submission: its metadata; of kept results they may be replaced, where they decide no figure.
         score: makes the results where none are kept.
     """
-    path = folder / f"{content_hash('results', *key, _code_digest())}.json"
+    decide = (entry_id(submission), *(str(getattr(submission, name)) for name in DECIDE))
+    path = folder / f"{content_hash('results', *key, *decide, _code_digest())}.json"
     if path.is_file():
         try:
-            return path, read_results(path)
+            kept = read_results(path)
         except DataError:
             path.unlink()
+        else:
+            if kept.submission != submission:
+                kept = dataclasses.replace(kept, submission=submission)
+                write_atomically(path, results_text(kept))
+            return path, kept
     result = score()
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(path, results_text(result))

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from kbench import __version__
+from kbench.benchmark.evaluate.folder import UNKNOWN
 from kbench.benchmark.metrics.bootstrap import RESAMPLES, Figure, interval_level
 from kbench.benchmark.metrics.metric import Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline
-from kbench.benchmark.scoring.compare import LAYOUT, Difference
+from kbench.benchmark.scoring.compare import Difference
 from kbench.benchmark.scoring.score import Scored
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES, TRACKS, Track
 from kbench.leaderboard.scoring.rank import OVERALL_RULE, Contest, Headline, Place
@@ -149,7 +150,7 @@ def _entry(result: Results) -> dict[str, Any]:
     meta = result.submission
     return {
         "id": result.entry_id,
-        **{name: getattr(meta, name) for name in METADATA},
+        **{name: _stated(getattr(meta, name)) for name in METADATA},
         "open": meta.open_weights,
         "cost": result.cost,
         "answered_share": result.answered_share,
@@ -158,6 +159,13 @@ def _entry(result: Results) -> dict[str, Any]:
         "scores": (scores := _scores_by_slice(result)),
         "part": None if "all" in scores or not scores else next(iter(scores)),
     }
+
+
+def _stated(value: Any) -> Any:
+    """A field as its author stated it; what `kbench evaluate` left open says so."""
+    if isinstance(value, tuple):
+        return tuple(map(_stated, value))
+    return "not stated" if isinstance(value, str) and value.startswith(UNKNOWN) else value
 
 
 def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
@@ -210,7 +218,7 @@ def _level(dataset: Mapping[str, Any], part: str) -> float:
 
 
 def _probe(track: str, entries: Mapping[str, Headline], probes: Mapping[str, Scored]) -> dict[str, Any] | None:
-    """The strongest probe of a track, and whether layout comes as far as the best entry does."""
+    """The strongest probe of a track, and whether it comes as far as the best entry does."""
     sign = _sign(track)
     known = {name: figure for name, one in probes.items() if (figure := one.headline(track)) is not None}
     whole = [one.whole for one in entries.values() if one.whole is not None]
@@ -218,10 +226,10 @@ def _probe(track: str, entries: Mapping[str, Headline], probes: Mapping[str, Sco
         return None
     name = max(known, key=lambda each: sign * known[each].value)
     best = max(whole, key=lambda figure: figure.value)
-    layout = Figure(sign * known[LAYOUT].value, sign * known[LAYOUT].draws[: len(best.draws)])
+    probe = Figure(sign * known[name].value, sign * known[name].draws[: len(best.draws)])
     low, high = sorted((known[name].low, known[name].high))
-    reached = Difference.of(1.0, best, layout).verdict != "better"
-    return {"probe": name, "value": known[name].value, "low": low, "high": high, "reached_by_layout": reached}
+    reached = Difference.of(1.0, best, probe).verdict != "better"
+    return {"probe": name, "value": known[name].value, "low": low, "high": high, "reached": reached}
 
 
 def _track(track: Track) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class Checked:
     forecasts: pa.Table | None
     digest: str = ""
     """Of its files."""
+    forecasts_digest: str = ""
+    """Of all but its metadata."""
 
     @property
     def ok(self) -> bool:
@@ -62,7 +64,7 @@ def check(path: Path, expected: Expected | None = None, *, draft: bool = False) 
     except (DataError, ValueError) as error:
         return Checked((Flaw(path.name, "file", "unreadable", str(error)),), None, None)
     table = pa.ipc.open_stream(b"".join(rest)).read_all() if rest else None
-    return Checked(tuple(Flaw(*flaw) for flaw in report["flaws"]), submission, table, report["digest"])
+    return Checked(tuple(Flaw(*flaw) for flaw in report["flaws"]), submission, table, *report["digests"])
 
 
 def warm_up() -> None:
@@ -83,11 +85,14 @@ def inspected(request: bytes) -> Iterator[bytes]:
     options: dict[str, Any] = json.loads(request)
     try:
         expected = None if options["expected"] is None else Expected.from_json(options["expected"])
-        flaws, submission, table, digest = _inspect(Path(options["path"]), expected)
+        flaws, submission, table, files = _inspect(Path(options["path"]), expected)
         if options.get("draft"):
             flaws = [flaw for flaw in flaws if not flaw.message.startswith(UNSTATED)]
         rows = [dataclasses.astuple(flaw) for flaw in flaws]
-        report = {"flaws": rows, "submission": None if submission is None else to_dict(submission), "digest": digest}
+        forecasts = {name: data for name, data in files.items() if name != METADATA_FILE}
+        plain = None if submission is None else to_dict(submission)
+        digests = [_digest(files), _digest(forecasts)]
+        report = {"flaws": rows, "submission": plain, "digests": digests}
         head = json.dumps(report).encode()
     except (DataError, MemoryError):
         raise
@@ -102,12 +107,14 @@ def inspected(request: bytes) -> Iterator[bytes]:
         yield bytes(sink.getvalue())
 
 
-def _inspect(path: Path, expected: Expected | None) -> tuple[list[Flaw], Submission | None, pa.Table | None, str]:
-    """In the child: everything wrong, the metadata, the forecasts, and the digest of the files."""
+def _inspect(
+    path: Path, expected: Expected | None
+) -> tuple[list[Flaw], Submission | None, pa.Table | None, Mapping[str, bytes]]:
+    """In the child: everything wrong, the metadata, the forecasts, and the files."""
     try:
         files = read_files(path)
     except DataError as error:
-        return [Flaw(path.name, "file", "unreadable", str(error))], None, None, ""
+        return [Flaw(path.name, "file", "unreadable", str(error))], None, None, {}
     submission, flaws = check_metadata(files.get(METADATA_FILE))
     table, more = check_forecasts(files, submission, expected)
     flaws += more
@@ -115,7 +122,7 @@ def _inspect(path: Path, expected: Expected | None) -> tuple[list[Flaw], Submiss
         value = submission.dataset_fingerprint
         fix = f"this dataset is {expected.fingerprint}: forecast its queries and state that fingerprint"
         flaws.append(Flaw(METADATA_FILE, "dataset_fingerprint", value, fix))
-    return flaws, submission, table, _digest(files)
+    return flaws, submission, table, files
 
 
 def _digest(files: Mapping[str, bytes]) -> str:

@@ -38,19 +38,23 @@ class Expected:
     """Those that the pair tracks ask; an entry for these tracks alone needs to answer no others."""
     other_ids: frozenset[str] = frozenset()
     """Queries that may be answered and do not count: the rest of a split of which only a part is asked."""
+    split: str = ""
+    elsewhere: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    """Queries of other splits, by split, so that forecasts of the wrong one are recognised."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
         pairs = None if self.pair_ids is None else sorted(self.pair_ids)
         queries = {"query_ids": list(self.query_ids), "pair_ids": pairs, "other_ids": sorted(self.other_ids)}
-        return {"fingerprint": self.fingerprint} | queries
+        return {"fingerprint": self.fingerprint, "split": self.split, "elsewhere": dict(self.elsewhere)} | queries
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Expected:
         """From plain JSON values."""
         pairs = value["pair_ids"]
         pairs = None if pairs is None else frozenset(pairs)
-        return cls(value["fingerprint"], value["query_ids"], pairs, frozenset(value["other_ids"]))
+        others = frozenset(value["other_ids"])
+        return cls(value["fingerprint"], value["query_ids"], pairs, others, value["split"], value["elsewhere"])
 
     def required(self, submission: Submission | None) -> set[str]:
         """The queries an entry must answer, by the tracks it is for."""
@@ -83,7 +87,10 @@ def check_forecasts(
         table = read_forecasts(files[name], name)
     except DataError as error:
         return None, [Flaw(name, "file", "unreadable", str(error))]
-    if expected is not None and table.num_rows > MOST_TIMES * (most := _most_rows(expected, submission)):
+    elsewhere = max(map(len, expected.elsewhere.values()), default=0) if expected is not None else 0
+    if expected is not None and table.num_rows > max(
+        MOST_TIMES * (most := _most_rows(expected, submission)), elsewhere
+    ):
         return None, [Flaw(name, "rows", f"{table.num_rows:,}", f"give one row per query and repeat, {most:,} in all")]
     rows = _rows_by_query(table)
     flaws = [*_value_flaws(table, name), *_text_flaws(table, name), *_repeat_flaws(table, name, submission)]
@@ -139,6 +146,10 @@ def _query_flaws(rows: pa.Table, name: str, expected: Expected, submission: Subm
     allowed_ids = {*expected.query_ids, *expected.other_ids}
     flaws = []
     unknown = sorted({str(query) for query in answered if query not in allowed_ids})
+    for split, ids in expected.elsewhere.items():
+        if unknown and set(unknown) <= set(ids):
+            fix = f"these answer split {split}; entries answer {expected.split}: run kbench evaluate without --split"
+            return [Flaw(name, "query_id", f"{len(unknown):,} queries", fix)]
     if unknown:
         fix = "these are not queries of this dataset; export them with `kbench leaderboard export-queries`"
         flaws.append(Flaw(name, "query_id", f"{shown(unknown[0])} and {len(unknown) - 1} more unknown", fix))

@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
+from kbench.schemas import bins
+from kbench.schemas.errors import UserError
 from kbench.schemas.record import Count, Limit, Name, NonNegative, Positive, Probability, Record, Sha
 from kbench.schemas.records.kernels import AuthorClass, Backend
 
 
 class PairKind(StrEnum):
-    """What the anchor is to the candidate; `reference` is the PyTorch reference itself."""
+    """What the anchor is to the candidate; `reference` is the PyTorch reference itself.
+
+    A question calls the same kinds otherwise. Comparing with its words is refused: it would always be false.
+    """
 
     REFERENCE = "reference"
     PARENT_EDIT = "parent_edit"
     SIBLING = "sibling"
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str) and other in QUESTION_WORDS:
+            fix = f"compare with {QUESTION_WORDS[other]!r}"
+            raise UserError(f"query.kind is never {str(other)!r}, which is a word of question.kind; {fix}")
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+QUESTION_WORDS = {"edit": "parent_edit", "pair": "sibling", "level": "reference"}
+"""What a query calls each kind of question."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +212,22 @@ class Forecast(Record):
     """Tokens written, for language models."""
     elapsed_s: NonNegative | None = None
     """Seconds spent on this answer."""
+
+    @classmethod
+    def from_speedup(cls, query_id: str, speedup: float, spread_octaves: float) -> Forecast:
+        """A forecast of a model that predicts one number: log2 of the speedup is normal around it.
+
+        Args:
+            query_id: the query answered.
+            speedup: the point forecast of S.
+            spread_octaves: standard deviation of log2 S, such as what the model's errors on held-out problems have.
+        """
+        if not (0 < speedup < math.inf and 0 < spread_octaves < math.inf):
+            raise UserError(f"speedup {speedup!r} and spread {spread_octaves!r} must be positive finite numbers")
+        places = [(math.log2(edge) - math.log2(speedup)) / spread_octaves for edge in bins.EDGES]
+        below = [0.0, *(0.5 + 0.5 * math.erf(place / math.sqrt(2)) for place in places), 1.0]
+        shares = tuple(high - low for low, high in itertools.pairwise(below))
+        return cls(query_id=query_id, probabilities=shares, speedup=speedup)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,8 +123,11 @@ def test_second_run_reuses_every_forecast(corpus_path: Path, tmp_path: Path) -> 
     first, second = (json.loads(call(corpus_path, *arguments).stdout) for _ in range(2))
     assert (first["cost"]["reused"], second["cost"]["reused"]) == (0, 30)
     assert first["tracks"] == second["tracks"]
-    other = json.loads(call(corpus_path, *arguments, "--surrogate-arg", "sharpness=3").stdout)
-    assert other["cost"]["reused"] == 0
+    arguments.remove("--json")
+    assert "fitting" not in call(corpus_path, *arguments).stderr, "nobody is asked"
+    other = call(corpus_path, *arguments, "--surrogate-arg", "sharpness=3")
+    assert "fitting" in other.stderr
+    assert "(0 reused)" in other.stdout
 
 
 def test_several_surrogates_share_one_table(corpus_path: Path, tmp_path: Path) -> None:
@@ -222,6 +225,7 @@ def test_help_lists_every_option_under_a_heading() -> None:
         (["--surrogate", str(EXAMPLE), "--surrogate-arg", "x=1"], "has no argument"),
         (["--surrogate", "prior", "--max-cost", "1"], "limit the surrogate llm"),
         (["--surrogate", "prior", "--gpu", "a", "--held-out-gpu", "b"], "leave --gpu out"),
+        (["--surrogate", "prior", "--split", "val"], "did you mean 'validation'"),
     ],
 )
 def test_a_mistake_is_refused_before_the_corpus_is_read(

@@ -34,9 +34,9 @@ def model(tmp_path: Path) -> str:
     return str(path)
 
 
-def call(corpus_path: Path, *arguments: object) -> None:
+def call(corpus_path: Path, *arguments: object) -> str:
     every = ["--dataset", corpus_path, "--resamples", 10, "--tracks", "forecast", "--no-report", *arguments]
-    CliRunner().invoke(evaluate, [str(argument) for argument in every], catch_exceptions=False)
+    return CliRunner().invoke(evaluate, [str(argument) for argument in every], catch_exceptions=False).output
 
 
 def described(folder: Path) -> dict[str, Any]:
@@ -57,6 +57,20 @@ def test_another_run_keeps_what_the_author_wrote(corpus_path: Path, tmp_path: Pa
     call(corpus_path, "--surrogate", model, "--out", out)
     again = json.loads((out / "submission.json").read_text())
     assert {name: again[name] for name in WORDS} == {name: written[name] for name in WORDS}
+
+
+def test_an_entry_of_one_s_own_is_told_what_comes_next_and_what_was_replaced(
+    corpus_path: Path, in_folder: Path, model: str
+) -> None:
+    out = Path("leaderboard/submissions/mine")
+    said = call(corpus_path, "--surrogate", model, "--out", out)
+    steps = f"kbench leaderboard check {out} --dataset {corpus_path}, kbench leaderboard build --out site"
+    fields = "authors, license, hardware, training_data, contamination"
+    assert f"next: fill in {fields} in {out / 'submission.json'}, {steps}" in said
+    assert "replaced" not in said
+    assert "replaced" not in call(corpus_path, "--surrogate", model, "--out", out), "every answer was stored"
+    Path(model).write_text(MODEL + "# changed\n")
+    assert "forecasts of model 1 replaced; for an entry" in call(corpus_path, "--surrogate", model, "--out", out)
 
 
 def test_what_is_still_open_is_proposed_again(corpus_path: Path, tmp_path: Path, model: str) -> None:

@@ -92,6 +92,9 @@ def test_one_problem_may_be_asked_about_alone(corpus: Tables, questions: Questio
     assert few.limited
     with pytest.raises(UnknownNameError, match="unknown problem of the split 'nothing'"):
         build_questions(corpus, problems=["nothing"])
+    learnt = next(iter(training_pairs(corpus)))[0].problem_id
+    with pytest.raises(UserError, match=f"problem '{learnt}' is in train, not in test"):
+        build_questions(corpus, problems=[learnt])
 
 
 def test_one_track_asks_only_its_own_queries(corpus: Tables) -> None:

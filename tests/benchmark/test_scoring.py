@@ -176,7 +176,7 @@ def test_comparison_is_paired_and_gives_a_verdict(questions: Questions, truth: l
     assert found.tracks["rank"]["regret_at_10"].verdict == "better"
     assert Comparison.of("nothing", worst, "truth", best).tracks["select"]["aurc"].verdict == "worse"
     assert Comparison.of("a", best, "b", best).tracks["forecast"]["rps"].verdict == "undecided"
-    assert "forecast skill: +" in found.text()
+    assert "forecast skill ↑: +" in found.text()
 
 
 def test_one_pool_only_is_clustered_by_kernel(questions: Questions, truth: list[Forecast]) -> None:

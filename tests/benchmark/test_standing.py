@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kbench.benchmark.evaluate import results as standing
@@ -14,6 +15,9 @@ from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.evaluate.results import EvaluationResults, Failures, MetricResult, terminal
 from kbench.benchmark.llm.chat import OVER_BUDGET
+from kbench.benchmark.metrics.bootstrap import Figure
+from kbench.benchmark.scoring.compare import beside_probes
+from kbench.benchmark.scoring.score import Scored
 from kbench.loaders.corpus.corpus import Corpus
 
 
@@ -52,12 +56,43 @@ def test_other_questions_have_no_others_beside_them(found: EvaluationResults, ot
     assert "a part of them" in standing.standing_notes(dataclasses.replace(found, limited=True))[0]
 
 
+def test_validation_has_a_yardstick_and_no_language_model(
+    found: EvaluationResults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = {name: {"validation": {"forecast": {"skill": 0.3}}} for name in ("static", standing.FIRST)}
+    monkeypatch.setattr(standing, "_standings", lambda: {"dataset": found.dataset, "entries": entries})
+    head, forecast, *_ = standing.standing_rows(dataclasses.replace(found, split="validation"))
+    assert head == ["", "length", "prior", "first model", "best built-in", "ceiling"]
+    assert forecast[3:5] == ["0.300", "0.300 static"]
+
+
+@pytest.mark.parametrize(("spread", "mark"), [(0.05, "*"), (0.3, "~")])
+def test_a_headline_is_marked_by_the_probe_beside_it(found: EvaluationResults, spread: float, mark: str) -> None:
+    """The other probe, which is weaker and surely exceeded, decides nothing."""
+    wide = np.linspace(-spread, spread, 40)
+    mine, names, layout = (
+        Scored(
+            figures={"forecast": {"skill": Figure(value, value + draws)}}, ceilings={}, floors={}, slices=(), rows={}
+        )
+        for value, draws in ((0.3, 0 * wide), (0.2, wide), (0.1, 0 * wide))
+    )
+    probes = beside_probes(mine, {"names": names, "layout": layout})
+    shown = dataclasses.replace(found, probes=probes, tracks={"forecast": found.tracks["forecast"]})
+    lines = terminal(shown).splitlines()
+    assert [line.split()[0] for line in lines if "names 0.200" in line] == [mark]
+    assert [line[0] for line in lines if line[:2] in ("* ", "~ ")] == [mark], "a legend for what occurs"
+
+
 @pytest.mark.parametrize(("sign", "said"), [(0.4, "because of the order"), (0.7, "because of the confidence")])
 def test_a_skill_below_zero_is_explained(found: EvaluationResults, sign: float, said: str) -> None:
     figures = {"skill": MetricResult(-0.2, -0.3, -0.1, 0.9, 0.0), "ece": MetricResult(0.3, 0.2, 0.4, 0.0, 0.1)}
     figures["sign_accuracy"] = MetricResult(sign, None, None, 1.0, 0.6)
     changed = dataclasses.replace(found, tracks={"forecast": figures})
     assert said in standing.standing_notes(changed)[-1]
+    on_validation = standing.standing_notes(dataclasses.replace(changed, split="validation"))[-1]
+    assert on_validation.endswith("its gain shows on test only") == (said == "because of the confidence")
+    undecided = {**figures, "skill": MetricResult(-0.1, -0.3, 0.1, 0.9, 0.0)}
+    assert standing.standing_notes(dataclasses.replace(found, tracks={"forecast": undecided})) == []
     better = {**figures, "skill": MetricResult(0.1, 0.0, 0.2, 0.9, 0.0)}
     assert standing.standing_notes(dataclasses.replace(found, tracks={"forecast": better})) == []
     unanswered = dataclasses.replace(changed, warning="most have no answer")

@@ -24,6 +24,7 @@ from kbench.leaderboard.board import (
     submission_paths,
 )
 from kbench.leaderboard.scoring.results import Results, read_results, write_results
+from kbench.leaderboard.site.page import entry_data
 from kbench.schemas import DataError, UserError
 
 
@@ -71,6 +72,10 @@ def test_an_entry_is_scored_again_only_when_its_files_change_or_its_results_are_
     assert scored() == ["length 1.0.0", "prior 1.0.0"]
     assert scored() == []
     submission_copy(submissions["prior"], tmp_path / "entries" / "prior", authors=["Ada"])
+    assert scored() == [], "who made it decides no figure"
+    kept = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "cache").iterdir()]
+    assert ["Ada"] in [one["submission"]["authors"] for one in kept]
+    submission_copy(submissions["prior"], tmp_path / "entries" / "prior", tracks=["forecast"])
     assert scored() == ["prior 1.0.0"]
     for kept in (tmp_path / "cache").iterdir():
         kept.write_text("{}", "utf-8")
@@ -90,6 +95,9 @@ def test_a_draft_in_the_folder_one_stands_in_is_on_the_board(
     refused: list[str] = []
     made = score_board(questions, None, None, tmp_path / "cache", lambda name: None, refused.append)
     assert ([result.entry_id for result in made.results], refused) == (["prior-1-0-0"], [])
+    assert made.results[0].flags == ["its author has not stated hardware"]
+    assert entry_data(made.results[0])["hardware"] == "not stated"
+    assert board.entries_text(questions) == "0 shipped, 1 of yours: mine"
     with pytest.raises(UserError, match="only you know"):
         list(read_entries([draft], questions))
 
@@ -117,6 +125,10 @@ def test_an_entry_that_leaves_queries_out_is_told_where_entries_on_a_part_belong
     more = dataclasses.replace(expected, query_ids=[*expected.query_ids, "f" * 32])
     ((_, checked),) = check_all([submissions["prior"]], more)
     assert "--subset core [--shots 8]" in str(checked.flaws[0])
+    other = dataclasses.replace(expected, query_ids=["f" * 32], elsewhere={"validation": expected.query_ids})
+    ((_, checked),) = check_all([submissions["prior"]], other)
+    assert "these answer split validation; entries answer test" in str(checked.flaws[0])
+    assert len(checked.flaws) == 1
 
 
 def test_entries_beside_one_join_the_shipped_ones_and_replace_those_of_their_name(

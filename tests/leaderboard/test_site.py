@@ -281,8 +281,12 @@ def test_an_entry_on_core_alone_is_ranked_among_all_on_what_both_answered(
     assert chart.get_by_label("core only").locator("circle").get_attribute("class") == "ring-one"
 
 
-def test_probes_stand_beside_the_headlines_and_layout_marks_those_it_reaches(
-    faceted: tuple[list[Results], dict[str, Any]], questions: Questions, submissions: dict[str, Path]
+def test_probes_stand_beside_the_headlines_and_the_strongest_marks_those_it_reaches(
+    faceted: tuple[list[Results], dict[str, Any]],
+    questions: Questions,
+    submissions: dict[str, Path],
+    new_tab: Any,
+    tmp_path: Path,
 ) -> None:
     results, facts = faceted
     (length,) = read_entries([submissions["length"]], questions)
@@ -290,5 +294,14 @@ def test_probes_stand_beside_the_headlines_and_layout_marks_those_it_reaches(
     data = page_data(results, facts, {"layout": scored})
     assert data["probes"]["forecast"]["value"] == pytest.approx(scored.figures["forecast"]["skill"].value, rel=1e-3)
     best = max(results, key=lambda result: result.value("forecast", "skill") or -1)
-    assert data["probes"]["forecast"]["reached_by_layout"] == (best.submission.name == "length")
+    assert data["probes"]["forecast"]["reached"] == (best.submission.name == "length")
     assert page_data(results, facts)["probes"] == {}
+    board = new_tab(build(results, facts, tmp_path, probes={"layout": scored})).open("#/leaderboard?track=forecast")
+    names = board.locator("tbody tr td:first-child")
+    board.locator("tbody tr.probe").wait_for()
+    order = [text.split("baseline")[0].strip() for text in names.all_text_contents()]
+    above = {result.submission.name for result in results
+             if (result.value("forecast", "skill") or 0) > data["probes"]["forecast"]["value"] + 1e-4}  # fmt: skip
+    assert set(order[: order.index("probe: layout")]) - {"length"} == above - {"length"}
+    board.locator('th[data-column="cost"] button').click()
+    assert board.locator("tbody tr.probe").count() == 0, "it has a place where headlines order the table"

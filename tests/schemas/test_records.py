@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import operator
 from typing import Any
 
 import jsonschema
@@ -16,10 +17,14 @@ from kbench.schemas import (
     RECORD_TYPES,
     DataError,
     Environment,
+    Forecast,
     Kernel,
     Measurement,
     Pair,
+    PairKind,
+    QuestionKind,
     Record,
+    UserError,
     arrow_schema,
     from_dict,
     to_dict,
@@ -29,6 +34,7 @@ from kbench.schemas.errors import MissingDependencyError, UnknownNameError
 from kbench.schemas.files import publish, published_schema, versions
 from kbench.schemas.ids import canonical_source, content_hash, kernel_id
 from kbench.schemas.record import FieldType, Limit, field_docs, field_types, json_schema, optional_fields
+from kbench.schemas.records.benchmark import QUESTION_WORDS
 
 every_type = pytest.mark.parametrize("record", RECORD_TYPES, ids=lambda record: record.TYPE)
 
@@ -241,3 +247,25 @@ def test_an_unknown_name_lists_near_or_known_names() -> None:
     assert "did you mean 'softmax'?" in str(UnknownNameError("problem", "sofmax", ["softmax", "relu"]))
     assert str(UnknownNameError("problem", "q", [f"n{i}" for i in range(20)])).endswith("(20 in all)")
     assert "pip install 'kbench-gpu[gpu]'" in str(MissingDependencyError("torch", "gpu", "timing"))
+
+
+@pytest.mark.parametrize("word", [*QUESTION_WORDS, QuestionKind.PAIR])
+def test_the_kind_of_a_query_refuses_the_words_of_a_question(word: str) -> None:
+    for compare in (operator.eq, operator.ne):
+        with pytest.raises(UserError, match=f"compare with '{QUESTION_WORDS[word]}'"):
+            compare(PairKind.SIBLING, word)
+    assert [kind == "sibling" for kind in PairKind] == [kind is PairKind.SIBLING for kind in PairKind]
+    assert {PairKind.SIBLING: 1}["sibling"] == 1
+
+
+@pytest.mark.parametrize(("speedup", "spread", "most"), [(1.2, 0.1, 4), (1e-9, 0.5, 1), (1e9, 0.5, 8), (0.6, 0.2, 2)])
+def test_one_number_makes_a_distribution_around_its_bin(speedup: float, spread: float, most: int) -> None:
+    made = Forecast.from_speedup("ab" * 16, speedup, spread)
+    assert made.probabilities is not None
+    assert math.isclose(math.fsum(made.probabilities), 1.0)
+    assert (made.probabilities.index(max(made.probabilities)) + 1, made.speedup) == (most, speedup)
+    wide = Forecast.from_speedup("ab" * 16, speedup, 10 * spread)
+    assert wide.probabilities is not None
+    assert max(wide.probabilities) < max(made.probabilities) or max(made.probabilities) > 0.99
+    with pytest.raises(UserError, match="positive finite"):
+        Forecast.from_speedup("ab" * 16, speedup, 0.0)

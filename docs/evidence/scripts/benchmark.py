@@ -8,6 +8,7 @@ The first model is fitted here, in minutes. Score again for every release, entry
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Iterator, Mapping
@@ -21,9 +22,11 @@ from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.evaluate.results import CORE_SHOTS, FIRST, LANGUAGE_MODEL, STANDINGS
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions import Questions
+from kbench.benchmark.questions.build import VALIDATION
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, finite, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable, from_forecasts
+from kbench.benchmark.surrogates.resolve import BASELINES
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES
 from kbench.leaderboard.board import expected_of, read_entries, shipped
 from kbench.leaderboard.scoring.audit import audited, power_text
@@ -33,6 +36,8 @@ EVIDENCE = ROOT / "docs" / "evidence" / "benchmark.json"
 PARTS = {"test": Options(), "core": Options(subset="core")}
 WITH_SHOTS = {CORE_SHOTS: Options(subset="core", shots=8)}
 """What has a board of its own, where no entry without known kernels stands."""
+LEARN_FROM_TRAIN: dict[str, dict[str, Any]] = {name: {} for name in (*BASELINES, FIRST)} | {"static": {"retrain": True}}
+"""Who is asked about validation, with arguments."""
 LOOKED_INTO = ("claude with facts", "claude zero-shot", "static-compiler", "static")
 """Entries that are compared in pairs, and by who wrote the kernels."""
 
@@ -62,7 +67,7 @@ def scored() -> dict[str, Any]:
                 "language_models": [one.submission.name for one in entries if one.submission.kind == "language_model"],
             }
         )
-    return found | {part: with_shots(options) for part, options in WITH_SHOTS.items()}
+    return found | {part: with_shots(options) for part, options in WITH_SHOTS.items()} | {VALIDATION: on_validation()}
 
 
 def looked_into(questions: Questions, tables: Mapping[str, ForecastTable]) -> dict[str, Any]:
@@ -99,7 +104,25 @@ def with_shots(options: Options) -> dict[str, Any]:
     settings = BootstrapSettings(resamples=0)
     figures = {name: score(questions, table, settings, sliced=False).figures for name, table in tables.items()}
     models = [one.submission.name for one in entries if one.submission.kind == "language_model"]
-    return {"questions": len(ids), "language_models": models} | {
+    return headlines(questions, figures, models)
+
+
+def on_validation() -> dict[str, Any]:
+    """The headlines of the first model and of built-ins on validation, all with what they learn from train alone."""
+    options = Options(split=VALIDATION, resamples=0)
+    corpus = options.corpus()
+    questions = options.questions(corpus)
+    figures = {}
+    for name, arguments in LEARN_FROM_TRAIN.items():
+        settings = dataclasses.replace(options, arguments=arguments)
+        spec = str(ROOT / "examples" / "my_model.py") if name == FIRST else name
+        figures[name] = evaluate_on(spec, corpus, settings, questions=questions).scored.figures
+    return headlines(questions, figures, [])
+
+
+def headlines(questions: Questions, figures: Mapping[str, Any], models: list[str]) -> dict[str, Any]:
+    """Each entry's headlines by track."""
+    return {"questions": len(questions.queries), "language_models": models} | {
         track: {"entries": {name: {"value": finite(of[track][headline(track).name].value)}
                             for name, of in figures.items() if headline(track).name in of.get(track, {})}}
         for track in TRACK_NAMES
@@ -109,7 +132,7 @@ def with_shots(options: Options) -> dict[str, Any]:
 def standings(found: dict[str, Any]) -> dict[str, Any]:
     """What `kbench evaluate` shows beside a surrogate: each entry's headlines; of language models the first one's."""
     entries: dict[str, Any] = {}
-    for part in (*PARTS, *WITH_SHOTS):
+    for part in (*PARTS, *WITH_SHOTS, VALIDATION):
         models = found[part]["language_models"]
         for track in TRACK_NAMES:
             for name, one in found[part][track]["entries"].items():

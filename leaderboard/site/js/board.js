@@ -167,7 +167,15 @@ function drawTable(track, holder, count, change) {
   head.forEach((cell) => cell.setAttribute("aria-sort", cell.dataset.column === column.id ? (down ? "descending" : "ascending") : "none"));
   const needle = state.search.trim().toLowerCase();
   const shown = ordered(entries.filter((entry) => !needle || searchable(entry).includes(needle)), column, down);
-  fill(body, shown.map((entry) => rows.get(entry.id)));
+  const lines = shown.map((entry) => rows.get(entry.id));
+  const probe = key === "all" && !state.access && !needle && [all[1].id, track.headline].includes(column.id) ? DATA.probes[track.id] : null;
+  if (probe) {
+    const above = (entry) => { const s = score(entry, track.id, track.headline, key); return !none(s?.value) && signed(track.id, track.headline, s.value) > signed(track.id, track.headline, probe.value); };
+    const best = column.id === all[1].id ? !down : down === (metricOf(track.id, track.headline).better === "high");
+    const at = shown.findIndex((entry) => above(entry) !== best);
+    lines.splice(at < 0 ? lines.length : at, 0, probeRow(track, probe, all));
+  }
+  fill(body, lines);
   holder.parts.table = () => ({ columns: all.map((one) => one.id), rows: shown.map((entry) => all.map((one) => (one.id === "name" ? entry.name : one.value(entry)))) });
   const onCore = state.part ? 0 : shown.filter((entry) => entry.part).length;
   const elsewhere = state.part ? 0 : DATA.entries.filter((entry) => entry.part === CORE_SHOTS).length;
@@ -186,7 +194,7 @@ function powerText(track) {
 function probeText(track) {
   const found = DATA.probes[track.id];
   if (!found) return "";
-  const mark = found.reached_by_layout ? " No headline: a probe that understands nothing comes as far as the best entry, within its interval." : "";
+  const mark = found.reached ? " No headline: a probe that understands nothing comes as far as the best entry, within its interval." : "";
   return `Strongest probe (${found.probe}): ${show(found.value)} [${show(found.low)}, ${show(found.high)}].${mark}`;
 }
 function sliceText(track, key) {
@@ -226,6 +234,11 @@ function boardRow(entry, track, key, ranks, range) {
   return el("tr", { "data-entry": entry.id },
     el("td", {}, link(entryLink(entry.id), entry.name), badge(words(entry.kind), "kind"), entry.part === CORE && key === "all" ? badge("on core") : null, entry.flags.length ? el("span", { class: "badge flag", title: entry.flags.join("; ") }, `${entry.flags.length} flag${entry.flags.length > 1 ? "s" : ""}`) : null),
     rankCell(ranks.get(entry.id), ranks.size > 0), ...cells, el("td", { class: "num" }, cost(entry.cost.seconds_per_1000)));
+}
+// The strongest probe has no place: entries below it show no understanding.
+function probeRow(track, probe, columns) {
+  const figure = { ...probe, decimals: metricOf(track.id, track.headline).decimals };
+  return el("tr", { class: "probe", title: "Sees layout, names or author alone, or no source at all" }, ...columns.map((column) => (column.id === "name" ? el("td", {}, `probe: ${probe.probe}`) : el("td", { class: "num" }, ...(column.id === track.headline ? scoreText(figure) : [])))));
 }
 function scoreText(s) {
   if (!s || none(s.value)) return ["—"];

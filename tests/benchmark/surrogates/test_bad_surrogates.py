@@ -65,7 +65,7 @@ ANSWER = "return [Forecast(query_id=q.query_id, probabilities=SHARE) for q in qu
 @pytest.mark.parametrize(
     ("body", "reason", "failures"),
     [
-        (f"if any(q.query_id == FIRST for q in queries): raise ValueError('odd kernel')\n{ANSWER}", "odd kernel", 1),
+        (f"if any(q.query_id == FIRST for q in queries): raise ValueError('odd')\n{ANSWER}", "odd at model.py:10", 1),
         (f"if any(q.query_id == FIRST for q in queries): os._exit(3)\n{ANSWER}", "exit code 3", 1),
         (f"if any(q.query_id == FIRST for q in queries): sys.exit(0)\n{ANSWER}", "exit code 0", 1),
         (f"if any(q.query_id == FIRST for q in queries): os.kill(os.getpid(), 9)\n{ANSWER}", "signal 9", 1),
@@ -75,7 +75,7 @@ ANSWER = "return [Forecast(query_id=q.query_id, probabilities=SHARE) for q in qu
         ("return [Forecast(query_id=q.query_id, probabilities=(-0.5, 1.5) + (0.0,) * 6) for q in queries]", "≥ 0", 8),
         ("return [Forecast(query_id=q.query_id, probabilities=(float('nan'),) * 8) for q in queries]", "finite", 8),
         ("return [Forecast(query_id=q.query_id, probabilities=(0.5, 0.5)) for q in queries]", "hold 2 numbers", 8),
-        ("return [Forecast(query_id=q.query_id) for q in queries]", "NoneType", 8),
+        ("return [Forecast(query_id=q.query_id) for q in queries]", "from_speedup(query_id, speedup", 8),
         ("return [object() for q in queries]", "a row of type object", 8),
         ("return [(0.125,) * 8] * 3", "returned 3 rows for 1 queries", 8),
         ("return [{'probabilities': SHARE, 'speed': 2.0} for q in queries]", "speed", 8),
@@ -288,6 +288,7 @@ def test_fit_gets_training_pairs_and_a_restarted_process_is_fitted_again(
         ("class A:\n    inputs = 'everything'\n    def forecast(self, queries): return []", "inputs 'everything'"),
         ("class A:\n    def __init__(self, size): pass\n    def forecast(self, queries): return []", "does not take"),
         ("import os; os._exit(7)", "exit code 7"),
+        ("x = 1\nraise RuntimeError('no weights')", r"no weights at broken\.py:2; log: .*log$"),
     ],
 )
 def test_surrogate_that_cannot_be_made_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:

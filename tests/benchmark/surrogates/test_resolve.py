@@ -70,6 +70,14 @@ def test_file_with_and_without_attribute(model_file: Path) -> None:
         resolve(f"{model_file}:Modell")
 
 
+def test_names_that_are_nearly_right_are_named(model_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownNameError, match=r"known: Model$"):
+        resolve(f"{model_file}:Whatever")
+    monkeypatch.chdir(model_file.parent)
+    with pytest.raises(UnknownNameError, match=rf"did you mean '{model_file.name}'"):
+        locate(model_file.stem)
+
+
 def test_two_models_in_a_file_must_be_told_apart(model_file: Path) -> None:
     model_file.write_text(MODEL + MODEL.replace("Model", "Other"))
     with pytest.raises(UserError, match="name one with"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 
 from kbench.generation.campaign.campaign import failed_forecasts
 from kbench.generation.campaign.drive import recorded_states
+from kbench.generation.log import LogEntry
 from kbench.generation.search.state import RunState
 from kbench.loaders.options import echo_json, json_option
 from kbench.schemas import UserError
@@ -34,10 +36,17 @@ def summaries(folder: Path) -> list[Row]:
     Raises:
         UserError: the folder holds no log.
     """
-    states = recorded_states(folder)
+    states = recorded_states(folder, _without_text)
     if not states:
         raise UserError(f"no search log in {str(folder)!r}; start one with kbench generate --out {folder}")
     return [_summary(state) for state in states.values()]
+
+
+def _without_text(entry: LogEntry) -> LogEntry:
+    """The entry with an empty text where the log leaves it out: figures need none."""
+    if entry.kind != "candidate_proposed" or entry.payload.get("source") is not None:
+        return entry
+    return dataclasses.replace(entry, payload={**entry.payload, "source": ""})
 
 
 def _summary(state: RunState) -> Row:

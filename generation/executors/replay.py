@@ -9,23 +9,41 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kbench.generation.executors.executor import Pair, Result, result_of
 from kbench.generation.log import found_files, read_environments, read_log
+from kbench.generation.search.settings import RunSettings, changes, settings_from_json
 from kbench.harness.record import refereed
 from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import Environment, KernelSource, Measurement, ReferenceTime, UserError, from_dict
 
 NAMED = 3
 """Kernels that were not found and are named."""
+ENOUGH = 8
+"""Kernels that must have been asked for before a replay is given up."""
+NEARLY_ALL = 0.9
+"""Share of them that must be lost."""
 
 if TYPE_CHECKING:
     from kbench.harness.commands.compare import Comparison
     from kbench.loaders.corpus.corpus import Corpus
 
 
+class NotRecordedError(UserError):
+    """A recording lacks most of the kernels that are asked for."""
+
+
 class ReplayExecutor:
     """Measurements by kernel id; a kernel that was not recorded is lost with that reason."""
 
-    def __init__(self, recorded: Mapping[str, Sequence[Measurement]], environments: Sequence[Environment] = ()) -> None:
-        self._recorded = recorded
+    def __init__(
+        self, recorded: Mapping[str, Sequence[Measurement]], environments: Sequence[Environment] = (), other: str = ""
+    ) -> None:
+        """Take a recording.
+
+        Args:
+            recorded: measurements by kernel id.
+            environments: where they were made.
+            other: in what the recorded searches differ from those that ask.
+        """
+        self._recorded, self._other, self._answered = recorded, other, 0
         self._environments = list(environments)
         self._queue: collections.deque[str] = collections.deque()
         self.missing: list[str] = []
@@ -36,23 +54,46 @@ class ReplayExecutor:
         self._queue.extend(kernel.kernel_id for kernel in kernels)
 
     def collect(self, timeout_s: float) -> list[Result]:
-        """Everything queued, in order."""
+        """Everything queued, in order.
+
+        Raises:
+            NotRecordedError: nearly all kernels so far were not recorded.
+        """
         done = [self._result(key) for key in self._queue]
         self._queue.clear()
+        asked = self._answered + len(self.missing)
+        if done and asked >= ENOUGH and len(self.missing) > NEARLY_ALL * asked:
+            self.refuse_another_search()
         return done
 
     def _result(self, key: str) -> Result:
         if key not in self._recorded:
             self.missing.append(key)
             return Result(key, lost="not among the recorded measurements", final=True)
+        self._answered += 1
         return result_of(key, self._recorded[key])
 
-    def not_recorded(self) -> str | None:
-        """Which kernels were not found, in words; None where all were."""
+    def refuse_another_search(self) -> str | None:
+        """Refuse a recording that lacks most of the kernels asked for.
+
+        Returns:
+            which kernels it lacks, in words; None where it lacks none.
+
+        Raises:
+            NotRecordedError: says so, and in what the recorded search differs.
+        """
         if not self.missing:
             return None
         named = ", ".join(self.missing[:NAMED]) + (", …" if len(self.missing) > NAMED else "")
-        return f"{len(self.missing)} kernels are not among the {len(self._recorded)} recorded ones: {named}"
+        lacks = f"{len(self.missing)} kernels are not among the {len(self._recorded)} recorded ones: {named}"
+        if len(self.missing) > self._answered:
+            lost = "most kernels were lost" if self._answered else "nothing was replayed"
+            raise NotRecordedError(
+                f"{lost}: {self._other}{lacks}. A replay needs a log of the same search: its problem, "
+                "backend, method, proposer and seed, recorded with the same version; `generate study` replays other "
+                "methods"
+            )
+        return lacks
 
     def second_clock(self, kernels: Sequence[KernelSource]) -> Mapping[str, SecondTimes]:
         """Nothing: the recording has what was asked then."""
@@ -98,24 +139,42 @@ def recorded_references(path: Path) -> list[ReferenceTime]:
     return [from_dict(ReferenceTime, row) for row in Corpus.open(path).table("references").to_pylist()]
 
 
-def open_recording(path: Path) -> ReplayExecutor:
-    """An executor that answers from a run folder, a log file, or a corpus and the GPU that has most of its kernels."""
+def open_recording(path: Path, runs: Sequence[RunSettings] = ()) -> ReplayExecutor:
+    """An executor that answers from a run folder, a log file, or a corpus and the GPU that has most of its kernels.
+
+    Args:
+        path: where that is.
+        runs: the searches that will ask.
+    """
+    searches: list[RunSettings] = []
     recorded: collections.defaultdict[str, list[Measurement]] = collections.defaultdict(list)
     if path.is_file() or found_files(path):
         for entry in read_log(path):
-            if entry.kind == "kernel_measured":
+            if entry.kind == "run_started":
+                searches.append(settings_from_json(entry.payload["settings"], f"{path}: settings"))
+            elif entry.kind == "kernel_measured":
                 rows = [from_dict(Measurement, row) for row in entry.payload["measurements"]]
                 recorded[entry.payload["kernel_id"]] = rows
             elif entry.kind == "kernel_refereed":
                 key = entry.payload["kernel_id"]
                 recorded[key] = refereed(recorded[key], entry.payload["error"] or entry.payload["second_clock_us"])
-        return ReplayExecutor(recorded, read_environments(path))
+        return ReplayExecutor(recorded, read_environments(path), _other_search(path, searches, runs))
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(path)
     for row in corpus.table("measurements", gpu=corpus.gpus()[:1] or None).to_pylist():
         recorded[row["kernel_id"]].append(from_dict(Measurement, row))
     return ReplayExecutor(recorded, _environments(corpus))
+
+
+def _other_search(path: Path, searches: Sequence[RunSettings], runs: Sequence[RunSettings]) -> str:
+    """In what the recorded search that is most like a run differs from it, in words; empty where one is the same."""
+    for run in runs:
+        differences = min((changes(one, run) for one in searches), key=len, default={})
+        if differences:
+            said = ", ".join(f"{name} {before!r} and not {after!r}" for name, (before, after) in differences.items())
+            return f"{str(path)!r} was recorded with {said}; "
+    return ""
 
 
 def _environments(corpus: Corpus) -> list[Environment]:

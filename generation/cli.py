@@ -79,7 +79,7 @@ def generate(ctx: click.Context, /, **options: Any) -> None:
         raise UserError("--out is missing; name a folder for the run's log")
     from kbench.generation.campaign.drive import CampaignWaitingError, drive
     from kbench.generation.campaign.plan import GenerateOptions, planned, refuse_unused
-    from kbench.generation.executors.replay import NotRecordedError, ReplayExecutor
+    from kbench.generation.executors.replay import ReplayExecutor
 
     chosen = GenerateOptions(**options)
     refuse_unused(ctx, chosen)
@@ -91,9 +91,6 @@ def generate(ctx: click.Context, /, **options: Any) -> None:
         if chosen.as_json:
             echo_json({"runs": len(runs), **waiting.to_json()})
         raise
-    except NotRecordedError as error:
-        stays = f"the log of this attempt stays in {str(chosen.out)!r}; name another --out for the next"
-        raise UserError(f"{error}; {stays}") from None
     if sys.stderr.isatty():
         click.echo(err=True)
     if chosen.as_json:

@@ -6,14 +6,13 @@ import dataclasses
 import functools
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
 from kbench.generation.campaign.campaign import Campaign, CampaignProgress, Drive, counted
 from kbench.generation.log import (
-    LogEntry,
     LogWriter,
     by_run,
     found_files,
@@ -34,16 +33,11 @@ REFERENCES = "references.jsonl"
 """Reference times in a run folder (`kbench problems references`): a language model is told of the best of them."""
 
 
-def recorded_states(folder: Path, whole: Callable[[LogEntry], LogEntry] = lambda entry: entry) -> dict[str, RunState]:
-    """The state of every run in a folder's log; empty when there is no log yet.
-
-    Args:
-        folder: a run folder.
-        whole: puts back what was left out of an entry.
-    """
+def recorded_states(folder: Path) -> dict[str, RunState]:
+    """The state of every run in a folder's log; empty when there is no log yet."""
     if not found_files(folder):
         return {}
-    states = {run_id: replay(entries) for run_id, entries in by_run(map(whole, read_log(folder))).items()}
+    states = {run_id: replay(entries) for run_id, entries in by_run(read_log(folder)).items()}
     return {run_id: state for run_id, state in states.items() if state is not None}
 
 

@@ -16,18 +16,12 @@ from kbench.schemas import Environment, KernelSource, Measurement, ReferenceTime
 
 NAMED = 3
 """Kernels that were not found and are named."""
-ENOUGH = 8
-"""Kernels that must have been asked for before a replay is given up."""
-NEARLY_ALL = 0.9
-"""Share of them that must be lost."""
+ENOUGH, NEARLY_ALL = 8, 0.9
+"""A replay is given up once so many kernels were asked for and this share of them is lost."""
 
 if TYPE_CHECKING:
     from kbench.harness.commands.compare import Comparison
     from kbench.loaders.corpus.corpus import Corpus
-
-
-class NotRecordedError(UserError):
-    """A recording lacks most of the kernels that are asked for."""
 
 
 class ReplayExecutor:
@@ -36,13 +30,7 @@ class ReplayExecutor:
     def __init__(
         self, recorded: Mapping[str, Sequence[Measurement]], environments: Sequence[Environment] = (), other: str = ""
     ) -> None:
-        """Take a recording.
-
-        Args:
-            recorded: measurements by kernel id.
-            environments: where they were made.
-            other: in what the recorded searches differ from those that ask.
-        """
+        """Take measurements, where they were made, and in what the recorded searches differ from those that ask."""
         self._recorded, self._other, self._answered = recorded, other, 0
         self._environments = list(environments)
         self._queue: collections.deque[str] = collections.deque()
@@ -57,7 +45,7 @@ class ReplayExecutor:
         """Everything queued, in order.
 
         Raises:
-            NotRecordedError: nearly all kernels so far were not recorded.
+            UserError: nearly all kernels so far were not recorded.
         """
         done = [self._result(key) for key in self._queue]
         self._queue.clear()
@@ -74,13 +62,10 @@ class ReplayExecutor:
         return result_of(key, self._recorded[key])
 
     def refuse_another_search(self) -> str | None:
-        """Refuse a recording that lacks most of the kernels asked for.
-
-        Returns:
-            which kernels it lacks, in words; None where it lacks none.
+        """Say which kernels were not recorded, if any were not.
 
         Raises:
-            NotRecordedError: says so, and in what the recorded search differs.
+            UserError: those are most; with what differs in the recorded search.
         """
         if not self.missing:
             return None
@@ -88,10 +73,10 @@ class ReplayExecutor:
         lacks = f"{len(self.missing)} kernels are not among the {len(self._recorded)} recorded ones: {named}"
         if len(self.missing) > self._answered:
             lost = "most kernels were lost" if self._answered else "nothing was replayed"
-            raise NotRecordedError(
+            raise UserError(
                 f"{lost}: {self._other}{lacks}. A replay needs a log of the same search: its problem, "
                 "backend, method, proposer and seed, recorded with the same version; `generate study` replays other "
-                "methods"
+                "methods. The run folder keeps the log of this attempt: name another one for the next"
             )
         return lacks
 
@@ -140,12 +125,7 @@ def recorded_references(path: Path) -> list[ReferenceTime]:
 
 
 def open_recording(path: Path, runs: Sequence[RunSettings] = ()) -> ReplayExecutor:
-    """An executor that answers from a run folder, a log file, or a corpus and the GPU that has most of its kernels.
-
-    Args:
-        path: where that is.
-        runs: the searches that will ask.
-    """
+    """What answers these runs: a run folder, a log file, or a corpus and the GPU that has most of its kernels."""
     searches: list[RunSettings] = []
     recorded: collections.defaultdict[str, list[Measurement]] = collections.defaultdict(list)
     if path.is_file() or found_files(path):
@@ -168,13 +148,10 @@ def open_recording(path: Path, runs: Sequence[RunSettings] = ()) -> ReplayExecut
 
 
 def _other_search(path: Path, searches: Sequence[RunSettings], runs: Sequence[RunSettings]) -> str:
-    """In what the recorded search that is most like a run differs from it, in words; empty where one is the same."""
-    for run in runs:
-        differences = min((changes(one, run) for one in searches), key=len, default={})
-        if differences:
-            said = ", ".join(f"{name} {before!r} and not {after!r}" for name, (before, after) in differences.items())
-            return f"{str(path)!r} was recorded with {said}; "
-    return ""
+    """In what the recorded search that is most like the first run differs from it; empty where one is the same."""
+    differences = min((changes(one, run) for run in runs[:1] for one in searches), key=len, default={})
+    said = ", ".join(f"{name} {before!r} and not {after!r}" for name, (before, after) in differences.items())
+    return f"{str(path)!r} was recorded with {said}; " if said else ""
 
 
 def _environments(corpus: Corpus) -> list[Environment]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,12 +19,12 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.bootstrap import LEVEL, interval_level
 from kbench.benchmark.questions.render import gpu_facts
-from kbench.benchmark.surrogates.protocol import Compiler
 from kbench.benchmark.surrogates.resolve import locate
 from kbench.generation.campaign.campaign import Campaign, Drive, failed_forecasts
+from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import LogEntry
-from kbench.generation.search.guidance.question import MODEL, ONLINE, Guide, guide_named
+from kbench.generation.search.guidance.question import ONLINE, guide_named
 from kbench.generation.search.methods.catalogue import SEARCHES, filter_of, searchable
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search
@@ -67,10 +66,9 @@ Floats = npt.NDArray[np.float64]
 )
 @click.option("--unsure-share", default=0.0, show_default=True, help="Share of measurements for unsure forecasts.")
 @json_option
-@click.pass_obj
 def command(
-    compiler: Compiler | None, corpus: Path, out: Path, seeds: int, budget: int, least: int, pools: int,
-    problems: tuple[str, ...], backends: tuple[str, ...], methods: str | None, unsure_share: float, as_json: bool,
+    corpus: Path, out: Path, seeds: int, budget: int, least: int, pools: int, problems: tuple[str, ...],
+    backends: tuple[str, ...], methods: str | None, unsure_share: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Replay methods on recorded pools: best speedup found against measurements spent.
 
@@ -80,11 +78,11 @@ def command(
     if (out / POINTS).exists():
         raise UserError(f"--out {str(out)!r} holds a study already; name a new folder, or remove that one")
     names = methods.split(",") if methods else METHODS
-    refuse_methods(names)
+    for name in names:
+        parts_of(name)
     done = study(
         pools_in(corpus, least, pools, problems, backends), methods=names, seeds=seeds, budget=budget,
-        unsure_share=unsure_share, surrogate_for=functools.partial(guide_named, compiler=compiler),
-        report=lambda text: click.echo(text, err=True),
+        unsure_share=unsure_share, report=lambda text: click.echo(text, err=True),
     )  # fmt: skip
     text = write_study(done, out)
     echo_json([dataclasses.asdict(point) for point in done.points]) if as_json else click.echo(text)
@@ -109,11 +107,6 @@ class Trial:
     def pool(self) -> str:
         """The pool's name."""
         return f"{self.problem_id}/{self.backend}"
-
-    @property
-    def kernels(self) -> tuple[str, ...]:
-        """The ids of what it measured."""
-        return tuple(node.kernel_id for node in self.measured)
 
     @property
     def best(self) -> list[float]:
@@ -167,7 +160,7 @@ class Study:
 
 def trial(
     pool: RecordedPool, proposer: Proposer, method: str, seed: int, budget: int, batch: int,
-    unsure_share: float = 0.0, surrogate_for: Callable[[str], Guide] = guide_named,
+    unsure_share: float = 0.0,
 ) -> Trial:  # fmt: skip
     """One search on a pool."""
     name, surrogate = parts_of(method)
@@ -177,7 +170,7 @@ def trial(
         problem_id=pool.problem_id, backend=pool.backend, method=name, proposer=proposer.name, seed=seed, seeds=batch,
         batch=batch, filter=filter_settings, budget=Budget(measurements=budget), first=f"study {seed}",
     )  # fmt: skip
-    guide = surrogate_for(chosen.surrogate) if (chosen := filter_of(settings)) else None
+    guide = guide_named(chosen.surrogate, compiler_facts) if (chosen := filter_of(settings)) else None
     gpu = next(rows[0].gpu for rows in pool.measurements.values())
     search = Search(
         settings, proposer, lambda: STILL, surrogate=guide, gpu=gpu, gpu_facts_json=gpu_facts(gpu)
@@ -197,32 +190,20 @@ def parts_of(name: str) -> tuple[str, str | None]:
     """A method of a study, and the surrogate that filters its candidates: NAME+SURROGATE, +surrogate for `online`.
 
     Raises:
-        UnknownNameError: no such method.
+        UnknownNameError: no such method or surrogate.
     """
     method, _, surrogate = name.partition("+")
     if method not in SEARCHES and not in_file(method) and in_file(name):  # a path with a plus sign
         method, surrogate = name, ""
-    return searchable(method), ONLINE if f"+{surrogate}" == SURROGATE else surrogate or None
-
-
-def refuse_methods(methods: Sequence[str]) -> None:
-    """Refuse methods that do not exist, or come twice.
-
-    Raises:
-        UserError: names the method or surrogate.
-    """
-    for name, times in Counter(methods).items():
-        _, surrogate = parts_of(name)
-        if surrogate not in (None, ONLINE, MODEL):
-            locate(str(surrogate).removeprefix(f"{ONLINE}:"))
-        if times > 1:
-            raise UserError(f"method {name!r} is named {times} times; name it once")
+    surrogate = ONLINE if f"+{surrogate}" == SURROGATE else surrogate
+    if surrogate:
+        locate(surrogate.removeprefix(f"{ONLINE}:"))
+    return searchable(method), surrogate or None
 
 
 def study(
     pools: Sequence[RecordedPool], *,
     methods: Sequence[str] = METHODS, seeds: int = 20, budget: int = 32, batch: int = 4, unsure_share: float = 0.0,
-    surrogate_for: Callable[[str], Guide] = guide_named,
     report: Callable[[str], None] = lambda text: None,
 ) -> Study:  # fmt: skip
     """Every method on every pool.
@@ -234,13 +215,15 @@ def study(
         budget: measurements of each search.
         batch: measurements per step.
         unsure_share: of the surrogate filter.
-        surrogate_for: gives a surrogate by its name.
         report: called with what is being done.
 
     Returns:
         every search, and a point for each method and number of measurements.
     """
-    refuse_methods(methods)
+    for name, times in Counter(methods).items():
+        parts_of(name)
+        if times > 1:
+            raise UserError(f"method {name!r} is named {times} times; name it once")
     if not pools:
         raise UserError("no pool is large enough for the study; lower --least, or record more kernels")
     trials = []
@@ -248,9 +231,7 @@ def study(
         report(f"pool {number} of {len(pools)}: {pool.problem_id}, {pool.backend.value}, {len(pool.sources)} kernels")
         proposer = pool.proposer()
         trials += [
-            trial(pool, proposer, name, seed, budget, batch, unsure_share, surrogate_for)
-            for name in methods
-            for seed in range(seeds)
+            trial(pool, proposer, name, seed, budget, batch, unsure_share) for name in methods for seed in range(seeds)
         ]
     problems = [pool.problem_id for pool in pools]
     shares = {
@@ -258,7 +239,7 @@ def study(
         for name in methods
     }
     first, others = shares[methods[0]], max(1, len(methods) - 1)
-    lengths = {name: [len(one.kernels) for one in trials if one.method == name] for name in methods}
+    lengths = {name: [len(one.measured) for one in trials if one.method == name] for name in methods}
     points = [
         point for name in methods for point in _points(name, shares[name], first, problems, others, lengths[name])
     ]

@@ -21,7 +21,15 @@ from kbench.generation.executors.replay import open_facts, open_recording, recor
 from kbench.generation.proposers.folder import folder_runs
 from kbench.generation.search.guidance.question import guide_named
 from kbench.generation.search.methods.catalogue import searchable
-from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for, parse_budget
+from kbench.generation.search.settings import (
+    FilterSettings,
+    RunSettings,
+    changes,
+    check,
+    defaults_for,
+    parse_budget,
+    settings_from_json,
+)
 from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
 from kbench.schemas import Backend, UnknownNameError, UserError
@@ -178,4 +186,11 @@ def _executor(options: GenerateOptions, runs: Sequence[RunSettings]) -> Executor
         raise UserError(f"--executor {options.executor} needs --recorded: a run folder or a corpus with measurements")
     if options.executor == "none":
         return open_facts(options.recorded)
-    return open_recording(options.recorded, runs)
+    executor = open_recording(options.recorded)
+    searches = [settings_from_json(one, f"{options.recorded}: settings") for one in executor.started]
+    # Of the first run, and the recorded search that is most like it.
+    differences = min((changes(one, run) for run in runs[:1] for one in searches), key=len, default={})
+    if differences:
+        said = ", ".join(f"{name} {before!r} and not {after!r}" for name, (before, after) in differences.items())
+        executor.other = f"{str(options.recorded)!r} was recorded with {said}; "
+    return executor

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kbench.generation.executors.executor import Pair, Result, result_of
 from kbench.generation.log import found_files, read_environments, read_log
-from kbench.generation.search.settings import RunSettings, changes, settings_from_json
 from kbench.harness.record import refereed
 from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import Environment, KernelSource, Measurement, ReferenceTime, UserError, from_dict
@@ -27,11 +26,12 @@ if TYPE_CHECKING:
 class ReplayExecutor:
     """Measurements by kernel id; a kernel that was not recorded is lost with that reason."""
 
-    def __init__(
-        self, recorded: Mapping[str, Sequence[Measurement]], environments: Sequence[Environment] = (), other: str = ""
-    ) -> None:
-        """Take measurements, where they were made, and in what the recorded searches differ from those that ask."""
-        self._recorded, self._other, self._answered = recorded, other, 0
+    def __init__(self, recorded: Mapping[str, Sequence[Measurement]], environments: Sequence[Environment] = ()) -> None:
+        self._recorded, self._answered = recorded, 0
+        self.started: list[Any] = []
+        """The settings of the searches that recorded them, where that is known."""
+        self.other = ""
+        """In what these differ from the searches that ask, in words."""
         self._environments = list(environments)
         self._queue: collections.deque[str] = collections.deque()
         self.missing: list[str] = []
@@ -74,7 +74,7 @@ class ReplayExecutor:
         if len(self.missing) > self._answered:
             lost = "most kernels were lost" if self._answered else "nothing was replayed"
             raise UserError(
-                f"{lost}: {self._other}{lacks}. A replay needs a log of the same search: its problem, "
+                f"{lost}: {self.other}{lacks}. A replay needs a log of the same search: its problem, "
                 "backend, method, proposer and seed, recorded with the same version; `generate study` replays other "
                 "methods. The run folder keeps the log of this attempt: name another one for the next"
             )
@@ -124,34 +124,29 @@ def recorded_references(path: Path) -> list[ReferenceTime]:
     return [from_dict(ReferenceTime, row) for row in Corpus.open(path).table("references").to_pylist()]
 
 
-def open_recording(path: Path, runs: Sequence[RunSettings] = ()) -> ReplayExecutor:
-    """What answers these runs: a run folder, a log file, or a corpus and the GPU that has most of its kernels."""
-    searches: list[RunSettings] = []
+def open_recording(path: Path) -> ReplayExecutor:
+    """An executor that answers from a run folder, a log file, or a corpus and the GPU that has most of its kernels."""
+    started: list[Any] = []
     recorded: collections.defaultdict[str, list[Measurement]] = collections.defaultdict(list)
     if path.is_file() or found_files(path):
         for entry in read_log(path):
             if entry.kind == "run_started":
-                searches.append(settings_from_json(entry.payload["settings"], f"{path}: settings"))
+                started.append(entry.payload["settings"])
             elif entry.kind == "kernel_measured":
                 rows = [from_dict(Measurement, row) for row in entry.payload["measurements"]]
                 recorded[entry.payload["kernel_id"]] = rows
             elif entry.kind == "kernel_refereed":
                 key = entry.payload["kernel_id"]
                 recorded[key] = refereed(recorded[key], entry.payload["error"] or entry.payload["second_clock_us"])
-        return ReplayExecutor(recorded, read_environments(path), _other_search(path, searches, runs))
+        executor = ReplayExecutor(recorded, read_environments(path))
+        executor.started = started
+        return executor
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(path)
     for row in corpus.table("measurements", gpu=corpus.gpus()[:1] or None).to_pylist():
         recorded[row["kernel_id"]].append(from_dict(Measurement, row))
     return ReplayExecutor(recorded, _environments(corpus))
-
-
-def _other_search(path: Path, searches: Sequence[RunSettings], runs: Sequence[RunSettings]) -> str:
-    """In what the recorded search that is most like the first run differs from it; empty where one is the same."""
-    differences = min((changes(one, run) for run in runs[:1] for one in searches), key=len, default={})
-    said = ", ".join(f"{name} {before!r} and not {after!r}" for name, (before, after) in differences.items())
-    return f"{str(path)!r} was recorded with {said}; " if said else ""
 
 
 def _environments(corpus: Corpus) -> list[Environment]:

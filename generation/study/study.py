@@ -24,6 +24,7 @@ from kbench.generation.campaign.campaign import Campaign, Drive, failed_forecast
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import LogEntry
+from kbench.generation.search.action import IDLE_STEPS
 from kbench.generation.search.guidance.question import ONLINE, guide_named
 from kbench.generation.search.methods.catalogue import SEARCHES, filter_of, searchable
 from kbench.generation.search.proposal import Proposer
@@ -391,8 +392,8 @@ def verdict(done: Study) -> str:
         own = [trial for trial in done.trials if trial.method == one.method]
         if ended := len(own) - one.searches:
             lines.append(
-                f"{one.method}: {ended} of {len(own)} searches ended before {one.measurements} measurements, with no "
-                "unseen kernel to draw; their best counts on"
+                f"{one.method}: {ended} of {len(own)} searches ended before {one.measurements} measurements (no "
+                f"unseen kernel in {IDLE_STEPS} steps); their best counts on"
             )
         if failed := next((trial.failed for trial in own if trial.failed), None):
             lines.append(f"{one.method}: in a search {failed}")

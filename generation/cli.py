@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbench.loaders.options import NearGroup, echo_json, json_option, out_option
+from kbench.loaders.options import CorpusPath, NearGroup, echo_json, json_option, out_option
 from kbench.schemas import InfrastructureError, UserError
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
 )  # fmt: skip
 @click.option(
     "--recorded",
-    type=PATH,
-    help="Run folder or corpus that --executor replay answers from, or none takes the GPU from.",
+    type=CorpusPath(path_type=Path),
+    help="Run folder, corpus or the word shipped, that --executor replay answers from, or none takes the GPU from.",
 )
 @click.option("--gpu", default="0", show_default=True, help="GPU for --executor local; 0:64 is a partition of 64 SMs.")
 @click.option(
@@ -86,6 +86,7 @@ def generate(ctx: click.Context, /, **options: Any) -> None:
     runs, how = planned(chosen, ctx.obj, _reporter())
     try:
         progress = drive(options["out"], runs, how)
+        missing = how.executor.refuse_another_search() if isinstance(how.executor, ReplayExecutor) else None
     except CampaignWaitingError as waiting:
         if chosen.as_json:
             echo_json({"runs": len(runs), **waiting.to_json()})
@@ -96,16 +97,7 @@ def generate(ctx: click.Context, /, **options: Any) -> None:
         echo_json({"runs": len(runs), **progress.to_json()})
     else:
         click.echo(progress.result())
-    if isinstance(how.executor, ReplayExecutor) and (missing := how.executor.not_recorded()):
-        if not progress.measured:
-            raise UserError(
-                f"nothing was replayed: {missing}; name the recording of these searches, or use `generate study`"
-            )
-        if len(how.executor.missing) > progress.measured:
-            raise UserError(
-                f"most kernels were lost: {missing}. A replay needs a log of the same search: its problem, backend, "
-                "method, proposer and seed, recorded with the same version; `generate study` replays other methods"
-            )
+    if missing:
         click.echo(missing, err=True)
     if progress.halted:
         raise InfrastructureError(

@@ -25,9 +25,12 @@ from kbench.generation.assembly.assemble import Ledger, Recipe, assemble
 from kbench.generation.campaign.drive import REFERENCES
 from kbench.generation.campaign.spec import CampaignSpec, runs_of, spec_of
 from kbench.generation.proposers.llm.llm import BATCH_VARIABLE, ENDPOINT_VARIABLE, MODEL_VARIABLE
+from kbench.harness.commands.doctor import require_gpus
+from kbench.harness.device.gpu import Gpu
+from kbench.loaders.corpus.places import located
 from kbench.loaders.options import echo_json, json_option, out_option
 from kbench.loaders.storage.atomic import write_atomically
-from kbench.schemas import DataError, KbenchError, from_dict
+from kbench.schemas import DataError, KbenchError, from_dict, require_package
 from kbench.schemas.record import Limit, Record
 
 Command = Sequence[str]
@@ -37,6 +40,7 @@ NONE: Mapping[str, str] = MappingProxyType({})
 Count = Annotated[int, Limit(minimum=0)]
 CORRECT = "status == 'ok'"
 WAITING = WaitingForResponsesError.exit_code
+WITHOUT_GPU = "a recipe whose field `recorded` names a run folder or corpus is answered from that"
 
 
 @click.command(short_help="Make a dataset by a recipe, from searches to tables.")
@@ -45,7 +49,12 @@ WAITING = WaitingForResponsesError.exit_code
 @json_option
 def command(recipe: Path, out: Path, as_json: bool) -> None:
     """Search, time references, measure again, count and assemble, as a TOML file says."""
-    ledger = make_corpus(read_corpus_recipe(recipe), out, run_process)
+    chosen = read_corpus_recipe(recipe)
+    if chosen.measures.recorded is None:
+        # Before the folder is made: the first stage would fail in it.
+        require_gpus([Gpu.parse(one) for one in chosen.measures.devices], WITHOUT_GPU)
+        require_package("torch", "gpu", "measuring")
+    ledger = make_corpus(chosen, out, run_process)
     echo_json(ledger.to_json()) if as_json else click.echo(ledger.text())
 
 
@@ -100,17 +109,24 @@ def read_corpus_recipe(path: Path) -> CorpusRecipe:
     except ValueError as error:
         raise DataError(f"{path}: not TOML: {error}") from None
     tables = data.pop("campaigns", None)
-    if not isinstance(tables, list) or not tables:
-        raise DataError(f"{path}: field 'campaigns' is missing; write a table [[campaigns]] for each")
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        is_now = "missing" if tables is None else repr(tables)[:60]
+        raise DataError(f"{path}: field 'campaigns' is {is_now}; write a table [[campaigns]] for each")
     measures = from_dict(Measures, data)
     if measures.recorded is not None:
         if measures.references or measures.repeats or measures.counters or len(measures.devices) > 1:
             raise DataError(f"{path}: 'recorded' answers searches alone; leave out what else is to be measured")
-        measures = dataclasses.replace(measures, recorded=str((path.parent / measures.recorded).resolve()))
+        recorded = (path.parent / located(measures.recorded)).resolve()
+        if not recorded.exists():
+            raise DataError(f"{path}: field 'recorded' names {str(recorded)!r}, which does not exist")
+        measures = dataclasses.replace(measures, recorded=str(recorded))
     stages: dict[str, Stage] = {}
     for number, table in enumerate(tables):
         where = f"recipe.campaigns[{number}]"
         author = {name: table.pop(name, None) for name in ("model", "endpoint")}
+        for name, value in author.items():
+            if not isinstance(value, str | None):
+                raise DataError(f"{where}.{name} is {value!r}; it must be a text")
         spec = spec_of(dict(table), where)
         if not spec.label or spec.label in stages or not spec.label.replace("-", "").replace("_", "").isalnum():
             raise DataError(f"{where}.label is {spec.label!r}; give each campaign a short name of its own")

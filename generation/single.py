@@ -19,7 +19,9 @@ from kbench.generation.search.state import RunState
 from kbench.generation.study.pool import pool_of
 from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
+from kbench.loaders.corpus.places import located
 from kbench.loaders.storage.scratch import temporary_folder
+from kbench.schemas import Backend, UserError
 
 
 def search(
@@ -32,11 +34,11 @@ def search(
 
     Args:
         problem: a problem id, or a file or folder that defines a problem.
-        backend: triton or cuda.
+        backend: triton or cuda; with `recorded` also config, an imported parameter space.
         method: random, hill_climb, evolve, puct or bayes, or `path/to/file.py[:NAME]` with a method of yours.
         budget: measurements, or text such as `600s` that `--budget` takes.
         out: folder for the run's log; an existing one is resumed. By default the log is not kept.
-        recorded: a corpus whose measured kernels stand in for the GPU: only they are proposed.
+        recorded: a corpus, or the word shipped, whose measured kernels stand in for the GPU: only they are proposed.
         proposer: genome, rewrite, llm, genome+rewrite, genome+llm or genome+rewrite+llm; unused with `recorded`.
         surrogate: forecasts choose which candidates are measured.
         draw: candidates drawn for each one measured, with a surrogate.
@@ -47,7 +49,8 @@ def search(
         half_width: relative half-width of a measurement's interval.
 
     Returns:
-        What the run knows: `.best()` is the fastest correct candidate, `.nodes` are all.
+        What the run knows: `.best()` is the fastest correct candidate, `.nodes` are all, and `.curve()` has the best
+        speedup after each measurement.
 
     Raises:
         UserError: a name or value is wrong, or the folder holds a search with other settings.
@@ -58,12 +61,14 @@ def search(
         guide=None if surrogate is None else FilterSettings(surrogate=surrogate, draw=draw), seeds=seeds, batch=batch,
     )  # fmt: skip
     if recorded is None:
+        if settings.backend is Backend.CONFIG:
+            raise UserError("backend 'config' is a parameter space that was imported; give recorded=CORPUS")
         device = Gpu.of(gpu)
         require_gpus([device], "give recorded=CORPUS to search among recorded kernels")
         executor: Executor = LocalExecutor(lambda: open_harness(device, half_width))
         proposer_for = None
     else:
-        pool = pool_of(Path(recorded), settings.problem_id, settings.backend)
+        pool = pool_of(located(recorded), settings.problem_id, settings.backend)
         executor, proposer_for = ReplayExecutor(pool.measurements), lambda settings: pool.proposer()
     surrogates = functools.partial(guide_named, compiler=compiler_facts)
     how = Drive(executor=executor, proposer_for=proposer_for, surrogate_for=surrogates)

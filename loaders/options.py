@@ -23,6 +23,15 @@ dataset_option = click.option(
 )
 
 
+class CorpusPath(click.Path):
+    """A path, or the word `shipped`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from kbench.loaders.corpus.places import located
+
+        return super().convert(located(value), param, ctx)
+
+
 def out_option(help: str, *, required: bool = False) -> Callable[[F], F]:
     """`--out`, also `-o`: the file or folder that a command writes, as a Path."""
     return click.option("--out", "-o", required=required, type=click.Path(path_type=Path), help=help)

@@ -80,6 +80,7 @@ MISTAKES = {
     "generate --problem softmax --backend cuda --budget ten --out r": "write 320m",
     "generate --problem softmax --backend cuda --budget 0 --out r": "budget '0' allows nothing; give more than 0",
     "generate study nowhere --out s": "'nowhere' does not exist",
+    "generate study shipped --out s --methods evolve+statik": "did you mean 'static'",
     "generate status folder": "start one with kbench generate",
     "generate corpus r.toml": "Missing option '--out'",
     "problems list --family matmull": "did you mean 'matmul'",

@@ -7,7 +7,7 @@ import json
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -134,12 +134,17 @@ def command(sources: tuple[Path, ...], out: Path, problems: tuple[str, ...], unm
         count = write_unmeasured(sources, out)
         echo_json({"path": str(out), "kernels": count}) if as_json else click.echo(f"{out}: {count:,} kernels")
         return
-    ledger = assemble(recipe_of(sources), out)
+    ledger = assemble(recipe_of(sources), out, lambda text: click.echo(text, err=True))
     echo_json(ledger.to_json()) if as_json else click.echo(ledger.text())
 
 
-def assemble(recipe: Recipe, out: Path) -> Ledger:
+def assemble(recipe: Recipe, out: Path, report: Callable[[str], None] = lambda text: None) -> Ledger:
     """Make a corpus from its recipe; what the folder held before is replaced.
+
+    Args:
+        recipe: its inputs.
+        out: its folder.
+        report: called with what is being done.
 
     Returns:
         what the corpus holds and what it cost.
@@ -150,10 +155,13 @@ def assemble(recipe: Recipe, out: Path) -> Ledger:
     """
     from kbench.loaders.corpus.writer import CorpusWriter
 
+    if recipe.samples:
+        report(f"texts and samples in {recipe.samples}")
     samples = Samples(recipe.samples)
-    gathered = gather(recipe.runs, samples.entry)
+    gathered = gather(recipe.runs, samples.entry, report)
     if not gathered.kernels:
         raise UserError(f"no measured kernel in {', '.join(map(str, recipe.runs))}; run kbench generate first")
+    report("corrections, repeats, other GPUs")
     gathered, corrected_in = corrected(gathered, recipe.corrections)
     errata = read_errata(recipe.errata, gathered.kernels)
     gathered = dataclasses.replace(gathered, kernels=refuted(samples.kernels(gathered.kernels), errata))
@@ -166,6 +174,7 @@ def assemble(recipe: Recipe, out: Path) -> Ledger:
     moved = refuted(samples.kernels(moved), errata)
     kernels += rows_elsewhere(moved, kernels)
     measurements = [row for one in (*gathered.kernels, *moved) for row in one.measurements]
+    report("questions")
     questions = draw_questions(kernels, measurements)
     environments = {one.env_id: one for one in (*gathered.environments, *corrected_in, *repeated_in, *moved_to)}
     kernel_ids, solved = {kernel.kernel_id for kernel in kernels}, {kernel.problem_id for kernel in kernels}
@@ -190,6 +199,7 @@ def assemble(recipe: Recipe, out: Path) -> Ledger:
         write_atomically(out.with_name(f"{out.name}-answers.parquet"), packed_answers(held_out))
     with CorpusWriter(out) as writer:
         for name, rows in tables.items():
+            report(f"table {name}: {len(rows):,} rows")
             writer.replace(name, rows)
         writer.release = recipe.release
         # Of the rows that an import had put there; gone before the manifest lists the folder's files.

@@ -96,12 +96,17 @@ class Gathered:
     """The identities of every source text."""
 
 
-def gather(folders: Sequence[Path], whole: Callable[[LogEntry], LogEntry] = lambda entry: entry) -> Gathered:
+def gather(
+    folders: Sequence[Path],
+    whole: Callable[[LogEntry], LogEntry] = lambda entry: entry,
+    report: Callable[[str], None] = lambda text: None,
+) -> Gathered:
     """Read run folders.
 
     Args:
         folders: run folders or log files.
         whole: puts back what was left out of an entry.
+        report: called with what is being done.
 
     Raises:
         DataError: a log is damaged, a run appears twice, a candidate's parent is unknown, or a figure was not made by
@@ -111,7 +116,8 @@ def gather(folders: Sequence[Path], whole: Callable[[LogEntry], LogEntry] = lamb
     rows: list[Measured] = []
     events: list[Event] = []
     environments: dict[str, Environment] = {}
-    for folder in folders:
+    for number, folder in enumerate(folders, 1):
+        report(f"log {number} of {len(folders)}: {folder}")
         for run_id, entries in by_run(map(whole, read_log(folder))).items():
             if run_id in states:
                 raise DataError(f"run {run_id!r} is in {str(folder)!r} and in an earlier folder; give each run once")
@@ -124,6 +130,7 @@ def gather(folders: Sequence[Path], whole: Callable[[LogEntry], LogEntry] = lamb
             rows.extend(found_rows)
             events.extend(entry.event(_shortened(entry)) for entry in entries)
         environments |= {one.env_id: one for one in read_environments(folder)}
+    report(f"texts of {len(rows):,} kernels")
     texts = text_facts(row.node.source for row in rows)
     kernels, stand_ins = distinct(rows, texts)
     sorted_environments = tuple(environments[key] for key in sorted(environments))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -21,12 +21,21 @@ from kbench.generation.executors.replay import open_facts, open_recording, recor
 from kbench.generation.proposers.folder import folder_runs
 from kbench.generation.search.guidance.question import guide_named
 from kbench.generation.search.methods.catalogue import searchable
-from kbench.generation.search.settings import FilterSettings, RunSettings, check, defaults_for, parse_budget
+from kbench.generation.search.settings import (
+    FilterSettings,
+    RunSettings,
+    changes,
+    check,
+    defaults_for,
+    parse_budget,
+    settings_from_json,
+)
 from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
-from kbench.schemas import Backend, UserError
+from kbench.schemas import Backend, UnknownNameError, UserError
 
 WITHOUT_GPU = "`kbench generate study CORPUS --out FOLDER` replays every method on measurements made before"
+SEARCHED = (Backend.TRITON, Backend.CUDA, Backend.CONFIG)
 OF_A_SEARCH = ("backend", "method", "proposer", "budget", "seed", "surrogate")
 UNUSED_BY_MODE: Mapping[str, tuple[str, ...]] = {
     "campaign": (*OF_A_SEARCH, "variants"),
@@ -126,7 +135,7 @@ def planned(
             guide=None if options.surrogate is None else FilterSettings(surrogate=options.surrogate),
         )]  # fmt: skip
     return runs, Drive(
-        executor=_executor(options), deadline_s=options.deadline, gpu_seconds=options.gpu_seconds,
+        executor=_executor(options, runs), deadline_s=options.deadline, gpu_seconds=options.gpu_seconds,
         proposer_for=proposer_for, surrogate_for=functools.partial(guide_named, compiler=compiler), report=report,
         order=order, measure=options.executor != "none",
         references=recorded_references(options.recorded) if options.executor == "none" and options.recorded else (),
@@ -141,7 +150,7 @@ def single_run(
 
     Args:
         problem: a problem id, or a file or folder that defines a problem.
-        backend: triton or cuda.
+        backend: triton, cuda, or config for a recorded parameter space.
         method: a name, or a file with a method.
         budget: as `--budget` takes it.
         proposer: its name.
@@ -152,15 +161,19 @@ def single_run(
     Raises:
         UserError: names what is wrong.
     """
+    if backend not in SEARCHED:
+        raise UnknownNameError("backend", backend, SEARCHED)
+    # Configurations are of problems that were imported, which the benchmark does not have.
+    problem_id = problem if backend == Backend.CONFIG else listed(named(problem).id).id
     settings = RunSettings(
-        problem_id=listed(named(problem).id).id, backend=Backend(backend), method=searchable(method), proposer=proposer,
+        problem_id=problem_id, backend=Backend(backend), method=searchable(method), proposer=proposer,
         seed=seed, filter=guide, budget=parse_budget(budget), **{**defaults_for(proposer), **more},
     )  # fmt: skip
     check(settings)
     return settings
 
 
-def _executor(options: GenerateOptions) -> Executor:
+def _executor(options: GenerateOptions, runs: Sequence[RunSettings]) -> Executor:
     if options.executor == "ray":
         if users():
             raise UserError("--executor ray searches problems of the benchmark; other machines do not have your file")
@@ -171,4 +184,13 @@ def _executor(options: GenerateOptions) -> Executor:
         return LocalExecutor(lambda: open_harness(gpu, options.half_width))
     if options.recorded is None:
         raise UserError(f"--executor {options.executor} needs --recorded: a run folder or a corpus with measurements")
-    return open_recording(options.recorded) if options.executor == "replay" else open_facts(options.recorded)
+    if options.executor == "none":
+        return open_facts(options.recorded)
+    executor = open_recording(options.recorded)
+    searches = [settings_from_json(one, f"{options.recorded}: settings") for one in executor.started]
+    # Of the first run, and the recorded search that is most like it.
+    differences = min((changes(one, run) for run in runs[:1] for one in searches), key=len, default={})
+    if differences:
+        said = ", ".join(f"{name} {before!r} and not {after!r}" for name, (before, after) in differences.items())
+        executor.other = f"{str(options.recorded)!r} was recorded with {said}; "
+    return executor

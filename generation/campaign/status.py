@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import click
 
 from kbench.generation.campaign.campaign import failed_forecasts
-from kbench.generation.campaign.drive import recorded_states
+from kbench.generation.log import LogEntry, by_run, found_files, read_log
+from kbench.generation.search.reducer import replay
 from kbench.generation.search.state import RunState
 from kbench.loaders.options import echo_json, json_option
 from kbench.schemas import UserError
@@ -34,10 +36,17 @@ def summaries(folder: Path) -> list[Row]:
     Raises:
         UserError: the folder holds no log.
     """
-    states = recorded_states(folder)
-    if not states:
+    if not found_files(folder):
         raise UserError(f"no search log in {str(folder)!r}; start one with kbench generate --out {folder}")
-    return [_summary(state) for state in states.values()]
+    runs = by_run(map(_without_text, read_log(folder))).values()
+    return [_summary(state) for entries in runs if (state := replay(entries))]
+
+
+def _without_text(entry: LogEntry) -> LogEntry:
+    """The entry without a kernel's text, which figures do not need and shipped logs leave out."""
+    if entry.kind != "candidate_proposed":
+        return entry
+    return dataclasses.replace(entry, payload={**entry.payload, "source": ""})
 
 
 def _summary(state: RunState) -> Row:

@@ -15,6 +15,8 @@ from kbench.schemas import Environment, KernelSource, Measurement, ReferenceTime
 
 NAMED = 3
 """Kernels that were not found and are named."""
+ENOUGH, NEARLY_ALL = 8, 0.9
+"""A replay is given up once so many kernels were asked for and this share of them is lost."""
 
 if TYPE_CHECKING:
     from kbench.harness.commands.compare import Comparison
@@ -25,7 +27,11 @@ class ReplayExecutor:
     """Measurements by kernel id; a kernel that was not recorded is lost with that reason."""
 
     def __init__(self, recorded: Mapping[str, Sequence[Measurement]], environments: Sequence[Environment] = ()) -> None:
-        self._recorded = recorded
+        self._recorded, self._answered = recorded, 0
+        self.started: list[Any] = []
+        """The settings of the searches that recorded them, where that is known."""
+        self.other = ""
+        """In what these differ from the searches that ask, in words."""
         self._environments = list(environments)
         self._queue: collections.deque[str] = collections.deque()
         self.missing: list[str] = []
@@ -36,23 +42,43 @@ class ReplayExecutor:
         self._queue.extend(kernel.kernel_id for kernel in kernels)
 
     def collect(self, timeout_s: float) -> list[Result]:
-        """Everything queued, in order."""
+        """Everything queued, in order.
+
+        Raises:
+            UserError: nearly all kernels so far were not recorded.
+        """
         done = [self._result(key) for key in self._queue]
         self._queue.clear()
+        asked = self._answered + len(self.missing)
+        if done and asked >= ENOUGH and len(self.missing) > NEARLY_ALL * asked:
+            self.refuse_another_search()
         return done
 
     def _result(self, key: str) -> Result:
         if key not in self._recorded:
             self.missing.append(key)
             return Result(key, lost="not among the recorded measurements", final=True)
+        self._answered += 1
         return result_of(key, self._recorded[key])
 
-    def not_recorded(self) -> str | None:
-        """Which kernels were not found, in words; None where all were."""
+    def refuse_another_search(self) -> str | None:
+        """Say which kernels were not recorded, if any were not.
+
+        Raises:
+            UserError: those are most; with what differs in the recorded search.
+        """
         if not self.missing:
             return None
         named = ", ".join(self.missing[:NAMED]) + (", …" if len(self.missing) > NAMED else "")
-        return f"{len(self.missing)} kernels are not among the {len(self._recorded)} recorded ones: {named}"
+        lacks = f"{len(self.missing)} kernels are not among the {len(self._recorded)} recorded ones: {named}"
+        if len(self.missing) > self._answered:
+            lost = "most kernels were lost" if self._answered else "nothing was replayed"
+            raise UserError(
+                f"{lost}: {self.other}{lacks}. A replay needs a log of the same search: its problem, "
+                "backend, method, proposer and seed, recorded with the same version; `generate study` replays other "
+                "methods. The run folder keeps the log of this attempt: name another one for the next"
+            )
+        return lacks
 
     def second_clock(self, kernels: Sequence[KernelSource]) -> Mapping[str, SecondTimes]:
         """Nothing: the recording has what was asked then."""
@@ -100,16 +126,21 @@ def recorded_references(path: Path) -> list[ReferenceTime]:
 
 def open_recording(path: Path) -> ReplayExecutor:
     """An executor that answers from a run folder, a log file, or a corpus and the GPU that has most of its kernels."""
+    started: list[Any] = []
     recorded: collections.defaultdict[str, list[Measurement]] = collections.defaultdict(list)
     if path.is_file() or found_files(path):
         for entry in read_log(path):
-            if entry.kind == "kernel_measured":
+            if entry.kind == "run_started":
+                started.append(entry.payload["settings"])
+            elif entry.kind == "kernel_measured":
                 rows = [from_dict(Measurement, row) for row in entry.payload["measurements"]]
                 recorded[entry.payload["kernel_id"]] = rows
             elif entry.kind == "kernel_refereed":
                 key = entry.payload["kernel_id"]
                 recorded[key] = refereed(recorded[key], entry.payload["error"] or entry.payload["second_clock_us"])
-        return ReplayExecutor(recorded, read_environments(path))
+        executor = ReplayExecutor(recorded, read_environments(path))
+        executor.started = started
+        return executor
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(path)

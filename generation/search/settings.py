@@ -208,17 +208,22 @@ def _frozen(settings: RunSettings) -> dict[str, Any]:
     return data
 
 
+def changes(recorded: RunSettings, given: RunSettings) -> Mapping[str, tuple[Any, Any]]:
+    """Settings but the budget that differ: each with its recorded and its given value."""
+    before, after = _frozen(recorded), _frozen(given)
+    return {name: (before[name], after.get(name)) for name in before if before[name] != after.get(name)}
+
+
 def refuse_changes(recorded: RunSettings, given: RunSettings) -> None:
     """Refuse to resume a run under other settings than it was started with.
 
     Raises:
         UserError: lists every difference.
     """
-    before, after = _frozen(recorded), _frozen(given)
     changed = [
-        f"{name}: {before[name]!r} -> {after[name]!r}"
-        for name in before
-        if before[name] != after.get(name) and name not in CHANGEABLE
+        f"{name}: {before!r} -> {after!r}"
+        for name, (before, after) in changes(recorded, given).items()
+        if name not in CHANGEABLE
     ]
     if changed:
         raise UserError(

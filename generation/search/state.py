@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import re
 from collections import Counter
@@ -185,7 +186,7 @@ class Node:
         return self.outcome is not None or self.skipped or self.lost is not None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunState:
     """A run as its log tells it. `requests` is empty between steps."""
 
@@ -225,6 +226,17 @@ class RunState:
     """Kernels of the last finale, the fastest by its own measurement first."""
     winner: str | None = None
     """The fastest of them when they were measured against each other."""
+
+    def __repr__(self) -> str:
+        """One line: all texts of a run would fill a screen."""
+        best = self.best()
+        found = f"best {best.reward:.3f}x, {best.kernel_id}" if best else "none correct"
+        return f"<{self.run_id}: {len(self.curve())} measured, {found}; {self.stopped or 'not ended'}>"
+
+    def curve(self) -> list[float]:
+        """The best speedup after each measured candidate, in the order proposed; 0 while none is correct."""
+        measured = (node for node in self.nodes.values() if node.outcome is not None)
+        return list(itertools.accumulate((node.reward or 0.0 for node in measured), max))
 
     def rewarded(self) -> list[Node]:
         """Correct candidates in the order proposed."""

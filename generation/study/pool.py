@@ -21,7 +21,7 @@ from kbench.generation.proposers.genome.header import Family, Gene, Genome, Valu
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
 from kbench.generation.search.state import Operator
-from kbench.schemas import Backend, Measurement, UserError, from_dict
+from kbench.schemas import Backend, Measurement, UnknownNameError, UserError, from_dict
 
 if TYPE_CHECKING:
     from kbench.benchmark.surrogates.online import Matrix
@@ -57,7 +57,9 @@ class RecordedPool:
         return PoolProposer(self.sources, self.fresh)
 
 
-def pools_in(path: Path, least: int, most: int) -> list[RecordedPool]:
+def pools_in(
+    path: Path, least: int, most: int, problems: Collection[str] = (), backends: Collection[str] = ()
+) -> list[RecordedPool]:
     """The pools of a corpus with at least so many measured kernels, spread evenly over problems.
 
     A problem and backend has one pool, on the GPU that has most of its kernels.
@@ -66,9 +68,11 @@ def pools_in(path: Path, least: int, most: int) -> list[RecordedPool]:
         path: a corpus folder.
         least: fewest kernels of a pool.
         most: pools to take.
+        problems: only pools of these; of all where there are none.
+        backends: likewise.
 
     Raises:
-        UserError: no kernel has a speedup, or no pool is large enough.
+        UserError: no kernel has a speedup, no pool is large enough, or a problem or backend has none.
     """
     from kbench.loaders.corpus.corpus import Corpus
 
@@ -80,6 +84,13 @@ def pools_in(path: Path, least: int, most: int) -> list[RecordedPool]:
             f"no kernel of corpus {str(path)!r} has a speedup on a named GPU, and a study compares speedups; "
             "an import says in import.json which figures it found"
         )
+    for place, (kind, names) in enumerate((("problem", problems), ("backend", backends))):
+        known = {key[place] for key in cells}
+        for name in names:
+            if name not in known:
+                raise UnknownNameError(f"{kind} of corpus {str(path)!r}:", name, known)
+        cells = {key: rows for key, rows in cells.items() if not names or key[place] in names}
+    timed = [len(rows) for rows in cells.values() if any(map(_timed, rows))] or [0]
     largest = {key[:2]: key for key in sorted(cells, key=lambda key: len(cells[key]))}
     large = sorted(key for key in largest.values() if len(cells[key]) >= least and any(map(_timed, cells[key])))
     if not large:

@@ -18,16 +18,21 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.bootstrap import LEVEL, interval_level
-from kbench.generation.campaign.campaign import Campaign, Drive
+from kbench.benchmark.questions.render import gpu_facts
+from kbench.benchmark.surrogates.resolve import locate
+from kbench.generation.campaign.campaign import Campaign, Drive, failed_forecasts
+from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import LogEntry
-from kbench.generation.search.guidance.guide import OnlineGuide
-from kbench.generation.search.methods.catalogue import filter_of, searchable
+from kbench.generation.search.action import IDLE_STEPS
+from kbench.generation.search.guidance.question import ONLINE, guide_named
+from kbench.generation.search.methods.catalogue import SEARCHES, filter_of, searchable
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search
-from kbench.generation.search.settings import SURROGATE, Budget, FilterSettings, RunSettings
+from kbench.generation.search.settings import SURROGATE, Budget, FilterSettings, RunSettings, in_file
+from kbench.generation.search.state import Node
 from kbench.generation.study.pool import RecordedPool, pools_in
-from kbench.loaders.options import echo_json, json_option, out_option
+from kbench.loaders.options import CorpusPath, echo_json, json_option, out_option
 from kbench.schemas import UserError
 
 METHODS = ("random", "hill_climb", "evolve", "puct", "bayes", "random+surrogate", "evolve+surrogate")
@@ -47,30 +52,37 @@ Floats = npt.NDArray[np.float64]
 
 
 @click.command("study", short_help="Replay every method on recorded pools.")
-@click.argument("corpus", type=click.Path(exists=True, path_type=Path))
+@click.argument("corpus", type=CorpusPath(exists=True, path_type=Path))
 @out_option("New folder for points.csv, searches.csv, table.md, plot.png.", required=True)
 @click.option("--seeds", type=AT_LEAST_1, default=20, show_default=True, help="Searches per method and pool.")
 @click.option("--budget", type=AT_LEAST_1, default=32, show_default=True, help="Measurements per search.")
 @click.option("--least", type=AT_LEAST_1, default=48, show_default=True, help="Smallest pool to use, in kernels.")
 @click.option("--pools", type=AT_LEAST_1, default=24, show_default=True, help="Pools to use, spread over problems.")
+@click.option("--problem", "problems", multiple=True, help="Only pools of this problem. Repeatable.")
+@click.option("--backend", "backends", multiple=True, help="Only pools of this backend. Repeatable.")
 @click.option(
     "--methods",
-    help="Comma-separated, the baseline first; FILE.py[:NAME]; NAME+surrogate filters by `online`. All by default.",
+    help="Comma-separated, the baseline first: NAME or FILE.py[:NAME]; NAME+SURROGATE filters by that surrogate's "
+    "forecasts, and NAME+surrogate by `online`. All built-in ones by default.",
 )
 @click.option("--unsure-share", default=0.0, show_default=True, help="Share of measurements for unsure forecasts.")
 @json_option
 def command(
-    corpus: Path, out: Path, seeds: int, budget: int, least: int, pools: int, methods: str | None,
-    unsure_share: float, as_json: bool,
+    corpus: Path, out: Path, seeds: int, budget: int, least: int, pools: int, problems: tuple[str, ...],
+    backends: tuple[str, ...], methods: str | None, unsure_share: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Replay methods on recorded pools: best speedup found against measurements spent.
 
-    Fresh draws are kernels recorded without a parent. Imported parameter spaces are searched by their parameters.
+    CORPUS is a folder, or the word shipped. Fresh draws are kernels recorded without a parent. Imported parameter
+    spaces are searched by their parameters.
     """
     if (out / POINTS).exists():
         raise UserError(f"--out {str(out)!r} holds a study already; name a new folder, or remove that one")
+    names = methods.split(",") if methods else METHODS
+    for name in names:
+        parts_of(name)
     done = study(
-        pools_in(corpus, least, pools), methods=methods.split(",") if methods else METHODS, seeds=seeds, budget=budget,
+        pools_in(corpus, least, pools, problems, backends), methods=names, seeds=seeds, budget=budget,
         unsure_share=unsure_share, report=lambda text: click.echo(text, err=True),
     )  # fmt: skip
     text = write_study(done, out)
@@ -87,15 +99,20 @@ class Trial:
     seed: int
     pool_best: float
     """The best speedup recorded in its pool."""
-    kernels: tuple[str, ...]
+    measured: tuple[Node, ...]
     """What it measured, in order; fewer than its budget where it found nothing new."""
-    best: tuple[float, ...]
-    """The best speedup after each of them; 0 as long as none was correct."""
+    failed: str | None
+    """How many forecasts failed and why the first did; None where none did."""
 
     @property
     def pool(self) -> str:
         """The pool's name."""
         return f"{self.problem_id}/{self.backend}"
+
+    @property
+    def best(self) -> list[float]:
+        """The best speedup after each measurement; 0 as long as none was correct."""
+        return list(itertools.accumulate((node.reward or 0.0 for node in self.measured), max))
 
     def shares(self, budget: int) -> list[float]:
         """The best speedup after each measurement, relative to the pool's; one that ended early keeps its last."""
@@ -122,6 +139,8 @@ class Point:
     gain_high: float | None
     pools: int
     seeds: int
+    searches: int
+    """Searches that made this measurement; the others ended before it, and what they found counts on."""
     ahead: int
     """Pools on which the method found more than the first one, mean over seeds."""
     equal: int
@@ -145,23 +164,42 @@ def trial(
     unsure_share: float = 0.0,
 ) -> Trial:  # fmt: skip
     """One search on a pool."""
-    name = method.removesuffix(SURROGATE)
-    filter_settings = FilterSettings(surrogate="online", draw=4, unsure_share=unsure_share) if name != method else None
+    name, surrogate = parts_of(method)
+    filter_settings = FilterSettings(surrogate=surrogate, draw=4, unsure_share=unsure_share) if surrogate else None
     # The searches of a pool and seed share their first kernels: methods differ in what they do after them.
     settings = RunSettings(
         problem_id=pool.problem_id, backend=pool.backend, method=name, proposer=proposer.name, seed=seed, seeds=batch,
         batch=batch, filter=filter_settings, budget=Budget(measurements=budget), first=f"study {seed}",
     )  # fmt: skip
-    search = Search(settings, proposer, lambda: STILL, surrogate=OnlineGuide() if filter_of(settings) else None)
+    guide = guide_named(chosen.surrogate, compiler_facts) if (chosen := filter_of(settings)) else None
+    gpu = next(rows[0].gpu for rows in pool.measurements.values())
+    search = Search(
+        settings, proposer, lambda: STILL, surrogate=guide, gpu=gpu, gpu_facts_json=gpu_facts(gpu)
+    )  # fmt: skip
     entries: list[LogEntry] = []
     with ReplayExecutor(pool.measurements) as executor:
         campaign = Campaign(Drive(executor=executor), entries.extend)
         campaign.add(search)
         campaign.run()
-    kernels = tuple(entry.payload["kernel_id"] for entry in entries if entry.kind == "kernel_measured")
-    rewards = (search.state.nodes[key].reward or 0.0 for key in kernels)
-    best = tuple(itertools.accumulate(rewards, max))
-    return Trial(pool.problem_id, pool.backend.value, method, seed, pool.best, kernels, best)
+    state = search.state
+    measured = tuple(state.nodes[entry.payload["kernel_id"]] for entry in entries if entry.kind == "kernel_measured")
+    failed = failed_forecasts(state.failed_forecasts, state.forecast_failure) if state.failed_forecasts else None
+    return Trial(pool.problem_id, pool.backend.value, method, seed, pool.best, measured, failed)
+
+
+def parts_of(name: str) -> tuple[str, str | None]:
+    """A method of a study, and the surrogate that filters its candidates: NAME+SURROGATE, +surrogate for `online`.
+
+    Raises:
+        UnknownNameError: no such method or surrogate.
+    """
+    method, _, surrogate = name.partition("+")
+    if method not in SEARCHES and not in_file(method) and in_file(name):  # a path with a plus sign
+        method, surrogate = name, ""
+    surrogate = ONLINE if f"+{surrogate}" == SURROGATE else surrogate
+    if surrogate:
+        locate(surrogate.removeprefix(f"{ONLINE}:"))
+    return searchable(method), surrogate or None
 
 
 def study(
@@ -173,7 +211,7 @@ def study(
 
     Args:
         pools: what was recorded.
-        methods: names, first the one that the others are compared with; `+surrogate` adds the online surrogate.
+        methods: names, first the one that the others are compared with; `+NAME` adds a surrogate.
         seeds: searches of each method on each pool.
         budget: measurements of each search.
         batch: measurements per step.
@@ -184,14 +222,14 @@ def study(
         every search, and a point for each method and number of measurements.
     """
     for name, times in Counter(methods).items():
-        searchable(name.removesuffix(SURROGATE))
+        parts_of(name)
         if times > 1:
             raise UserError(f"method {name!r} is named {times} times; name it once")
     if not pools:
         raise UserError("no pool is large enough for the study; lower --least, or record more kernels")
     trials = []
     for number, pool in enumerate(pools, 1):
-        report(f"pool {number} of {len(pools)}: {pool.problem_id}, {pool.backend.value}")
+        report(f"pool {number} of {len(pools)}: {pool.problem_id}, {pool.backend.value}, {len(pool.sources)} kernels")
         proposer = pool.proposer()
         trials += [
             trial(pool, proposer, name, seed, budget, batch, unsure_share) for name in methods for seed in range(seeds)
@@ -202,7 +240,10 @@ def study(
         for name in methods
     }
     first, others = shares[methods[0]], max(1, len(methods) - 1)
-    points = [point for name in methods for point in _points(name, shares[name], first, problems, others)]
+    lengths = {name: [len(one.measured) for one in trials if one.method == name] for name in methods}
+    points = [
+        point for name in methods for point in _points(name, shares[name], first, problems, others, lengths[name])
+    ]
     return Study(trials, points, too_few(problems, seeds))
 
 
@@ -215,7 +256,9 @@ def too_few(problems: Sequence[str], seeds: int) -> str | None:
     return f"too few pools to say: fewer than {ENOUGH} problems; raise --pools, or lower --least"
 
 
-def _points(method: str, own: Floats, first: Floats, problems: Sequence[str], others: int) -> Iterator[Point]:
+def _points(
+    method: str, own: Floats, first: Floats, problems: Sequence[str], others: int, lengths: Sequence[int]
+) -> Iterator[Point]:
     """The points of a method.
 
     Args:
@@ -224,6 +267,7 @@ def _points(method: str, own: Floats, first: Floats, problems: Sequence[str], ot
         first: those of the method compared with, whose searches of a pool and seed began with the same kernels.
         problems: the problem of each pool.
         others: methods that are compared with the first: the more there are, the likelier luck alone sets one apart.
+        lengths: measurements of each of its searches.
     """
     pools, seeds, budget = own.shape
     gains = own - first
@@ -243,6 +287,7 @@ def _points(method: str, own: Floats, first: Floats, problems: Sequence[str], ot
         yield Point(
             method=method, measurements=n + 1, share=float(own[:, :, n].mean()), low=low, high=high,
             gain=float(gains[:, :, n].mean()), gain_low=gain_low, gain_high=gain_high, pools=pools, seeds=seeds,
+            searches=sum(length > n for length in lengths),
             ahead=int((of_pools[:, n] > SAME).sum()), equal=int((abs(of_pools[:, n]) <= SAME).sum()),
             behind=int((of_pools[:, n] < -SAME).sum()),
             decided=sure_low is not None and sure_high is not None and not sure_low <= 0 <= sure_high,
@@ -296,8 +341,11 @@ def write_study(done: Study, folder: Path) -> str:
     text = f"{table(points, [*(n for n in SHOWN if n < budget), budget])}\n\n{verdict(done)}"
     (folder / "table.md").write_text(text + "\n", encoding="utf-8")
     _write_csv(folder / "searches.csv", [
-        {"pool": one.pool, "method": one.method, "seed": one.seed, "measurement": n, "best": best, "kernel_id": key}
-        for one in done.trials for n, (best, key) in enumerate(zip(one.best, one.kernels, strict=True), 1)
+        {"pool": one.pool, "method": one.method, "seed": one.seed, "measurement": n, "best": best,
+         "kernel_id": node.kernel_id, "status": node.outcome.status.value, "speedup": node.reward,
+         "pool_best": one.pool_best}
+        for one in done.trials
+        for n, (best, node) in enumerate(zip(one.best, one.measured, strict=True), 1) if node.outcome
     ])  # fmt: skip
     plot_study(points, folder / "plot.png")
     _write_csv(folder / POINTS, [dataclasses.asdict(point) for point in points])
@@ -340,6 +388,15 @@ def verdict(done: Study) -> str:
         f"{one.method}: ahead of {first.method} on {_pools(one.ahead)}, equal on {one.equal}, behind on {one.behind}"
         for one in others
     ]
+    for one in (first, *others):
+        own = [trial for trial in done.trials if trial.method == one.method]
+        if ended := len(own) - one.searches:
+            lines.append(
+                f"{one.method}: {ended} of {len(own)} searches ended before {one.measurements} measurements (no "
+                f"unseen kernel in {IDLE_STEPS} steps); their best counts on"
+            )
+        if failed := next((trial.failed for trial in own if trial.failed), None):
+            lines.append(f"{one.method}: in a search {failed}")
     decided = [f"{one.method} ({'more' if one.gain > 0 else 'less'})" for one in others if one.decided]
     undecided = [one.method for one in others if not one.decided]
     at_once = f" (95 % for all {len(others)} at once)" if len(others) > 1 else ""
@@ -353,29 +410,35 @@ def _pools(count: int) -> str:
 
 
 def plot_study(points: Sequence[Point], path: Path) -> None:
-    """A line with its band for each method: shares of the pools' best on the left, gains on the right."""
+    """Shares of the pools' best as lines on the left; gains after some measurements, with intervals, on the right."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, (shares, gains) = pyplot.subplots(1, 2, figsize=(11, 4.5))
-    for method in dict.fromkeys(point.method for point in points):
+    budget = points[-1].measurements
+    shown = [*(n for n in SHOWN if n < budget), budget]
+    methods = list(dict.fromkeys(point.method for point in points))
+    figure, (shares, gains) = pyplot.subplots(1, 2, figsize=(11, 5), layout="constrained")
+    for number, method in enumerate(methods):
         own = [point for point in points if point.method == method]
-        spent = [point.measurements for point in own]
-        style = "--" if method.endswith("+surrogate") else "-"
-        (line,) = shares.plot(spent, [point.share for point in own], style, label=method)
-        gains.plot(spent, [point.gain for point in own], style, color=line.get_color())
-        band = {"color": line.get_color(), "alpha": 0.12}
-        for axes, name in ((shares, ""), (gains, "gain_")):
-            low, high = ([getattr(point, name + end) for point in own] for end in ("low", "high"))
-            axes.fill_between(spent, *(np.array(bounds, dtype=float) for bounds in (low, high)), **band)
+        style = "--" if "+" in method else "-"
+        (line,) = shares.plot([p.measurements for p in own], [p.share for p in own], style, label=method)
+        if number == 0:
+            continue  # it gains nothing on itself
+        for place, point in enumerate(point for point in own if point.measurements in shown):
+            at = place + (number - len(methods) / 2) * 0.7 / len(methods)
+            ends = [point.gain if end is None else end for end in (point.gain_low, point.gain_high)]
+            gains.plot([at, at], ends, color=line.get_color())
+            gains.plot(at, point.gain, "o", markersize=4, color=line.get_color())
+    shares.set_xlabel("measurements")
     shares.set_ylabel("best speedup found, share of the pool's best")
-    gains.set_ylabel(f"minus {points[0].method} on the same pools")
-    shares.legend(loc="lower right")
+    gains.set_xticks(range(len(shown)), map(str, shown))
+    gains.set_xlabel("after so many measurements")
+    gains.set_ylabel(f"minus {methods[0]} on the same pools")
+    gains.axhline(0.0, color="black", linewidth=0.8)
     for axes in (shares, gains):
-        axes.set_xlabel("measurements")
         axes.grid(alpha=0.3)
-    figure.tight_layout()
+    figure.legend(loc="outside lower center", ncols=min(7, len(methods)), frameon=False)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)

@@ -21,7 +21,7 @@ from kbench.harness.device.environment import NvmlReader, device_facts, software
 from kbench.harness.timing.batch import Sampler
 from kbench.harness.timing.rounds import ramp
 from kbench.loaders.storage.lines import LineWriter, parse_json, read_records
-from kbench.schemas import KbenchError, ReferenceTime, UserError, to_dict
+from kbench.schemas import KbenchError, ReferenceTime, UserError, require_package, to_dict
 
 Call = Callable[..., Any]
 Compiler = Callable[[Call], Call]
@@ -30,6 +30,7 @@ LAZY = "kbench.benchmark.problems"
 
 def open_device(gpu: int | None) -> Device:
     """The device to time on, with torch set as the harness's workers set it; the CPU for None."""
+    require_package("torch", "gpu", "timing references")
     import torch
 
     torch.set_grad_enabled(False)

@@ -15,10 +15,18 @@ from kbench.schemas.errors import first_line
 Location = str | os.PathLike[str]
 HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
 
+SHIPPED = "shipped"
+"""The word for kbench's own dataset among corpora."""
+
 
 def shipped() -> Path:
     """The dataset that comes with the package."""
     return Path(__file__).parents[2] / "benchmark" / "dataset"
+
+
+def located(path: str | Path) -> Path:
+    """A path; the word `shipped` names kbench's own dataset."""
+    return shipped() if str(path) == SHIPPED else Path(path)
 
 
 def data_home() -> Path:

@@ -9,13 +9,11 @@ from typing import Any
 
 import click
 
-from kbench.loaders.corpus.places import is_corpus, shipped
+from kbench.loaders.corpus.places import SHIPPED, is_corpus, located, shipped
 from kbench.loaders.options import echo_json, json_option, out_option, progress
 from kbench.schemas import DataError, UnknownNameError, UserError
 
 SHOWN = 20
-SHIPPED = "shipped"
-"""The word for kbench's own dataset among corpora to join."""
 FORMATS = (
     "kernelbench-eval, kernelbench-timing, cuda-l1, kernel-tuner, t4, ktt, flashinfer-trace, gpu-mode, "
     "sol-execbench, openevolve, table or gpu-forecasters; read from the files' content when left out."
@@ -135,7 +133,7 @@ def import_command(
             f"{str(corpora[0])!r} is a corpus and {str(other)!r} is none; import that first, then join both"
         )
     if corpora:
-        _join([shipped() if str(path) == SHIPPED else path for path in files], out, as_json)
+        _join([located(path) for path in files], out, as_json)
         return
     from kbench.loaders.importers.formats import NAMES
     from kbench.loaders.importers.reader import ImportSettings

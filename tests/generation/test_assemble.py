@@ -558,7 +558,8 @@ def test_a_recipe_names_its_inputs_by_paths_relative_to_itself(
     recipe.write_text('release = "9.1.0"\nruns = ["packed"]\nrepeats = ["anew"]\n')
     made = CliRunner().invoke(command, [str(recipe), "--out", str(tmp_path / "corpus"), "--json"])
     assert made.exit_code == 0, made.output
-    assert json.loads(made.output)["kernels"] == 120
+    assert json.loads(made.stdout)["kernels"] == 120
+    assert "log 1 of 1: " in made.stderr
     assert Corpus.open(tmp_path / "corpus").rows("repeats")
     assert Corpus.open(tmp_path / "corpus").manifest.release == "9.1.0"
     with pytest.raises(UserError, match="stands alone"):

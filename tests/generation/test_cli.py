@@ -67,6 +67,12 @@ def test_status_shows_what_was_found_and_spent(recording_folder: Path, tmp_path:
     assert "budget spent" in run("status", tmp_path / "run").stdout
 
 
+def test_status_needs_no_texts_that_a_shipped_log_leaves_out() -> None:
+    rows = json.loads(run("status", Path(__file__).parents[2] / "docs/evidence/runs/hard-1", "--json").stdout)
+    assert sum(row["measurements"] for row in rows) == 148
+    assert max(row["best_speedup"] or 0 for row in rows) > 1
+
+
 def test_a_surrogate_filters_and_its_decisions_are_logged(recording_folder: Path, tmp_path: Path) -> None:
     result = search(recording_folder, tmp_path / "run", "--surrogate", "online", "--budget", "16")
     assert result.exception is None
@@ -91,6 +97,10 @@ def test_a_replay_names_what_was_not_recorded_and_fails_when_nothing_was(tmp_pat
     nothing = search(tmp_path / "one", tmp_path / "other")
     assert isinstance(nothing.exception, UserError)
     assert str(nothing.exception).startswith("nothing was replayed: ")
+    # Given up after its first kernels; what differs and what is left are said.
+    assert len(recorded_states(tmp_path / "other")[next(iter(recorded_states(tmp_path / "other")))].nodes) == 8
+    assert "was recorded with method 'random' and not 'evolve', seeds 1 and not 8" in str(nothing.exception)
+    assert "The run folder keeps the log of this attempt" in str(nothing.exception)
 
 
 def test_a_folder_of_kernels_is_measured_as_it_is(tmp_path: Path, recording_folder: Path) -> None:

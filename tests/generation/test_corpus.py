@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -109,6 +110,9 @@ def test_a_model_that_has_not_answered_ends_the_command_with_its_code(tmp_path: 
     [
         ("", "field 'campaigns' is missing"),
         ("repeats = -1\n" + CAMPAIGN, "recipe.repeats is -1"),
+        ("campaigns = 3", "field 'campaigns' is 3; write a table"),
+        ('recorded = "nowhere"\n' + CAMPAIGN, "field 'recorded' names .*nowhere', which does not exist"),
+        (CAMPAIGN + "model = 3", r"recipe.campaigns\[0\].model is 3; it must be a text"),
         ("speed = 1\n" + CAMPAIGN, "unknown field 'speed'"),
         (CAMPAIGN + CAMPAIGN, r"recipe.campaigns\[1\].label is 'small'; give each campaign a short name of its own"),
         (CAMPAIGN.replace('"small"', '"../up"'), "label is '../up'"),
@@ -120,6 +124,21 @@ def test_a_model_that_has_not_answered_ends_the_command_with_its_code(tmp_path: 
 def test_a_mistake_in_a_recipe_is_named_before_anything_runs(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(Exception, match=message):
         read_corpus_recipe(recipe_file(tmp_path, text))
+
+
+@pytest.mark.parametrize(("gpus", "message"), [(0, "no NVIDIA GPU found"), (1, "measuring needs the package 'torch'")])
+def test_what_measuring_needs_is_looked_for_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, message: str
+) -> None:
+    monkeypatch.setattr("kbench.harness.commands.doctor.gpu_count", lambda: gpus)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else find(name))
+    out = tmp_path / "out"
+    line = ["generate", "corpus", str(recipe_file(tmp_path, CAMPAIGN)), "--out", str(out)]
+    assert message in str(CliRunner().invoke(cli, line).exception)
+    assert not out.exists()
+    timed = CliRunner().invoke(cli, ["problems", "references", "--out", str(tmp_path / "times.jsonl"), "--cpu"])
+    assert "timing references needs the package 'torch'" in str(timed.exception)
 
 
 def test_the_example_is_a_recipe() -> None:

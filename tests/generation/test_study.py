@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import kbench
 import kbench.benchmark
 from kbench.benchmark.problems import problem
 from kbench.benchmark.tuning.strategies import kernels_of
@@ -65,7 +66,11 @@ def test_the_study_writes_points_table_and_plot(corpus: Path, tmp_path: Path) ->
     assert "last column: paired difference, minus random" in text
     assert text.splitlines()[-1].endswith("; 1 pool, 3 seeds.")
     searches = list(csv.DictReader((out / "searches.csv").read_text().splitlines()))
-    assert list(searches[0]) == ["pool", "method", "seed", "measurement", "best", "kernel_id"]
+    columns = ["pool", "method", "seed", "measurement", "best", "kernel_id", "status", "speedup", "pool_best"]
+    assert list(searches[0]) == columns
+    first = [row for row in searches if (row["method"], row["seed"]) == ("random", "0")]
+    assert float(first[-1]["best"]) == max(float(row["speedup"]) for row in first if row["status"] == "ok")
+    assert {row["searches"] for row in rows if row["measurements"] == "1"} == {"3"}
     assert {row["seed"] for row in searches} == {"0", "1", "2"}
     assert (out / "plot.png").stat().st_size > 5000
 
@@ -143,6 +148,11 @@ def test_an_imported_parameter_space_is_searched_by_its_parameters(tmp_path: Pat
     import_files("kernel-tuner", [space(tmp_path / "space.json")], tmp_path / "corpus", ImportSettings(unit="ms"))
     (pool,) = pools_in(tmp_path / "corpus", 20, 1)
     assert (pool.backend, len(pool.sources)) == (Backend.CONFIG, 250)
+    run = kbench.search(pool.problem_id, "config", "bayes", budget=24, recorded=tmp_path / "corpus")
+    assert len(run.curve()) == 24
+    assert run.curve()[-1] == run.best().reward  # type: ignore[union-attr]
+    assert len(repr(run)) < 200
+    assert "24 measured, best " in repr(run)
     points = study([pool], methods=("random", "evolve", "bayes"), seeds=6, budget=24).points
     last = {point.method: point.share for point in points if point.measurements == 24}
     assert last["random"] < last["evolve"] <= 1 + 1e-9
@@ -237,7 +247,9 @@ def test_copies_of_a_method_are_not_decided_to_differ_on_one_pool(
 def test_a_method_that_asks_for_nothing_ends_after_four_steps_and_is_decided_to_find_less(tmp_path: Path) -> None:
     silent = write_method(tmp_path / "silent.py", "return ()")
     done = study(made_up_pools(12), methods=("random", silent), seeds=3, budget=16)
-    assert {len(one.kernels) for one in done.trials if one.method == silent} == {4}
+    assert {len(one.measured) for one in done.trials if one.method == silent} == {4}
+    assert f"{silent}: 36 of 36 searches ended before 16 measurements" in verdict(done)
+    assert [p.searches for p in done.points if p.method == silent] == [36] * 4 + [0] * 12
     assert (
         verdict(done).splitlines()[-1].startswith(f"After 16 measurements: decided: {silent} (less); undecided: none")
     )
@@ -246,7 +258,7 @@ def test_a_method_that_asks_for_nothing_ends_after_four_steps_and_is_decided_to_
 def test_a_method_that_asks_for_less_is_given_that(tmp_path: Path) -> None:
     modest = write_method(tmp_path / "modest.py", "return [FRESH]")
     done = study(made_up_pools(1), methods=("random", modest), seeds=1, budget=10)
-    assert [len(one.kernels) for one in done.trials] == [10, 10]
+    assert [len(one.measured) for one in done.trials] == [10, 10]
 
 
 @pytest.mark.parametrize(
@@ -260,6 +272,10 @@ def test_a_method_that_asks_for_less_is_given_that(tmp_path: Path) -> None:
         (
             "return (ProposalRequest(Operator.CROSS, next(iter(state.nodes))),)",
             "with nothing; name a second kernel as other_id",
+        ),
+        (
+            "plan.calls = getattr(plan, 'calls', 0) + 1; return (FRESH,) * (plan.calls % 3)",
+            "otherwise when asked again",
         ),
         ("return state.fastest()", "wrong.py, line 6: AttributeError: 'RunState' object has no attribute 'fastest'"),
     ],
@@ -282,10 +298,55 @@ def test_a_method_file_that_cannot_be_loaded_is_told_with_its_line(tmp_path: Pat
         study(made_up_pools(1), methods=("random", str(broken)))
 
 
+@pytest.mark.parametrize("surrogate", ["surrogate", "prior", "{folder}/doubt.py"])
+def test_any_surrogate_filters_a_method_of_a_study(corpus: Path, tmp_path: Path, surrogate: str) -> None:
+    forecast = "def forecast(self, queries):\n        raise ValueError('no idea')\n"
+    (tmp_path / "doubt.py").write_text(
+        f"class Doubt:\n    inputs = 'source'\n\n    {forecast}\n\nsurrogate = Doubt()\n"
+    )
+    (known,) = pools_in(corpus, 20, 1)
+    name = f"evolve+{surrogate.format(folder=tmp_path)}"
+    done = study([known], methods=("evolve", name), seeds=1, budget=10)
+    assert [trial.method for trial in done.trials] == ["evolve", name]
+    assert (f"{name}: in a search" in verdict(done)) == surrogate.endswith("doubt.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("evolve+statik", "unknown surrogate 'statik'; did you mean 'static'"),
+        ("evolv+static", "unknown method 'evolv'"),
+    ],
+)
+def test_an_unknown_surrogate_or_method_of_a_study_is_named(
+    corpus: Path, tmp_path: Path, name: str, message: str
+) -> None:
+    result = CliRunner().invoke(generate, ["study", str(corpus), "--out", str(tmp_path / "s"), "--methods", name])
+    assert message in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("backend", "message"),
+    [("hip", "unknown backend 'hip'; known: config, cuda, triton"), ("config", "give recorded=")],
+)
+def test_a_backend_that_cannot_be_searched_is_named(backend: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        kbench.search(PROBLEM, backend)
+
+
+def test_pools_are_chosen_by_problem_and_backend(corpus: Path) -> None:
+    (pool,) = pools_in(corpus, 20, 4, [PROBLEM], ["triton"])
+    assert (pool.problem_id, pool.backend) == (PROBLEM, Backend.TRITON)
+    for problems, backends in ((["gelu_tan"], []), ([], ["cuda"])):
+        with pytest.raises(UserError, match=r"did you mean 'gelu_tanh'|known: triton"):
+            pools_in(corpus, 20, 4, problems, backends)
+
+
 def test_the_searches_of_a_pool_and_seed_share_their_first_kernels(against_itself: Study) -> None:
-    firsts = {(one.pool, one.seed, one.kernels[:4]) for one in against_itself.trials}
+    kernels = {id(one): tuple(node.kernel_id for node in one.measured) for one in against_itself.trials}
+    firsts = {(one.pool, one.seed, kernels[id(one)][:4]) for one in against_itself.trials}
     assert len(firsts) == 12 * 3
-    assert len({one.kernels for one in against_itself.trials}) > len(firsts)
+    assert len(set(kernels.values())) > len(firsts)
 
 
 def test_an_interval_from_one_pool_has_a_width_or_is_not_given() -> None:
@@ -327,7 +388,9 @@ def test_luck_is_seldom_decided_among_few_pools_or_searches() -> None:
         problems, shape, count = [str(n) for n in range(pools)], (pools, seeds, 1), 0
         for _ in range(60):
             first, *others = (np.minimum(rng.random(shape) + 0.3, 1.0) for _ in range(4))
-            count += any(next(_points("copy", other, first, problems, 3)).decided for other in others)
+            count += any(
+                next(_points("copy", other, first, problems, 3, [1] * pools * seeds)).decided for other in others
+            )
         return count
 
     assert decided(1, 12) <= 8

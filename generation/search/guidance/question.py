@@ -9,6 +9,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import click
+
 from kbench.benchmark.problems.registry import problem
 from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.questions.render import render_query
@@ -136,5 +138,6 @@ def _surrogate(name: str, compiler: Compiler | None) -> Surrogate:
     surrogate = resolve(name, compiler=compiler)
     if isinstance(surrogate, CombinedSurrogate):
         # A search has no validation problems to learn from: the shipped dataset's serve.
+        click.echo(f"{name} learns from the shipped dataset first, which takes several minutes", err=True)
         surrogate.fit_corpus(benchmark_of(Corpus.open()))
     return surrogate

@@ -88,8 +88,12 @@ def planned(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRe
         UserError: the method comes from a file and failed there, or its plan cannot be carried out.
     """
     name = state.settings.method.removeprefix(WRITTEN_PREFIX)
+    again = random.Random()
+    again.setstate(rng.getstate())
     try:
         requests = method(name).plan(state, count, rng)
+        # A resumed run plans again, and must go the same way.
+        twin = method(name).plan(state, count, again) if in_file(name) else requests
     except KbenchError:
         raise
     except Exception as error:
@@ -98,6 +102,11 @@ def planned(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRe
         raise UserError(f"method {name!r} failed {_place_in(name, error)}") from error
     if not isinstance(requests, tuple | list) or not all(isinstance(one, ProposalRequest) for one in requests):
         raise UserError(f"method {name!r} planned {requests!r:.80}; plan returns a tuple of ProposalRequest")
+    if twin != requests:
+        raise UserError(
+            f"method {name!r} planned otherwise when asked again; plan must read no clock, remember no earlier call, "
+            "change no state, and draw from `rng` alone"
+        )
     if len(requests) > count:
         raise UserError(f"method {name!r} planned {len(requests)} requests where {count} were asked; plan no more")
     for request in requests:

@@ -150,7 +150,8 @@ def _uses(launch: LaunchWork) -> list[_Use]:
     for one in launch.traffic:
         asked, sent = blocks * (one.fetches if bulk else one.loads), blocks * one.stores
         apart = one.far_share > 0 or max(one.new_share) > 0
-        read = _different(one.nbytes, asked, apart=apart or bulk)
+        looked_up = 0 < blocks * one.loads < one.nbytes and one.looked_up
+        read = one.looked_up * asked if looked_up else _different(one.nbytes, asked, apart=apart or bulk)
         uses.append(_Use(one, read, asked, _different(one.nbytes, sent, apart=apart), sent))
     return uses
 

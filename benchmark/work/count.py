@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from kbench.benchmark.work.accesses import BUFFER_SHIFT
 from kbench.benchmark.work.execute import TooLongError, Warp
@@ -25,8 +27,8 @@ from kbench.benchmark.work.totals import (
     Work,
     by_line,
     in_all,
+    is_store,
     largest_lines,
-    stores_in_bulk,
 )
 from kbench.benchmark.work.values import Place
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanStep, StepKind
@@ -43,6 +45,8 @@ L1_SECTORS = 6144
 """Sectors that L1 keeps for a multiprocessor's blocks; shared memory takes the rest."""
 ELEMENT_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
 """Sizes of the driver's tensor-map element types, by number."""
+IN_A_ROW = 8
+"""Blocks one after another that are looked at, where the last one is cut short and the grid has one axis."""
 EVEN = 1e-3
 """Blocks whose work differs by no more than this share are taken to be alike."""
 MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -116,6 +120,8 @@ class _Counter:
         self.sizes = [buffer.nbytes for buffer in plan.buffers]
         inputs = {at: buffer.input for at, buffer in enumerate(plan.buffers) if buffer.input is not None}
         self.contents = {at: contents[position] for at, position in inputs.items() if position in contents}
+        self.differing: dict[int, float] = {}
+        """Share of the numbers in a buffer that differ, where its contents are known."""
         self.functions: dict[str, dict[str, Function]] = {}
         self.flows: dict[int, Flow] = {}
         self.endless: set[int] = set()
@@ -166,7 +172,7 @@ class _Counter:
             counted[warp], touched[warp] = (in_all(trace, own_lines), count), footprint.own
             for line, totals in own_lines.items():
                 lines[line] = lines.get(line, Totals()).plus(totals, count)
-            buffers.add(function, trace, count)
+            buffers.add(function, self._flow(function), trace, count)
             if warp == 0:
                 cheap = trace.steps * launch.warps < FEW_STEPS
                 waiting = other_warps(launch.warps, function, every=cheap)
@@ -174,42 +180,79 @@ class _Counter:
         for totals, count in counted.values():
             per_block = per_block.plus(totals, count)
         # Other blocks are represented by one warp: their work is the middle block's, larger or smaller. Where another
-        # warp makes the copies, that one is run for what it touches.
+        # warp makes the copies, that one is run for what it touches. Blocks at an edge, whose masks cut off some warps
+        # and their bytes but not their instructions, are run whole where that is cheap.
         warp = max(counted, key=lambda number: counted[number][1])
         copier = max(counted, key=lambda number: counted[number][0].bulk_load_bytes)
         copies = counted[copier][0].bulk_load_bytes > 0 and copier != warp
-        ratios, footprints = {middle: 1.0}, {middle: touched[warp] | (touched[copier] if copies else {})}
-        for other in other_blocks(launch.grid, middle):
-            alone = Footprint(_l1_share(launch), footprint.numbers)
-            trace = self._warp(step, function, other, warp, alone)
-            ratio = in_all(trace, by_line(function, trace)).issued
-            if copies:
+        cheap, end = self.steps - begun < FEW_STEPS, last_block(launch.grid)
+        blocks, footprints = {middle: per_block}, {middle: touched[warp] | (touched[copier] if copies else {})}
+        others = other_blocks(launch.grid, middle)
+        edges = edge_blocks(launch.grid, middle)
+        while others:
+            other = others.pop(0)
+            alone, whole = Footprint(_l1_share(launch), footprint.numbers), Totals()
+            for number in counted if cheap and other in (FIRST, end, *edges) else (warp,):
+                alone.begin_warp()
+                trace = self._warp(step, function, other, number, alone)
+                totals = in_all(trace, by_line(function, trace))
+                whole = whole.plus(totals, counted[number][1])
+                footprints[other] = alone.own if number == warp else footprints.get(other, {})
+            if not cheap or other not in (FIRST, end, *edges):
+                whole = Totals().plus(per_block, totals.issued / (counted[warp][0].issued or 1.0))
+            if copies and other not in edges:
+                alone.own = footprints[other]
                 self._warp(step, function, other, copier, alone)
-            ratios[other], footprints[other] = ratio / (counted[warp][0].issued or 1.0), alone.own
-            alike = max(ratios.values()) - min(ratios.values()) < EVEN
-            if (alike and {FIRST, last_block(launch.grid)} <= ratios.keys()) or self.steps - begun > ENOUGH_STEPS:
+            blocks[other] = whole
+            if self.steps - begun > ENOUGH_STEPS:
                 break
-        mean = mean_ratio(ratios, launch)
-        traffic = buffers.traffic(self.sizes, footprints, middle, launch.grid)
+            if {FIRST, end} <= blocks.keys():
+                if all(_alike(per_block, one) for one in blocks.values()):
+                    break
+                if cheap and not _alike(per_block, blocks[end]):
+                    others += [block for block in edges if block not in (*blocks, *others)]
+        weights = block_weights(blocks, launch.grid)
+        mean = Totals()
+        for place, weight in weights.items():
+            mean = mean.plus(blocks[place], weight)
+        ratio = mean.issued / (per_block.issued or 1.0)
+        largest = max(one.issued for one in blocks.values())
+        buffers.place_unknown(self.sizes, {one.buffer + 1 for one in step.arguments or () if one.buffer is not None})
+        differing = max(
+            (self._differing(one.buffer) for one in step.arguments or () if one.buffer in self.contents), default=1.0
+        )
+        traffic = buffers.traffic(self.sizes, footprints, middle, launch.grid, differing)
         first = self.first_lines.get(step.code or "")
         return dataclasses.replace(
             launch,
-            per_block=Totals().plus(per_block, mean),
-            largest=max(ratios.values()) / mean if mean else 1.0,
+            per_block=mean,
+            largest=largest / mean.issued if mean.issued else 1.0,
             traffic=tuple(traffic),
-            lines=() if first is None else largest_lines(lines, first, mean),
+            lines=() if first is None else largest_lines(lines, first, ratio),
         )
 
-    def _warp(self, step: PlanStep, function: Function, place: BlockId, warp: int, footprint: Footprint) -> Trace:
+    def _differing(self, buffer: int) -> float:
+        if buffer not in self.differing:
+            held = self.contents[buffer]
+            words = np.frombuffer(held, dtype=np.int32, count=len(held) // 4)
+            # Indices of 64 bits have upper halves of zeros.
+            values = words if words[1::2].any() else words[::2]
+            self.differing[buffer] = len(np.unique(values)) / max(1, len(values))
+        return self.differing[buffer]
+
+    def _flow(self, function: Function) -> Flow:
         if id(function) not in self.flows:
             self.flows[id(function)] = read_flow(function)
+        return self.flows[id(function)]
+
+    def _warp(self, step: PlanStep, function: Function, place: BlockId, warp: int, footprint: Footprint) -> Trace:
         if self.steps > MOST_STEPS:
             raise TooLongError(f"the plan takes more than {MOST_STEPS} steps")
         if id(function) in self.endless:
             raise TooLongError(f"{function.name} took too many steps in an earlier launch")
         grid, block, cluster = _triple(step.grid), _triple(step.block), _triple(step.cluster)
         where = Place(grid, block, place, warp, _arguments(step, function), cluster)
-        executed = Warp(function, self.flows[id(function)], where, footprint, self.contents)
+        executed = Warp(function, self._flow(function), where, footprint, self.contents)
         try:
             return executed.run()
         except TooLongError:
@@ -226,16 +269,29 @@ class _Buffers:
         self.loads: defaultdict[int, float] = defaultdict(float)
         self.fetches: defaultdict[int, float] = defaultdict(float)
         self.stores: defaultdict[int, float] = defaultdict(float)
+        self.looked_up: set[int] = set()
 
-    def add(self, function: Function, trace: Trace, times: float) -> None:
+    def add(self, function: Function, flow: Flow, trace: Trace, times: float) -> None:
         """Add what a warp does, so many times."""
-        for at, buffer in trace.buffers.items():
-            one = function.code[at]
-            if one.name in ("st", "atom", "red") or stores_in_bulk(one):
-                self.stores[buffer] += times * SECTOR * trace.unique[at]
+        for (at, buffer), unique in trace.unique.items():
+            if is_store(function.code[at]):
+                self.stores[buffer] += times * SECTOR * unique
             else:
-                self.loads[buffer] += times * SECTOR * trace.unique[at]
-                self.fetches[buffer] += times * (trace.copied.get(at) or SECTOR * trace.fresh[at])
+                self.loads[buffer] += times * SECTOR * unique
+                self.fetches[buffer] += times * trace.fetched[at, buffer]
+                if at in flow.looked_up:
+                    self.looked_up.add(buffer)
+
+    def place_unknown(self, sizes: Sequence[int], arguments: Collection[int]) -> None:
+        """Share out loads at unknown addresses among the buffers that the launch gets and does nothing else with."""
+        untouched = {buffer: sizes[buffer - 1] for buffer in arguments - self.loads.keys() - self.stores.keys()}
+        whole = sum(untouched.values())
+        for side in (self.loads, self.fetches):
+            unknown = side.pop(0, 0.0)
+            for buffer, nbytes in untouched.items() if unknown else ():
+                side[buffer] = unknown * nbytes / max(1, whole)
+                self.looked_up.add(buffer)
+        self.stores.pop(0, None)
 
     def traffic(
         self,
@@ -243,8 +299,12 @@ class _Buffers:
         footprints: Mapping[BlockId, Mapping[int, set[int]]],
         middle: BlockId,
         grid: BlockId,
+        differing: float,
     ) -> Iterator[Traffic]:
-        """What becomes of it over the grid, from the footprints of one warp in several blocks."""
+        """What becomes of it over the grid, from the footprints of one warp in several blocks.
+
+        Of what is loaded at addresses that follow from values in memory, a share is taken to differ.
+        """
         for buffer in sorted(self.loads.keys() | self.stores.keys()):
             own = footprints[middle].get(buffer, set())
             other = {
@@ -257,7 +317,8 @@ class _Buffers:
             size = sizes[buffer - 1] if 0 < buffer <= len(sizes) else 0
             far = max(other.values(), default=0.0)
             loads, fetches, stores = (side[buffer] for side in (self.loads, self.fetches, self.stores))
-            yield Traffic(float(size), loads, fetches, stores, (near[0], near[1], near[2]), far)
+            looked_up = differing if buffer in self.looked_up else 0.0
+            yield Traffic(float(size), loads, fetches, stores, (near[0], near[1], near[2]), far, looked_up)
 
 
 def _l1_share(launch: LaunchWork) -> int:
@@ -287,12 +348,27 @@ def _arguments(step: PlanStep, function: Function) -> dict[str, bytes | int | Bo
     return arguments
 
 
-def mean_ratio(ratios: Mapping[BlockId, float], launch: LaunchWork) -> float:
-    """The mean block's work, by the middle one's: first and last stand for themselves, others for all between."""
-    ends = [ratios[place] for place in {FIRST, last_block(launch.grid)} if place in ratios]
-    interior = [ratio for place, ratio in ratios.items() if place not in (FIRST, last_block(launch.grid))]
-    between = sum(interior) / len(interior) if interior else 1.0
-    return (sum(ends) + between * (launch.blocks - len(ends))) / launch.blocks
+def _alike(one: Totals, other: Totals) -> bool:
+    """Whether two blocks do as much."""
+    names = ("issued", "load_sectors", "store_sectors")
+    return all(math.isclose(getattr(one, name), getattr(other, name), rel_tol=EVEN) for name in names)
+
+
+def block_weights(places: Collection[BlockId], grid: BlockId) -> dict[BlockId, float]:
+    """What share of a launch's blocks each one stands for.
+
+    The first and the last stand for themselves, one at an edge for that edge, the others for all between.
+    """
+    blocks, end, middle = math.prod(grid), last_block(grid), middle_block(grid)
+    alone = {place: 1.0 for place in (FIRST, end) if place in places}
+    for axis in range(3):
+        place = _edge(grid, middle, axis)
+        if place in places and place not in alone and sum(extent > 1 for extent in grid) > 1:
+            alone[place] = blocks / grid[axis] - 1
+    between = [place for place in places if place not in alone]
+    rest = max(0.0, blocks - sum(alone.values())) if between else 0.0
+    weights = alone | dict.fromkeys(between, rest / max(1, len(between)))
+    return {place: weight / sum(weights.values()) for place, weight in weights.items()}
 
 
 def last_block(grid: BlockId) -> BlockId:
@@ -314,6 +390,20 @@ def next_block(block: BlockId, grid: BlockId, axis: int) -> BlockId:
     step = 1 if block[axis] + 1 < grid[axis] else -1
     x, y, z = (place + step * (number == axis) for number, place in enumerate(block))
     return x, y, z
+
+
+def _edge(grid: BlockId, middle: BlockId, axis: int) -> BlockId:
+    x, y, z = (grid[n] - 1 if n == axis else place for n, place in enumerate(middle))
+    return x, y, z
+
+
+def edge_blocks(grid: BlockId, middle: BlockId) -> list[BlockId]:
+    """The last block along each axis of a grid of several; of one axis the next few, where rows of tiles may end."""
+    axes = [axis for axis in range(3) if grid[axis] > 1]
+    if len(axes) > 1:
+        return [_edge(grid, middle, axis) for axis in axes]
+    x, y, z = middle
+    return [(x + n, y, z) for n in range(1, min(IN_A_ROW, grid[0] - x - 1))]
 
 
 def other_blocks(grid: BlockId, middle: BlockId) -> list[BlockId]:

@@ -67,6 +67,8 @@ class Flow:
     """By a loop's head: registers that are read before they are written."""
     decisive: Mapping[int, frozenset[int]]
     """By a loop's head: comparisons that end it."""
+    looked_up: frozenset[int]
+    """Accesses whose addresses follow from integers in memory, as those of a gather do."""
 
 
 def read_flow(function: Function) -> Flow:
@@ -89,7 +91,39 @@ def read_flow(function: Function) -> Flow:
         dict(loops_by_exit),
         _carried(code, following, {loop.head for loop in loops}, names),
         {loop.head: _decisive(code, loop) for loop in loops},
+        _looked_up(code),
     )
+
+
+def is_access(one: Instruction) -> bool:
+    """Whether an instruction accesses memory; those of wmma that load and store fragments do."""
+    return one.name in MEMORY or (one.name == "wmma" and one.parts[:1] in (("load",), ("store",)))
+
+
+def _looked_up(code: Sequence[Instruction]) -> frozenset[int]:
+    """Accesses at addresses that follow from loaded values, found by following those through registers."""
+    follows: set[str] = set()
+    for _ in range(MOST_PASSES):
+        before = len(follows)
+        for one in code:
+            if one.name in MEMORY:
+                loaded = one.name in ("ld", "ldu") and one.type[:1] in "sub" and "param" not in one.parts
+            else:
+                loaded = not follows.isdisjoint(_read_by(one))
+            if loaded:
+                follows.update(one.writes)
+        if len(follows) == before:
+            break
+    return frozenset(
+        at
+        for at, one in enumerate(code)
+        if is_access(one)
+        and not follows.isdisjoint(r for o in one.operands if o[0] == "[" for r in REGISTER.findall(o))
+    )
+
+
+def _read_by(one: Instruction) -> set[str]:
+    return {name for operand in one.operands[bool(one.writes) :] for name in REGISTER.findall(operand)}
 
 
 def _decisive(code: Sequence[Instruction], loop: Loop) -> frozenset[int]:
@@ -106,11 +140,12 @@ def _needed_registers(code: Sequence[Instruction]) -> set[str]:
             writers[name].append(one)
     pending: list[str] = []
     for one in code:
-        if one.guard is not None and (one.name in MEMORY or one.name == "bra" or one.name in EXITS):
+        if one.guard is not None and (is_access(one) or one.name == "bra" or one.name in EXITS):
             pending.append(one.guard)
-        if one.name in MEMORY:
+        if is_access(one):
             every = one.name == "cp" or shares_number(one, writers) or is_ticket(one)
             inputs = one.operands if every else [operand for operand in one.operands if operand[0] == "["]
+            inputs = [*inputs, one.operands[-1]] if one.name == "wmma" else inputs
             pending.extend(name for operand in inputs for name in REGISTER.findall(operand))
     needed: set[str] = set()
     while pending:
@@ -120,7 +155,7 @@ def _needed_registers(code: Sequence[Instruction]) -> set[str]:
         needed.add(name)
         for one in writers[name]:
             pending.extend([one.guard] if one.guard else [])
-            if one.name not in MEMORY:
+            if not is_access(one):
                 pending.extend(other for operand in one.operands[1:] for other in REGISTER.findall(operand))
     return needed
 
@@ -147,7 +182,7 @@ def _blocks(function: Function, names: set[str]) -> dict[int, Block]:
     code, end = function.code, len(function.code)
     leaving = {at for at, one in enumerate(code) if one.name == "bra" or one.name in EXITS}
     starts = sorted({0, *function.labels.values(), *(at + 1 for at in leaving)} - {end})
-    matters = [(one.name in MEMORY and "param" not in one.parts) or not names.isdisjoint(one.writes) for one in code]
+    matters = [(is_access(one) and "param" not in one.parts) or not names.isdisjoint(one.writes) for one in code]
     blocks: dict[int, Block] = {}
     for start, stop in itertools.pairwise([*starts, end]):
         leaves = stop - 1 in leaving
@@ -233,7 +268,7 @@ def _carried(
     bits = {name: 1 << number for number, name in enumerate(sorted(names))}
     reads, keeps = [], []
     for one in code:
-        inputs = {name for operand in one.operands[bool(one.writes) :] for name in REGISTER.findall(operand)}
+        inputs = _read_by(one)
         # A guarded write may leave the old value.
         inputs |= {one.guard, *one.writes} if one.guard else set()
         reads.append(sum(bits[name] for name in inputs if name in bits))

@@ -128,6 +128,14 @@ def _fragments(one: Instruction) -> float:
     return 8.0 if "store" in one.parts else 2.0
 
 
+def fragment_extents(one: Instruction) -> tuple[int, int]:
+    """Rows of a fragment that wmma loads or stores, as they lie in memory, and bytes of a row."""
+    shape = next((match for part in one.parts if (match := SHAPE.fullmatch(part))), None)
+    m, n, k = (int(extent) for extent in shape.groups()) if shape else (16, 16, 16)
+    rows, columns = {"a": (m, k), "b": (k, n)}.get(one.parts[1], (m, n))
+    return (columns, rows * one.nbytes) if "col" in one.parts else (rows, columns * one.nbytes)
+
+
 def tensor_flops(one: Instruction) -> tuple[int, float]:
     """Bits of the factors and operations of one warp's share in a matrix product; a wgmma is shared by four warps."""
     shape = next((match for part in one.parts if (match := SHAPE.fullmatch(part))), None)

@@ -25,7 +25,7 @@ from kbench.benchmark.work.times import fastest
 from kbench.generation.executors.compiler import kernel_work
 from kbench.harness.cli import raw_options
 from kbench.harness.kernel.raw import RawLaunch
-from kbench.harness.kernel.sources import RAW, of_raw, read_kernel
+from kbench.harness.kernel.sources import RAW, of_raw, other_inputs, read_kernel
 from kbench.loaders.options import json_option
 from kbench.schemas import KernelSource, UserError, bins
 
@@ -64,13 +64,18 @@ def explain(
     if launch is not None and all(of_raw(path, launch) is None for path in files):
         raise UserError("--entry is for files of raw CUDA C++ (.cu); a Python file has its own `run`")
     gpu, definition = gpu_named(gpu_name), named(problem_id)
-    explained = []
-    for path in files:
-        try:
-            found = explain_kernel(read_kernel(path, definition.id, launch=of_raw(path, launch)), gpu)
+    kernels, explained = [], []
+    try:
+        # Compiling takes seconds, so whatever else is wrong with either file is said before.
+        for path in files:
+            kernels.append(read_kernel(path, definition.id, launch=of_raw(path, launch)))
+            if reason := other_inputs(kernels[-1].source, kernels[-1].problem_id):
+                raise UserError(reason)
+        for path, kernel in zip(files, kernels, strict=True):
+            found = explain_kernel(kernel, gpu)
             explained.append(found if path.suffix not in RAW else in_its_own_lines(found, path.read_text()))
-        except UserError as error:
-            raise UserError(f"{path}: {error}") from error
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
     compared = compare(*explained) if len(explained) == 2 else []
     if plot is not None:
         draw({path.name: each.workloads for path, each in zip(files, explained, strict=True)}, plot)

@@ -76,6 +76,13 @@ class LaunchFacts:
     time_us: float
     """White-box time of one such launch."""
     bound: str
+    multiprocessors: tuple[int, int] = (1, 1)
+    """Those that have a block, and all of the GPU."""
+
+    @property
+    def blocks(self) -> int:
+        """Of the grid."""
+        return math.prod(self.grid)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,7 +119,8 @@ class WorkloadFacts:
     bound: str
     """The resource that takes longest."""
     bound_us: float | None
-    """What it takes at least, at the GPU's stated rate; None for waiting and starting, which have none."""
+    """What it takes at least, at the stated rate of what the launches use of the GPU; None for waiting and starting,
+    which have none."""
     white_box_us: float
     forecast: Forecast | None
     lines: tuple[LineFacts, ...]
@@ -121,6 +129,11 @@ class WorkloadFacts:
     def launch_count(self) -> int:
         """Launches, equal ones too."""
         return sum(launch.times for launch in self.launches)
+
+    @property
+    def longest(self) -> LaunchFacts:
+        """The launch that takes most of the time, with its repeats."""
+        return max(self.launches, key=lambda launch: launch.times * launch.time_us)
 
     @property
     def time_us(self) -> float:
@@ -208,6 +221,7 @@ def _launch(launch: LaunchWork, time: LaunchTime, gpu: Gpu) -> LaunchFacts:
         waves=waves(launch, gpu),
         time_us=time.total,
         bound=time.bound,
+        multiprocessors=(min(launch.blocks, gpu.multiprocessors), gpu.multiprocessors),
     )
 
 
@@ -241,6 +255,8 @@ class Comparison:
     """The resource whose time changes most,"""
     reason_us: tuple[float, float]
     """and what it takes in either kernel."""
+    bounds: tuple[str, str]
+    """The resource that takes longest in either kernel."""
 
 
 COMPARED = ("instructions", "dram_bytes", "l2_bytes", "shared_wavefronts", "atomics", "sectors_per_request")
@@ -252,7 +268,7 @@ def compare_facts(
     one: WorkloadFacts, other: WorkloadFacts, *, speedup: float | None = None, p_faster: float | None = None
 ) -> Comparison:
     """What is different about the second kernel; the speedup is that of the two times unless a model gives it."""
-    longest, others = (max(facts.launches, key=lambda each: each.times * each.time_us) for facts in (one, other))
+    longest, others = one.longest, other.longest
     pairs: list[tuple[str, float, float]] = [
         ("launches", float(one.launch_count), float(other.launch_count)),
         ("tensor_flops", sum(one.flops.values()), sum(other.flops.values())),
@@ -268,4 +284,5 @@ def compare_facts(
         changes=tuple(pair for pair in pairs if abs(pair[1] - pair[2]) > NOTABLE * max(pair[1:])),
         reason=reason,
         reason_us=(one.parts_us[reason], other.parts_us[reason]),
+        bounds=(one.bound, other.bound),
     )

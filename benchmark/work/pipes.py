@@ -51,6 +51,9 @@ APPROXIMATE = {"div": 2.0, "sqrt": 2.0, "sin": 2.0, "cos": 2.0}
 DENORMAL = {"ex2": 4.0, "lg2": 4.0, "rcp": 1.0, "rsqrt": 4.0, "sqrt": 5.0, "div": 4.0}
 """Instructions of an approximate operation that keeps denormal numbers: operands are scaled before and after."""
 
+CONVERSION = 1 / 3
+"""Lookups that a conversion between integers and floats takes as long as."""
+
 
 def pipe_of(one: Instruction) -> Pipe:
     """Where an instruction runs."""
@@ -109,6 +112,13 @@ def machine_instructions(one: Instruction) -> float:
         # The machine's logic takes three operands, and predicates combine where they are made.
         return 0.7 if kind != "pred" else 0.5
     return 0.3 if name in ("neg", "abs") else 1.0
+
+
+def lookups(one: Instruction) -> float:
+    """How many lookups the special unit does for an instruction; what scales and refines is work of the float units."""
+    if pipe_of(one) is not Pipe.SPECIAL:
+        return 0.0
+    return CONVERSION if one.name == "cvt" else 1.0
 
 
 def _function(one: Instruction) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from kbench.benchmark.work.lanes import WARP
 from kbench.benchmark.work.loops import Trace
 from kbench.benchmark.work.memory import SECTOR
-from kbench.benchmark.work.pipes import Pipe, fragment_extents, machine_instructions, pipe_of, tensor_flops
+from kbench.benchmark.work.pipes import Pipe, fragment_extents, lookups, machine_instructions, pipe_of, tensor_flops
 from kbench.benchmark.work.ptx import Function, Instruction
 
 BlockId = tuple[int, int, int]
@@ -63,6 +63,8 @@ class Totals:
     unknown_addresses: float = 0.0
     uncertain: float = 0.0
     """PTX instructions on one side of a branch that depends on data."""
+    lookups: float = 0.0
+    """Lookups among the special instructions; 0 in older counts, which did not tell them apart."""
 
     @property
     def issued(self) -> float:
@@ -196,6 +198,8 @@ def by_line(function: Function, trace: Trace) -> dict[int | None, Totals]:
         figures = lines[one.line]
         pipe = pipe_of(one)
         figures[pipe.value] += visits * machine_instructions(one)
+        if pipe is Pipe.SPECIAL:
+            figures["lookups"] += visits * lookups(one)
         if pipe is Pipe.TENSOR:
             bits, operations = tensor_flops(one)
             figures[f"flops_{bits}"] += visits * operations

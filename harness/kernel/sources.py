@@ -85,6 +85,29 @@ def advice(source: str) -> str | None:
     return _host_copy(tree)
 
 
+def other_inputs(source: str, problem_id: str) -> str | None:
+    """Why a text's `run` cannot be called with a problem's inputs; None where it can, or where only running it tells.
+
+    Args:
+        source: a kernel's text.
+        problem_id: what it is asked to solve.
+    """
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    run = next((node for node in reversed(body) if "run" in defined(node)), None)
+    if not isinstance(run, ast.FunctionDef) or run.decorator_list:
+        return None
+    definition = problem(problem_id)
+    given = [spec.name for spec in definition.inputs(definition.tiny.params)]
+    taken = [one.arg for one in (*run.args.posonlyargs, *run.args.args)]
+    least = len(taken) - len(run.args.defaults)
+    if least <= len(given) and (len(given) <= len(taken) or run.args.vararg is not None):
+        return None
+    return f"{problem_id} calls run({', '.join(given)}); this file's run takes ({', '.join(taken)})"
+
+
 def _has_device_code(tree: ast.Module) -> bool:
     decorators = [d for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for d in node.decorator_list]
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]

@@ -64,18 +64,18 @@ def explain(
     if launch is not None and all(of_raw(path, launch) is None for path in files):
         raise UserError("--entry is for files of raw CUDA C++ (.cu); a Python file has its own `run`")
     gpu, definition = gpu_named(gpu_name), named(problem_id)
-    kernels, explained = [], []
-    try:
-        # Compiling takes seconds, so whatever else is wrong with either file is said before.
-        for path in files:
-            kernels.append(read_kernel(path, definition.id, launch=of_raw(path, launch)))
-            if reason := other_inputs(kernels[-1].source, kernels[-1].problem_id):
-                raise UserError(reason)
-        for path, kernel in zip(files, kernels, strict=True):
+    # Compiling takes seconds, so whatever else is wrong with either file is said before.
+    kernels = [read_kernel(path, definition.id, launch=of_raw(path, launch)) for path in files]
+    for path, kernel in zip(files, kernels, strict=True):
+        if reason := other_inputs(kernel.source, kernel.problem_id):
+            raise UserError(f"{path}: {reason}")
+    explained = []
+    for path, kernel in zip(files, kernels, strict=True):
+        try:
             found = explain_kernel(kernel, gpu)
             explained.append(found if path.suffix not in RAW else in_its_own_lines(found, path.read_text()))
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from error
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from error
     compared = compare(*explained) if len(explained) == 2 else []
     if plot is not None:
         draw({path.name: each.workloads for path, each in zip(files, explained, strict=True)}, plot)

@@ -17,7 +17,7 @@ from kbench.benchmark.work.accesses import BUFFER_SHIFT
 from kbench.benchmark.work.execute import TooLongError, Warp
 from kbench.benchmark.work.flow import Flow, read_flow
 from kbench.benchmark.work.loops import Trace
-from kbench.benchmark.work.memory import SECTOR, Box, Footprint
+from kbench.benchmark.work.memory import SECTOR, Box, Footprint, Numbers
 from kbench.benchmark.work.ptx import Function, PtxError, read_functions
 from kbench.benchmark.work.totals import (
     BlockId,
@@ -179,48 +179,15 @@ class _Counter:
         per_block = Totals()
         for totals, count in counted.values():
             per_block = per_block.plus(totals, count)
-        # Other blocks are represented by one warp: their work is the middle block's, larger or smaller. Where another
-        # warp makes the copies, that one is run for what it touches. Blocks at an edge, whose masks cut off some warps
-        # and their bytes but not their instructions, are run whole where that is cheap.
-        warp = max(counted, key=lambda number: counted[number][1])
-        copier = max(counted, key=lambda number: counted[number][0].bulk_load_bytes)
-        copies = counted[copier][0].bulk_load_bytes > 0 and copier != warp
-        cheap, end = self.steps - begun < FEW_STEPS, last_block(launch.grid)
-        blocks, footprints = {middle: per_block}, {middle: touched[warp] | (touched[copier] if copies else {})}
-        others = other_blocks(launch.grid, middle)
-        edges = edge_blocks(launch.grid, middle)
-        while others:
-            other = others.pop(0)
-            alone, whole = Footprint(_l1_share(launch), footprint.numbers), Totals()
-            for number in counted if cheap and other in (FIRST, end, *edges) else (warp,):
-                alone.begin_warp()
-                trace = self._warp(step, function, other, number, alone)
-                totals = in_all(trace, by_line(function, trace))
-                whole = whole.plus(totals, counted[number][1])
-                footprints[other] = alone.own if number == warp else footprints.get(other, {})
-            if not cheap or other not in (FIRST, end, *edges):
-                whole = Totals().plus(per_block, totals.issued / (counted[warp][0].issued or 1.0))
-            if copies and other not in edges:
-                alone.own = footprints[other]
-                self._warp(step, function, other, copier, alone)
-            blocks[other] = whole
-            if self.steps - begun > ENOUGH_STEPS:
-                break
-            if {FIRST, end} <= blocks.keys():
-                if all(_alike(per_block, one) for one in blocks.values()):
-                    break
-                if cheap and not _alike(per_block, blocks[end]):
-                    others += [block for block in edges if block not in (*blocks, *others)]
-        weights = block_weights(blocks, launch.grid)
+        blocks, footprints = self._other_blocks(step, function, launch, counted, touched, footprint.numbers, begun)
         mean = Totals()
-        for place, weight in weights.items():
+        for place, weight in block_weights(blocks, launch.grid).items():
             mean = mean.plus(blocks[place], weight)
         ratio = mean.issued / (per_block.issued or 1.0)
         largest = max(one.issued for one in blocks.values())
-        buffers.place_unknown(self.sizes, {one.buffer + 1 for one in step.arguments or () if one.buffer is not None})
-        differing = max(
-            (self._differing(one.buffer) for one in step.arguments or () if one.buffer in self.contents), default=1.0
-        )
+        given = {one.buffer for one in step.arguments or () if one.buffer is not None}
+        buffers.place_unknown(self.sizes, given)
+        differing = max((self._differing(buffer) for buffer in given & self.contents.keys()), default=1.0)
         traffic = buffers.traffic(self.sizes, footprints, middle, launch.grid, differing)
         first = self.first_lines.get(step.code or "")
         return dataclasses.replace(
@@ -230,6 +197,58 @@ class _Counter:
             traffic=tuple(traffic),
             lines=() if first is None else largest_lines(lines, first, ratio),
         )
+
+    def _other_blocks(
+        self,
+        step: PlanStep,
+        function: Function,
+        launch: LaunchWork,
+        counted: Mapping[int, tuple[Totals, int]],
+        touched: Mapping[int, Mapping[int, set[int]]],
+        numbers: Numbers,
+        begun: int,
+    ) -> tuple[dict[BlockId, Totals], dict[BlockId, Mapping[int, set[int]]]]:
+        """What the middle block and others do, and what one warp of each touches.
+
+        Others are represented by one warp: their work is the middle block's, larger or smaller. Where another warp
+        makes the copies, that one is run for what it touches. Where the ends differ from the middle, masks cut off some
+        warps and their bytes but not their instructions, so all warps are run if that is cheap.
+        """
+        middle, end = middle_block(launch.grid), last_block(launch.grid)
+        warp = max(counted, key=lambda number: counted[number][1])
+        copier = max(counted, key=lambda number: counted[number][0].bulk_load_bytes)
+        copies = counted[copier][0].bulk_load_bytes > 0 and copier != warp
+        per_block = Totals()
+        for totals, count in counted.values():
+            per_block = per_block.plus(totals, count)
+        blocks, cheap, uneven = {middle: per_block}, self.steps - begun < FEW_STEPS, False
+        footprints = {middle: {**touched[warp], **(touched[copier] if copies else {})}}
+        others = other_blocks(launch.grid, middle)
+        if cheap:
+            others.sort(key=lambda place: place not in (FIRST, end))
+        while others and self.steps - begun <= ENOUGH_STEPS:
+            other = others.pop(0)
+            alone, block = Footprint(_l1_share(launch), numbers), Totals()
+            whole = cheap and (uneven or other in (FIRST, end))
+            for number in counted if whole else (warp,):
+                alone.begin_warp()
+                trace = self._warp(step, function, other, number, alone)
+                totals = in_all(trace, by_line(function, trace))
+                block = block.plus(totals, counted[number][1])
+                if number == warp:
+                    footprints[other] = alone.own
+            if copies:
+                alone.own = dict(footprints[other])
+                self._warp(step, function, other, copier, alone)
+                footprints[other] = alone.own
+            same_share = totals.issued / (counted[warp][0].issued or 1.0)
+            blocks[other] = block if whole else Totals().plus(per_block, same_share)
+            if whole and not uneven and not _alike(per_block, block):
+                uneven = True
+                others += [place for place in edge_blocks(launch.grid, middle) if place not in (*blocks, *others)]
+            if len(blocks) > 3 and all(_alike(per_block, one) for one in blocks.values()):
+                break
+        return blocks, footprints
 
     def _differing(self, buffer: int) -> float:
         if buffer not in self.differing:
@@ -284,7 +303,7 @@ class _Buffers:
 
     def place_unknown(self, sizes: Sequence[int], arguments: Collection[int]) -> None:
         """Share out loads at unknown addresses among the buffers that the launch gets and does nothing else with."""
-        untouched = {buffer: sizes[buffer - 1] for buffer in arguments - self.loads.keys() - self.stores.keys()}
+        untouched = {at + 1: sizes[at] for at in arguments if at + 1 not in self.loads and at + 1 not in self.stores}
         whole = sum(untouched.values())
         for side in (self.loads, self.fetches):
             unknown = side.pop(0, 0.0)

@@ -82,16 +82,16 @@ def read_flow(function: Function) -> Flow:
     for loop in loops:
         for at in loop.exits:
             loops_by_exit[at].append(loop)
-    names = _needed_registers(code)
+    names, reads = _needed_registers(code), [_read_by(one) for one in code]
     return Flow(
         _blocks(function, names),
         targets,
         _meeting_points(following),
         loops,
         dict(loops_by_exit),
-        _carried(code, following, {loop.head for loop in loops}, names),
+        _carried(code, reads, following, {loop.head for loop in loops}, names),
         {loop.head: _decisive(code, loop) for loop in loops},
-        _looked_up(code),
+        _looked_up(code, reads),
     )
 
 
@@ -100,16 +100,16 @@ def is_access(one: Instruction) -> bool:
     return one.name in MEMORY or (one.name == "wmma" and one.parts[:1] in (("load",), ("store",)))
 
 
-def _looked_up(code: Sequence[Instruction]) -> frozenset[int]:
+def _looked_up(code: Sequence[Instruction], reads: Sequence[set[str]]) -> frozenset[int]:
     """Accesses at addresses that follow from loaded values, found by following those through registers."""
     follows: set[str] = set()
     for _ in range(MOST_PASSES):
         before = len(follows)
-        for one in code:
+        for one, inputs in zip(code, reads, strict=True):
             if one.name in MEMORY:
                 loaded = one.name in ("ld", "ldu") and one.type[:1] in "sub" and "param" not in one.parts
             else:
-                loaded = not follows.isdisjoint(_read_by(one))
+                loaded = not follows.isdisjoint(inputs)
             if loaded:
                 follows.update(one.writes)
         if len(follows) == before:
@@ -260,18 +260,21 @@ def _reverse_order(following: Sequence[tuple[int, ...]]) -> list[int]:
 
 
 def _carried(
-    code: Sequence[Instruction], following: Sequence[tuple[int, ...]], heads: set[int], names: set[str]
+    code: Sequence[Instruction],
+    reads: Sequence[set[str]],
+    following: Sequence[tuple[int, ...]],
+    heads: set[int],
+    names: set[str],
 ) -> dict[int, frozenset[str]]:
     """Needed registers alive at loop heads, by the usual backward analysis; sets of registers are bits of a number."""
     if not heads:
         return {}
     bits = {name: 1 << number for number, name in enumerate(sorted(names))}
-    reads, keeps = [], []
-    for one in code:
-        inputs = _read_by(one)
+    uses, keeps = [], []
+    for one, inputs in zip(code, reads, strict=True):
         # A guarded write may leave the old value.
-        inputs |= {one.guard, *one.writes} if one.guard else set()
-        reads.append(sum(bits[name] for name in inputs if name in bits))
+        guarded = {one.guard, *one.writes} if one.guard else set()
+        uses.append(sum(bits[name] for name in inputs | guarded if name in bits))
         keeps.append(~sum(bits[name] for name in set(one.writes) if name in bits))
     alive = [0] * (len(code) + 1)
     for _ in range(MOST_PASSES):
@@ -280,7 +283,7 @@ def _carried(
             after = 0
             for successor in following[at]:
                 after |= alive[successor]
-            now = (after & keeps[at]) | reads[at]
+            now = (after & keeps[at]) | uses[at]
             if now != alive[at]:
                 alive[at], changed = now, True
         if not changed:

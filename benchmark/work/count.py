@@ -120,8 +120,6 @@ class _Counter:
         self.sizes = [buffer.nbytes for buffer in plan.buffers]
         inputs = {at: buffer.input for at, buffer in enumerate(plan.buffers) if buffer.input is not None}
         self.contents = {at: contents[position] for at, position in inputs.items() if position in contents}
-        self.differing: dict[int, float] = {}
-        """Share of the numbers in a buffer that differ, where its contents are known."""
         self.functions: dict[str, dict[str, Function]] = {}
         self.flows: dict[int, Flow] = {}
         self.endless: set[int] = set()
@@ -172,33 +170,29 @@ class _Counter:
             counted[warp], touched[warp] = (in_all(trace, own_lines), count), footprint.own
             for line, totals in own_lines.items():
                 lines[line] = lines.get(line, Totals()).plus(totals, count)
-            buffers.add(function, self._flow(function), trace, count)
+            buffers.add(function, self.flows[id(function)], trace, count)
             if warp == 0:
                 cheap = trace.steps * launch.warps < FEW_STEPS
                 waiting = other_warps(launch.warps, function, every=cheap)
-        per_block = Totals()
-        for totals, count in counted.values():
-            per_block = per_block.plus(totals, count)
-        blocks, footprints = self._other_blocks(step, function, launch, counted, touched, footprint.numbers, begun)
+        blocks, footprints = self._blocks(step, function, launch, counted, touched, footprint.numbers, begun)
         mean = Totals()
         for place, weight in block_weights(blocks, launch.grid).items():
             mean = mean.plus(blocks[place], weight)
-        ratio = mean.issued / (per_block.issued or 1.0)
-        largest = max(one.issued for one in blocks.values())
         given = {one.buffer for one in step.arguments or () if one.buffer is not None}
         buffers.place_unknown(self.sizes, given)
-        differing = max((self._differing(buffer) for buffer in given & self.contents.keys()), default=1.0)
+        indices = [self.contents[buffer] for buffer in given & self.contents.keys()] if buffers.looked_up else []
+        differing = max(map(_differing, indices), default=1.0)
         traffic = buffers.traffic(self.sizes, footprints, middle, launch.grid, differing)
         first = self.first_lines.get(step.code or "")
         return dataclasses.replace(
             launch,
             per_block=mean,
-            largest=largest / mean.issued if mean.issued else 1.0,
+            largest=max(one.issued for one in blocks.values()) / mean.issued if mean.issued else 1.0,
             traffic=tuple(traffic),
-            lines=() if first is None else largest_lines(lines, first, ratio),
+            lines=() if first is None else largest_lines(lines, first, mean.issued / (blocks[middle].issued or 1.0)),
         )
 
-    def _other_blocks(
+    def _blocks(
         self,
         step: PlanStep,
         function: Function,
@@ -214,64 +208,48 @@ class _Counter:
         makes the copies, that one is run for what it touches. Where the ends differ from the middle, masks cut off some
         warps and their bytes but not their instructions, so all warps are run if that is cheap.
         """
-        middle, end = middle_block(launch.grid), last_block(launch.grid)
+        middle, ends = middle_block(launch.grid), (FIRST, last_block(launch.grid))
         warp = max(counted, key=lambda number: counted[number][1])
         copier = max(counted, key=lambda number: counted[number][0].bulk_load_bytes)
-        copies = counted[copier][0].bulk_load_bytes > 0 and copier != warp
-        per_block = Totals()
+        copiers = [copier] if counted[copier][0].bulk_load_bytes and copier != warp else []
+        blocks, footprints = {middle: Totals()}, {middle: dict(touched[warp])}
         for totals, count in counted.values():
-            per_block = per_block.plus(totals, count)
-        blocks, cheap, uneven = {middle: per_block}, self.steps - begun < FEW_STEPS, False
-        footprints = {middle: {**touched[warp], **(touched[copier] if copies else {})}}
-        others = other_blocks(launch.grid, middle)
+            blocks[middle] = blocks[middle].plus(totals, count)
+        footprints[middle].update(touched[copier] if copiers else {})
+        cheap, uneven, others = self.steps - begun < FEW_STEPS, False, other_blocks(launch.grid, middle)
         if cheap:
-            others.sort(key=lambda place: place not in (FIRST, end))
+            others.sort(key=lambda place: place not in ends)
         while others and self.steps - begun <= ENOUGH_STEPS:
             other = others.pop(0)
-            alone, block = Footprint(_l1_share(launch), numbers), Totals()
-            whole = cheap and (uneven or other in (FIRST, end))
-            for number in counted if whole else (warp,):
+            whole = cheap and (uneven or other in ends)
+            alone, found = Footprint(_l1_share(launch), None if whole else numbers), dict[int, Totals]()
+            footprints[other] = {}
+            for number in counted if whole else (warp, *copiers):
                 alone.begin_warp()
                 trace = self._warp(step, function, other, number, alone)
-                totals = in_all(trace, by_line(function, trace))
-                block = block.plus(totals, counted[number][1])
-                if number == warp:
-                    footprints[other] = alone.own
-            if copies:
-                alone.own = dict(footprints[other])
-                self._warp(step, function, other, copier, alone)
-                footprints[other] = alone.own
-            same_share = totals.issued / (counted[warp][0].issued or 1.0)
-            blocks[other] = block if whole else Totals().plus(per_block, same_share)
-            if whole and not uneven and not _alike(per_block, block):
+                found[number] = in_all(trace, by_line(function, trace))
+                footprints[other].update(alone.own if number in (warp, *copiers) else {})
+            share = found[warp].issued / (counted[warp][0].issued or 1.0)
+            blocks[other] = Totals().plus(blocks[middle], 0.0 if whole else share)
+            for number, totals in found.items() if whole else ():
+                blocks[other] = blocks[other].plus(totals, counted[number][1])
+            if whole and not uneven and not _alike(blocks[middle], blocks[other]):
                 uneven = True
                 others += [place for place in edge_blocks(launch.grid, middle) if place not in (*blocks, *others)]
-            if len(blocks) > 3 and all(_alike(per_block, one) for one in blocks.values()):
+            if len(blocks) > 3 and all(_alike(blocks[middle], one) for one in blocks.values()):
                 break
         return blocks, footprints
 
-    def _differing(self, buffer: int) -> float:
-        if buffer not in self.differing:
-            held = self.contents[buffer]
-            words = np.frombuffer(held, dtype=np.int32, count=len(held) // 4)
-            # Indices of 64 bits have upper halves of zeros.
-            values = words if words[1::2].any() else words[::2]
-            self.differing[buffer] = len(np.unique(values)) / max(1, len(values))
-        return self.differing[buffer]
-
-    def _flow(self, function: Function) -> Flow:
+    def _warp(self, step: PlanStep, function: Function, place: BlockId, warp: int, footprint: Footprint) -> Trace:
         if id(function) not in self.flows:
             self.flows[id(function)] = read_flow(function)
-        return self.flows[id(function)]
-
-    def _warp(self, step: PlanStep, function: Function, place: BlockId, warp: int, footprint: Footprint) -> Trace:
         if self.steps > MOST_STEPS:
             raise TooLongError(f"the plan takes more than {MOST_STEPS} steps")
         if id(function) in self.endless:
             raise TooLongError(f"{function.name} took too many steps in an earlier launch")
         grid, block, cluster = _triple(step.grid), _triple(step.block), _triple(step.cluster)
         where = Place(grid, block, place, warp, _arguments(step, function), cluster)
-        executed = Warp(function, self._flow(function), where, footprint, self.contents)
+        executed = Warp(function, self.flows[id(function)], where, footprint, self.contents)
         try:
             return executed.run()
         except TooLongError:
@@ -367,8 +345,14 @@ def _arguments(step: PlanStep, function: Function) -> dict[str, bytes | int | Bo
     return arguments
 
 
+def _differing(held: bytes) -> float:
+    """Share of the numbers in a buffer of indices that differ; those of 64 bits have upper halves of zeros."""
+    words = np.frombuffer(held, dtype=np.int32, count=len(held) // 4)
+    values = words if words[1::2].any() else words[::2]
+    return len(np.unique(values)) / max(1, len(values))
+
+
 def _alike(one: Totals, other: Totals) -> bool:
-    """Whether two blocks do as much."""
     names = ("issued", "load_sectors", "store_sectors")
     return all(math.isclose(getattr(one, name), getattr(other, name), rel_tol=EVEN) for name in names)
 
@@ -378,14 +362,12 @@ def block_weights(places: Collection[BlockId], grid: BlockId) -> dict[BlockId, f
 
     The first and the last stand for themselves, one at an edge for that edge, the others for all between.
     """
-    blocks, end, middle = math.prod(grid), last_block(grid), middle_block(grid)
-    alone = {place: 1.0 for place in (FIRST, end) if place in places}
-    for axis in range(3):
-        place = _edge(grid, middle, axis)
-        if place in places and place not in alone and sum(extent > 1 for extent in grid) > 1:
-            alone[place] = blocks / grid[axis] - 1
+    axes = [axis for axis in range(3) if grid[axis] > 1]
+    edges = zip(edge_blocks(grid, middle_block(grid)), axes, strict=True) if len(axes) > 1 else ()
+    alone = {place: math.prod(grid) / grid[axis] - 1 for place, axis in edges if place in places}
+    alone |= {place: 1.0 for place in (FIRST, last_block(grid)) if place in places}
     between = [place for place in places if place not in alone]
-    rest = max(0.0, blocks - sum(alone.values())) if between else 0.0
+    rest = max(0.0, math.prod(grid) - sum(alone.values())) if between else 0.0
     weights = alone | dict.fromkeys(between, rest / max(1, len(between)))
     return {place: weight / sum(weights.values()) for place, weight in weights.items()}
 
@@ -401,7 +383,8 @@ def middle_block(grid: BlockId) -> BlockId:
 
 
 def _interior(grid: BlockId) -> list[BlockId]:
-    return [(int(grid[0] * x), int(grid[1] * y), int(grid[2] * z)) for x, y, z in INTERIOR]
+    last = last_block(grid)
+    return [(int(last[0] * x), int(last[1] * y), int(last[2] * z)) for x, y, z in INTERIOR]
 
 
 def next_block(block: BlockId, grid: BlockId, axis: int) -> BlockId:
@@ -411,18 +394,12 @@ def next_block(block: BlockId, grid: BlockId, axis: int) -> BlockId:
     return x, y, z
 
 
-def _edge(grid: BlockId, middle: BlockId, axis: int) -> BlockId:
-    x, y, z = (grid[n] - 1 if n == axis else place for n, place in enumerate(middle))
-    return x, y, z
-
-
 def edge_blocks(grid: BlockId, middle: BlockId) -> list[BlockId]:
     """The last block along each axis of a grid of several; of one axis the next few, where rows of tiles may end."""
-    axes = [axis for axis in range(3) if grid[axis] > 1]
-    if len(axes) > 1:
-        return [_edge(grid, middle, axis) for axis in axes]
-    x, y, z = middle
-    return [(x + n, y, z) for n in range(1, min(IN_A_ROW, grid[0] - x - 1))]
+    axes, (x, y, z), end = [axis for axis in range(3) if grid[axis] > 1], middle, last_block(grid)
+    if axes in ([0], []):
+        return [(x + n, y, z) for n in range(1, min(IN_A_ROW, grid[0] - x - 1))]
+    return [[(end[0], y, z), (x, end[1], z), (x, y, end[2])][axis] for axis in axes]
 
 
 def other_blocks(grid: BlockId, middle: BlockId) -> list[BlockId]:

@@ -83,9 +83,9 @@ class Accesses:
         if addresses is None:
             count = max(1.0, float(mask.sum()) * nbytes / SECTOR)
             trace.unknown_addresses[at] += weight
-            trace.sectors[at] += weight * count
-            trace.fresh[at] += weight * count
-            self._note(at, 0, weight * count, weight * count * SECTOR)
+            for counts, place in ((trace.sectors, at), (trace.fresh, at), (trace.unique, (at, 0))):
+                counts[place] += weight * count
+            trace.fetched[at, 0] += weight * count * SECTOR
             return unknown
         cached = one.name in ("ld", "ldu", "wmma") or (one.name == "cp" and "ca" in one.parts)
         buffers = addresses >> BUFFER_SHIFT
@@ -94,15 +94,11 @@ class Accesses:
             missing, unique = self.footprint.touch(buffer, request, cached=cached)
             trace.sectors[at] += weight * len(request)
             trace.fresh[at] += weight * missing
-            self._note(at, buffer, weight * unique, weight * missing * SECTOR)
+            trace.unique[at, buffer] += weight * unique
+            trace.fetched[at, buffer] += weight * missing * SECTOR
         if is_ticket(one):
             return [self._ticket(one, mask)]
         return self._loaded(one, where, mask) if one.name in ("ld", "ldu") else unknown
-
-    def _note(self, at: int, buffer: int, sectors: float, nbytes: float) -> None:
-        """Sectors of a buffer that are new to the block, and bytes that L2 is asked for."""
-        self.trace.unique[at, buffer] += sectors
-        self.trace.fetched[at, buffer] += nbytes
 
     def _fragment(self, one: Instruction, where: Lanes, mask: Mask) -> tuple[Lanes, int, Mask]:
         """Addresses of a fragment's pieces of 16 bytes, as far as a warp has lanes, and how long each is.
@@ -183,7 +179,8 @@ class Accesses:
         for lane in np.flatnonzero(mask).tolist():
             nbytes = _of_lane(size, lane) or 0
             nbytes = nbytes if 0 < nbytes < 1 << 20 else 0
-            buffer, begin = max((end >> BUFFER_SHIFT, end) for end in (*(_of_lane(end, lane) or 0 for end in ends), 0))
+            begin = max([0, *(_of_lane(end, lane) or 0 for end in ends)])
+            buffer = begin >> BUFFER_SHIFT
             if "tensor" in one.parts:
                 nbytes, buffer, begin = 0, 0, 0
                 for place, end in zip(places, ends, strict=True):
@@ -196,7 +193,8 @@ class Accesses:
             self.trace.copied[at] += weight * nbytes
             if nbytes:
                 _, unique = self.footprint.touch(buffer, {begin}, cached=False) if buffer else (1, 1)
-                self._note(at, buffer, weight * unique * nbytes / SECTOR, weight * nbytes)
+                self.trace.unique[at, buffer] += weight * unique * nbytes / SECTOR
+                self.trace.fetched[at, buffer] += weight * nbytes
 
 
 def _of_lane(value: Lanes, lane: int) -> int | None:

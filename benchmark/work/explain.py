@@ -79,11 +79,6 @@ class LaunchFacts:
     multiprocessors: tuple[int, int] = (1, 1)
     """Those that have a block, and all of the GPU."""
 
-    @property
-    def blocks(self) -> int:
-        """Of the grid."""
-        return math.prod(self.grid)
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkloadFacts:

@@ -82,16 +82,16 @@ def read_flow(function: Function) -> Flow:
     for loop in loops:
         for at in loop.exits:
             loops_by_exit[at].append(loop)
-    names, reads = _needed_registers(code), [_read_by(one) for one in code]
+    names = _needed_registers(code)
     return Flow(
         _blocks(function, names),
         targets,
         _meeting_points(following),
         loops,
         dict(loops_by_exit),
-        _carried(code, reads, following, {loop.head for loop in loops}, names),
+        _carried(code, following, {loop.head for loop in loops}, names),
         {loop.head: _decisive(code, loop) for loop in loops},
-        _looked_up(code, reads),
+        _looked_up(code),
     )
 
 
@@ -100,30 +100,21 @@ def is_access(one: Instruction) -> bool:
     return one.name in MEMORY or (one.name == "wmma" and one.parts[:1] in (("load",), ("store",)))
 
 
-def _looked_up(code: Sequence[Instruction], reads: Sequence[set[str]]) -> frozenset[int]:
+def _looked_up(code: Sequence[Instruction]) -> frozenset[int]:
     """Accesses at addresses that follow from loaded values, found by following those through registers."""
-    follows: set[str] = set()
+    reads = [set(REGISTER.findall(" ".join(one.operands[bool(one.writes) :]))) for one in code]
+    loads = [one.name in ("ld", "ldu") and one.type[:1] in "sub" and "param" not in one.parts for one in code]
+    follows = set[str]()
     for _ in range(MOST_PASSES):
         before = len(follows)
-        for one, inputs in zip(code, reads, strict=True):
-            if one.name in MEMORY:
-                loaded = one.name in ("ld", "ldu") and one.type[:1] in "sub" and "param" not in one.parts
-            else:
-                loaded = not follows.isdisjoint(inputs)
-            if loaded:
+        for one, inputs, loaded in zip(code, reads, loads, strict=True):
+            if loaded or (one.name not in MEMORY and not follows.isdisjoint(inputs)):
                 follows.update(one.writes)
         if len(follows) == before:
             break
-    return frozenset(
-        at
-        for at, one in enumerate(code)
-        if is_access(one)
-        and not follows.isdisjoint(r for o in one.operands if o[0] == "[" for r in REGISTER.findall(o))
-    )
-
-
-def _read_by(one: Instruction) -> set[str]:
-    return {name for operand in one.operands[bool(one.writes) :] for name in REGISTER.findall(operand)}
+    places = (" ".join(operand for operand in one.operands if operand[0] == "[") for one in code)
+    inside = [not follows.isdisjoint(REGISTER.findall(place)) for place in places]
+    return frozenset(at for at, one in enumerate(code) if inside[at] and is_access(one))
 
 
 def _decisive(code: Sequence[Instruction], loop: Loop) -> frozenset[int]:
@@ -260,21 +251,18 @@ def _reverse_order(following: Sequence[tuple[int, ...]]) -> list[int]:
 
 
 def _carried(
-    code: Sequence[Instruction],
-    reads: Sequence[set[str]],
-    following: Sequence[tuple[int, ...]],
-    heads: set[int],
-    names: set[str],
+    code: Sequence[Instruction], following: Sequence[tuple[int, ...]], heads: set[int], names: set[str]
 ) -> dict[int, frozenset[str]]:
     """Needed registers alive at loop heads, by the usual backward analysis; sets of registers are bits of a number."""
     if not heads:
         return {}
     bits = {name: 1 << number for number, name in enumerate(sorted(names))}
-    uses, keeps = [], []
-    for one, inputs in zip(code, reads, strict=True):
+    reads, keeps = [], []
+    for one in code:
+        inputs = {name for operand in one.operands[bool(one.writes) :] for name in REGISTER.findall(operand)}
         # A guarded write may leave the old value.
-        guarded = {one.guard, *one.writes} if one.guard else set()
-        uses.append(sum(bits[name] for name in inputs | guarded if name in bits))
+        inputs |= {one.guard, *one.writes} if one.guard else set()
+        reads.append(sum(bits[name] for name in inputs if name in bits))
         keeps.append(~sum(bits[name] for name in set(one.writes) if name in bits))
     alive = [0] * (len(code) + 1)
     for _ in range(MOST_PASSES):
@@ -283,7 +271,7 @@ def _carried(
             after = 0
             for successor in following[at]:
                 after |= alive[successor]
-            now = (after & keeps[at]) | uses[at]
+            now = (after & keeps[at]) | reads[at]
             if now != alive[at]:
                 alive[at], changed = now, True
         if not changed:

@@ -12,6 +12,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -30,11 +31,7 @@ COUNTS = (
 )  # fmt: skip
 
 
-def _counter() -> defaultdict[int, float]:
-    return defaultdict(float)
-
-
-def _pair_counter() -> defaultdict[tuple[int, int], float]:
+def _counter() -> defaultdict[Any, float]:
     return defaultdict(float)
 
 
@@ -48,9 +45,9 @@ class Trace:
     """Sectors of 32 bytes that a global access asked for."""
     fresh: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
     """Those of them that L1 does not hold."""
-    unique: defaultdict[tuple[int, int], float] = dataclasses.field(default_factory=_pair_counter)
+    unique: defaultdict[tuple[int, int], float] = dataclasses.field(default_factory=_counter)
     """Those of them that the block had not asked for before, by access and buffer; buffer 0 is unknown."""
-    fetched: defaultdict[tuple[int, int], float] = dataclasses.field(default_factory=_pair_counter)
+    fetched: defaultdict[tuple[int, int], float] = dataclasses.field(default_factory=_counter)
     """Bytes that L2 is asked for, by access and buffer."""
     wavefronts: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
     """Turns that a shared access took, bank conflicts included."""

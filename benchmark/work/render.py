@@ -31,7 +31,6 @@ SHOWN = 0.03
 """Parts below this share of the largest are left out."""
 CALIBRATED = "H200"
 """The GPU whose measured times the forecasts were fitted to."""
-RATE = "the GPU's stated rate"
 BAR = 24
 WIDEST = 72
 """Characters of a source line that are shown."""
@@ -89,8 +88,12 @@ def _reason(facts: WorkloadFacts) -> str:
     busy, of = facts.longest.multiprocessors
     # Half of the multiprocessors can use all of memory's rate.
     slowed = busy < (of / 2 if facts.bound == "dram" else of)
-    rate = f"the stated rate of the {busy} of {of} multiprocessors that have a block" if slowed else RATE
-    return f"at {rate}{counted}"
+    whose = (
+        f"the stated rate of the {busy} of {of} multiprocessors that have a block"
+        if slowed
+        else "the GPU's stated rate"
+    )
+    return f"at {whose}{counted}"
 
 
 def _measure(line: LineFacts, facts: WorkloadFacts) -> str:
@@ -140,17 +143,14 @@ def plain_name(symbol: str) -> str:
     return "::".join(parts) + "<…>" * rest.startswith("I") if parts else symbol
 
 
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"
-
-
 def _launch(launch: LaunchFacts) -> str:
     grid = "x".join(str(extent) for extent in launch.grid if extent > 1) or "1"
     often = f" {launch.times} times" if launch.times > 1 else ""
     busy, of = launch.multiprocessors
     parts = [
         f"{plain_name(launch.function)[:40]}{often}, counted {duration(launch.time_us)}",
-        f"{grid} block{_s(launch.blocks)} of {launch.threads} threads in {launch.waves} wave{_s(launch.waves)}",
+        f"{grid} block{'s' * (grid != '1')} of {launch.threads} threads in "
+        f"{launch.waves} wave{'s' * (launch.waves > 1)}",
         f"occupancy {100 * launch.occupancy:.0f} %",
         f"{launch.registers} registers",
     ]
@@ -169,8 +169,8 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     ratio = comparison.speedup if comparison.speedup >= 1 else 1 / comparison.speedup
     chance = f" (chance of being faster: {100 * comparison.p_faster:.0f} %)" if comparison.p_faster is not None else ""
     (one_us, other_us), (before, after) = comparison.time_us, comparison.reason_us
-    times = f"forecast {duration(one_us)} and {duration(other_us)}"
-    yield f"{comparison.workload}: {times}; the second is {ratio:.2f}x {word}{chance}"
+    times = f"{comparison.workload}: forecast {duration(one_us)} and {duration(other_us)}"
+    yield f"{times}; the second is {ratio:.2f}x {word}{chance}"
     first, second = (NAMES[bound] for bound in comparison.bounds)
     yield f"  both are bound by {first}" if first == second else f"  bound by {first} before, by {second} now"
     yield f"  the largest change is {NAMES[comparison.reason]}: {duration(before)} before, {duration(after)} now"

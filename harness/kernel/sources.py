@@ -86,24 +86,18 @@ def advice(source: str) -> str | None:
 
 
 def other_inputs(source: str, problem_id: str) -> str | None:
-    """Why a text's `run` cannot be called with a problem's inputs; None where it can, or where only running it tells.
-
-    Args:
-        source: a kernel's text.
-        problem_id: what it is asked to solve.
-    """
+    """Why a text's `run` cannot be called with a problem's inputs; None where it can, or only running it tells."""
     try:
-        body = ast.parse(source).body
+        runs = [node for node in ast.parse(source).body if "run" in defined(node)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    run = next((node for node in reversed(body) if "run" in defined(node)), None)
-    if not isinstance(run, ast.FunctionDef) or run.decorator_list:
+    if not runs or not isinstance(run := runs[-1], ast.FunctionDef) or run.decorator_list:
         return None
     definition = problem(problem_id)
     given = [spec.name for spec in definition.inputs(definition.tiny.params)]
     taken = [one.arg for one in (*run.args.posonlyargs, *run.args.args)]
-    least = len(taken) - len(run.args.defaults)
-    if least <= len(given) and (len(given) <= len(taken) or run.args.vararg is not None):
+    enough = len(taken) - len(run.args.defaults) <= len(given)
+    if enough and (len(given) <= len(taken) or run.args.vararg is not None):
         return None
     return f"{problem_id} calls run({', '.join(given)}); this file's run takes ({', '.join(taken)})"
 

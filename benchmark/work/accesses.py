@@ -189,7 +189,7 @@ class Accesses:
                         continue
                     corner = tuple(self.values.value(name) for name in REGISTER.findall(place)[1:])
                     nbytes, buffer = box.nbytes, box.buffer
-                    begin = hash((buffer, *(_of_lane(c, lane) for c in corner)))
+                    begin = hash((buffer, *(c if isinstance(c, int) else None for c in corner)))
             self.trace.copied[at] += weight * nbytes
             if nbytes:
                 _, unique = self.footprint.touch(buffer, {begin}, cached=False) if buffer else (1, 1)

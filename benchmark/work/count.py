@@ -119,6 +119,8 @@ class _Counter:
         self.ptx, self.resources, self.first_lines = ptx, resources, first_lines
         self.sizes = [buffer.nbytes for buffer in plan.buffers]
         inputs = {at: buffer.input for at, buffer in enumerate(plan.buffers) if buffer.input is not None}
+        self.filled = set(inputs)
+        """Buffers that hold something to load."""
         self.contents = {at: contents[position] for at, position in inputs.items() if position in contents}
         self.functions: dict[str, dict[str, Function]] = {}
         self.flows: dict[int, Flow] = {}
@@ -179,7 +181,8 @@ class _Counter:
         for place, weight in block_weights(blocks, launch.grid).items():
             mean = mean.plus(blocks[place], weight)
         given = {one.buffer for one in step.arguments or () if one.buffer is not None}
-        buffers.place_unknown(self.sizes, given)
+        buffers.place_unknown(self.sizes, given & self.filled)
+        self.filled |= given
         indices = [self.contents[buffer] for buffer in given & self.contents.keys()] if buffers.looked_up else []
         differing = max(map(_differing, indices), default=1.0)
         traffic = buffers.traffic(self.sizes, footprints, middle, launch.grid, differing)
@@ -280,7 +283,7 @@ class _Buffers:
                     self.looked_up.add(buffer)
 
     def place_unknown(self, sizes: Sequence[int], arguments: Collection[int]) -> None:
-        """Share out loads at unknown addresses among the buffers that the launch gets and does nothing else with."""
+        """Share out loads at unknown addresses among filled buffers that the launch gets and does nothing else with."""
         untouched = {at + 1: sizes[at] for at in arguments if at + 1 not in self.loads and at + 1 not in self.stores}
         whole = sum(untouched.values())
         for side in (self.loads, self.fetches):

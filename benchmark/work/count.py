@@ -222,7 +222,7 @@ class _Counter:
         cheap, uneven, others = self.steps - begun < FEW_STEPS, False, other_blocks(launch.grid, middle)
         if cheap:
             others.sort(key=lambda place: place not in ends)
-        while others and self.steps - begun <= ENOUGH_STEPS:
+        while others:
             other = others.pop(0)
             whole = cheap and (uneven or other in ends)
             alone, found = Footprint(_l1_share(launch), None if whole else numbers), dict[int, Totals]()
@@ -239,7 +239,8 @@ class _Counter:
             if whole and not uneven and not _alike(blocks[middle], blocks[other]):
                 uneven = True
                 others += [place for place in edge_blocks(launch.grid, middle) if place not in (*blocks, *others)]
-            if len(blocks) > 3 and all(_alike(blocks[middle], one) for one in blocks.values()):
+            alike = len(blocks) > 3 and all(_alike(blocks[middle], one) for one in blocks.values())
+            if alike or self.steps - begun > ENOUGH_STEPS:
                 break
         return blocks, footprints
 

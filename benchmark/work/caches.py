@@ -150,8 +150,10 @@ def _uses(launch: LaunchWork) -> list[_Use]:
     for one in launch.traffic:
         asked, sent = blocks * (one.fetches if bulk else one.loads), blocks * one.stores
         apart = one.far_share > 0 or max(one.new_share) > 0
-        looked_up = 0 < blocks * one.loads < one.nbytes and one.looked_up
-        read = one.looked_up * asked if looked_up else _different(one.nbytes, asked, apart=apart or bulk)
+        read = _different(one.nbytes, asked, apart=apart or bulk)
+        if one.looked_up and asked < one.nbytes and not bulk:
+            # What a lookup leaves out is left out on purpose.
+            read = one.looked_up * asked
         uses.append(_Use(one, read, asked, _different(one.nbytes, sent, apart=apart), sent))
     return uses
 

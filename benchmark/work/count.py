@@ -204,7 +204,7 @@ class _Counter:
         touched: Mapping[int, Mapping[int, set[int]]],
         numbers: Numbers,
         begun: int,
-    ) -> tuple[dict[BlockId, Totals], dict[BlockId, Mapping[int, set[int]]]]:
+    ) -> tuple[dict[BlockId, Totals], dict[BlockId, dict[int, set[int]]]]:
         """What the middle block and others do, and what one warp of each touches.
 
         Others are represented by one warp: their work is the middle block's, larger or smaller. Where another warp

@@ -49,7 +49,7 @@ def test_a_grid_that_leaves_multiprocessors_without_a_block_is_named_and_so_is_t
 
 
 def test_two_files_are_told_what_bounds_either() -> None:
-    slower = dataclasses.replace(FACTS, parts_us=FACTS.parts_us | {"fma": 2313.0}, bound="fma", white_box_us=2313.0)
+    slower = dataclasses.replace(FACTS, parts_us={**FACTS.parts_us, "fma": 2313.0}, bound="fma", white_box_us=2313.0)
     slower = dataclasses.replace(slower, forecast=Forecast(2313.0, 60.0, 2900.0))
     assert "  both are bound by DRAM traffic" in comparison_text(compare_facts(FACTS, FACTS))
     first, *said = comparison_text(compare_facts(FACTS, slower))

@@ -24,7 +24,7 @@ from kbench.benchmark.work.render import caution, comparison_text, draw, text_of
 from kbench.benchmark.work.times import fastest
 from kbench.generation.executors.compiler import kernel_work
 from kbench.harness.cli import raw_options
-from kbench.harness.kernel.sources import RAW, RawLaunch, of_raw, read_kernel
+from kbench.harness.kernel.sources import RAW, RawLaunch, of_raw, other_inputs, read_kernel
 from kbench.loaders.options import json_option
 from kbench.schemas import KernelSource, UserError, bins
 
@@ -63,10 +63,15 @@ def explain(
     if launch is not None and all(of_raw(path, launch) is None for path in files):
         raise UserError("--entry is for files of raw CUDA C++ (.cu); a Python file has its own `run`")
     gpu, definition = gpu_named(gpu_name), named(problem_id)
+    # Compiling takes seconds, so whatever else is wrong with either file is said before.
+    kernels = [read_kernel(path, definition.id, launch=of_raw(path, launch)) for path in files]
+    for path, kernel in zip(files, kernels, strict=True):
+        if reason := other_inputs(kernel.source, kernel.problem_id):
+            raise UserError(f"{path}: {reason}")
     explained = []
-    for path in files:
+    for path, kernel in zip(files, kernels, strict=True):
         try:
-            found = explain_kernel(read_kernel(path, definition.id, launch=of_raw(path, launch)), gpu)
+            found = explain_kernel(kernel, gpu)
             explained.append(found if path.suffix not in RAW else in_its_own_lines(found, path.read_text()))
         except UserError as error:
             raise UserError(f"{path}: {error}") from error

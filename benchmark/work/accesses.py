@@ -9,9 +9,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from kbench.benchmark.work.flow import is_ticket
-from kbench.benchmark.work.lanes import IDS, Lanes, Mask, folded, spread, wrapped
+from kbench.benchmark.work.lanes import IDS, WARP, Lanes, Mask, folded, spread, wrapped
 from kbench.benchmark.work.loops import Trace
 from kbench.benchmark.work.memory import SECTOR, Footprint, sectors, wavefronts
+from kbench.benchmark.work.pipes import fragment_extents
 from kbench.benchmark.work.ptx import REGISTER, Instruction
 from kbench.benchmark.work.values import Place, Values
 
@@ -56,36 +57,62 @@ class Accesses:
             return self.values.parameter(one, places[0]) if one.name == "ld" else unknown
         if one.name == "cp":
             if "bulk" in spaces:
-                self._bulk(one, at, places, int(mask.sum()) * weight)
+                self._bulk(one, at, places, mask, weight)
                 return unknown
             if len(places) < 2:
                 return unknown
             self._shared(at, self.values.address(places[0]), self._width(one), mask, weight)
+            # A copy of no bytes fills shared memory with zeros: masks of tiles come so.
+            size = self.values.value(one.operands[3]) if len(one.operands) > 3 else None
+            mask = mask & (spread(size) != 0) if size is not None else mask
+            if not mask.any():
+                return unknown
         where, nbytes = self.values.address(places[-1] if one.name == "cp" else places[0]), self._width(one)
-        if one.name != "cp" and ("shared" in spaces or one.name in ("ldmatrix", "stmatrix")):
+        if one.name == "wmma":
+            where, nbytes, mask = self._fragment(one, where, mask)
+        addresses = spread(where)[mask] if where is not None else None
+        # Addresses without a space may be of shared memory, which lies below all buffers.
+        inside = "global" not in spaces and addresses is not None and int(addresses[0]) < 1 << BUFFER_SHIFT
+        if one.name != "cp" and ("shared" in spaces or inside or one.name in ("ldmatrix", "stmatrix")):
             if one.name in ("ldmatrix", "stmatrix"):
                 matrices = next((int(part[1:]) for part in one.parts if part in ("x1", "x2", "x4")), 1)
                 mask = mask & np.less(IDS, 8 * matrices)
             self._shared(at, where, nbytes, mask, weight)
             return self._exchanged(one, where, mask) if one.name in ("ld", "st") else unknown
         trace = self.trace
-        if where is None:
+        if addresses is None:
             count = max(1.0, float(mask.sum()) * nbytes / SECTOR)
             trace.unknown_addresses[at] += weight
-            for counts in (trace.sectors, trace.fresh, trace.unique):
-                counts[at] += weight * count
+            for counts, place in ((trace.sectors, at), (trace.fresh, at), (trace.unique, (at, 0))):
+                counts[place] += weight * count
+            trace.fetched[at, 0] += weight * count * SECTOR
             return unknown
-        addresses = spread(where)[mask]
-        request = sectors(addresses, nbytes)
-        cached = one.name in ("ld", "ldu") or (one.name == "cp" and "ca" in one.parts)
-        buffer = trace.buffers[at] = int(addresses[0]) >> BUFFER_SHIFT
-        missing, unique = self.footprint.touch(buffer, request, cached=cached)
-        trace.sectors[at] += weight * len(request)
-        trace.fresh[at] += weight * missing
-        trace.unique[at] += weight * unique
+        cached = one.name in ("ld", "ldu", "wmma") or (one.name == "cp" and "ca" in one.parts)
+        buffers = addresses >> BUFFER_SHIFT
+        for buffer in {int(buffers[0])} if (buffers == buffers[0]).all() else set(buffers.tolist()):
+            request = sectors(addresses[buffers == buffer], nbytes)
+            missing, unique = self.footprint.touch(buffer, request, cached=cached)
+            trace.sectors[at] += weight * len(request)
+            trace.fresh[at] += weight * missing
+            trace.unique[at, buffer] += weight * unique
+            trace.fetched[at, buffer] += weight * missing * SECTOR
         if is_ticket(one):
             return [self._ticket(one, mask)]
         return self._loaded(one, where, mask) if one.name in ("ld", "ldu") else unknown
+
+    def _fragment(self, one: Instruction, where: Lanes, mask: Mask) -> tuple[Lanes, int, Mask]:
+        """Addresses of a fragment's pieces of 16 bytes, as far as a warp has lanes, and how long each is.
+
+        A fragment is a tile in memory whose rows lie a stride apart, the same for all lanes.
+        """
+        rows, row_bytes = fragment_extents(one)
+        stride = self.values.value(one.operands[-1])
+        nbytes = max(1, rows * row_bytes // WARP)
+        if where is None or not isinstance(stride, int):
+            return None, nbytes, np.ones(WARP, dtype=bool)
+        first = int(spread(where)[mask.argmax()])
+        along, row = np.divmod(IDS, rows)
+        return first + row * stride * one.nbytes + along * nbytes, nbytes, IDS < WARP
 
     def _ticket(self, one: Instruction, mask: Mask) -> Lanes:
         """The count that a block is told: blocks come in their order, again and again."""
@@ -142,26 +169,34 @@ class Accesses:
             return size if isinstance(size, int) and 0 < size <= 16 else 16
         return 16 if one.name in ("ldmatrix", "stmatrix") else one.nbytes
 
-    def _bulk(self, one: Instruction, at: int, places: list[str], times: float) -> None:
-        """Count a bulk copy: bytes of its size operand, or of the box of its tensor map.
+    def _bulk(self, one: Instruction, at: int, places: list[str], mask: Mask, weight: float) -> None:
+        """Count a bulk copy: bytes of its size operand, or of its tensor map's box, for every lane that starts one.
 
         A box stands in the footprint as one sector, whose number follows from its coordinates.
         """
         size = next((self.values.value(operand) for operand in one.operands if operand[0] != "["), None)
-        nbytes = size if isinstance(size, int) and 0 < size < 1 << 20 else 0
         ends = [self.values.address(operand) for operand in places]
-        buffer, begin = max((end >> BUFFER_SHIFT, end) for end in (*ends, 0) if isinstance(end, int))
-        if "tensor" in one.parts:
-            nbytes, buffer, begin = 0, 0, 0
-            for place, end in zip(places, ends, strict=True):
-                box = self.values.boxes.get(end) if isinstance(end, int) else None
-                if box is None:
-                    continue
-                corner = tuple(self.values.value(name) for name in REGISTER.findall(place)[1:])
-                nbytes, buffer = box.nbytes, box.buffer
-                begin = hash((buffer, *(c if isinstance(c, int) else None for c in corner)))
-        self.trace.copied[at] += times * nbytes
-        if buffer and nbytes:
-            _, unique = self.footprint.touch(buffer, {begin}, cached=False)
-            self.trace.buffers[at] = buffer
-            self.trace.unique[at] += times * unique * nbytes / SECTOR
+        for lane in np.flatnonzero(mask).tolist():
+            nbytes = _of_lane(size, lane) or 0
+            nbytes = nbytes if 0 < nbytes < 1 << 20 else 0
+            begin = max([0, *(_of_lane(end, lane) or 0 for end in ends)])
+            buffer = begin >> BUFFER_SHIFT
+            if "tensor" in one.parts:
+                nbytes, buffer, begin = 0, 0, 0
+                for place, end in zip(places, ends, strict=True):
+                    box = self.values.boxes.get(end) if isinstance(end, int) else None
+                    if box is None:
+                        continue
+                    corner = tuple(self.values.value(name) for name in REGISTER.findall(place)[1:])
+                    nbytes, buffer = box.nbytes, box.buffer
+                    begin = hash((buffer, *(c if isinstance(c, int) else None for c in corner)))
+            self.trace.copied[at] += weight * nbytes
+            if nbytes:
+                _, unique = self.footprint.touch(buffer, {begin}, cached=False) if buffer else (1, 1)
+                self.trace.unique[at, buffer] += weight * unique * nbytes / SECTOR
+                self.trace.fetched[at, buffer] += weight * nbytes
+
+
+def _of_lane(value: Lanes, lane: int) -> int | None:
+    """What one lane's register holds."""
+    return value if value is None or isinstance(value, int) else int(value[lane])

@@ -151,6 +151,9 @@ def _uses(launch: LaunchWork) -> list[_Use]:
         asked, sent = blocks * (one.fetches if bulk else one.loads), blocks * one.stores
         apart = one.far_share > 0 or max(one.new_share) > 0
         read = _different(one.nbytes, asked, apart=apart or bulk)
+        if one.looked_up and asked < one.nbytes and not bulk:
+            # What a lookup leaves out is left out on purpose.
+            read = one.looked_up * asked
         uses.append(_Use(one, read, asked, _different(one.nbytes, sent, apart=apart), sent))
     return uses
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from kbench.benchmark.work.accesses import BUFFER_SHIFT
 from kbench.benchmark.work.execute import TooLongError, Warp
 from kbench.benchmark.work.flow import Flow, read_flow
 from kbench.benchmark.work.loops import Trace
-from kbench.benchmark.work.memory import SECTOR, Box, Footprint
+from kbench.benchmark.work.memory import SECTOR, Box, Footprint, Numbers
 from kbench.benchmark.work.ptx import Function, PtxError, read_functions
 from kbench.benchmark.work.totals import (
     BlockId,
@@ -25,8 +27,8 @@ from kbench.benchmark.work.totals import (
     Work,
     by_line,
     in_all,
+    is_store,
     largest_lines,
-    stores_in_bulk,
 )
 from kbench.benchmark.work.values import Place
 from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanStep, StepKind
@@ -43,6 +45,8 @@ L1_SECTORS = 6144
 """Sectors that L1 keeps for a multiprocessor's blocks; shared memory takes the rest."""
 ELEMENT_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
 """Sizes of the driver's tensor-map element types, by number."""
+IN_A_ROW = 8
+"""Blocks one after another that are looked at, where the last one is cut short and the grid has one axis."""
 EVEN = 1e-3
 """Blocks whose work differs by no more than this share are taken to be alike."""
 MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -115,6 +119,8 @@ class _Counter:
         self.ptx, self.resources, self.first_lines = ptx, resources, first_lines
         self.sizes = [buffer.nbytes for buffer in plan.buffers]
         inputs = {at: buffer.input for at, buffer in enumerate(plan.buffers) if buffer.input is not None}
+        self.filled = set(inputs)
+        """Buffers that hold something to load."""
         self.contents = {at: contents[position] for at, position in inputs.items() if position in contents}
         self.functions: dict[str, dict[str, Function]] = {}
         self.flows: dict[int, Flow] = {}
@@ -166,39 +172,77 @@ class _Counter:
             counted[warp], touched[warp] = (in_all(trace, own_lines), count), footprint.own
             for line, totals in own_lines.items():
                 lines[line] = lines.get(line, Totals()).plus(totals, count)
-            buffers.add(function, trace, count)
+            buffers.add(function, self.flows[id(function)], trace, count)
             if warp == 0:
                 cheap = trace.steps * launch.warps < FEW_STEPS
                 waiting = other_warps(launch.warps, function, every=cheap)
-        per_block = Totals()
-        for totals, count in counted.values():
-            per_block = per_block.plus(totals, count)
-        # Other blocks are represented by one warp: their work is the middle block's, larger or smaller. Where another
-        # warp makes the copies, that one is run for what it touches.
-        warp = max(counted, key=lambda number: counted[number][1])
-        copier = max(counted, key=lambda number: counted[number][0].bulk_load_bytes)
-        copies = counted[copier][0].bulk_load_bytes > 0 and copier != warp
-        ratios, footprints = {middle: 1.0}, {middle: touched[warp] | (touched[copier] if copies else {})}
-        for other in other_blocks(launch.grid, middle):
-            alone = Footprint(_l1_share(launch), footprint.numbers)
-            trace = self._warp(step, function, other, warp, alone)
-            ratio = in_all(trace, by_line(function, trace)).issued
-            if copies:
-                self._warp(step, function, other, copier, alone)
-            ratios[other], footprints[other] = ratio / (counted[warp][0].issued or 1.0), alone.own
-            alike = max(ratios.values()) - min(ratios.values()) < EVEN
-            if (alike and {FIRST, last_block(launch.grid)} <= ratios.keys()) or self.steps - begun > ENOUGH_STEPS:
-                break
-        mean = mean_ratio(ratios, launch)
-        traffic = buffers.traffic(self.sizes, footprints, middle, launch.grid)
+        blocks, footprints = self._blocks(step, function, launch, counted, touched, footprint.numbers, begun)
+        mean = Totals()
+        for place, weight in block_weights(blocks, launch.grid).items():
+            mean = mean.plus(blocks[place], weight)
+        given = {one.buffer for one in step.arguments or () if one.buffer is not None}
+        buffers.place_unknown(self.sizes, given & self.filled)
+        self.filled |= given
+        indices = [self.contents[buffer] for buffer in given & self.contents.keys()] if buffers.looked_up else []
+        differing = max(map(_differing, indices), default=1.0)
+        traffic = buffers.traffic(self.sizes, footprints, middle, launch.grid, differing)
         first = self.first_lines.get(step.code or "")
         return dataclasses.replace(
             launch,
-            per_block=Totals().plus(per_block, mean),
-            largest=max(ratios.values()) / mean if mean else 1.0,
+            per_block=mean,
+            largest=max(one.issued for one in blocks.values()) / mean.issued if mean.issued else 1.0,
             traffic=tuple(traffic),
-            lines=() if first is None else largest_lines(lines, first, mean),
+            lines=() if first is None else largest_lines(lines, first, mean.issued / (blocks[middle].issued or 1.0)),
         )
+
+    def _blocks(
+        self,
+        step: PlanStep,
+        function: Function,
+        launch: LaunchWork,
+        counted: Mapping[int, tuple[Totals, int]],
+        touched: Mapping[int, Mapping[int, set[int]]],
+        numbers: Numbers,
+        begun: int,
+    ) -> tuple[dict[BlockId, Totals], dict[BlockId, dict[int, set[int]]]]:
+        """What the middle block and others do, and what one warp of each touches.
+
+        Others are represented by one warp: their work is the middle block's, larger or smaller. Where another warp
+        makes the copies, that one is run for what it touches. Where the ends differ from the middle, masks cut off some
+        warps and their bytes but not their instructions, so all warps are run if that is cheap.
+        """
+        middle, ends = middle_block(launch.grid), (FIRST, last_block(launch.grid))
+        warp = max(counted, key=lambda number: counted[number][1])
+        copier = max(counted, key=lambda number: counted[number][0].bulk_load_bytes)
+        copiers = [copier] if counted[copier][0].bulk_load_bytes and copier != warp else []
+        blocks, footprints = {middle: Totals()}, {middle: dict(touched[warp])}
+        for totals, count in counted.values():
+            blocks[middle] = blocks[middle].plus(totals, count)
+        footprints[middle].update(touched[copier] if copiers else {})
+        cheap, uneven, others = self.steps - begun < FEW_STEPS, False, other_blocks(launch.grid, middle)
+        if cheap:
+            others.sort(key=lambda place: place not in ends)
+        while others:
+            other = others.pop(0)
+            whole = cheap and (uneven or other in ends)
+            alone, found = Footprint(_l1_share(launch), None if whole else numbers), dict[int, Totals]()
+            footprints[other] = {}
+            for number in counted if whole else (warp, *copiers):
+                alone.begin_warp()
+                trace = self._warp(step, function, other, number, alone)
+                found[number] = in_all(trace, by_line(function, trace))
+                footprints[other].update(alone.own if number in (warp, *copiers) else {})
+            share = found[warp].issued / (counted[warp][0].issued or 1.0)
+            blocks[other] = Totals().plus(blocks[middle], 0.0 if whole else share)
+            for number, totals in found.items() if whole else ():
+                blocks[other] = blocks[other].plus(totals, counted[number][1])
+            if whole and not uneven and not _alike(blocks[middle], blocks[other]):
+                uneven = True
+                others += [place for place in edge_blocks(launch.grid, middle) if place not in (*blocks, *others)]
+            alike = len(blocks) > 3 and all(_alike(blocks[middle], one) for one in blocks.values())
+            if alike or self.steps - begun > ENOUGH_STEPS:
+                break
+        return blocks, footprints
 
     def _warp(self, step: PlanStep, function: Function, place: BlockId, warp: int, footprint: Footprint) -> Trace:
         if id(function) not in self.flows:
@@ -226,16 +270,29 @@ class _Buffers:
         self.loads: defaultdict[int, float] = defaultdict(float)
         self.fetches: defaultdict[int, float] = defaultdict(float)
         self.stores: defaultdict[int, float] = defaultdict(float)
+        self.looked_up: set[int] = set()
 
-    def add(self, function: Function, trace: Trace, times: float) -> None:
+    def add(self, function: Function, flow: Flow, trace: Trace, times: float) -> None:
         """Add what a warp does, so many times."""
-        for at, buffer in trace.buffers.items():
-            one = function.code[at]
-            if one.name in ("st", "atom", "red") or stores_in_bulk(one):
-                self.stores[buffer] += times * SECTOR * trace.unique[at]
+        for (at, buffer), unique in trace.unique.items():
+            if is_store(function.code[at]):
+                self.stores[buffer] += times * SECTOR * unique
             else:
-                self.loads[buffer] += times * SECTOR * trace.unique[at]
-                self.fetches[buffer] += times * (trace.copied.get(at) or SECTOR * trace.fresh[at])
+                self.loads[buffer] += times * SECTOR * unique
+                self.fetches[buffer] += times * trace.fetched[at, buffer]
+                if at in flow.looked_up:
+                    self.looked_up.add(buffer)
+
+    def place_unknown(self, sizes: Sequence[int], arguments: Collection[int]) -> None:
+        """Share out loads at unknown addresses among filled buffers that the launch gets and does nothing else with."""
+        untouched = {at + 1: sizes[at] for at in arguments if at + 1 not in self.loads and at + 1 not in self.stores}
+        whole = sum(untouched.values())
+        for side in (self.loads, self.fetches):
+            unknown = side.pop(0, 0.0)
+            for buffer, nbytes in untouched.items() if unknown else ():
+                side[buffer] = unknown * nbytes / max(1, whole)
+                self.looked_up.add(buffer)
+        self.stores.pop(0, None)
 
     def traffic(
         self,
@@ -243,8 +300,12 @@ class _Buffers:
         footprints: Mapping[BlockId, Mapping[int, set[int]]],
         middle: BlockId,
         grid: BlockId,
+        differing: float,
     ) -> Iterator[Traffic]:
-        """What becomes of it over the grid, from the footprints of one warp in several blocks."""
+        """What becomes of it over the grid, from the footprints of one warp in several blocks.
+
+        Of what is loaded at addresses that follow from values in memory, a share is taken to differ.
+        """
         for buffer in sorted(self.loads.keys() | self.stores.keys()):
             own = footprints[middle].get(buffer, set())
             other = {
@@ -257,7 +318,8 @@ class _Buffers:
             size = sizes[buffer - 1] if 0 < buffer <= len(sizes) else 0
             far = max(other.values(), default=0.0)
             loads, fetches, stores = (side[buffer] for side in (self.loads, self.fetches, self.stores))
-            yield Traffic(float(size), loads, fetches, stores, (near[0], near[1], near[2]), far)
+            looked_up = differing if buffer in self.looked_up else 0.0
+            yield Traffic(float(size), loads, fetches, stores, (near[0], near[1], near[2]), far, looked_up)
 
 
 def _l1_share(launch: LaunchWork) -> int:
@@ -287,12 +349,31 @@ def _arguments(step: PlanStep, function: Function) -> dict[str, bytes | int | Bo
     return arguments
 
 
-def mean_ratio(ratios: Mapping[BlockId, float], launch: LaunchWork) -> float:
-    """The mean block's work, by the middle one's: first and last stand for themselves, others for all between."""
-    ends = [ratios[place] for place in {FIRST, last_block(launch.grid)} if place in ratios]
-    interior = [ratio for place, ratio in ratios.items() if place not in (FIRST, last_block(launch.grid))]
-    between = sum(interior) / len(interior) if interior else 1.0
-    return (sum(ends) + between * (launch.blocks - len(ends))) / launch.blocks
+def _differing(held: bytes) -> float:
+    """Share of the numbers in a buffer of indices that differ; those of 64 bits have upper halves of zeros."""
+    words = np.frombuffer(held, dtype=np.int32, count=len(held) // 4)
+    values = words if words[1::2].any() else words[::2]
+    return len(np.unique(values)) / max(1, len(values))
+
+
+def _alike(one: Totals, other: Totals) -> bool:
+    names = ("issued", "load_sectors", "store_sectors")
+    return all(math.isclose(getattr(one, name), getattr(other, name), rel_tol=EVEN) for name in names)
+
+
+def block_weights(places: Collection[BlockId], grid: BlockId) -> dict[BlockId, float]:
+    """What share of a launch's blocks each one stands for.
+
+    The first and the last stand for themselves, one at an edge for that edge, the others for all between.
+    """
+    axes = [axis for axis in range(3) if grid[axis] > 1]
+    edges = zip(edge_blocks(grid, middle_block(grid)), axes, strict=True) if len(axes) > 1 else ()
+    alone = {place: math.prod(grid) / grid[axis] - 1 for place, axis in edges if place in places}
+    alone |= {place: 1.0 for place in (FIRST, last_block(grid)) if place in places}
+    between = [place for place in places if place not in alone]
+    rest = max(0.0, math.prod(grid) - sum(alone.values())) if between else 0.0
+    weights = alone | dict.fromkeys(between, rest / max(1, len(between)))
+    return {place: weight / sum(weights.values()) for place, weight in weights.items()}
 
 
 def last_block(grid: BlockId) -> BlockId:
@@ -306,7 +387,8 @@ def middle_block(grid: BlockId) -> BlockId:
 
 
 def _interior(grid: BlockId) -> list[BlockId]:
-    return [(int(grid[0] * x), int(grid[1] * y), int(grid[2] * z)) for x, y, z in INTERIOR]
+    last = last_block(grid)
+    return [(int(last[0] * x), int(last[1] * y), int(last[2] * z)) for x, y, z in INTERIOR]
 
 
 def next_block(block: BlockId, grid: BlockId, axis: int) -> BlockId:
@@ -314,6 +396,14 @@ def next_block(block: BlockId, grid: BlockId, axis: int) -> BlockId:
     step = 1 if block[axis] + 1 < grid[axis] else -1
     x, y, z = (place + step * (number == axis) for number, place in enumerate(block))
     return x, y, z
+
+
+def edge_blocks(grid: BlockId, middle: BlockId) -> list[BlockId]:
+    """The last block along each axis of a grid of several; of one axis the next few, where rows of tiles may end."""
+    axes, (x, y, z), end = [axis for axis in range(3) if grid[axis] > 1], middle, last_block(grid)
+    if axes in ([0], []):
+        return [(x + n, y, z) for n in range(1, min(IN_A_ROW, grid[0] - x - 1))]
+    return [[(end[0], y, z), (x, end[1], z), (x, y, end[2])][axis] for axis in axes]
 
 
 def other_blocks(grid: BlockId, middle: BlockId) -> list[BlockId]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from kbench.benchmark.work.accesses import Accesses
-from kbench.benchmark.work.flow import MEMORY, Flow
+from kbench.benchmark.work.flow import Flow, is_access
 from kbench.benchmark.work.lanes import (
     IDS,
     WARP,
@@ -263,7 +263,7 @@ class Warp:
     def _step(self, one: Instruction, at: int, path: Path) -> None:
         guard = self._guard(one)
         if guard is None:
-            if one.name in MEMORY:
+            if is_access(one):
                 self.accesses.count(one, at, path.mask, path.weight)
             for name in one.writes:
                 self.values.registers[name] = None
@@ -273,7 +273,7 @@ class Warp:
             mask, whole = mask & (spread(guard) != 0), False
             if not mask.any():
                 return
-        values = self.accesses.count(one, at, mask, path.weight) if one.name in MEMORY else self._results(one, at, mask)
+        values = self.accesses.count(one, at, mask, path.weight) if is_access(one) else self._results(one, at, mask)
         for name, value in zip(one.writes, values, strict=False):
             old = self.values.registers.get(name)
             self.values.registers[name] = value if whole or old is None else chosen(mask.astype(int), value, old)

@@ -77,6 +77,8 @@ class LaunchFacts:
     time_us: float
     """White-box time of one such launch."""
     bound: str
+    multiprocessors: tuple[int, int] = (1, 1)
+    """Those that have a block, and all of the GPU."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ class WorkloadFacts:
     bound: str
     """The resource that takes longest."""
     bound_us: float | None
-    """What it takes at least, at the GPU's stated rate; None for waiting and starting, which have none."""
+    """What it takes at least, at the stated rate of what the launches use of the GPU; None for waiting and starting,
+    which have none."""
     white_box_us: float
     forecast: Forecast | None
     lines: tuple[LineFacts, ...]
@@ -217,6 +220,7 @@ def _launch(launch: LaunchWork, time: LaunchTime, gpu: Gpu) -> LaunchFacts:
         waves=waves(launch, gpu),
         time_us=time.total,
         bound=time.bound,
+        multiprocessors=(min(launch.blocks, gpu.multiprocessors), gpu.multiprocessors),
     )
 
 
@@ -250,6 +254,8 @@ class Comparison:
     """The resource whose time changes most,"""
     reason_us: tuple[float, float]
     """and what it takes in either kernel."""
+    bounds: tuple[str, str]
+    """The resource that takes longest in either kernel."""
 
 
 COMPARED = ("instructions", "dram_bytes", "l2_bytes", "shared_wavefronts", "atomics", "sectors_per_request")
@@ -282,4 +288,5 @@ def compare_facts(
         changes=tuple(pair for pair in pairs if abs(pair[1] - pair[2]) > NOTABLE * max(pair[1:])),
         reason=reason,
         reason_us=(one.parts_us[reason], other.parts_us[reason]),
+        bounds=(one.bound, other.bound),
     )

@@ -67,6 +67,8 @@ class Flow:
     """By a loop's head: registers that are read before they are written."""
     decisive: Mapping[int, frozenset[int]]
     """By a loop's head: comparisons that end it."""
+    looked_up: frozenset[int]
+    """Accesses whose addresses follow from integers in memory, as those of a gather do."""
 
 
 def read_flow(function: Function) -> Flow:
@@ -89,7 +91,30 @@ def read_flow(function: Function) -> Flow:
         dict(loops_by_exit),
         _carried(code, following, {loop.head for loop in loops}, names),
         {loop.head: _decisive(code, loop) for loop in loops},
+        _looked_up(code),
     )
+
+
+def is_access(one: Instruction) -> bool:
+    """Whether an instruction accesses memory; those of wmma that load and store fragments do."""
+    return one.name in MEMORY or (one.name == "wmma" and one.parts[:1] in (("load",), ("store",)))
+
+
+def _looked_up(code: Sequence[Instruction]) -> frozenset[int]:
+    """Accesses at addresses that follow from loaded values, found by following those through registers."""
+    reads = [set(REGISTER.findall(" ".join(one.operands[bool(one.writes) :]))) for one in code]
+    loads = [one.name in ("ld", "ldu") and one.type[:1] in "sub" and "param" not in one.parts for one in code]
+    follows = set[str]()
+    for _ in range(MOST_PASSES):
+        before = len(follows)
+        for one, inputs, loaded in zip(code, reads, loads, strict=True):
+            if loaded or (one.name not in MEMORY and not follows.isdisjoint(inputs)):
+                follows.update(one.writes)
+        if len(follows) == before:
+            break
+    places = (" ".join(operand for operand in one.operands if operand[0] == "[") for one in code)
+    inside = [not follows.isdisjoint(REGISTER.findall(place)) for place in places]
+    return frozenset(at for at, one in enumerate(code) if inside[at] and is_access(one))
 
 
 def _decisive(code: Sequence[Instruction], loop: Loop) -> frozenset[int]:
@@ -106,11 +131,12 @@ def _needed_registers(code: Sequence[Instruction]) -> set[str]:
             writers[name].append(one)
     pending: list[str] = []
     for one in code:
-        if one.guard is not None and (one.name in MEMORY or one.name == "bra" or one.name in EXITS):
+        if one.guard is not None and (is_access(one) or one.name == "bra" or one.name in EXITS):
             pending.append(one.guard)
-        if one.name in MEMORY:
+        if is_access(one):
             every = one.name == "cp" or shares_number(one, writers) or is_ticket(one)
             inputs = one.operands if every else [operand for operand in one.operands if operand[0] == "["]
+            inputs = [*inputs, one.operands[-1]] if one.name == "wmma" else inputs
             pending.extend(name for operand in inputs for name in REGISTER.findall(operand))
     needed: set[str] = set()
     while pending:
@@ -120,7 +146,7 @@ def _needed_registers(code: Sequence[Instruction]) -> set[str]:
         needed.add(name)
         for one in writers[name]:
             pending.extend([one.guard] if one.guard else [])
-            if one.name not in MEMORY:
+            if not is_access(one):
                 pending.extend(other for operand in one.operands[1:] for other in REGISTER.findall(operand))
     return needed
 
@@ -147,7 +173,7 @@ def _blocks(function: Function, names: set[str]) -> dict[int, Block]:
     code, end = function.code, len(function.code)
     leaving = {at for at, one in enumerate(code) if one.name == "bra" or one.name in EXITS}
     starts = sorted({0, *function.labels.values(), *(at + 1 for at in leaving)} - {end})
-    matters = [(one.name in MEMORY and "param" not in one.parts) or not names.isdisjoint(one.writes) for one in code]
+    matters = [(is_access(one) and "param" not in one.parts) or not names.isdisjoint(one.writes) for one in code]
     blocks: dict[int, Block] = {}
     for start, stop in itertools.pairwise([*starts, end]):
         leaves = stop - 1 in leaving

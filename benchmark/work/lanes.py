@@ -189,6 +189,14 @@ def _bit_field(value: Any, start: Any, length: Any) -> Lanes:
     return folded((spread(value) >> np.clip(spread(start), 0, 63)) & ((1 << width) - 1))
 
 
+def _bits_inserted(value: Any, into: Any, start: Any, length: Any) -> Lanes:
+    """bfi: the low bits of one word in place of some of another's."""
+    place = np.clip(spread(start) & 0xFF, 0, 63)
+    width = np.minimum(spread(length) & 0xFF, 63)
+    field = ((np.int64(1) << width) - 1) << place
+    return folded((spread(into) & ~field) | ((spread(value) << place) & field))
+
+
 def _permuted_bytes(a: Any, b: Any, selector: Any) -> Lanes:
     """prmt in its plain mode: four bytes chosen out of eight."""
     both = spread(a) & 0xFFFFFFFF | (spread(b) & 0xFFFFFFFF) << 32
@@ -217,6 +225,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": lambda a, b: folded(np.minimum(spread(a), spread(b))),
     "max": lambda a, b: folded(np.maximum(spread(a), spread(b))),
     "bfe": _bit_field,
+    "bfi": _bits_inserted,
     "lop3": _three_inputs,
     "prmt": _permuted_bytes,
     "popc": _ones,

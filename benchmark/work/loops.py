@@ -12,6 +12,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,12 +26,12 @@ ENOUGH_TURNS, MANY_STEPS = 9, 1500
 """Turns, and instructions executed in them, after which a loop need only advance about evenly."""
 MOST_TURNS = 1 << 40
 COUNTS = (
-    "visits", "sectors", "fresh", "unique", "wavefronts", "copied", "waits", "rounds", "unknown_branches",
+    "visits", "sectors", "fresh", "unique", "fetched", "wavefronts", "copied", "waits", "rounds", "unknown_branches",
     "unknown_addresses",
 )  # fmt: skip
 
 
-def _counter() -> defaultdict[int, float]:
+def _counter() -> defaultdict[Any, float]:
     return defaultdict(float)
 
 
@@ -44,10 +45,10 @@ class Trace:
     """Sectors of 32 bytes that a global access asked for."""
     fresh: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
     """Those of them that L1 does not hold."""
-    unique: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
-    """Those of them that the block had not asked for before."""
-    buffers: dict[int, int] = dataclasses.field(default_factory=dict)
-    """The buffer that an access last went to."""
+    unique: defaultdict[tuple[int, int], float] = dataclasses.field(default_factory=_counter)
+    """Those of them that the block had not asked for before, by access and buffer; buffer 0 is unknown."""
+    fetched: defaultdict[tuple[int, int], float] = dataclasses.field(default_factory=_counter)
+    """Bytes that L2 is asked for, by access and buffer."""
     wavefronts: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
     """Turns that a shared access took, bank conflicts included."""
     copied: defaultdict[int, float] = dataclasses.field(default_factory=_counter)
@@ -68,7 +69,7 @@ class Trace:
     def copy(self) -> Trace:
         """The state so far."""
         counts = {name: getattr(self, name).copy() for name in COUNTS}
-        return Trace(**counts, buffers=self.buffers, issued=self.issued, uncertain=self.uncertain, steps=self.steps)
+        return Trace(**counts, issued=self.issued, uncertain=self.uncertain, steps=self.steps)
 
     def repeat(self, before: Trace, times: float) -> None:
         """Do once more what was done since a former state, that many times."""

@@ -51,6 +51,9 @@ APPROXIMATE = {"div": 2.0, "sqrt": 2.0, "sin": 2.0, "cos": 2.0}
 DENORMAL = {"ex2": 4.0, "lg2": 4.0, "rcp": 1.0, "rsqrt": 4.0, "sqrt": 5.0, "div": 4.0}
 """Instructions of an approximate operation that keeps denormal numbers: operands are scaled before and after."""
 
+CONVERSION = 1 / 3
+"""Lookups that a conversion between integers and floats takes as long as."""
+
 
 def pipe_of(one: Instruction) -> Pipe:
     """Where an instruction runs."""
@@ -111,6 +114,13 @@ def machine_instructions(one: Instruction) -> float:
     return 0.3 if name in ("neg", "abs") else 1.0
 
 
+def lookups(one: Instruction) -> float:
+    """How many lookups the special unit does for an instruction; what scales and refines is work of the float units."""
+    if pipe_of(one) is not Pipe.SPECIAL:
+        return 0.0
+    return CONVERSION if one.name == "cvt" else 1.0
+
+
 def _function(one: Instruction) -> float:
     if one.type == "f64":
         return 20.0
@@ -126,6 +136,14 @@ def _fragments(one: Instruction) -> float:
     if "load" in one.parts:
         return 4.0
     return 8.0 if "store" in one.parts else 2.0
+
+
+def fragment_extents(one: Instruction) -> tuple[int, int]:
+    """Rows of a fragment that wmma loads or stores, as they lie in memory, and bytes of a row."""
+    shape = next((match for part in one.parts if (match := SHAPE.fullmatch(part))), None)
+    m, n, k = (int(extent) for extent in shape.groups()) if shape else (16, 16, 16)
+    rows, columns = {"a": (m, k), "b": (k, n)}.get(one.parts[1], (m, n))
+    return (columns, rows * one.nbytes) if "col" in one.parts else (rows, columns * one.nbytes)
 
 
 def tensor_flops(one: Instruction) -> tuple[int, float]:

@@ -54,6 +54,11 @@ def amount(value: float, unit: str = "") -> str:
     return f"{value:.3g} {unit}".rstrip()
 
 
+def duration(time_us: float) -> str:
+    """Microseconds with three digits: 2,310 us."""
+    return f"{time_us:.3g} us" if time_us < 999.5 else f"{float(f'{time_us:.3g}'):,.0f} us"
+
+
 def caution(gpu: str) -> str | None:
     """What to know of forecasts for a GPU on which nothing was calibrated; None for the one on which it was."""
     return None if gpu.startswith(CALIBRATED) else f"calibrated on {CALIBRATED}; other GPUs are extrapolated"
@@ -62,13 +67,15 @@ def caution(gpu: str) -> str | None:
 def text_of(facts: WorkloadFacts, source: str) -> Iterator[str]:
     """One workload in lines of text."""
     forecast = facts.forecast
-    interval = f" (four in five: {forecast.low_us:.3g} to {forecast.high_us:.3g})" if forecast is not None else ""
-    yield f"{facts.workload} on {facts.gpu}: forecast {facts.time_us:.3g} us{interval}"
+    ends = (duration(one).removesuffix(" us") for one in (forecast.low_us, forecast.high_us)) if forecast else ()
+    interval = f" (four in five: {' to '.join(ends)})" if forecast is not None else ""
+    word = "forecast" if forecast is not None else "counted"
+    yield f"{facts.workload} on {facts.gpu}: {word} {duration(facts.time_us)}{interval}"
     yield f"  bound by {_bound(facts)}"
     largest = max(facts.parts_us.values())
     for name, part_us in sorted(facts.parts_us.items(), key=lambda part: -part[1]):
         if part_us >= SHOWN * largest:
-            yield f"    {NAMES[name]:<18}{part_us:>9.3g} us  {'█' * max(1, round(BAR * part_us / largest))}"
+            yield f"    {NAMES[name]:<18}{duration(part_us):>12}  {'█' * max(1, round(BAR * part_us / largest))}"
     yield f"  work: {', '.join(_work(facts))}"
     for launch in facts.launches:
         yield f"  launch: {_launch(launch)}"
@@ -85,7 +92,15 @@ def text_of(facts: WorkloadFacts, source: str) -> Iterator[str]:
 def _reason(facts: WorkloadFacts) -> str:
     """What the least time follows from."""
     counted = f" for {amount(facts.dram_bytes, 'B')}" if facts.bound == "dram" else ""
-    return f"at the GPU's stated rate{counted}"
+    busy, of = facts.longest.multiprocessors
+    # Half of the multiprocessors can use all of memory's rate.
+    slowed = busy < (of / 2 if facts.bound == "dram" else of)
+    whose = (
+        f"the stated rate of the {busy} of {of} multiprocessors that have a block"
+        if slowed
+        else "the GPU's stated rate"
+    )
+    return f"at {whose}{counted}"
 
 
 def _measure(line: LineFacts, facts: WorkloadFacts) -> str:
@@ -100,7 +115,7 @@ def _bound(facts: WorkloadFacts) -> str:
     if facts.bound_us is None:
         return f"{name}: starting takes longer than the work"
     share = 100 * min(1.0, facts.bound_us / facts.time_us)
-    return f"{name}: at least {facts.bound_us:.3g} us {_reason(facts)}, of which {share:.0f} % is reached"
+    return f"{name}: at least {duration(facts.bound_us)} {_reason(facts)}, of which {share:.0f} % is reached"
 
 
 def _work(facts: WorkloadFacts) -> Iterator[str]:
@@ -138,12 +153,16 @@ def plain_name(symbol: str) -> str:
 def _launch(launch: LaunchFacts) -> str:
     grid = "x".join(str(extent) for extent in launch.grid if extent > 1) or "1"
     often = f" {launch.times} times" if launch.times > 1 else ""
+    busy, of = launch.multiprocessors
     parts = [
-        f"{plain_name(launch.function)[:40]}{often}, {launch.time_us:.3g} us",
-        f"{grid} blocks of {launch.threads} threads in {launch.waves} wave{'s' * (launch.waves > 1)}",
+        f"{plain_name(launch.function)[:40]}{often}, counted {duration(launch.time_us)}",
+        f"{grid} block{'s' * (grid != '1')} of {launch.threads} threads in "
+        f"{launch.waves} wave{'s' * (launch.waves > 1)}",
         f"occupancy {100 * launch.occupancy:.0f} %",
         f"{launch.registers} registers",
     ]
+    if busy < of:
+        parts.append(f"{busy} of {of} multiprocessors have a block")
     if launch.shared_bytes:
         parts.append(f"{launch.shared_bytes / 1024:.3g} KiB shared")
     if launch.stack_bytes:
@@ -157,8 +176,11 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     ratio = comparison.speedup if comparison.speedup >= 1 else 1 / comparison.speedup
     chance = f" (chance of being faster: {100 * comparison.p_faster:.0f} %)" if comparison.p_faster is not None else ""
     (one_us, other_us), (before, after) = comparison.time_us, comparison.reason_us
-    yield f"{comparison.workload}: {one_us:.3g} us and {other_us:.3g} us; the second is {ratio:.2f}x {word}{chance}"
-    yield f"  the largest change is {NAMES[comparison.reason]}: {before:.3g} us before, {after:.3g} us now"
+    times = f"{comparison.workload}: forecast {duration(one_us)} and {duration(other_us)}"
+    yield f"{times}; the second is {ratio:.2f}x {word}{chance}"
+    first, second = (NAMES[bound] for bound in comparison.bounds)
+    yield f"  both are bound by {first}" if first == second else f"  bound by {first} before, by {second} now"
+    yield f"  the largest change is {NAMES[comparison.reason]}: {duration(before)} before, {duration(after)} now"
     for name, old, new in comparison.changes:
         factor = f" ({new / old:.2f}x)" if old and new else ""
         yield f"  {CHANGES.get(name, name)}: {amount(old)} before, {amount(new)} now{factor}"
@@ -243,12 +265,12 @@ def _panel(axes: Axes, names: Sequence[str], each: Sequence[WorkloadFacts]) -> N
         colours = [RED if part == facts.bound and len(each) == 1 else plain for part in shown]
         values = [facts.parts_us[part] for part in shown]
         bars = axes.barh(places, values, height=0.9 * height, color=colours, label=name)
-        axes.bar_label(bars, labels=[f"{value:.3g}" for value in values], padding=3, fontsize=8)
+        axes.bar_label(bars, labels=[duration(value).removesuffix(" us") for value in values], padding=3, fontsize=8)
         axes.axvline(facts.time_us, color=INK, linewidth=1, linestyle="-" if at == 0 else "--")
         # Above the bars; of two, the earlier forecast's to its left and the later one's to its right.
         early = facts.time_us <= min(one.time_us for one in each) and facts.time_us > ROOM * end
         axes.annotate(
-            f"forecast {facts.time_us:.3g} us", (facts.time_us, len(shown) - 0.15 + 0.6 * (len(each) - 1 - at)),
+            f"forecast {duration(facts.time_us)}", (facts.time_us, len(shown) - 0.15 + 0.6 * (len(each) - 1 - at)),
             xytext=(-4 if early else 4, 0), textcoords="offset points", ha="right" if early else "left", va="center",
             fontsize=8,
         )  # fmt: skip

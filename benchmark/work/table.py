@@ -50,6 +50,9 @@ def work_text(configurations: Sequence[Work]) -> str:
     plain = [plain_work(work) for work in configurations]
     for launch in (launch for work in plain for launch in work["launches"]):
         del launch["lines"]
+        launch["traffic"] = [
+            {name: one[name] for name in one if one[name] or name != "looked_up"} for one in launch["traffic"]
+        ]
         launch["per_block"] = {name: figure for name, figure in launch["per_block"].items() if figure}
     return json.dumps(_whole(plain), separators=(",", ":"))
 
@@ -105,7 +108,8 @@ def _launch(data: Mapping[str, Any]) -> LaunchWork:
 def _traffic(data: Mapping[str, Any]) -> Traffic:
     x, y, z = (_number(share) for share in data["new_share"])
     nbytes, loads, fetches, stores = (_number(data[name]) for name in ("nbytes", "loads", "fetches", "stores"))
-    return Traffic(nbytes, loads, fetches, stores, (x, y, z), _number(data["far_share"]))
+    far, looked_up = _number(data["far_share"]), _number(data.get("looked_up", 0.0))
+    return Traffic(nbytes, loads, fetches, stores, (x, y, z), far, looked_up)
 
 
 def _line(data: Mapping[str, Any]) -> LineWork:

@@ -20,7 +20,8 @@ WARPS_TO_HIDE = 16
 FEW_BLOCKS = 4
 """Blocks of a multiprocessor among which a large one stands out."""
 LOOKED_UP = 1 / 3
-"""Share of a special function's instructions that look it up; the others scale its operand and refine its result."""
+"""Share of special instructions that are lookups, where a count does not tell them apart from those that scale a
+function's operand and refine its result."""
 AS_FLOATS = 0.2
 """Share of integer instructions that assemblers make multiplications of, to use the float units too."""
 
@@ -85,13 +86,14 @@ def launch_time(launch: LaunchWork, gpu: Gpu, fitted: Fitted) -> LaunchTime:
     flops = {bits: getattr(block, f"flops_{bits}") * blocks for bits in (64, 32, 16, 8)}
     busy = min(1.0, blocks / gpu.multiprocessors)
     tensor = sum(n / (1e6 * gpu.tensor_tflops.get(bits, min(gpu.tensor_tflops.values()))) for bits, n in flops.items())
-    floats = block.fma + AS_FLOATS * block.alu + (1 - LOOKED_UP) * block.special
+    lookups = block.lookups or LOOKED_UP * block.special
+    floats = block.fma + AS_FLOATS * block.alu + block.special - lookups
     balance = fullest * gpu.multiprocessors / max(1, blocks)
     times = {
         "issue": fullest * block.issued / (gpu.issue_per_clock * rate),
         "alu": fullest * (1 - AS_FLOATS) * block.alu / (gpu.alu_per_clock * rate),
         "fma": fullest * floats / (gpu.fma_per_clock * rate),
-        "special": fullest * LOOKED_UP * block.special / (gpu.special_per_clock * rate),
+        "special": fullest * lookups / (gpu.special_per_clock * rate),
         "double": fullest * block.double / (gpu.double_per_clock * rate),
         "tensor": balance * tensor / fitted.tensor_share,
         "shared": fullest * block.shared_wavefronts * 128 / (gpu.shared_bytes_per_clock * per_us * fitted.shared_share),

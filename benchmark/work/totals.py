@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from kbench.benchmark.work.lanes import WARP
 from kbench.benchmark.work.loops import Trace
 from kbench.benchmark.work.memory import SECTOR
-from kbench.benchmark.work.pipes import Pipe, machine_instructions, pipe_of, tensor_flops
+from kbench.benchmark.work.pipes import Pipe, fragment_extents, lookups, machine_instructions, pipe_of, tensor_flops
 from kbench.benchmark.work.ptx import Function, Instruction
 
 BlockId = tuple[int, int, int]
@@ -63,6 +63,8 @@ class Totals:
     unknown_addresses: float = 0.0
     uncertain: float = 0.0
     """PTX instructions on one side of a branch that depends on data."""
+    lookups: float = 0.0
+    """Lookups among the special instructions; 0 in older counts, which did not tell them apart."""
 
     @property
     def issued(self) -> float:
@@ -108,6 +110,8 @@ class Traffic:
     """Share of those bytes that the next block along an axis of the grid does not touch."""
     far_share: float
     """Share that a block far away does not touch."""
+    looked_up: float = 0.0
+    """Where addresses follow from values in memory: the share of the loads whose addresses differ; 0 elsewhere."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -194,6 +198,8 @@ def by_line(function: Function, trace: Trace) -> dict[int | None, Totals]:
         figures = lines[one.line]
         pipe = pipe_of(one)
         figures[pipe.value] += visits * machine_instructions(one)
+        if pipe is Pipe.SPECIAL:
+            figures["lookups"] += visits * lookups(one)
         if pipe is Pipe.TENSOR:
             bits, operations = tensor_flops(one)
             figures[f"flops_{bits}"] += visits * operations
@@ -238,9 +244,14 @@ def largest_lines(lines: Mapping[int | None, Totals], first: int, times: float) 
     )
 
 
+def is_store(one: Instruction) -> bool:
+    """Whether an access writes global memory."""
+    return one.name in ("st", "atom", "red") or one.parts[:1] == ("store",) or stores_in_bulk(one)
+
+
 def stores_in_bulk(one: Instruction) -> bool:
     """Whether a bulk copy goes from shared to global memory."""
-    spaces = [part.partition("::")[0] for part in one.parts]
+    spaces = [part.partition("::")[0] for part in one.parts] if one.name == "cp" else []
     return "global" in spaces and "shared" in spaces and spaces.index("global") < spaces.index("shared")
 
 
@@ -254,9 +265,10 @@ def _add_memory(found: defaultdict[str, float], one: Instruction, at: int, visit
         return
     if one.name in ("atom", "red"):
         found["atomics"] += visits
-    kind = "store" if one.name in ("st", "atom", "red") else "load"
-    found[f"{kind}_requests"] += visits
+    kind = "store" if is_store(one) else "load"
+    found[f"{kind}_requests"] += visits * machine_instructions(one)
     found[f"{kind}_sectors"] += trace.sectors[at]
-    found[f"{kind}_bytes"] += visits * WARP * (16 if one.name == "cp" else one.nbytes)
+    fragment = math.prod(fragment_extents(one)) if one.name == "wmma" else 0
+    found[f"{kind}_bytes"] += visits * (fragment or WARP * (16 if one.name == "cp" else one.nbytes))
     if kind == "load":
         found["l1_miss_sectors"] += trace.fresh[at]

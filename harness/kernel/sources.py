@@ -91,6 +91,23 @@ def advice(source: str) -> str | None:
     return None
 
 
+def other_inputs(source: str, problem_id: str) -> str | None:
+    """Why a text's `run` cannot be called with a problem's inputs; None where it can, or only running it tells."""
+    try:
+        runs = [node for node in ast.parse(source).body if "run" in defined(node)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if not runs or not isinstance(run := runs[-1], ast.FunctionDef) or run.decorator_list:
+        return None
+    definition = problem(problem_id)
+    given = [spec.name for spec in definition.inputs(definition.tiny.params)]
+    taken = [one.arg for one in (*run.args.posonlyargs, *run.args.args)]
+    enough = len(taken) - len(run.args.defaults) <= len(given)
+    if enough and (len(given) <= len(taken) or run.args.vararg is not None):
+        return None
+    return f"{problem_id} calls run({', '.join(given)}); this file's run takes ({', '.join(taken)})"
+
+
 def _last_name(node: ast.expr) -> str:
     """`jit` of triton.jit, of triton.jit(…) and of jit."""
     inner = node.func if isinstance(node, ast.Call) else node

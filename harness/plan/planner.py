@@ -174,7 +174,7 @@ def counted_work(
 def plan_work(plan: LaunchPlan, machinery: Machinery, contents: Mapping[int, Any] | None = None) -> Work:
     """The work that the launches of a plan do, counted in their PTX."""
     resources = {
-        (sha, name): (each.registers, each.shared_bytes, each.spill_bytes)
+        (sha, name): (each.registers, each.shared_bytes - each.reserved_bytes, each.spill_bytes)
         for sha, cubin in machinery.cubins.items()
         for name, each in read_resources(cubin).items()
     }

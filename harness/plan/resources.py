@@ -23,6 +23,8 @@ GLOBALS = (".nv.global", ".nv.global.init")
 """Sections of variables in device memory that outlive a launch."""
 PER_LAUNCH = (".nv.shared.", ".nv.local.")
 """Name prefixes of writable sections that every launch gets afresh."""
+RESERVED, RESERVED_BYTES = "reserved.0", 1024
+"""What follows .nv.shared. where the GPU's own part is stated, and how much of every function's it is."""
 TWICE = ".nv.merc"
 """From Blackwell on, compilers describe a section twice; this begins the name of the second description."""
 WRITABLE = 0x3
@@ -54,13 +56,15 @@ class Resources:
 
     registers: int
     shared_bytes: int
-    """Static shared memory; dynamic shared memory is chosen at launch."""
+    """Static shared memory, with what the GPU reserves; dynamic shared memory is chosen at launch."""
     spill_bytes: int
     """Stack per thread, which is spills and local arrays."""
     code: bytes = dataclasses.field(default=b"", repr=False)
     """Its machine code, with that of functions it calls which are not inlined."""
     parameters: tuple[int, ...] | None = None
     """Bytes of each parameter; None where the machine code does not say."""
+    reserved_bytes: int = 0
+    """Part of the shared memory that the GPU reserves for itself: compilers state it from Hopper on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,6 +119,7 @@ def read_resources(cubin: bytes) -> dict[str, Resources]:
             max(frames.get(name, 0), stacks.get(name, 0)),
             section.data,
             parameters.get(name),
+            RESERVED_BYTES if name in shared and RESERVED in shared else 0,
         )
         for section in sections
         if section.name.startswith(".text.") and (name := section.name.removeprefix(".text."))

@@ -12,6 +12,8 @@ from click.testing import CliRunner
 
 from kbench.benchmark.work.explain import Forecast
 from kbench.generation.explain import explain
+from kbench.harness.kernel.sources import other_inputs
+from kbench.schemas import UserError
 
 SOURCE = '''import torch
 
@@ -96,6 +98,27 @@ def test_what_cannot_be_explained_says_why(ask: Ask, text: str, reason: str) -> 
         ask(text)
     assert raised.value.exit_code == 2  # type: ignore[attr-defined]
     assert "kernel_0.py" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("takes", "message"),
+    [("x, scale", r"kernel_1.py: relu calls run\(x\); this file's run takes \(x, scale\)"), ("", r"run takes \(\)"),
+     ("x, y, z=1", r"run takes \(x, y, z\)")],
+)  # fmt: skip
+def test_a_file_of_another_signature_is_refused_before_any_is_compiled(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, takes: str, message: str
+) -> None:
+    def compiled(*_: object) -> None:
+        raise AssertionError("a kernel was compiled")
+
+    monkeypatch.setattr("kbench.generation.explain.explain_kernel", compiled)
+    with pytest.raises(UserError, match=message):
+        ask(SOURCE, SOURCE.replace("run(x)", f"run({takes})"))
+
+
+@pytest.mark.parametrize("takes", ["x, scale=2.0", "*inputs", "x, *, scale=2.0"])
+def test_a_signature_that_takes_the_inputs_is_not_refused(takes: str) -> None:
+    assert other_inputs(SOURCE.replace("run(x)", f"run({takes})"), "relu") is None
 
 
 def test_nothing_of_a_forecast_is_below_the_bound() -> None:

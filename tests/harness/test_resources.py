@@ -188,6 +188,16 @@ def test_machine_code_states_the_sizes_of_parameters() -> None:
         assert list(sizes.values()) == [(8,)]
 
 
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+def test_shared_memory_of_a_function_is_told_from_what_the_gpu_reserves(target: str) -> None:
+    module = CudaModule(r"""extern "C" __global__ void turn(float* x) {
+        __shared__ float held[512];
+        held[threadIdx.x] = x[threadIdx.x]; __syncthreads(); x[threadIdx.x] = held[511 - threadIdx.x]; }""")
+    found = read_resources(module.compiled(target).cubin)["turn"]
+    assert found.shared_bytes - found.reserved_bytes == 512 * 4
+    assert found.reserved_bytes == (0 if target == "sm_80" else 1024)
+
+
 def test_a_death_in_verification_says_what_it_probably_was() -> None:
     said = verdict_on_death(-signal.SIGSEGV, "verify tiny")
     assert said[0] is Status.LAUNCH_ERROR

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kbench.benchmark.work.caches import dram_bytes
 from kbench.benchmark.work.count import count_plan
 from kbench.benchmark.work.gpus import GPUS, H200, gpu_named
+from kbench.benchmark.work.lanes import result, wrapped
 from kbench.benchmark.work.occupancy import resident_blocks, waves
 from kbench.benchmark.work.operators import Operator, operator_work
 from kbench.benchmark.work.pipes import Pipe, machine_instructions, pipe_of, tensor_flops
 from kbench.benchmark.work.ptx import Instruction, read_functions
-from kbench.benchmark.work.table import plain_work, read_work
+from kbench.benchmark.work.table import plain_work, read_work, read_work_text, work_text
 from kbench.benchmark.work.times import Fitted, launch_time, plan_time_us
-from kbench.benchmark.work.totals import Work
+from kbench.benchmark.work.totals import LaunchWork, Work
 from kbench.schemas import DataError, UnknownNameError
 from kbench.schemas.records.launch_plan import (
     ArgumentKind,
@@ -213,6 +216,131 @@ def test_a_tensor_map_s_box_gives_the_bytes_of_a_copy() -> None:
 def instruction(text: str) -> Instruction:
     """One instruction."""
     return read_functions(f".entry f() {{ {text}; }}")["f"].code[0]
+
+
+def buffers(*sizes: int) -> tuple[PlanBuffer, ...]:
+    """Inputs of these sizes."""
+    return tuple(PlanBuffer(nbytes=size, input=at) for at, size in enumerate(sizes))
+
+
+def pointer(buffer: int) -> PlanArgument:
+    """The address of a buffer."""
+    return PlanArgument(kind=ArgumentKind.POINTER, buffer=buffer, offset=0)
+
+
+def counted(body: str, grid: tuple[int, int, int], threads: int, *sizes: int, **known: Any) -> LaunchWork:
+    """A launch of a body that gets the addresses of buffers in %rd1, %rd2 and so on."""
+    parameters = ", ".join(f".param .u64 p{at}" for at in range(len(sizes)))
+    loads = "".join(f"ld.param.u64 %rd{at + 1}, [p{at}];" for at in range(len(sizes)))
+    text = f".visible .entry f({parameters}) {{ {loads} mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; {body} ret; }}"
+    step = dataclasses.replace(launch("f", 1, threads, *(pointer(at) for at in range(len(sizes)))), grid=grid)
+    plan = dataclasses.replace(plan_of(step), buffers=buffers(*sizes))
+    (one,) = count_plan(plan, {CODE: text}, **known).launches
+    assert one.error is None
+    return one
+
+
+def test_an_address_of_inserted_bits_is_followed() -> None:
+    block = counted(
+        "bfi.b32 %r3, %r2, %r1, 5, 27; mul.wide.u32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2; ld.global.f32 %f1, [%rd3];",
+        (1 << 15, 1, 1), 32, 1 << 22,
+    )  # fmt: skip
+    assert block.per_block.unknown_addresses == 0
+    assert dram_bytes(block, H200) == pytest.approx(1 << 22)
+
+
+@pytest.mark.parametrize(
+    ("value", "into", "start", "length", "outcome"),
+    [(5, 0xFF, 4, 4, 0x5F), (-1, 0, 8, 8, 0xFF00), (7, 3, 0, 0, 3), (9, 1, 0, 32, 9), (1, 0, 31, 1, 1 << 31)],
+)
+def test_bits_are_inserted_as_the_machine_does(value: int, into: int, start: int, length: int, outcome: int) -> None:
+    one = instruction("bfi.b32 %r1, %r2, %r3, %r4, %r5")
+    assert wrapped(result(one, [value, into, start, length]), "u32") == outcome
+
+
+def test_every_lane_s_bulk_copy_counts_with_the_buffer_it_reads() -> None:
+    block = counted(
+        "mad.lo.s32 %r3, %r2, 32, %r1; mul.wide.u32 %rd2, %r3, 2048; add.s64 %rd3, %rd1, %rd2; "
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd3], 2048, [%r5];",
+        (64, 1, 1), 32, 64 * 32 * 2048,
+    )  # fmt: skip
+    assert block.per_block.bulk_load_bytes == 32 * 2048
+    assert dram_bytes(block, H200) == pytest.approx(64 * 32 * 2048)
+
+
+def test_an_access_that_goes_to_two_buffers_counts_for_both() -> None:
+    block = counted(
+        "setp.lt.u32 %p1, %r1, 32; selp.b64 %rd3, %rd1, %rd2, %p1; mad.lo.s32 %r3, %r2, 64, %r1; "
+        "mul.wide.u32 %rd4, %r3, 4; add.s64 %rd5, %rd3, %rd4; ld.global.f32 %f1, [%rd5];",
+        (64, 1, 1), 64, 1 << 20, 1 << 20,
+    )  # fmt: skip
+    assert [one.loads for one in block.traffic] == [128, 128]
+
+
+def test_fragments_of_wmma_are_read_where_they_lie() -> None:
+    body = (
+        "mul.wide.u32 %rd3, %r2, 32; add.s64 %rd4, {base}, %rd3; mov.u32 %r3, 1024; "
+        "wmma.load.a.sync.aligned.row.m16n16k16{space}.bf16 {{%r4, %r5, %r6, %r7}}, [{at}], %r3;"
+    )
+    block = counted(body.format(base="%rd1", space="", at="%rd4"), (64, 1, 1), 32, 16 * 1024 * 2)
+    assert (block.per_block.load_sectors, block.per_block.load_bytes) == (16, 512)
+    assert dram_bytes(block, H200) == pytest.approx(16 * 1024 * 2)
+    # Rows that lie 2,048 bytes apart are in one bank.
+    shared = counted(body.format(base="%rd1", space=".shared", at="0"), (1, 1, 1), 32, 64)
+    assert (shared.per_block.load_sectors, shared.per_block.shared_wavefronts) == (0, 32)
+
+
+def test_a_copy_of_no_bytes_reads_nothing() -> None:
+    block = counted(
+        "mul.wide.u32 %rd2, %r1, 16; add.s64 %rd3, %rd1, %rd2; setp.lt.u32 %p1, %r1, 8; selp.b32 %r3, 16, 0, %p1; "
+        "cp.async.cg.shared.global [%r4], [%rd3], 16, %r3;",
+        (1, 1, 1), 32, 512,
+    )  # fmt: skip
+    assert block.per_block.load_sectors == 4
+
+
+PARTIAL = (
+    "mov.u32 %r3, %ctaid.y; mad.lo.s32 %r4, {tile}, 1024, %r1; setp.lt.s32 %p1, %r4, 5632; "
+    "mad.lo.s32 %r5, {row}, 5632, %r4; mul.wide.s32 %rd2, %r5, 4; add.s64 %rd3, %rd1, %rd2; "
+    "@%p1 ld.global.f32 %f1, [%rd3];"
+)
+
+
+@pytest.mark.parametrize(
+    ("tile", "row", "grid"), [("%r3", "%r2", (64, 6, 1)), ("%r6", "%r7", (384, 1, 1))], ids=["axes", "in a row"]
+)
+def test_a_partial_tile_at_an_edge_counts_with_its_mask(tile: str, row: str, grid: tuple[int, int, int]) -> None:
+    body = "div.u32 %r7, %r2, 6; mul.lo.u32 %r8, %r7, 6; sub.u32 %r6, %r2, %r8; " + PARTIAL.format(tile=tile, row=row)
+    block = counted(body, grid, 1024, 64 * 5632 * 4)
+    assert block.blocks * block.per_block.load_sectors * 32 == pytest.approx(64 * 5632 * 4, rel=0.02)
+
+
+def test_a_lookup_reads_the_rows_that_differ() -> None:
+    body = (
+        "mul.wide.u32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3; ld.global.u32 %r3, [%rd4]; "
+        "mad.lo.s32 %r4, %r3, 256, %r1; mul.wide.u32 %rd5, %r4, 4; add.s64 %rd6, %rd2, %rd5; ld.global.f32 %f1, [%rd6];"
+    )
+    rows = [7 * (at // 2) % 4096 for at in range(1024)]
+    held = b"".join(row.to_bytes(4, "little") for row in rows)
+    sizes = (4096, 4096 * 1024)
+    known, unknown = (counted(body, (1024, 1, 1), 256, *sizes, contents=each) for each in ({0: held}, {}))
+    # Each of 512 rows is asked for twice. Where nothing is known of the indices, they are taken to differ.
+    assert dram_bytes(known, H200) == pytest.approx(4096 + 512 * 1024, rel=0.01)
+    assert dram_bytes(unknown, H200) == pytest.approx(4096 + 1024 * 1024, rel=0.01)
+    assert read_work_text(work_text([Work((known,))]), "here")[0].launches[0].traffic == known.traffic
+
+
+def test_a_function_is_looked_up_once_whatever_scales_it() -> None:
+    times = []
+    for name in ("ex2.approx.ftz.f32", "ex2.approx.f32"):
+        block = counted(f"{name} %f1, %f2;" * 100, (132, 1, 1), 1024, 64)
+        times.append(launch_time(block, H200, Fitted()))
+        older = dataclasses.replace(block, per_block=dataclasses.replace(block.per_block, lookups=0.0))
+        assert launch_time(older, H200, Fitted()).special == pytest.approx(
+            times[-1].special * block.per_block.special / 3 / block.per_block.lookups
+        )
+    assert times[0].special == times[1].special > 0
+    assert times[0].fma < times[1].fma
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,17 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from kbench.benchmark.work.explain import Forecast, LaunchFacts, LineFacts, WorkloadFacts
-from kbench.benchmark.work.render import NAMES, caution, draw, plain_name, table, text_of
+from kbench.benchmark.work.explain import Forecast, LaunchFacts, LineFacts, WorkloadFacts, compare_facts
+from kbench.benchmark.work.render import (
+    NAMES,
+    caution,
+    comparison_text,
+    draw,
+    duration,
+    plain_name,
+    table,
+    text_of,
+)
 
 LAUNCH = LaunchFacts("_Z4reluILi4EEvPKf", 1, (8, 1, 1), 128, 32, 0, 0, 8, 0.5, 1, 90.0, "dram")
 FACTS = WorkloadFacts(
@@ -48,6 +57,40 @@ def test_a_table_shows_figures_that_are_not_zero_with_their_ratio() -> None:
     assert alone == "| blocks | 8 |"
     far = dataclasses.replace(FACTS, dram_bytes=1000.0)
     assert any(line.endswith("| 1,000 | 237 M | 237,000 |") for line in table({"old": far, "new": FACTS}))
+
+
+def test_a_grid_that_leaves_multiprocessors_without_a_block_is_named_and_so_is_the_rate_of_the_others() -> None:
+    said = "\n".join(text_of(FACTS, ""))
+    assert "relu<…>, counted 90 us, 8 blocks of 128 threads in 1 wave" in said
+    assert "have a block" not in said
+    few = dataclasses.replace(LAUNCH, grid=(1, 1, 1), multiprocessors=(1, 132))
+    said = "\n".join(text_of(dataclasses.replace(FACTS, launches=(few,)), ""))
+    assert "1 block of 128 threads in 1 wave" in said
+    assert "1 of 132 multiprocessors have a block" in said
+    assert "at least 50 us at the stated rate of the 1 of 132 multiprocessors that have a block for 237 MB" in said
+    half = dataclasses.replace(LAUNCH, multiprocessors=(66, 132))
+    # Half of the multiprocessors can use all of memory's rate, but not all of the float units.
+    for bound, rate in (("dram", "at the GPU's stated rate"), ("fma", "the stated rate of the 66 of 132")):
+        said = "\n".join(text_of(dataclasses.replace(FACTS, launches=(half,), bound=bound), ""))
+        assert rate in said
+
+
+def test_two_files_are_told_what_bounds_either() -> None:
+    slower = dataclasses.replace(FACTS, parts_us={**FACTS.parts_us, "fma": 2313.0}, bound="fma", white_box_us=2313.0)
+    slower = dataclasses.replace(slower, forecast=Forecast(2313.0, 60.0, 2900.0))
+    assert "  both are bound by DRAM traffic" in comparison_text(compare_facts(FACTS, FACTS))
+    first, *said = comparison_text(compare_facts(FACTS, slower))
+    assert first.startswith("large: forecast 90 us and 2,310 us; the second is 25.70x slower")
+    assert said[0] == "  bound by DRAM traffic before, by float units now"
+    assert said[1] == "  the largest change is float units: 1 us before, 2,310 us now"
+
+
+@pytest.mark.parametrize(
+    ("time_us", "text"),
+    [(0.05, "0.05 us"), (2.5, "2.5 us"), (999.4, "999 us"), (999.6, "1,000 us"), (2313, "2,310 us")],
+)
+def test_durations_have_three_digits_and_no_exponent(time_us: float, text: str) -> None:
+    assert duration(time_us) == text
 
 
 @pytest.mark.parametrize(

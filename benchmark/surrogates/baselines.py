@@ -148,7 +148,7 @@ class BinnedSurrogate(ABC):
         group = np.searchsorted(self._cuts[query.kind], self.number(query), side="right")
         frequencies: Floats = self._shares[query.kind][group]
         if self._learnt_from_ours and query.problem_id not in known():
-            return widened(frequencies[None], [query.kind], ELSEWHERE)[0]
+            frequencies = widened(frequencies[None], [query.kind], ELSEWHERE)[0]
         return frequencies
 
 

@@ -83,8 +83,9 @@ class Accesses:
         if addresses is None:
             count = max(1.0, float(mask.sum()) * nbytes / SECTOR)
             trace.unknown_addresses[at] += weight
-            for counts, place in ((trace.sectors, at), (trace.fresh, at), (trace.unique, (at, 0))):
-                counts[place] += weight * count
+            trace.sectors[at] += weight * count
+            trace.fresh[at] += weight * count
+            trace.unique[at, 0] += weight * count
             trace.fetched[at, 0] += weight * count * SECTOR
             return unknown
         cached = one.name in ("ld", "ldu", "wmma") or (one.name == "cp" and "ca" in one.parts)

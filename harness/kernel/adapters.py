@@ -121,8 +121,8 @@ def adapt(namespace: Mapping[str, Any], problem_id: str = "") -> Callable[..., A
     """
     if callable(namespace.get(MODEL)):
         given = users().get(problem_id)
-        init_inputs = namespace.get("get_init_inputs") or (given and given.init_inputs)
-        return ModelRunner(namespace[MODEL], init_inputs, of_state=given is not None)
+        stated = given.init_inputs if given is not None else None
+        return ModelRunner(namespace[MODEL], namespace.get("get_init_inputs") or stated, of_state=given is not None)
     custom = namespace.get(CUSTOM)
     if callable(custom):
         refused = refusal(CUSTOM, problem_id)

@@ -25,9 +25,9 @@ BROAD: Mapping[PairKind, Floats] = {
 """Over the reference the even forecast is the best guess for an author that training left out. The other two were
 chosen on half of the problems of the set sol-execbench-rocm: other people's pools are wider than ours."""
 USUAL = 1.75
-"""No stranger are 99 of 100 training problems to those of other families."""
+"""Strangeness that 99 of 100 training problems do not exceed when their family is left out."""
 HALVING = 0.5
-"""How much stranger a problem is of which half as much is believed."""
+"""Each further step of this size halves the share that is believed."""
 
 
 def strangeness(rows: npt.NDArray[np.floating], low: Floats, high: Floats) -> Floats:

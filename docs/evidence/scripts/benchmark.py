@@ -19,7 +19,7 @@ import click
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
-from kbench.benchmark.evaluate.results import CORE_SHOTS, FIRST, LANGUAGE_MODEL, STANDINGS
+from kbench.benchmark.evaluate.results import ASKED_MODEL, CORE_SHOTS, FIRST, LANGUAGE_MODEL, STANDINGS
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.questions.build import VALIDATION
@@ -130,13 +130,13 @@ def headlines(questions: Questions, figures: Mapping[str, Any], models: list[str
 
 
 def standings(found: dict[str, Any]) -> dict[str, Any]:
-    """What `kbench evaluate` shows beside a surrogate: each entry's headlines; of language models the first one's."""
+    """What `kbench evaluate` shows beside a surrogate: each entry's headlines; of language models ASKED_MODEL's."""
     entries: dict[str, Any] = {}
     for part in (*PARTS, *WITH_SHOTS, VALIDATION):
         models = found[part]["language_models"]
         for track in TRACK_NAMES:
             for name, one in found[part][track]["entries"].items():
-                shown = LANGUAGE_MODEL if name in models[:1] else name
+                shown = LANGUAGE_MODEL if name == ASKED_MODEL else name
                 if shown not in models and one["value"] is not None:
                     of_track = entries.setdefault(shown, {}).setdefault(part, {}).setdefault(track, {})
                     of_track[headline(track).name] = round(one["value"], 4)

@@ -90,7 +90,7 @@ def surrogates(axes: Axes) -> None:
     for place, name in enumerate(order):
         skill = skills[name]
         spread = np.array([[skill["value"] - skill["low"]], [skill["high"] - skill["value"]]])
-        colour = BLUE if place >= len(order) - 3 else GREY
+        colour = BLUE if place >= len(order) - 4 else GREY
         axes.errorbar(skill["value"], place, xerr=spread, fmt="o", color=colour, capsize=3, markersize=7)
         axes.annotate(f"{skill['value']:.2f}", (skill["high"] + 0.02, place), fontsize=9, va="center", color=colour)
     for at, text, side, colour in (

@@ -42,6 +42,7 @@ UNUSUAL = re.compile(r"[^A-Za-z0-9]+")
 DEFAULTS = Options()
 REQUESTS, RESPONSES = "requests_file", "responses_file"
 """Arguments of `llm`."""
+MOST_LOG_CHARACTERS = 1 << 20
 COMPARED = "compared"
 """Folder in --out for what a single surrogate is compared with."""
 
@@ -407,7 +408,8 @@ class Command:
 def _warnings(log: str) -> str:
     """How many warnings a log holds, where it holds any."""
     with open(log, encoding="utf-8", errors="replace") as lines:
-        count = sum("Warning: " in line for line in lines)
+        # The surrogate writes it, as long a line as it likes.
+        count = sum("Warning: " in line for line in lines.read(MOST_LOG_CHARACTERS).splitlines())
     return f" with {count:,} warning{'s' if count > 1 else ''}" if count else ""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import pickle
 import platform
 import resource
@@ -74,7 +75,11 @@ def main() -> None:
 
 def _place(error: Exception) -> str:
     """The last line of the author's own code that an error came through; empty where it came through none."""
-    others = (str(Path(kbench.__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), "<")
+    others = (
+        f"{Path(kbench.__file__).parent}{os.sep}",
+        *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
+        "<",
+    )
     frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(others)]
     return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 

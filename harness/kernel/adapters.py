@@ -178,7 +178,9 @@ class ModelRunner:
         if self._taken < len(inputs):
             state = model.state_dict(keep_vars=True).values() if self._of_state else ()
             self._weights = [*state] or [*model.parameters(), *model.buffers()]
-            own, given = ([tuple(one.shape) for one in some] for some in (self._weights, inputs[self._taken :]))
-            if own != given:
+            own, given = (
+                [tuple(getattr(one, "shape", ())) for one in some] for some in (self._weights, inputs[self._taken :])
+            )
+            if self._of_state and own != given:
                 raise ValueError(f"{MODEL}'s weights have the shapes {own}, the problem's {given}, in this order")
         return model

@@ -220,7 +220,9 @@ class Corpus:
                 raise unknown_column(chosen, column, self.configs)
         if EVERY_GPU in equals.get("gpu", ()):
             # Still a filter, so that nobody is warned of a mixture that they asked for.
-            equals["gpu"] = (*(self.manifest.values(name, "gpu") or equals["gpu"]), None)
+            every = self.manifest.values(name, "gpu")
+            equals.pop("gpu")
+            equals |= {"gpu": (*every, None)} if every is not None else {}
         equals = {column: self._known(chosen, column, values) for column, values in equals.items()}
         touched = [(path, entry) for path, entry in self._files.get(name, ()) if _may_match(entry, chosen, equals)]
         taken = tuple(columns) if columns is not None else None

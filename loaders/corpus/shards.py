@@ -6,30 +6,21 @@ not read again while size, inode and times stay the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config
-from kbench.loaders.corpus.manifest import FileEntry
-from kbench.loaders.storage.atomic import file_sha256
-from kbench.schemas import DataError, UserError
-from kbench.schemas.errors import first_line
-from kbench.schemas.record import field_types
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.loaders.corpus.manifest import Manifest
+from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config
+from kbench.loaders.corpus.manifest import FileEntry, Manifest
 from kbench.loaders.corpus.places import data_home
-from kbench.loaders.storage.atomic import write_atomically
-from kbench.schemas import arrow_schema
+from kbench.loaders.storage.atomic import file_sha256, write_atomically
+from kbench.schemas import DataError, UserError, arrow_schema
+from kbench.schemas.errors import first_line
 from kbench.schemas.ids import content_hash
+from kbench.schemas.record import field_types
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import random
 import runpy
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from kbench.benchmark.work.caches import dram_bytes
-from kbench.benchmark.work.count import count_plan
+from kbench.benchmark.work.count import block_weights, count_plan, edge_blocks, last_block, middle_block
 from kbench.benchmark.work.gpus import GPUS, H200, gpu_named
 from kbench.benchmark.work.lanes import result, wrapped
 from kbench.benchmark.work.occupancy import resident_blocks, waves
@@ -120,6 +121,18 @@ def test_a_streaming_kernel_takes_longer_where_memory_is_slower() -> None:
     assert times["B200"].dram < times["H200"].dram < times["A100"].dram < times["L40S"].dram
     assert plan_time_us(work, H200, Fitted()) > times["H200"].dram
     assert gpu_named("NVIDIA H200 (64 of 132 SMs)").multiprocessors == 64
+
+
+def test_every_block_of_a_grid_is_stood_for_once() -> None:
+    for grid in ((7, 5, 1), (4, 3, 2), (5, 1, 6)):
+        middle = middle_block(grid)
+        edges = edge_blocks(grid, middle)
+        weights = block_weights([(0, 0, 0), middle, last_block(grid), *edges], grid)
+        axes = [axis for axis in range(3) if grid[axis] > 1]
+        assert sum(weights.values()) == pytest.approx(1.0)
+        blocks = list(itertools.product(*map(range, grid)))
+        inside = sum(all(block[axis] < grid[axis] - 1 for axis in axes) for block in blocks)
+        assert weights[middle] == pytest.approx((inside - 1) / len(blocks)), "the first stands for itself"
 
 
 @pytest.mark.parametrize(

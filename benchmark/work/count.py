@@ -369,7 +369,7 @@ def block_weights(places: Collection[BlockId], grid: BlockId) -> dict[BlockId, f
     axes = [axis for axis in range(3) if grid[axis] > 1]
     edges = zip(edge_blocks(grid, middle_block(grid)), axes, strict=True) if len(axes) > 1 else ()
     # A block at several ends counts at the first of them; the far corner stands for itself.
-    sizes = [math.prod(size - 1 for size in grid[:axis]) * math.prod(grid[axis + 1 :]) for axis in range(3)]
+    sizes = [math.prod(max(1, size - 1) for size in grid[:axis]) * math.prod(grid[axis + 1 :]) for axis in range(3)]
     alone = {place: float(sizes[axis] - (axis == axes[0])) for place, axis in edges if place in places}
     alone |= {place: 1.0 for place in (FIRST, last_block(grid)) if place in places}
     between = [place for place in places if place not in alone]

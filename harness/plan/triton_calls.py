@@ -248,7 +248,8 @@ def ptx_kept(machinery: Machinery) -> contextlib.AbstractContextManager[None]:
 
     def keep(self: Any, ptx: Any, *args: Any, **kwargs: Any) -> Any:
         cubin = real_make(self, ptx, *args, **kwargs)
-        sha = machinery.keep(cubin)
+        # Not kept itself: what is compiled and never loaded is no part of a plan.
+        sha = hashlib.sha256(cubin).hexdigest()
         # Triton's line numbers are those of the file.
         machinery.ptx[sha], machinery.first_lines[sha] = str(ptx), 1
         return cubin

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import inspect
 import math
-import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,14 +17,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from kbench import __version__
 from kbench.benchmark.evaluate.external import NEED_SHAPES, PriorWithoutShapes
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions import Questions, training_pairs
 from kbench.benchmark.questions.asked import Tables
-from kbench.benchmark.questions.build import TRAIN_SPLITS, VALIDATION
-from kbench.benchmark.questions.corpus_view import CorpusView, benchmark_of
+from kbench.benchmark.questions.build import TRAIN_SPLITS, VALIDATION, training_file
+from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.questions.transfer import WithoutValidation
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, score
 from kbench.benchmark.surrogates.ask import AskedSurrogate, ForecastStore, Run, run
@@ -33,11 +31,8 @@ from kbench.benchmark.surrogates.forecasts import REPEATS, ForecastTable, ensemb
 from kbench.benchmark.surrogates.protocol import Compiler, Surrogate, SurrogateFacts
 from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, imported, locate, signature
 from kbench.benchmark.tracks import TRACK_NAMES
-from kbench.loaders.corpus.places import data_home
-from kbench.loaders.storage.atomic import write_atomically
 from kbench.loaders.storage.janitor import make_folder
-from kbench.schemas import KbenchError, UserError
-from kbench.schemas.ids import content_hash
+from kbench.schemas import UserError
 
 if TYPE_CHECKING:
     from kbench.benchmark.surrogates.process import ProcessSurrogate
@@ -53,10 +48,6 @@ LOG = "surrogate.log"
 CACHE = "cache"
 """Folder of what must not be asked twice."""
 LIMITS_LLM = "--max-tokens and --max-cost limit the surrogate llm; others spend, and limit, on their own"
-ROOT = Path(__file__).resolve().parents[2]
-CODE = ("benchmark/questions", "loaders/source", "schemas")
-"""Folders whose code decides what the pairs are and say."""
-MOST_FILES = 3
 
 
 class EvaluationProgress(Protocol):
@@ -427,8 +418,6 @@ def learn(
         progress.stage(f"fitting on {' and '.join(splits)}")
         pairs: Any = None
         if getattr(first, "fits_from_file", False):
-            from kbench.benchmark.evaluate.evaluate import training_file
-
             pairs = training_file(corpus, splits)
         pairs = pairs or list(training_pairs(corpus, splits))
         for surrogate in surrogates:
@@ -471,32 +460,3 @@ def _with_seed(target: SurrogateTarget, options: Options) -> dict[str, Any]:
     if target.kind == "built_in" and "seed" in inspect.signature(imported(target)).parameters:
         arguments.setdefault("seed", options.seed)
     return arguments
-
-
-def training_file(corpus: Tables, splits: tuple[str, ...] = TRAIN_SPLITS) -> Path | None:
-    """The pickled training pairs of a corpus's splits, made where they are not there yet.
-
-    Returns:
-        None for a view of a corpus, such as one without a GPU, and where the data folder cannot be written.
-    """
-    if not isinstance(corpus, CorpusView):
-        return None
-    made_of = content_hash("training", __version__, corpus.fingerprint, *splits, *_code())
-    file = data_home() / "training" / f"{made_of}.pickle"
-    if not file.is_file():
-        pairs = list(training_pairs(corpus, splits))
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(file, pickle.dumps(pairs))
-            files = sorted(file.parent.glob("*.pickle"), key=lambda path: path.stat().st_mtime, reverse=True)
-            for old in files[MOST_FILES:]:
-                old.unlink(missing_ok=True)
-        except (OSError, KbenchError):
-            return None
-    return file
-
-
-def _code() -> list[str]:
-    """Sizes and times of our own files: whoever changes kbench gets other pairs."""
-    files = sorted(path for folder in CODE for path in (ROOT / folder).rglob("*.py"))
-    return [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kbench import __version__
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.questions.asked import (
     KERNEL_COLUMNS,
@@ -26,11 +29,14 @@ from kbench.benchmark.questions.corpus_view import CorpusView
 from kbench.benchmark.questions.questions import PairLabels, PoolLabels, Questions, Strings, floats, strings
 from kbench.benchmark.questions.render import Renderer, reference_query_id
 from kbench.benchmark.tracks import SELECT, SHOTS, TRACK_NAMES
+from kbench.loaders.corpus.places import data_home
 from kbench.loaders.source.normalise import normalised
+from kbench.loaders.storage.atomic import write_atomically
 from kbench.loaders.summary.counts import distinct
 from kbench.schemas import (
     AuthorClass,
     Backend,
+    KbenchError,
     PairKind,
     Query,
     Question,
@@ -39,12 +45,17 @@ from kbench.schemas import (
     UserError,
     bins,
 )
+from kbench.schemas.ids import content_hash
 
 TEST_SPLITS = ("test", "test_near", "test_seen")
 TRAIN, VALIDATION = TRAIN_SPLITS = ("train", "validation")
 SUBSETS = ("core",)
 ENUMS: Mapping[str, type[StrEnum]] = {"kind": QuestionKind, "author": AuthorClass, "backend": Backend}
 """Columns of a question that are enumerations."""
+ROOT = Path(__file__).resolve().parents[2]
+CODE = ("benchmark/questions", "loaders/source", "schemas")
+"""Folders whose code decides what the pairs are and say."""
+MOST_FILES = 3
 RENDERED = ("problem_id", "backend", "kind", "anchor_id", "candidate_id", "gpu", "workload")
 
 
@@ -351,3 +362,32 @@ def _measure_seconds(corpus: Tables) -> float | None:
         # Hashes: the texts of ten million kernels would not fit.
         kernels.extend(hash((row["kernel_id"], row["gpu"])) % 2**64 for row in rows)
     return seconds / distinct(kernels) if said else None
+
+
+def training_file(corpus: Tables, splits: tuple[str, ...] = TRAIN_SPLITS) -> Path | None:
+    """The pickled training pairs of a corpus's splits, made where they are not there yet.
+
+    Returns:
+        None for a view of a corpus, such as one without a GPU, and where the data folder cannot be written.
+    """
+    if not isinstance(corpus, CorpusView):
+        return None
+    made_of = content_hash("training", __version__, corpus.fingerprint, *splits, *_code())
+    file = data_home() / "training" / f"{made_of}.pickle"
+    if not file.is_file():
+        pairs = list(training_pairs(corpus, splits))
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, pickle.dumps(pairs))
+            files = sorted(file.parent.glob("*.pickle"), key=lambda path: path.stat().st_mtime, reverse=True)
+            for old in files[MOST_FILES:]:
+                old.unlink(missing_ok=True)
+        except (OSError, KbenchError):
+            return None
+    return file
+
+
+def _code() -> list[str]:
+    """Sizes and times of our own files: whoever changes kbench gets other pairs."""
+    files = sorted(path for folder in CODE for path in (ROOT / folder).rglob("*.py"))
+    return [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files]

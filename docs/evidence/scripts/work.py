@@ -4,7 +4,10 @@ Reads a folder with `profiled.parquet`, the work counted in the PTX that was rec
 form of `totals.py`, and `counters-*.jsonl.xz`, one line per kernel and workload with the metrics of the profiler by
 launch, and prints a JSON summary:
 
-    python docs/evidence/scripts/work.py FOLDER
+    python docs/evidence/scripts/work.py FOLDER [TABLE]
+
+TABLE is another file of the folder with counted work: `recounted-before.parquet` and `recounted.parquet` have kernels
+counted by the earlier and by today's counting, with the same compilers.
 
 The work is not that of config `plans`: other versions of the compilers make other machine code of the same kernels.
 """
@@ -41,14 +44,16 @@ METRICS = {
 }
 
 
-def rows(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
+def rows(folder: pathlib.Path, table: str = "profiled.parquet") -> Iterator[dict[str, Any]]:
     """Counted and measured figures of every kernel and workload that was profiled."""
     counters = {(row["kernel_id"], row["workload"]): row for row in lines(folder, "counters-*.jsonl.xz")}
     columns = ["kernel_id", "problem_id", "backend"]
     kernels = {row["kernel_id"]: row for row in Corpus.open().table("kernels", columns=columns).to_pylist()}
-    for row in pq.read_table(folder / "profiled.parquet").to_pylist():
-        work = read_work_text(row["work_json"], row["kernel_id"])[0]
-        yield compared(kernels[row["kernel_id"]], work, counters[row["kernel_id"], row["workload"]])
+    for row in pq.read_table(folder / table).to_pylist():
+        measured = counters.get((row["kernel_id"], row["workload"]))
+        if measured is not None:
+            work = read_work_text(row["work_json"], row["kernel_id"])[0]
+            yield compared(kernels[row["kernel_id"]], work, measured)
 
 
 def lines(folder: pathlib.Path, pattern: str) -> Iterator[dict[str, Any]]:
@@ -101,12 +106,13 @@ def summary(counted: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
         "mean_rank_correlation": float(np.mean(by_cell)),
         "interval_95": [float(q) for q in np.quantile(draws, [0.025, 0.975])],
         "log2_ratio_quartiles": [float(q) for q in np.quantile(np.log2(ratios), [0.25, 0.5, 0.75])],
+        "median_log2_error": float(np.median(np.abs(np.log2(ratios)))),
     }
 
 
 def main() -> None:
     """Print the summary."""
-    counted = list(rows(pathlib.Path(sys.argv[1])))
+    counted = list(rows(pathlib.Path(sys.argv[1]), *sys.argv[2:]))
     report = {
         "kernels": len({row["kernel"] for row in counted}),
         "kernels_and_workloads": len(counted),

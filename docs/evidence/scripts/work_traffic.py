@@ -1,9 +1,9 @@
 """Derived L2 and memory traffic on problems that its model was not made on, and its constants with problems left out.
 
-    python docs/evidence/scripts/work_traffic.py docs/evidence/runs/work > docs/evidence/work-traffic.json
+    python docs/evidence/scripts/work_traffic.py docs/evidence/runs/work [TABLE] > docs/evidence/work-traffic.json
 
-The folder is that of `work.py`; the other kernels are those of `totals-1.parquet` in it that the dataset has hardware
-counters of, training problems only. Prints a JSON summary.
+The folder and TABLE are those of `work.py`; the other kernels are those of `totals-1.parquet` in it, or of TABLE, that
+the dataset has hardware counters of, training problems only. Prints a JSON summary.
 """
 
 from __future__ import annotations
@@ -12,23 +12,26 @@ import itertools
 import json
 import pathlib
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pyarrow.parquet as pq
 from work import rows
 
 from kbench.benchmark.questions.build import training_kernels
 from kbench.benchmark.questions.corpus_view import benchmark_of
-from kbench.benchmark.surrogates.counted.fit import GPU, read_works
+from kbench.benchmark.surrogates.counted.fit import GPU, Works, read_works
 from kbench.benchmark.work import caches
 from kbench.benchmark.work.gpus import H200
+from kbench.benchmark.work.table import read_work_text
 from kbench.benchmark.work.totals import Work
 from kbench.loaders.corpus.corpus import Corpus
 
 KEPT, DIRTY = np.arange(0.6, 1.01, 0.05), (0.45, 0.5, 0.535, 0.57, 0.62)
 
 
-def others(folder: pathlib.Path, known: set[str]) -> Iterator[tuple[str, Work, float, float]]:
+def others(folder: pathlib.Path, known: set[str], *table: str) -> Iterator[tuple[str, Work, float, float]]:
     """Problem, work, and measured bytes of L2 and memory, of kernels of training problems besides the known ones."""
     corpus = Corpus.open(None)
     kernels = {
@@ -36,13 +39,21 @@ def others(folder: pathlib.Path, known: set[str]) -> Iterator[tuple[str, Work, f
         for _, row in training_kernels(benchmark_of(corpus), ("train",))
         if row["gpu"] == GPU and row["problem_id"] not in known
     }
-    works = read_works([folder / "totals-1.parquet"])
+    works = recounted(folder / table[0]) if table else read_works([folder / "totals-1.parquet"])
     for kernel_id in sorted(kernels.keys() & works.keys()):
         for row in corpus.table("counters", where=f"kernel_id == {kernel_id!r} and gpu == {GPU!r}").to_pylist():
             counted = [work for work in works[kernel_id].get(row["workload"], []) if work.launches and not work.errors]
             if len(counted) == 1:
                 memory = row["dram_read_bytes"] + row["dram_write_bytes"]
                 yield kernels[kernel_id], counted[0], row["l2_bytes"], memory
+
+
+def recounted(path: pathlib.Path) -> Works:
+    """Counted work by kernel and workload, of a table in the form of `totals.py`."""
+    works: defaultdict[str, dict[str, Sequence[Work]]] = defaultdict(dict)
+    for row in pq.read_table(path).to_pylist():
+        works[row["kernel_id"]][row["workload"]] = read_work_text(row["work_json"], row["kernel_id"])
+    return works
 
 
 def errors(derived: Sequence[float], measured: Sequence[float]) -> dict[str, float]:
@@ -61,9 +72,9 @@ def written(counted: Sequence[tuple[str, Work, float]], kept: float, dirty: floa
 def main() -> None:
     """Print the summary."""
     folder = pathlib.Path(sys.argv[1])
-    counted = [(row["cell"][0], row["work"], row["dram_written"]) for row in rows(folder)]
+    counted = [(row["cell"][0], row["work"], row["dram_written"]) for row in rows(folder, *sys.argv[2:])]
     known = {problem for problem, *_ in counted}
-    new = list(others(folder, known))
+    new = list(others(folder, known, *sys.argv[2:]))
     crossing = [caches.crossings(work, H200) for _, work, *_ in new]
     constants = (caches.KEPT, caches.DIRTY)
     grid = {pair: written(counted, *pair) for pair in itertools.product(KEPT.round(2).tolist(), DIRTY)}

@@ -273,10 +273,8 @@ def _points(
     gains = own - first
     bounds = gain_bounds = sure_bounds = None
     if too_few(problems, seeds) is None:
-        drawn, clusters = (
-            weights(problems, seeds, np.random.default_rng(0)),
-            seeds if pools == 1 else len(set(problems)),
-        )
+        drawn = weights(problems, seeds, np.random.default_rng(0))
+        clusters = seeds if pools == 1 else len(set(problems))
         bounds, gain_bounds = interval(own, drawn, clusters), interval(gains, drawn, clusters)
         sure_bounds = interval(gains, drawn, clusters, 1 - (1 - LEVEL) / others)
     of_pools = gains.mean(axis=1)

@@ -36,6 +36,13 @@ class LoadError(Exception):
     """The text is not a loadable kernel; the message is what the kernel's author needs to read."""
 
 
+def compiler_errors(text: str) -> str:
+    """What torch says of an extension that does not build, without the commands that it ran."""
+    first, *lines = text.splitlines() or [""]
+    wrong = [line.strip() for line in lines if "error" in line.lower()]
+    return "; ".join([first.partition(": [")[0], *wrong]) if first.startswith("Error building") and wrong else text
+
+
 class LoadedKernel:
     """A kernel's module, alive until `unload`."""
 
@@ -62,7 +69,7 @@ class LoadedKernel:
         except Exception as error:
             self.unload()
             # The file's own name is not known here, and that of its module means nothing to its author.
-            text = str(error).replace(self.file, "the kernel's file")
+            text = compiler_errors(str(error)).replace(self.file, "the kernel's file")
             raise LoadError(f"{type(error).__name__}: {text}") from error
         try:
             run = self.module.__dict__.get("run") or adapt(self.module.__dict__, kernel.problem_id)

@@ -190,18 +190,30 @@ def make_context(bench: Bench, problem_id: str, size: Size, report: Report, *, t
     """
     report("context")
     try:
-        context = bench.contexts.get(problem_id, size)
-        context.expect()
-        bench.device.synchronize()
-        if timed:
-            steady_us = ramp(context, bench.sampler) if context.anchor_us is None else context.anchor_us
-            # The first counts: a kernel that spoils a context has it made anew beside itself.
-            bench.undisturbed_us.setdefault((problem_id, size.name), steady_us)
+        try:
+            return _context(bench, problem_id, size, timed=timed)
+        except Exception as error:
+            if type(error).__name__ != "OutOfMemoryError":
+                raise
+        # Inputs kept for other kernels must not cost this one its turn. Only here: as long as the exception lives, so
+        # does what the first attempt allocated.
+        bench.contexts.drop()
+        return _context(bench, problem_id, size, timed=timed)
     except Exception as error:
         bench.contexts.drop()
         too_large = isinstance(error, MemoryError) or "alloc_cpu" in str(error)
         reason = "does not fit into memory; make its shapes smaller" if too_large else str(error)
         raise InfrastructureError(f"context of {problem_id} {size.name}: {reason}") from error
+
+
+def _context(bench: Bench, problem_id: str, size: Size, *, timed: bool) -> ProblemContext:
+    context = bench.contexts.get(problem_id, size)
+    context.expect()
+    bench.device.synchronize()
+    if timed:
+        steady_us = ramp(context, bench.sampler) if context.anchor_us is None else context.anchor_us
+        # The first counts: a kernel that spoils a context has it made anew beside itself.
+        bench.undisturbed_us.setdefault((problem_id, size.name), steady_us)
     return context
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from kbench.benchmark.problems import problem
 from kbench.harness.audit.audit import Auditor
@@ -30,13 +32,31 @@ from kbench.harness.worker.execute import (
     verify_kernel,
 )
 from kbench.harness.worker.runner import PREPARING
-from kbench.schemas import Backend, KernelSource
+from kbench.schemas import Backend, InfrastructureError, KernelSource
 
 
 @pytest.fixture
 def bench() -> Bench:
     device = CpuDevice()
     return Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
+
+
+@pytest.mark.parametrize(("failures", "made"), [(1, True), (2, False)])
+def test_inputs_kept_for_other_kernels_make_room_for_a_context(
+    bench: Bench, failures: int, made: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_context(bench, "gelu_tanh", problem("gelu_tanh").tiny, list[str]().append)
+    held: list[int] = []
+
+    def expect(context: ProblemContext) -> None:
+        held.append(len(bench.contexts._held))
+        if len(held) <= failures:
+            raise torch.OutOfMemoryError("no memory is left")
+
+    monkeypatch.setattr(ProblemContext, "expect", expect)
+    with contextlib.nullcontext() if made else pytest.raises(InfrastructureError, match="context of softmax tiny"):
+        make_context(bench, "softmax", problem("softmax").tiny, list[str]().append)
+    assert held == [2, 1]
 
 
 @pytest.mark.parametrize(

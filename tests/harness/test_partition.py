@@ -146,7 +146,8 @@ def measured(folder: Path, gpu: str) -> dict[tuple[str, str], Measurement]:
     """Two kernels measured in a process of its own, by kernel and workload."""
     files = [str(KERNELS / name) for name in ("gelu_triton.py", "gelu_cuda.py")]
     command = ["measure", *files, "--problem", "gelu_tanh", "--gpu", gpu, "--out", str(folder), "--json"]
-    environment = os.environ | {"PYTHONPATH": str(Path(kbench.__file__).resolve().parents[1])}
+    folders = [str(Path(kbench.__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(folders)}
     subprocess.run([sys.executable, "-m", "kbench", *command], check=True, capture_output=True, env=environment)
     rows = [from_dict(Measurement, row) for row in Corpus.open(folder).table("measurements").to_pylist()]
     return {(row.kernel_id, row.workload): row for row in rows}

@@ -15,6 +15,7 @@ from kbench.harness.commands.show import show_agreement
 from kbench.harness.device.environment import make_environment
 from kbench.harness.device.target import Target
 from kbench.harness.kernel.adapters import adapter_for
+from kbench.harness.kernel.loading import compiler_errors
 from kbench.harness.record import make_measurement
 from kbench.harness.settings import HarnessSettings
 from kbench.harness.timing.rounds import TimingSettings
@@ -235,3 +236,18 @@ def test_published_forms_are_measured_on_a_gpu(tmp_path: Path, backend: str, pro
     assert {row.problem_id for row in rows} == problems
     assert {(row.status, row.error) for row in rows} == {(Status.OK, None)}
     assert {row.trust for row in rows} == {"process" if backend == "cuda" else "plan"}
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "Error building extension 'mine': [1/2] nvcc -c cuda.cu\nFAILED: cuda.o\ncuda.cu(3): error: no such name\n",
+            "Error building extension 'mine'; cuda.cu(3): error: no such name",
+        ),
+        ("Error building extension 'mine': ninja is missing", "Error building extension 'mine': ninja is missing"),
+        ("name 'x' is not defined\nerror", "name 'x' is not defined\nerror"),
+    ],
+)
+def test_an_extension_that_does_not_build_says_what_its_compiler_said(said: str, shown: str) -> None:
+    assert compiler_errors(said) == shown

@@ -74,6 +74,8 @@ def test_the_offset_between_the_clocks_is_learnt_once_so_that_no_kernel_can_move
         ([dataclasses.replace(HONEST, time_us=9.5)] * 9, None),
         ([dataclasses.replace(HONEST, label="anchor", time_us=90.0)] * 9, "about the anchor"),
         ([dataclasses.replace(HONEST, time_us=90.0)] * 2, None),
+        ([dataclasses.replace(HONEST, time_us=8.0, exposed=True)] * 9, None),
+        ([dataclasses.replace(HONEST, time_us=8.0, exposed=late) for late in (True, False) * 4], "8.00 us by events"),
     ],
 )
 def test_times_that_two_clocks_do_not_agree_on_are_refused_with_both_figures(

@@ -89,9 +89,6 @@ def found_files(folder: Path) -> list[Path]:
 def log_files(path: Path) -> list[Path]:
     """The files of a log in reading order.
 
-    Args:
-        path: a run folder, or one log file.
-
     Raises:
         UserError: when there is no log there.
     """

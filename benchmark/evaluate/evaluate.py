@@ -305,14 +305,6 @@ def make(
     Of a combined surrogate the user's parts alone run apart: the map, the built-ins and forecasts files need the
     corpus, which is hidden there.
 
-    Args:
-        target: where it is found.
-        answers: folders that a user's surrogate must not read.
-        options: settings.
-        out: folder of the run.
-        stack: ends the processes.
-        compiler: for surrogates that look at compiler output.
-
     Raises:
         UserError: it cannot be made, or has settings that cannot be.
     """
@@ -382,14 +374,7 @@ def splits_to_learn_from(target: SurrogateTarget, split: str) -> tuple[str, ...]
 def learned_from(
     target: SurrogateTarget, surrogate: Surrogate, fits: bool, splits: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """Which splits a surrogate learned from; None where kbench cannot know.
-
-    Args:
-        target: where it is found.
-        surrogate: says so itself, where it may have learned elsewhere.
-        fits: whether it has `fit`.
-        splits: what there was to learn from here.
-    """
+    """Which splits a surrogate learned from; None where kbench cannot know."""
     stated = getattr(surrogate, "learned_from", None)
     if stated is not None:
         answer: tuple[str, ...] | None = stated(splits)
@@ -430,13 +415,6 @@ def store_path(
     """Where forecasts are kept: another surrogate, argument or dataset has another file, so that none are mixed up.
 
     The questions' own fingerprint is not part of the name: a run with a larger limit reuses a smaller one's answers.
-
-    Args:
-        target: the surrogate.
-        questions: what is asked.
-        options: settings.
-        out: folder of the run.
-        also: what else decides the answers, as the surrogate says.
     """
     if out is None or target.kind == "forecasts":
         return None

@@ -148,12 +148,7 @@ class PriorWithoutShapes:
     """A surrogate that needs shapes, with the baseline's answers to queries that state none."""
 
     def __init__(self, surrogate: Surrogate, priors: Mapping[str, Floats]) -> None:
-        """Stand before a surrogate.
-
-        Args:
-            surrogate: what answers the other queries.
-            priors: frequencies of bins by kind of pair.
-        """
+        """Stand before a surrogate."""
         self._surrogate, self._priors = surrogate, priors
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:

@@ -17,10 +17,6 @@ class NoKernelError(ValueError):
 def extract(reply: str, inputs: int) -> str:
     """The kernel in a reply.
 
-    Args:
-        reply: what the model wrote.
-        inputs: how many inputs the problem's `run` takes.
-
     Raises:
         NoKernelError: says why there is none.
     """

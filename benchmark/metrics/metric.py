@@ -88,12 +88,7 @@ class Metric:
         return "↑" if self.better is Better.HIGH else "↓"
 
     def text(self, value: float | None, sign: str = "") -> str:
-        """A value for people; a dash where there is none.
-
-        Args:
-            value: the number.
-            sign: `+` to show the sign of differences.
-        """
+        """A value for people; a dash where there is none."""
         return "–" if value is None else f"{value:{sign}.{self.decimals}f}"
 
 

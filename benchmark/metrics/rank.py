@@ -57,13 +57,7 @@ def best_runtime(scores: Floats, runtimes: Floats, count: int) -> float:
 
 
 def regret_at(scores: npt.ArrayLike, runtimes: npt.ArrayLike, fraction: float = HEADLINE) -> float:
-    """Best runtime among the top share by score over the pool's best runtime, minus one; NaN for an empty pool.
-
-    Args:
-        scores: forecasts, higher means faster.
-        runtimes: measured times of the same kernels.
-        fraction: share of the pool that is measured.
-    """
+    """Best runtime among the top share by score over the pool's best runtime, minus one; NaN for an empty pool."""
     predicted, times = as_vectors(scores, runtimes)
     if not len(times):
         return float("nan")

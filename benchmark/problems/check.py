@@ -43,10 +43,6 @@ class CheckResult:
 def check(problem: ProblemDefinition, seed: int = 0) -> CheckResult:
     """Run every check on the tiny size; an exception of the reference is a failure with its message.
 
-    Args:
-        problem: what to check.
-        seed: the first of those that adversarial inputs are drawn from.
-
     Raises:
         MissingDependencyError: torch is not installed.
     """

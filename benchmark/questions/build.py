@@ -155,14 +155,7 @@ def answered_pairs(corpus: Tables, split: str) -> Iterator[tuple[Query, Question
 def stated_queries(
     corpus: Tables, split: str, shots: int = 0, subset: str | None = None
 ) -> Iterator[tuple[Query, dict[str, Any]]]:
-    """Every question that a corpus states about one split, on all of its GPUs, as a query with its row.
-
-    Args:
-        corpus: a corpus with config questions.
-        split: any of its splits.
-        shots: how many known kernels a query shows.
-        subset: `core` for that part alone.
-    """
+    """Every question that a corpus states about one split, on all of its GPUs, as a query with its row."""
     rows = map(asked_row, corpus.table("questions", split=split, columns=QUESTION_COLUMNS).to_pylist())
     asked = [row for row in rows if subset is None or row["core"]]
     queries = _render(corpus, split, [row["query_id"] for row in asked], asked, [], shots)

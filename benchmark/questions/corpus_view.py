@@ -86,11 +86,5 @@ class CorpusView:
 
 
 def benchmark_of(corpus: Tables, gpu: str | None = None, answers: Answers | None = None) -> Tables:
-    """The corpus as the benchmark asks it; a view of one stays what it is.
-
-    Args:
-        corpus: an opened corpus.
-        gpu: the GPU that is asked about (CorpusView).
-        answers: of a private edition.
-    """
+    """The corpus as the benchmark asks it; a view of one stays what it is."""
     return CorpusView(corpus, gpu, answers) if isinstance(corpus, Corpus) else corpus

@@ -30,10 +30,6 @@ class HeldOutGpu:
     def __init__(self, corpus: Tables, gpu: str) -> None:
         """Leave a GPU out of training.
 
-        Args:
-            corpus: what holds kernels of several GPUs.
-            gpu: the GPU that is left out, by its name or as `load` takes it.
-
         Raises:
             UserError: the corpus has no such GPU, several, or no other.
         """
@@ -94,12 +90,7 @@ class TrainedOn:
     """
 
     def __init__(self, test: Tables, train: Tables) -> None:
-        """Join two corpora.
-
-        Args:
-            test: the corpus that is asked about.
-            train: the corpus whose training splits are learnt from.
-        """
+        """Join two corpora."""
         self._test, self._train = test, train
 
     @property
@@ -153,11 +144,7 @@ class WithoutValidation:
     """A corpus as a surrogate learns from it that is asked about validation problems: these are left out."""
 
     def __init__(self, corpus: Tables) -> None:
-        """Look at a corpus.
-
-        Args:
-            corpus: the corpus, or another view of one, whose own attributes stay.
-        """
+        """Look at a corpus."""
         self._corpus = corpus
 
     def __getattr__(self, name: str) -> Any:

@@ -41,13 +41,7 @@ def pair_rows(questions: Questions, table: ForecastTable) -> PairRows:
 
 
 def answered_pairs(questions: Questions, probabilities: Floats, points: Floats | None = None) -> PairRows:
-    """The pairs with these distributions, [repeats × pairs, 8], each as sure as its most probable bin.
-
-    Args:
-        questions: what was asked.
-        probabilities: the distributions.
-        points: forecast speedups; NaN, or nothing at all, where none was given.
-    """
+    """The pairs with these distributions, [repeats × pairs, 8], each as sure as its most probable bin."""
     pairs = questions.pairs
     repeats = len(probabilities) // max(len(pairs), 1)
     return PairRows(
@@ -116,12 +110,7 @@ def ranked_pools(labels: PoolLabels) -> list[Ints]:
 
 
 def regret_curve(labels: PoolLabels, scores: Floats) -> dict[float, float]:
-    """Mean regret over pools and repeats by share of the pool measured; empty where no pool is large enough.
-
-    Args:
-        labels: the pool rows.
-        scores: [repeats, rows], higher means faster.
-    """
+    """Mean regret over pools and repeats by share of the pool measured; empty where no pool is large enough."""
     rows = rank_rows(labels, ranked_pools(labels), scores)
     if not rows.pools:
         return {}

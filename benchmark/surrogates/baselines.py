@@ -268,11 +268,7 @@ class ReplaySurrogate:
     """Reading a file is not what a forecast took; the file says that, or nobody knows."""
 
     def __init__(self, path: str) -> None:
-        """Name the file; it is read on first use.
-
-        Args:
-            path: .parquet or .jsonl forecasts.
-        """
+        """Name the file; it is read on first use."""
         self.path = Path(path)
         self.inputs = self._submission.get("inputs", "source")
 

@@ -44,10 +44,6 @@ KEPT_IN_HOME = (".cache", ".local", ".nv", ".triton")
 def hidden_places(folders: Iterable[Path], own: Path | None) -> list[Path]:
     """Everything that a user's surrogate must not see, each place once.
 
-    Args:
-        folders: of the corpus it is asked about.
-        own: the surrogate's file, where it is one.
-
     Raises:
         UserError: the surrogate, or Python itself, lies in such a place.
     """

@@ -42,12 +42,7 @@ def known_queries(query: Query) -> list[Query]:
 
 
 def at_known_level(forecast: Callable[[Sequence[Query]], list[Forecast]], queries: Sequence[Query]) -> list[Forecast]:
-    """Forecasts, those against the reference moved by how far off the same forecaster is on the known kernels.
-
-    Args:
-        forecast: what to move.
-        queries: the questions.
-    """
+    """Forecasts, those against the reference moved by how far off the same forecaster is on the known kernels."""
     about = {known.query_id: known for query in queries for known in known_queries(query)}
     forecasts = forecast([*queries, *about.values()])
     own, measured = forecasts[: len(queries)], {each.query_id: each for each in forecasts[len(queries) :]}

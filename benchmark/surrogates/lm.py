@@ -191,11 +191,6 @@ def _clipped(tokens: list[int], most: int, encode: Encode) -> list[int]:
 def load_model(model: str, device: str = "auto", dtype: str = "auto") -> tuple[DigitModel, Encode]:
     """Weights and tokenizer from a folder, a GGUF file or the Hub.
 
-    Args:
-        model: where they are.
-        device: cpu, cuda, or auto: a GPU where there is one.
-        dtype: float32, bfloat16, or auto: bfloat16 on a GPU.
-
     Raises:
         UserError: there are none, they cannot be read, or a digit is not one token.
         MissingDependencyError: the extra `lm` is not installed.
@@ -292,14 +287,7 @@ class DigitModel:
     def answers(
         self, prompts: Sequence[Tokens], noise: Floats, batch_tokens: int, temperature: float = 1.0
     ) -> tuple[Floats, Floats]:
-        """Probability of each bin as first digit [prompts, 8], and distributions of sampled answers.
-
-        Args:
-            prompts: tokens.
-            noise: uniform numbers [prompts, samples, 9]; without samples nothing is stated.
-            batch_tokens: most tokens read at once.
-            temperature: of the sampled answers.
-        """
+        """Probability of each bin as first digit [prompts, 8], and distributions of sampled answers."""
         import torch
 
         implied, stated = np.zeros((len(prompts), bins.COUNT)), np.zeros((*noise.shape[:2], bins.COUNT))

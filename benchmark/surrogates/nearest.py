@@ -162,9 +162,7 @@ class LookupSurrogate:
     def _looked_up(self, queries: Sequence[Query], hidden: Sequence[str]) -> tuple[Ints, Ints]:
         """The bin that the neighbours' speedups give, and the level of the farther neighbour's similarity.
 
-        Args:
-            queries: the questions.
-            hidden: the problem each must not look at; empty for none.
+        No neighbour is of a query's `hidden` problem, where it names one.
         """
         pairs = np.array([query.kind is not PairKind.REFERENCE for query in queries], dtype=np.bool_)
         keys = [
@@ -188,8 +186,7 @@ class LookupSurrogate:
     def _neighbours(self, keys: Sequence[tuple[str, str, str]]) -> tuple[Ints, Similarities]:
         """Position of the nearest training kernel, never the kernel itself, and its similarity.
 
-        Args:
-            keys: source, backend, and problem that must not be looked at.
+        Each key is a source, its backend, and a problem that must not be looked at.
         """
         places = {key: at for at, key in enumerate(dict.fromkeys(keys))}
         sources, backends, hidden = (np.array(column, dtype=object) for column in zip(*places, strict=True))

@@ -180,12 +180,6 @@ def construct(
 ) -> Surrogate:
     """Import and make the surrogate. This runs its code.
 
-    Args:
-        target: where it is found.
-        arguments: its constructor's arguments.
-        compiler: passed to the built-in that looks at compiler output.
-        apart: makes the parts of a combined surrogate that are not our own code, so that they run elsewhere.
-
     Raises:
         UserError: it cannot be imported, has no such attribute, refuses the arguments, or cannot forecast.
     """

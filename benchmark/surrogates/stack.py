@@ -34,13 +34,7 @@ class CombinedSurrogate:
     repeats = 1
 
     def __init__(self, name: str, parts: Sequence[Part], validation_limit: int | None = None) -> None:
-        """Put it together; nothing is learned yet.
-
-        Args:
-            name: what error messages call it.
-            parts: the surrogates whose forecasts are mapped.
-            validation_limit: most validation queries to ask, for parts that cost money.
-        """
+        """Put it together; nothing is learned yet."""
         self._name, self._parts, self._limit = name, tuple(parts), validation_limit
         self.inputs = max((getattr(p.surrogate, "inputs", INPUTS[0]) for p in parts), key=INPUTS.index)
         self.batch_size = min(int(getattr(p.surrogate, "batch_size", 2048)) for p in parts)
@@ -97,11 +91,6 @@ class CombinedSurrogate:
 
     def learn(self, validation: Validation, train: Train = (), corpus: Any = None) -> None:
         """Learn from validation queries, and fit the parts that learn.
-
-        Args:
-            validation: the queries with their answers.
-            train: training pairs, for parts that are fitted on them.
-            corpus: where they come from, for parts that look at more than pairs.
 
         Raises:
             UserError: a part answers too few of the queries.
@@ -193,11 +182,6 @@ class Part:
         """Answers to validation queries by a surrogate that learned nothing from validation problems.
 
         What learns is fitted on the `train` split alone. Then it is fitted on everything, as without calibration.
-
-        Args:
-            queries: the validation queries.
-            train: training pairs of both training splits.
-            corpus: the corpus they come from; None where only the pairs are known.
         """
         fit = getattr(self.surrogate, "fit", None)
         fit_corpus = getattr(self.surrogate, "fit_corpus", None) if corpus is not None else None

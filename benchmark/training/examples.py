@@ -314,11 +314,7 @@ def unified_diff(before: str, after: str) -> str:
 
 
 def gpus_searched(kernels: pa.Table) -> dict[str, str]:
-    """By run, the GPU that has most of its kernels, which are those the search measured.
-
-    Args:
-        kernels: every row of a corpus, with `run_id` and `gpu`.
-    """
+    """By run, the GPU that has most of its kernels, which are those the search measured."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for run, gpu in zip(kernels.column("run_id").to_pylist(), kernels.column("gpu").to_pylist(), strict=True):
         counts[run][gpu or ""] += 1

@@ -141,11 +141,6 @@ def command(sources: tuple[Path, ...], out: Path, problems: tuple[str, ...], unm
 def assemble(recipe: Recipe, out: Path, report: Callable[[str], None] = lambda text: None) -> Ledger:
     """Make a corpus from its recipe; what the folder held before is replaced.
 
-    Args:
-        recipe: its inputs.
-        out: its folder.
-        report: called with what is being done.
-
     Returns:
         what the corpus holds and what it cost.
 
@@ -295,9 +290,6 @@ def private_edition(tables: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Sequ
 
     Known kernels of few-shot questions keep their figures. The log of a search that tried a hidden kernel goes as a
     whole: which kernels became parents tells which were fast.
-
-    Args:
-        tables: rows of every config of a corpus.
     """
     questions: Sequence[Question] = tables["questions"]
     shown = {key for one in questions for key in one.known_ids}
@@ -356,14 +348,7 @@ class Ledger:
 
 
 def ledger_of(gathered: Gathered, moved: Sequence[Measured], rows: Sequence[Kernel], questions: int) -> Ledger:
-    """The ledger of a corpus.
-
-    Args:
-        gathered: the runs, whose kernels begin the rows.
-        moved: kernels of theirs measured on other GPUs, which cost GPU time as well.
-        rows: the rows of the corpus.
-        questions: how many questions it has.
-    """
+    """The ledger of a corpus."""
     logged = rows[: len(gathered.kernels)]
     measurements = [one for row in (*gathered.kernels, *moved) for one in row.measurements]
     moved_build = [one.build_s or 0.0 for row in moved for one in row.measurements]

@@ -103,11 +103,6 @@ def gather(
 ) -> Gathered:
     """Read run folders.
 
-    Args:
-        folders: run folders or log files.
-        whole: puts back what was left out of an entry.
-        report: called with what is being done.
-
     Raises:
         DataError: a log is damaged, a run appears twice, a candidate's parent is unknown, or a figure was not made by
             plan.

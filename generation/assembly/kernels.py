@@ -100,14 +100,7 @@ def _row(measured: Measured, gathered: Gathered) -> Kernel:
 
 
 def kernel_row(measured: Measured, text: TextFacts, parent: str | None, figures: Mapping[str, Any]) -> Kernel:
-    """A kernel's row, its split not assigned yet.
-
-    Args:
-        measured: the kernel and its run.
-        text: what its source says.
-        parent: the kernel it was derived from, as the table has it.
-        figures: what was measured of it.
-    """
+    """A kernel's row, its split not assigned yet."""
     node, settings = measured.node, measured.settings
     return Kernel(
         kernel_id=node.kernel_id, problem_id=settings.problem_id, family=problem(settings.problem_id).family,
@@ -147,9 +140,6 @@ def write_unmeasured(runs: Sequence[Path], out: Path) -> int:
 
 def unmeasured_rows(folders: Sequence[Path]) -> list[Kernel]:
     """Kernels that wait to be measured; of kernels equal up to comments the first, and none that a run has measured.
-
-    Args:
-        folders: run folders or log files.
 
     Raises:
         DataError: a log is damaged, or a candidate's parent is unknown.

@@ -102,11 +102,6 @@ def planned(
 ) -> tuple[list[RunSettings], Drive]:
     """The runs that the options describe, and how they are driven.
 
-    Args:
-        options: of the command.
-        compiler: for surrogates that look at compiler output.
-        report: called while the runs are driven.
-
     Raises:
         UserError: names the option or field that is missing or wrong, or there is no such recording.
         InfrastructureError: this machine has no GPU.
@@ -147,16 +142,6 @@ def single_run(
     proposer: str, seed: int, guide: FilterSettings | None, **more: int,
 ) -> RunSettings:  # fmt: skip
     """One search, its names and amounts checked.
-
-    Args:
-        problem: a problem id, or a file or folder that defines a problem.
-        backend: triton, cuda, or config for a recorded parameter space.
-        method: a name, or a file with a method.
-        budget: as `--budget` takes it.
-        proposer: its name.
-        seed: random seed.
-        guide: the surrogate filter.
-        more: further settings.
 
     Raises:
         UserError: names what is wrong.

@@ -119,13 +119,7 @@ def _dtype(path: Path, name: str, value: Any) -> str:
 
 
 def derived_tolerance(reference: Callable[..., Any], inputs: Sequence[Any], outputs: Any) -> Tolerance:
-    """A tolerance for a problem that states none: from the error of its reference in its own precision.
-
-    Args:
-        reference: the problem's.
-        inputs: drawn ones.
-        outputs: what the reference gives for them.
-    """
+    """A tolerance for a problem that states none: from the error of its reference in its own precision."""
     floats = [at for at, value in enumerate(as_tuple(outputs)) if value.is_floating_point()]
     least = max((LEAST_TOLERANCES[_type_name(as_tuple(outputs)[at])] for at in floats), default=0.0)
     if not floats:

@@ -115,12 +115,7 @@ class _Tree:
 
 
 def from_sklearn(model: Any, columns: npt.NDArray[np.int64] | None = None) -> Forest:
-    """The trees of a fitted HistGradientBoosting model with one output, or of a fitted ExtraTreesRegressor.
-
-    Args:
-        model: the model.
-        columns: which of the row's columns each of its features is; its own numbering by default.
-    """
+    """The trees of a fitted HistGradientBoosting model with one output, or of a fitted ExtraTreesRegressor."""
     if hasattr(model, "estimators_"):
         return _packed([_averaged(each.tree_, len(model.estimators_)) for each in model.estimators_], 0.0, columns)
     trees = [_boosted(stage[0].nodes) for stage in model._predictors]

@@ -42,10 +42,6 @@ class Material:
     def __init__(self, kernels: Sequence[tuple[Query, dict[str, Any]]], layout: RowLayout) -> None:
         """Make the rows.
 
-        Args:
-            kernels: what was measured, failures included.
-            layout: of the rows.
-
         Raises:
             UserError: no kernel is valid, so there is nothing to learn.
         """
@@ -225,15 +221,7 @@ class HeldOut:
         pairs: Sequence[tuple[Query, Question]],
         between: Floats,
     ) -> HeldOut:
-        """Match forecasts with their answers.
-
-        Args:
-            material: the training kernels.
-            point: forecast of every kernel over the reference.
-            over_reference: distributions of the kernels with a runtime.
-            pairs: pairs of kernels.
-            between: their distributions.
-        """
+        """Match forecasts with their answers."""
         timed = material.known
         problems = material.problems[timed]
         speedups = np.concatenate([2.0 ** material.total[timed], [pair.speedup for _, pair in pairs]])

@@ -76,15 +76,7 @@ def train(
     splits: Sequence[str] = TRAIN_SPLITS,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Trained:
-    """Train on the training splits of a corpus; equal corpora and seeds give equal models.
-
-    Args:
-        corpus: an opened corpus.
-        effort: sizes of the forests.
-        seed: of the trees.
-        splits: the training splits to learn from.
-        tell: told what is going on.
-    """
+    """Train on the training splits of a corpus; equal corpora and seeds give equal models."""
     effort = effort or Effort()
     tell("reading training kernels")
     layout = RowLayout()

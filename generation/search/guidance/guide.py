@@ -41,14 +41,7 @@ class OnlineGuide:
         self._means: dict[str, float] = {}
 
     def guess(self, measured: Sequence[Node], asked: Sequence[Node], names: Sequence[str], ask: Ask) -> list[Guess]:
-        """What the measured nodes tell of others.
-
-        Args:
-            measured: what the run knows; failed kernels count for the chance of being valid.
-            asked: the candidates.
-            names: the query id of each candidate.
-            ask: makes the prior's questions.
-        """
+        """What the measured nodes tell of others."""
         newest = [node for node in measured if node.outcome is not None][-MOST:]
         if not any(node.reward for node in newest):
             reason = "nothing measured yet to learn from"

@@ -127,11 +127,7 @@ class Command:
 
     @functools.cached_property
     def places(self) -> Mapping[str, Place]:
-        """Every surrogate to evaluate by its spec: those named, those beside them.
-
-        Raises:
-            UserError: there is no such surrogate, or two would share a folder.
-        """
+        """Every surrogate to evaluate by its spec: those named, those beside them."""
         self.options.check()
         beside = [UNCHANGED] if self.options.held_out_gpu is not None else []
         beside += [self.compare_to] if self.compare_to is not None else []

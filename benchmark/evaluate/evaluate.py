@@ -304,9 +304,6 @@ def make(
 
     Of a combined surrogate the user's parts alone run apart: the map, the built-ins and forecasts files need the
     corpus, which is hidden there.
-
-    Raises:
-        UserError: it cannot be made, or has settings that cannot be.
     """
     limited = options.max_tokens is not None or options.max_cost is not None
     surrogates: Sequence[Surrogate]

@@ -78,12 +78,7 @@ class Earlier:
         return {name: value for name, value in values.items() if not _open(value)}
 
     def check(self, target: SurrogateTarget, options: Options, questions: Questions) -> None:
-        """Refuse a run that would lose something.
-
-        Raises:
-            UserError: it would replace the forecasts it reads, more forecasts than it makes, forecasts about another
-                GPU, or another entry that its author has described.
-        """
+        """Refuse a run that would lose something."""
         fix = "choose another --out"
         read = [Path(part.location).parent for part in target.leaves if part.kind == "forecasts"]
         if self.folder.resolve() in read:

@@ -118,11 +118,7 @@ class Options:
     )
 
     def check(self) -> None:
-        """Refuse what can be refused before anything is read.
-
-        Raises:
-            UserError: an unknown track, split, subset or number of shots, a limit below one, or two GPUs.
-        """
+        """Refuse what can be refused before anything is read."""
         splits = (*TEST_SPLITS, "validation")
         choices_of = {"track": (self.tracks, TRACK_NAMES), "split": ((self.split,), splits)}
         choices_of["subset"] = ((self.subset,) if self.subset else (), SUBSETS)

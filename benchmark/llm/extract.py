@@ -15,11 +15,7 @@ class NoKernelError(ValueError):
 
 
 def extract(reply: str, inputs: int) -> str:
-    """The kernel in a reply.
-
-    Raises:
-        NoKernelError: says why there is none.
-    """
+    """The kernel in a reply."""
     if len(reply) > LONGEST_REPLY:
         raise NoKernelError(f"too long: the reply has {len(reply)} characters, more than {LONGEST_REPLY}")
     try:

@@ -66,11 +66,7 @@ def packed_answers(questions: Iterable[Question]) -> bytes:
 
 
 def read_answers(path: Path) -> Answers | None:
-    """The answers in a file; None where it is a Parquet file of another kind.
-
-    Raises:
-        DataError: it is no Parquet file.
-    """
+    """The answers in a file; None where it is a Parquet file of another kind."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

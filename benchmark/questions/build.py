@@ -79,10 +79,6 @@ def build_questions(
         subset: `core` for a fixed part of the split; all of it by default.
         problems: ask about these alone.
         shots: how many known kernels a query shows: 0, 2 or 8.
-
-    Raises:
-        UserError: an unknown track, split, subset, number of shots or problem, a limit below one, a split that holds
-            nothing, or shots of a corpus that sets no kernels aside.
     """
     names = _checked(tracks, split, limit, subset, shots)
     rows = AskedRows(corpus, split, names, shots)

@@ -28,11 +28,7 @@ class HeldOutGpu:
     """
 
     def __init__(self, corpus: Tables, gpu: str) -> None:
-        """Leave a GPU out of training.
-
-        Raises:
-            UserError: the corpus has no such GPU, several, or no other.
-        """
+        """Leave a GPU out of training."""
         parts = corpus.batches("kernels", columns=["gpu"])
         gpus = sorted({gpu for part in parts for gpu in part.column("gpu").unique().to_pylist()} - {None})
         gpu = resolve("gpu", gpu, gpus)

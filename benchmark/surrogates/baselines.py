@@ -196,11 +196,7 @@ class TransferSurrogate:
         self._spread = USUAL_SPREAD
 
     def fit_corpus(self, corpus: Any) -> None:
-        """Remember every kernel's figures on the training GPUs.
-
-        Raises:
-            UserError: the corpus leaves no GPU out.
-        """
+        """Remember every kernel's figures on the training GPUs."""
         if not hasattr(corpus, "elsewhere"):
             raise UserError("transfer answers for a GPU that is left out of training, and here none is left out")
         self._prior.fit_corpus(corpus)
@@ -278,11 +274,7 @@ class ReplaySurrogate:
         return max((repeat for _, repeat in self._forecasts), default=0) + 1
 
     def check_dataset(self, fingerprint: str) -> None:
-        """Refuse forecasts made for other data.
-
-        Raises:
-            UserError: the file, or submission.json beside it, names another dataset.
-        """
+        """Refuse forecasts made for other data."""
         dataset = (read_forecasts(self.path).schema.metadata or {}).get(DATASET_KEY, b"").decode()
         dataset = dataset or str(self._submission.get("dataset_fingerprint", ""))
         if dataset and dataset != fingerprint:

@@ -232,9 +232,6 @@ class LlmSurrogate:
             folder: gets the file of replies; None keeps nothing.
             max_tokens: tokens that may be read and written in all.
             max_cost: what they may cost in all, at the prices `price_in` and `price_out`.
-
-        Raises:
-            UserError: no key is set, or a cost is limited without prices.
         """
         if self._offline is not None or self.batch_folder is not None:
             return
@@ -302,11 +299,7 @@ class LlmSurrogate:
 
 
 def _fields(body: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
-    """The argument `body` as fields of a request.
-
-    Raises:
-        UserError: it is no JSON object, or names a field that is not its own to set.
-    """
+    """The argument `body` as fields of a request."""
     fields: Any = body
     if isinstance(body, str):
         with contextlib.suppress(ValueError, RecursionError):

@@ -48,11 +48,7 @@ class NearestSurrogate:
         self._prior = np.asarray(shares(()))
 
     def fit(self, train: Sequence[tuple[Query, Question]]) -> None:
-        """Remember every training pair.
-
-        Raises:
-            UserError: there is none to remember.
-        """
+        """Remember every training pair."""
         if not train:
             raise UserError("surrogate 'nearest' needs training pairs, and the corpus has no train split; give --train")
         self._matrix = self._vectors([query for query, _ in train])

@@ -121,9 +121,6 @@ class ProcessSurrogate:
 
         Returns:
             What it says of itself.
-
-        Raises:
-            UserError: it cannot be constructed, or not be confined as required.
         """
         if self._process is None or self._facts is None:
             own = Path(self._target.location) if self._target.kind == "file" else None

@@ -90,11 +90,7 @@ class CombinedSurrogate:
             self.learn(validation, train, None)
 
     def learn(self, validation: Validation, train: Train = (), corpus: Any = None) -> None:
-        """Learn from validation queries, and fit the parts that learn.
-
-        Raises:
-            UserError: a part answers too few of the queries.
-        """
+        """Learn from validation queries, and fit the parts that learn."""
         by_part = [part.held_out(validation.queries, train, corpus) for part in self._parts]
         for part, forecasts in zip(self._parts, by_part, strict=True):
             answered = sum(forecast.probabilities is not None for forecast in forecasts)
@@ -118,11 +114,7 @@ class CombinedSurrogate:
         self._weights = self.chosen.weights
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
-        """What the parts say, mapped; a part that fails on a query has no say in it.
-
-        Raises:
-            UserError: nothing was learned, because the corpus has no validation split.
-        """
+        """What the parts say, mapped; a part that fails on a query has no say in it."""
         if self.chosen is None:
             raise UserError(f"{self._name} learns from validation problems, and the corpus has none; give --train")
         by_part = [part.forecasts(queries) for part in self._parts]

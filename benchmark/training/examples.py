@@ -74,11 +74,7 @@ class Material:
 
     @functools.cached_property
     def kernels(self) -> Mapping[tuple[str, str], Row]:
-        """Rows by kernel and GPU, in the corpus's order. Kernels of undescribed problems have no prompt and stay out.
-
-        Raises:
-            UserError: nothing is left.
-        """
+        """Rows by kernel and GPU, in the corpus's order. Kernels of undescribed problems have no prompt and stay out."""
         table = self.corpus.table("kernels", split=self.split, **self.filters)
         rows = {
             (row["kernel_id"], row["gpu"]): row
@@ -164,9 +160,6 @@ def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:
     """Every question whose kernels are in the split, asked as language models are asked in an evaluation.
 
     They come in the order of their ids, which are hashes: the first few are a sample of all problems.
-
-    Raises:
-        UserError: comments were asked for.
     """
     if material.comments:
         raise UserError("--comments does not fit --task forecast: a question never shows comments; leave it out")

@@ -52,11 +52,7 @@ class TunedKernel:
 
 
 def kernels_of(rows: Iterable[Mapping[str, Any]]) -> list[TunedKernel]:
-    """The kernels of rows of `TuningTime`, with shapes and configurations in a fixed order.
-
-    Raises:
-        DataError: a configuration has two times at one shape, or none.
-    """
+    """The kernels of rows of `TuningTime`, with shapes and configurations in a fixed order."""
     groups: dict[tuple[str, str, str], dict[tuple[str, str], Mapping[str, Any]]] = defaultdict(dict)
     for row in rows:
         cells, place = groups[row["kernel"], row["gpu"], row["split"]], (row["config_json"], row["shape_json"])

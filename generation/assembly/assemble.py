@@ -74,12 +74,7 @@ class Recipe:
 
 
 def recipe_of(sources: Sequence[Path]) -> Recipe:
-    """The recipe that a command names: one TOML file, or run folders and log files alone.
-
-    Raises:
-        UserError: a recipe and other paths are named together, or a path of the recipe does not exist.
-        DataError: names the field of the recipe that is missing, unknown or of the wrong type.
-    """
+    """The recipe that a command names: one TOML file, or run folders and log files alone."""
     recipes = [path for path in sources if path.suffix == ".toml"]
     if not recipes:
         return Recipe(runs=tuple(sources))
@@ -143,10 +138,6 @@ def assemble(recipe: Recipe, out: Path, report: Callable[[str], None] = lambda t
 
     Returns:
         what the corpus holds and what it cost.
-
-    Raises:
-        DataError: a log or another file is damaged, or a lineage is incomplete.
-        UserError: the logs hold no measurement, or one of the other inputs no kernel of theirs.
     """
     from kbench.loaders.corpus.writer import CorpusWriter
 
@@ -236,10 +227,6 @@ def with_work(plans: Sequence[PlanSummary], paths: Sequence[Path]) -> list[PlanS
     Args:
         plans: the rows.
         paths: Parquet files with kernel_id, workload and work_json (`docs/evidence/scripts/totals.py`).
-
-    Raises:
-        DataError: a file is no such table, its work is damaged, or a workload has work of more plans than there are.
-        UserError: a file has no work of any of the plans.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

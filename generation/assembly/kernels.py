@@ -119,11 +119,7 @@ def orphans(kernels: Sequence[Kernel]) -> list[Kernel]:
 
 
 def write_unmeasured(runs: Sequence[Path], out: Path) -> int:
-    """Write a corpus of the kernels that searches proposed and nobody has measured; how many there are.
-
-    Raises:
-        UserError: no kernel waits, or the folder holds measurements.
-    """
+    """Write a corpus of the kernels that searches proposed and nobody has measured; how many there are."""
     from kbench.loaders.corpus.corpus import Corpus
     from kbench.loaders.corpus.writer import CorpusWriter
 

@@ -76,12 +76,7 @@ class GenerateOptions:
 
 
 def refuse_unused(ctx: click.Context, options: GenerateOptions) -> None:
-    """Refuse options that were given and change nothing: the user expects that they do.
-
-    Raises:
-        UserError: names the option and the one that makes it useless, or not exactly one option says where the runs
-            come from.
-    """
+    """Refuse options that were given and change nothing: the user expects that they do."""
     modes = [name for name in UNUSED_BY_MODE if getattr(options, name) is not None]
     if len(modes) != 1:
         raise UserError("give exactly one of --problem, --campaign or --from-folder")

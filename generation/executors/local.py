@@ -90,11 +90,7 @@ class LocalExecutor:
             self._queue.put(kernel)
 
     def collect(self, timeout_s: float) -> list[Result]:
-        """Finished kernels.
-
-        Raises:
-            InfrastructureError: the harness itself failed.
-        """
+        """Finished kernels."""
         results: list[Result] = []
         with contextlib.suppress(queue.Empty):
             while True:

@@ -177,11 +177,7 @@ def _fitting(where: str) -> Iterator[None]:
 
 
 def start(entry: LogEntry) -> RunState:
-    """The state after a run's first fact.
-
-    Raises:
-        DataError: the fact does not begin a run, or its settings or time cannot be read.
-    """
+    """The state after a run's first fact."""
     where = f"run {entry.run_id!r} entry {entry.index}"
     if entry.kind != "run_started":
         raise DataError(f"{where} is {entry.kind!r}; a run begins with 'run_started'")
@@ -192,11 +188,7 @@ def start(entry: LogEntry) -> RunState:
 
 
 def reduce(state: RunState, entry: LogEntry) -> RunState:
-    """The state after one more fact.
-
-    Raises:
-        DataError: the fact is of no known kind, or contradicts what is known.
-    """
+    """The state after one more fact."""
     where = f"run {entry.run_id!r} entry {entry.index} ({entry.kind})"
     handler = HANDLERS.get(entry.kind)
     if handler is None:

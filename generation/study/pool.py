@@ -63,9 +63,6 @@ def pools_in(
     """The pools of a corpus with at least so many measured kernels, spread evenly over problems.
 
     A problem and backend has one pool, on the GPU that has most of its kernels.
-
-    Raises:
-        UserError: no kernel has a speedup, no pool is large enough, or a problem or backend has none.
     """
     from kbench.loaders.corpus.corpus import Corpus
 
@@ -96,11 +93,7 @@ def pools_in(
 
 
 def pool_of(path: Path, problem_id: str, backend: Backend) -> RecordedPool:
-    """The measured kernels of one problem and backend, on the GPU that has most of them.
-
-    Raises:
-        UserError: the corpus has none.
-    """
+    """The measured kernels of one problem and backend, on the GPU that has most of them."""
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(path)

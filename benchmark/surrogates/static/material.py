@@ -40,11 +40,7 @@ class Material:
     """Everything the models learn from except pairs."""
 
     def __init__(self, kernels: Sequence[tuple[Query, dict[str, Any]]], layout: RowLayout) -> None:
-        """Make the rows.
-
-        Raises:
-            UserError: no kernel is valid, so there is nothing to learn.
-        """
+        """Make the rows."""
         if not any(row["status"] == Status.OK for _, row in kernels):
             raise UserError("the training splits hold no kernel with status ok; static has nothing to learn from")
         self.layout = layout

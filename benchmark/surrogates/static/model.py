@@ -128,11 +128,7 @@ class StaticModel:
 
     @classmethod
     def load(cls, path: Path) -> StaticModel:
-        """Read the file.
-
-        Raises:
-            DataError: it is not such a file, or of another version.
-        """
+        """Read the file."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = dict(file)

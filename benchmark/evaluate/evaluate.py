@@ -233,7 +233,8 @@ def evaluate_on(
         if not apart:
             learn(surrogates, facts.fits, corpus, stated.dataset, progress, splits)
         learned = learned_from(target, surrogate, facts.fits, splits)
-        batch_size = options.batch_size or _batch_size(surrogate, target)
+        own_size = getattr(surrogate, "batch_size", BUILT_IN_BATCH) if target.trusted or target.parts else USER_BATCH
+        batch_size = options.batch_size or int(own_size)
         if any(leaf.kind == "built_in" and leaf.location in NEED_SHAPES for leaf in target.leaves):
             surrogates = [PriorWithoutShapes(one, stated.kind_priors) for one in surrogates]
         # The same questions, answered by what has learned from them, are other answers.
@@ -316,7 +317,10 @@ def make(
             processes, facts = confined(part, arguments)
             return AskedSurrogate(processes, facts, USER_BATCH)
 
-        surrogate = construct(target, _with_seed(target, options), compiler, apart)
+        given = dict(options.arguments)
+        if target.kind == "built_in" and "seed" in inspect.signature(imported(target)).parameters:
+            given.setdefault("seed", options.seed)
+        surrogate = construct(target, given, compiler, apart)
         keep_replies = getattr(surrogate, "keep_replies", None)
         if keep_replies is not None:
             keep_replies(None if out is None else out / CACHE, options.max_tokens, options.max_cost)
@@ -415,23 +419,7 @@ def store_path(
     """
     if out is None or target.kind == "forecasts":
         return None
-    made_of = signature(target, options.arguments, questions.dataset, str(options.seed), *_setting(questions), *also)
+    # An answer may depend on the known kernels that a query shows.
+    shown = (f"{questions.shots} shots",) if questions.shots else ()
+    made_of = signature(target, options.arguments, questions.dataset, str(options.seed), *shown, *also)
     return out / CACHE / f"{target.name}-{made_of[:16]}.jsonl"
-
-
-def _setting(questions: Questions) -> tuple[str, ...]:
-    """What an answer may depend on beside the query's id: known kernels, and what was there to learn from."""
-    return (f"{questions.shots} shots",) if questions.shots else ()
-
-
-def _batch_size(surrogate: Surrogate, target: SurrogateTarget) -> int:
-    ours = target.trusted or target.parts
-    return int(getattr(surrogate, "batch_size", BUILT_IN_BATCH)) if ours else USER_BATCH
-
-
-def _with_seed(target: SurrogateTarget, options: Options) -> dict[str, Any]:
-    """The arguments, and the seed where the built-in takes one."""
-    arguments = dict(options.arguments)
-    if target.kind == "built_in" and "seed" in inspect.signature(imported(target)).parameters:
-        arguments.setdefault("seed", options.seed)
-    return arguments

@@ -80,7 +80,7 @@ def build_questions(
         problems: ask about these alone.
         shots: how many known kernels a query shows: 0, 2 or 8.
     """
-    names = _checked(tracks, split, limit, subset, shots)
+    names = checked(tracks, split, limit, subset, shots)
     rows = AskedRows(corpus, split, names, shots)
     if subset is not None:
         rows.pairs, rows.pools = ([row for row in part if row["core"]] for part in (rows.pairs, rows.pools))
@@ -175,7 +175,9 @@ def measured_kernels(corpus: Tables, split: str) -> Iterator[tuple[Query, dict[s
     rows = [row for row in kernels if row["status"]]
     renderer = _renderer(corpus, {row["kernel_id"] for row in rows}, split)
     for row in rows:
-        yield _reference_query(renderer, reference_query_id(row["kernel_id"], row["gpu"]), row), row
+        query_id, gpu = reference_query_id(row["kernel_id"], row["gpu"]), row["gpu"] or "unknown"
+        facts = (row["problem_id"], row["backend"], PairKind.REFERENCE, None, row["kernel_id"], gpu)
+        yield renderer.query(query_id, *facts), row
 
 
 def _check_training(split: str) -> None:
@@ -183,7 +185,8 @@ def _check_training(split: str) -> None:
         raise UserError(f"split {split!r} is kept for testing; a surrogate may be fitted on {TRAIN_SPLITS} only")
 
 
-def _checked(tracks: Iterable[str], split: str, limit: int | None, subset: str | None, shots: int) -> tuple[str, ...]:
+def checked(tracks: Iterable[str], split: str, limit: int | None, subset: str | None, shots: int) -> tuple[str, ...]:
+    """The tracks in their order, once everything that was asked for exists."""
     asked = tuple(tracks)
     for track in asked:
         if track not in TRACK_NAMES:
@@ -225,11 +228,6 @@ def _texts_of(
 def problems_of(corpus: Tables) -> dict[str, dict[str, Any]]:
     """Rows of the problems by id; the registry's for an imported corpus that brings none of its own."""
     return {row["problem_id"]: row for row in corpus.table("problems").to_pylist()} or known_problems()
-
-
-def _reference_query(renderer: Renderer, query_id: str, row: dict[str, Any]) -> Query:
-    gpu = row["gpu"] or "unknown"
-    return renderer.query(query_id, row["problem_id"], row["backend"], PairKind.REFERENCE, None, row["kernel_id"], gpu)
 
 
 def _pair_query(renderer: Renderer, row: dict[str, Any]) -> Query:

@@ -114,7 +114,6 @@ class AskedSurrogate:
     """Every answer has its own time already."""
 
     def __init__(self, surrogates: Sequence[Any], facts: SurrogateFacts, batch_size: int) -> None:
-        """Stand before them."""
         self._surrogates, self._size = surrogates, batch_size
         self._askers = [_Asker(surrogate, facts.repeats) for surrogate in surrogates]
         self.inputs, self.repeats, self.batch_size = facts.inputs, facts.repeats, batch_size * len(surrogates)
@@ -206,7 +205,7 @@ class ForecastStore:
     """Appends forecasts as they come; on opening, gives back every success. Failures are tried again."""
 
     def __init__(self, path: Path | None) -> None:
-        """Open.
+        """Open the file, made when absent; None keeps nothing.
 
         Raises:
             UserError: another evaluation is writing the file, or it cannot be opened.

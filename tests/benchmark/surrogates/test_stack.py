@@ -17,7 +17,7 @@ from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.forecast import ece, log_score, rps
 from kbench.benchmark.questions.questions import strings
-from kbench.benchmark.surrogates.baselines import normal_shares
+from kbench.benchmark.surrogates.online import distribution
 from kbench.benchmark.surrogates.maps import Sample, choose, isotonic, matrix, pool, pool_weights
 from kbench.benchmark.surrogates.protocol import failure
 from kbench.benchmark.surrogates.resolve import resolve
@@ -79,7 +79,7 @@ def signals(seed: int = 0) -> tuple[Floats, Floats, Ints]:
 
 
 def shares(centers: Floats, spread: float) -> Floats:
-    return np.array([normal_shares(center, spread) for center in centers])
+    return np.array([distribution(center, spread / np.log(2)) for center in centers / np.log(2)])
 
 
 def test_an_overconfident_surrogate_becomes_calibrated_on_problems_it_was_not_learned_on() -> None:

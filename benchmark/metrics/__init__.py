@@ -20,5 +20,4 @@ from kbench.benchmark.metrics.registry import METRICS as METRICS
 from kbench.benchmark.metrics.select import aurc as aurc
 from kbench.benchmark.metrics.select import coverage_at_risk as coverage_at_risk
 from kbench.benchmark.metrics.select import excess_aurc as excess_aurc
-from kbench.benchmark.metrics.select import risk_at_coverage as risk_at_coverage
 from kbench.benchmark.metrics.select import risk_coverage_curve as risk_coverage_curve

@@ -111,14 +111,6 @@ def risk_coverage_curve(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> RiskC
     return RiskCoverageCurve(count / max(len(losses), 1), np.cumsum(ordered) / count)
 
 
-def risk_at_coverage(loss: npt.ArrayLike, confidence: npt.ArrayLike, coverage: float) -> float:
-    """Risk when this share of all rows is answered, linear between rows; NaN beyond what was answered."""
-    curve = risk_coverage_curve(loss, confidence)
-    if not len(curve.risk) or coverage > curve.coverage[-1] + 1e-12:
-        return float("nan")
-    return float(np.interp(coverage, curve.coverage, curve.risk))
-
-
 def area(ordered: Floats, rows: int) -> float:
     """Trapezoid area under the running mean of losses, over coverage of all `rows`; level before the first row."""
     if not rows:

@@ -74,7 +74,10 @@ class Material:
 
     @functools.cached_property
     def kernels(self) -> Mapping[tuple[str, str], Row]:
-        """Rows by kernel and GPU, in the corpus's order, but for kernels of undescribed problems, which have no prompt."""
+        """Rows by kernel and GPU, in the corpus's order.
+
+        Kernels of undescribed problems have no prompt and stay out.
+        """
         table = self.corpus.table("kernels", split=self.split, **self.filters)
         rows = {
             (row["kernel_id"], row["gpu"]): row

@@ -18,26 +18,19 @@ from kbench.schemas.errors import UserError
 FAILED = math.nan
 
 
-def test_right_then_wrong_then_failure_have_the_published_aurc_and_risk() -> None:
+def test_right_then_wrong_then_failure_have_the_published_aurc() -> None:
     loss, confidence = [0, 1, 1], [0.9, 0.2, FAILED]
     assert metrics.aurc(loss, confidence) == pytest.approx(1 / 12)
-    assert metrics.risk_at_coverage(loss, confidence, 0.5) == pytest.approx(0.25)
-
-
-def test_coverage_beyond_what_was_answered_has_no_risk() -> None:
-    assert math.isnan(metrics.risk_at_coverage([0, 1], [0.9, FAILED], 0.8))
 
 
 def test_all_failures_answer_nothing() -> None:
     assert metrics.aurc([1, 1], [FAILED, FAILED]) == 0.0
     assert metrics.coverage_at_risk([1, 1], [FAILED, FAILED], 0.5) == 0.0
-    assert math.isnan(metrics.risk_at_coverage([1, 1], [FAILED, FAILED], 0.1))
 
 
-def test_constant_confidence_has_the_overall_risk_everywhere() -> None:
+def test_constant_confidence_has_the_overall_risk() -> None:
     loss = [0, 1, 0, 1]
     assert metrics.aurc(loss, [0.5] * 4) == pytest.approx(0.5)
-    assert metrics.risk_at_coverage(loss, [0.5] * 4, 0.25) == pytest.approx(0.5)
 
 
 def test_excess_is_zero_when_confidence_knows_every_miss() -> None:

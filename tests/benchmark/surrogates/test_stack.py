@@ -17,8 +17,8 @@ from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.forecast import ece, log_score, rps
 from kbench.benchmark.questions.questions import strings
-from kbench.benchmark.surrogates.online import distribution
 from kbench.benchmark.surrogates.maps import Sample, choose, isotonic, matrix, pool, pool_weights
+from kbench.benchmark.surrogates.online import distribution
 from kbench.benchmark.surrogates.protocol import failure
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.stack import CombinedSurrogate, Part, Validation

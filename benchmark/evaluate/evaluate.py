@@ -378,8 +378,7 @@ def learned_from(
     """Which splits a surrogate learned from; None where kbench cannot know."""
     stated = getattr(surrogate, "learned_from", None)
     if stated is not None:
-        answer: tuple[str, ...] | None = stated(splits)
-        return answer
+        return stated(splits)
     if fits or callable(getattr(surrogate, "fit_corpus", None)):
         return splits
     return () if target.documented else None

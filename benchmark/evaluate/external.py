@@ -115,8 +115,7 @@ def _own_frequencies(questions: Questions) -> Floats:
     kinds, index = np.unique(questions.pairs.kind.astype(str), return_inverse=True)
     counts = np.zeros((len(kinds), bins.COUNT))
     np.add.at(counts, (index, questions.pairs.bin - 1), 1.0)
-    frequencies: Floats = (counts / counts.sum(axis=1, keepdims=True))[index]
-    return frequencies
+    return (counts / counts.sum(axis=1, keepdims=True))[index]
 
 
 def _order(

@@ -60,8 +60,7 @@ def as_vectors(*vectors: npt.ArrayLike) -> tuple[Floats, ...]:
 
 def given_to(values: Floats, numbers: Ints) -> Floats:
     """The probability each row gives to its bin."""
-    result: Floats = values[np.arange(len(values)), numbers - 1]
-    return result
+    return values[np.arange(len(values)), numbers - 1]
 
 
 def encode(names: npt.ArrayLike) -> tuple[list[str], Ints]:

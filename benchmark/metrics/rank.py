@@ -129,8 +129,7 @@ def mean_ranks(values: Floats) -> Floats:
     """Rank of every value from 1, ties at their mean. scipy.stats has it too, and takes seconds to import."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
-    result: Floats = (ends - (counts - 1) / 2)[places]
-    return result
+    return (ends - (counts - 1) / 2)[places]
 
 
 SPEARMAN = Metric(
@@ -205,8 +204,7 @@ def _membership(values: Floats, k: int) -> Floats:
     """Chance of each row to be among the k highest, rows tied at the cut sharing the places left."""
     cut = np.sort(values)[len(values) - k]
     above, tied = values > cut, values == cut
-    result: Floats = above + tied * ((k - above.sum()) / tied.sum())
-    return result
+    return above + tied * ((k - above.sum()) / tied.sum())
 
 
 def top_k_recall(scores: npt.ArrayLike, speeds: npt.ArrayLike, k: int) -> float:

@@ -334,8 +334,7 @@ def _bin_counts(corpus: Tables, gpu: str | None) -> dict[str, Ints]:
 
 def _shares(counts: Ints) -> Floats:
     """Frequencies of the bins, with one imagined pair per bin so that none is impossible."""
-    result: Floats = (counts + 1.0) / (counts + 1.0).sum()
-    return result
+    return (counts + 1.0) / (counts + 1.0).sum()
 
 
 def _measure_seconds(corpus: Tables) -> float | None:

@@ -66,8 +66,7 @@ def kind_priors(questions: Questions) -> Floats:
     """The training frequencies of every pair's kind: [pairs, 8]."""
     names, index = np.unique(questions.pairs.kind.astype(str), return_inverse=True)
     table = np.array([questions.kind_priors[name] for name in names]).reshape(-1, bins.COUNT)
-    result: Floats = table[index]
-    return result
+    return table[index]
 
 
 LEAST_RANKED = 5
@@ -80,8 +79,7 @@ def expected_log2_speedup(probabilities: Floats) -> Floats:
     """Mean log2 of the bins' representative speedups: a point forecast for surrogates that give none."""
     centers = np.log2([bins.center(number) for number in bins.NUMBERS])
     # Not a matrix product, which may add in another order in another row and tell equal forecasts apart.
-    result: Floats = (as_probabilities(probabilities) * centers).sum(axis=1)
-    return result
+    return (as_probabilities(probabilities) * centers).sum(axis=1)
 
 
 def rank_scores(probabilities: Floats, points: Floats) -> Floats:
@@ -92,8 +90,7 @@ def rank_scores(probabilities: Floats, points: Floats) -> Floats:
     has_point = ~np.isnan(points)
     scores = np.where(has_point, np.log2(np.where(has_point, points, 1.0)), expected_log2_speedup(probabilities))
     # Logarithms of nearly equal forecasts differ in their last bits from processor to processor; so near is a tie.
-    rounded: Floats = np.round(scores, SCORE_DECIMALS).astype(np.float64, copy=False)
-    return rounded
+    return np.round(scores, SCORE_DECIMALS).astype(np.float64, copy=False)
 
 
 def pool_scores(pools: PoolLabels, table: ForecastTable) -> Floats:
@@ -145,8 +142,7 @@ def log_sigma(low: Floats, high: Floats) -> Floats:
 
 def remeasured(value: Floats, low: Floats, high: Floats, generator: np.random.Generator) -> Floats:
     """One repeat of every measurement."""
-    result: Floats = value * np.exp(log_sigma(low, high) * generator.standard_normal(len(value)))
-    return result
+    return value * np.exp(log_sigma(low, high) * generator.standard_normal(len(value)))
 
 
 def interval_distribution(speedup: Floats, sigma: Floats) -> Floats:
@@ -158,8 +154,7 @@ def interval_distribution(speedup: Floats, sigma: Floats) -> Floats:
     below = ndtr((np.log(bins.EDGES)[None, :] - np.log(speedup)[:, None]) / width)
     edges = np.concatenate([np.zeros((len(speedup), 1)), below, np.ones((len(speedup), 1))], axis=1)
     # The last bits of the normal distribution depend on the processor, and ties between confidences depend on them.
-    result: Floats = np.round(np.diff(edges, axis=1), 12).astype(np.float64, copy=False)
-    return result
+    return np.round(np.diff(edges, axis=1), 12).astype(np.float64, copy=False)
 
 
 def oracle_forecasts(speedup: Floats, low: Floats, high: Floats, generator: np.random.Generator) -> Floats:
@@ -192,8 +187,7 @@ def remeasured_scores(labels: PoolLabels, seed: int) -> Floats:
     """The order a second measurement would give, failed kernels last: [1, rows]."""
     generator = np.random.default_rng((seed, 2))
     repeat = remeasured(labels.runtime_us, labels.runtime_low_us, labels.runtime_high_us, generator)
-    result: Floats = np.where(labels.valid, -repeat, -np.inf)[None, :]
-    return result
+    return np.where(labels.valid, -repeat, -np.inf)[None, :]
 
 
 def _pools(labels: PoolLabels, scores: Floats) -> TrackRows:

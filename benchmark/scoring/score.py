@@ -222,8 +222,7 @@ def _facet(labels: PairLabels, name: str) -> Strings:
         return _decades(labels.runtime_us)
     if name == "seen":
         return strings(["seen" if split in ("test_seen", "validation") else "unseen" for split in labels.split])
-    values: Strings = getattr(labels, name)
-    return values
+    return getattr(labels, name)
 
 
 def _facet_slices(labels: PairLabels, gpus: Strings) -> Iterator[tuple[str, Ints]]:

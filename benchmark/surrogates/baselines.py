@@ -284,8 +284,7 @@ class ReplaySurrogate:
     @functools.cached_property
     def _submission(self) -> dict[str, Any]:
         path = self.path.parent / "submission.json"
-        submission: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        return submission
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
     @functools.cached_property
     def _forecasts(self) -> dict[tuple[str, int], Forecast]:

@@ -73,5 +73,4 @@ def _stretched(given: Floats, shift: float, factor: float) -> Floats:
     mean = float((given * CENTERS).sum())
     edges = np.interp(mean + (LOG_EDGES - shift - mean) / factor, GRID, below / below[-1])
     shares = np.maximum(np.diff(np.concatenate([[0.0], edges, [1.0]])), 0.0) + FLOOR
-    result: Floats = shares / shares.sum()
-    return result
+    return shares / shares.sum()

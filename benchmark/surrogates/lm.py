@@ -133,8 +133,7 @@ def read_digits(text: str) -> tuple[int, tuple[float, ...]] | None:
 def distributions(answers: Ints) -> Floats:
     """The stated distributions [..., 8] of answers [..., 9]."""
     weights = answers[..., 1:].astype(np.float64)
-    result: Floats = weights / weights.sum(axis=-1, keepdims=True)
-    return result
+    return weights / weights.sum(axis=-1, keepdims=True)
 
 
 def noise(query_ids: Sequence[str], seed: int, samples: int) -> Floats:
@@ -354,13 +353,11 @@ class DigitModel:
         first = self._digit_logits(read.last)[:, None, None].expand(-1, group, -1, -1)
         steps = torch.cat([first, self._digit_logits(states)], dim=2)
         allowed = torch.stack([permitted(steps[:, :, at], answers[..., :at]) for at in range(LENGTH)], dim=2)
-        chosen: torch.Tensor = torch.log_softmax(allowed, dim=-1).gather(-1, answers[..., None])[..., 0]
-        return chosen
+        return torch.log_softmax(allowed, dim=-1).gather(-1, answers[..., None])[..., 0]
 
     def _digit_logits(self, states: torch.Tensor) -> torch.Tensor:
         rows = self.network.get_output_embeddings().weight[self.digit_tokens]
-        logits: torch.Tensor = states.float() @ rows.float().T
-        return logits
+        return states.float() @ rows.float().T
 
     def _answer_states(self, read: ReadPrompts, cache: Any, answers: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """States after digits [prompts, group, steps]; the mask orders them by step, then by answer."""

@@ -196,8 +196,7 @@ def construct(
         raise UserError(f"surrogate {target.name!r} has no method forecast(queries)")
     if getattr(surrogate, "inputs", INPUTS[0]) not in INPUTS:
         raise UserError(f"surrogate {target.name!r} has inputs {surrogate.inputs!r}; it must be one of {INPUTS}")
-    result: Surrogate = surrogate
-    return result
+    return surrogate
 
 
 def _check_names(target: SurrogateTarget, signature: inspect.Signature, arguments: Mapping[str, Any]) -> None:

@@ -158,8 +158,7 @@ def as_logarithms(settings: Sequence[Mapping[str, int]]) -> Floats:
     """Genes or shape parameters as points: logarithms, each from 0 to 1 over its range."""
     raw = np.log2(1.0 + np.array([[entry[name] for name in settings[0]] for entry in settings], dtype=np.float64))
     width = np.ptp(raw, axis=0)
-    scaled: Floats = (raw - raw.min(axis=0)) / np.where(width > 0, width, 1.0)
-    return scaled
+    return (raw - raw.min(axis=0)) / np.where(width > 0, width, 1.0)
 
 
 def _left(kernel: TunedKernel, measured: Mapping[int, float]) -> Ints:

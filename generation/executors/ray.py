@@ -238,13 +238,11 @@ class RayExecutor:
 
     def second_clock(self, kernels: Sequence[KernelSource]) -> Mapping[str, SecondTimes]:
         """What the profiler says of kernels, on one GPU."""
-        times: dict[str, SecondTimes] = _ray().get(self._actors[0].second_clock.remote(list(kernels)))
-        return times
+        return _ray().get(self._actors[0].second_clock.remote(list(kernels)))
 
     def compare(self, pairs: Sequence[Pair]) -> list[list[Comparison]]:
         """Kernels against each other, on one GPU."""
-        comparisons: list[list[Comparison]] = _ray().get(self._actors[0].compare.remote(list(pairs)))
-        return comparisons
+        return _ray().get(self._actors[0].compare.remote(list(pairs)))
 
     def environments(self) -> list[Environment]:
         """The machines known so far, among them all that sent results."""

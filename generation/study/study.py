@@ -307,8 +307,7 @@ def interval(values: Floats, drawn: npt.NDArray[np.int64], clusters: int, level:
     searches = drawn.reshape(len(drawn), -1).astype(float)
     means = searches @ values.reshape(searches.shape[1], -1) / searches.sum(axis=1, keepdims=True)
     tail = (1 - interval_level(clusters, level)) / 2
-    bounds: Floats = np.quantile(means, [tail, 1 - tail], axis=0)
-    return bounds
+    return np.quantile(means, [tail, 1 - tail], axis=0)
 
 
 def write_study(done: Study, folder: Path) -> str:

@@ -63,8 +63,7 @@ class Forest:
             node = root + np.where(goes_left, left.take(node), right.take(node))
         leaves = self.value.reshape(trees * width, -1).take(node, axis=0).reshape(trees, count, -1)
         # Tree by tree, as many rows are summed: in another order the sum would be another.
-        summed: Floats = np.add.accumulate(leaves, axis=0, dtype=np.float64)[-1]
-        return summed
+        return np.add.accumulate(leaves, axis=0, dtype=np.float64)[-1]
 
     def _walk(self, rows: npt.NDArray[np.float32]) -> Floats:
         count = len(rows)

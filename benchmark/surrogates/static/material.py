@@ -64,8 +64,7 @@ class Material:
     @property
     def known(self) -> npt.NDArray[np.bool_]:
         """Kernels with a runtime."""
-        result: npt.NDArray[np.bool_] = ~np.isnan(self.total)
-        return result
+        return ~np.isnan(self.total)
 
 
 def _pools(queries: Sequence[Query]) -> Ints:
@@ -109,8 +108,7 @@ def _balanced(groups: Groups, counted: npt.NDArray[np.bool_]) -> Floats:
     names, index = np.unique(groups.astype(str), return_inverse=True)
     count = np.bincount(index, weights=counted, minlength=len(names))
     weights = 1.0 / np.sqrt(np.maximum(count[index], 1.0))
-    result: Floats = weights / weights.mean()
-    return result
+    return weights / weights.mean()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

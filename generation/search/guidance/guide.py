@@ -119,8 +119,7 @@ class Process:
 def similarity(distances: Matrix) -> Matrix:
     """The Matérn kernel of order 3/2."""
     scaled = math.sqrt(3) * distances
-    alike: Matrix = (1 + scaled) * np.exp(-scaled)
-    return alike
+    return (1 + scaled) * np.exp(-scaled)
 
 
 def expected_improvement(gaps: Matrix, errors: Matrix) -> Matrix:
@@ -129,8 +128,7 @@ def expected_improvement(gaps: Matrix, errors: Matrix) -> Matrix:
 
     ratios = gaps / errors
     density = np.exp(-0.5 * ratios**2) / math.sqrt(2 * math.pi)
-    rise: Matrix = gaps * ndtr(ratios) + errors * density
-    return rise
+    return gaps * ndtr(ratios) + errors * density
 
 
 def encoded(nodes: Sequence[Node]) -> Matrix:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.endpoints import completion as answer_with
-from faults.endpoints import serving
+from faults.endpoints import completion, serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError, read_responses
 from kbench.benchmark.llm.chat import Body, ChatModel, Reply
+from kbench.benchmark.llm.endpoint import Endpoint
 from kbench.benchmark.llm.extract import LONGEST_REPLY, NoKernelError, extract
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.campaign.campaign import CampaignProgress, Drive
@@ -97,10 +97,6 @@ def test_a_kernel_is_found_between_any_words(before: str, after: str, ticks: int
     assert extract(f"{words[0]}\n{fence}python\n{KERNEL}{fence}\n{words[1]}", 1) == KERNEL
 
 
-def completion(text: str) -> dict[str, Any]:
-    return {"choices": [{"message": {"content": text}}], "usage": {"prompt_tokens": 100, "completion_tokens": 20}}
-
-
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -172,7 +168,7 @@ def test_beside_genes_a_search_waits_for_a_language_model_and_goes_on_when_it_an
 
 
 def test_a_token_budget_is_never_passed_and_goes_on_when_raised(run_folder: Path, how: Drive) -> None:
-    with serving(lambda call: (200, answer_with(fenced(KERNEL)), {})) as server:
+    with serving(lambda call: (200, completion(fenced(KERNEL)), {})) as server:
         search = asking(how, Endpoint(base_url=server.url))
         for tokens in (300, 8000):
             settings = settings_for("random", proposer="llm", seeds=8, batch=8, budget=Budget(tokens=tokens))
@@ -184,7 +180,7 @@ def test_a_token_budget_is_never_passed_and_goes_on_when_raised(run_folder: Path
 
 
 def test_replies_that_the_log_does_not_know_are_not_paid_for_again(run_folder: Path, how: Drive) -> None:
-    with serving(lambda call: (200, answer_with(fenced(KERNEL)), {})) as server:
+    with serving(lambda call: (200, completion(fenced(KERNEL)), {})) as server:
         for _ in range(2):
             drive(run_folder, [settings_for("random", proposer="llm")], asking(how, Endpoint(base_url=server.url)))
             (run_folder / "events.jsonl").unlink()
@@ -296,7 +292,8 @@ def test_a_long_error_keeps_its_beginning_and_its_end() -> None:
 def respond(files: BatchFiles, text: str) -> None:
     lines = [json.loads(line) for line in files.requests.read_text().splitlines()]
     rows = [
-        {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": completion(text)}} for line in lines
+        {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": json.loads(completion(text))}}
+        for line in lines
     ]
     files.responses.write_text("".join(json.dumps(row) + "\n" for row in rows))
 

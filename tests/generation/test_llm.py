@@ -395,7 +395,7 @@ def test_a_search_that_nobody_answers_halts_and_goes_on_once_somebody_does(
 
 
 def test_a_prompt_that_the_server_refuses_does_not_halt_the_run(run_folder: Path, how: Drive) -> None:
-    model = Scripted([Reply(failure="request refused: HTTP 400"), Reply(text=fenced(KERNEL))])
+    model = Scripted([Reply(failure="request refused: HTTP 400"), *[Reply(text=fenced(KERNEL))] * 9])
     progress = drive(run_folder, [settings_for("random", proposer="llm", seeds=1, batch=1)], asking(how, model))
     (state,) = recorded_states(run_folder).values()
     assert progress.halted == {}

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 import re
-import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -256,21 +255,3 @@ def test_every_view_of_a_corpus_names_the_folders_that_hold_answers(two_gpus: Co
     views = [benchmark_of(two_gpus), HeldOutGpu(two_gpus, PART), TrainedOn(two_gpus, two_gpus)]
     assert [set(view.folders) for view in views] == [set(two_gpus.folders)] * 3
     assert two_gpus.folders
-
-
-def test_the_study_of_device_types_counts_moves_flips_and_losses() -> None:
-    script = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "evidence" / "scripts" / "transfer.py"))
-    times = {WHOLE: [10.0 + at for at in range(8)], PART: [20.0 + at for at in range(8)]}
-    times[PART][0] = 40.0  # the best of the whole GPU is the slowest here
-    rows = [
-        {"kernel_id": str(at), "problem_id": "p", "family": "f", "gpu": gpu, "status": "ok", "runtime_us": time,
-         "runtime_low_us": time - 0.1, "runtime_high_us": time + 0.1, "speedup": 100 / time}
-        for gpu, listed in times.items() for at, time in enumerate(listed)
-    ]  # fmt: skip
-    found = script["study"](rows)["types"][PART]
-    assert found["flips"]["all"] == {"pairs": 28, "flipped_share": 7 / 28}
-    assert found["loss"] == {"p": pytest.approx(40 / 21 - 1)}
-    assert found["moves"]["all"]["kernels"] == 8
-    assert found["moves"]["all"]["median_octaves"] == pytest.approx(math.log2(13.5 / 23.5), abs=0.02)
-    assert found["spearman"]["p"] == pytest.approx(1 - 6 * (7**2 + 7) / (8 * 63))
-    assert "| all | 8 |" in script["tables"]({"types": {PART: found}})

@@ -18,7 +18,6 @@ from kbench.benchmark.metrics.forecast import entropy
 from kbench.schemas.errors import UserError
 
 KNOWN = np.array([[0.01, 0.04, 0.05, 0.10, 0.50, 0.20, 0.05, 0.05]])
-UNIFORM = np.full((1, 8), 1 / 8)
 PROPER = {"brier": metrics.brier, "rps": metrics.rps, "log_score": metrics.log_score}
 
 
@@ -39,20 +38,6 @@ def test_known_distribution_has_the_published_scores() -> None:
     assert metrics.sharpness(KNOWN) == pytest.approx(0.267646515937, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("number", "expected"),
-    [(1, 0.3125), (2, 0.205357142857), (3, 0.133928571429), (4, 0.098214285714), (5, 0.098214285714), (8, 0.3125)],
-)
-def test_uniform_forecast_has_the_published_rps(number: int, expected: float) -> None:
-    assert metrics.rps(UNIFORM, [number]) == pytest.approx(expected, abs=1e-12)
-    assert metrics.brier(UNIFORM, [number]) == pytest.approx(0.4375)
-
-
-@pytest.mark.parametrize("gap", range(8))
-def test_certain_miss_by_g_bins_costs_g_sevenths(gap: int) -> None:
-    assert metrics.rps(one_hot(1), [1 + gap]) == pytest.approx(gap / 7)
-
-
 @given(rows=simplex(rows=9), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=20, deadline=None)
 def test_rps_is_that_of_scoringrules_divided_by_seven(rows: Floats, seed: int) -> None:
@@ -62,12 +47,6 @@ def test_rps_is_that_of_scoringrules_divided_by_seven(rows: Floats, seed: int) -
 
 def test_certain_miss_is_floored_in_the_log_score() -> None:
     assert metrics.log_score(one_hot(1), [2]) == pytest.approx(-math.log(1e-12))
-
-
-def test_uniform_forecast_is_right_one_time_in_eight_whatever_the_bin() -> None:
-    assert [metrics.accuracy(UNIFORM, [number]) for number in range(1, 9)] == pytest.approx([1 / 8] * 8)
-    assert metrics.within_one(UNIFORM, [1]) == pytest.approx(2 / 8)
-    assert metrics.within_one(UNIFORM, [4]) == pytest.approx(3 / 8)
 
 
 def test_tied_modes_share_the_credit() -> None:

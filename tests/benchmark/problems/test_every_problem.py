@@ -142,10 +142,6 @@ def test_a_float16_computation_is_rejected_by_a_float32_problem(problem: Problem
     assert not all(verdict.ok for verdict in verdicts)
 
 
-def test_float16_exemptions_name_float32_problems() -> None:
-    assert all(_is_float32(problems()[name]) for name in FP16_EXEMPTIONS)
-
-
 @every_problem
 def test_declared_flops_agree_with_the_flop_counter_where_it_knows_the_op(problem: ProblemDefinition) -> None:
     inputs = problem.draw(problem.tiny, 0)

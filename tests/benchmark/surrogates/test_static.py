@@ -103,12 +103,6 @@ def test_training_is_deterministic_and_the_file_keeps_everything(
         assert found.p_valid == pytest.approx(direct.p_valid, abs=1e-3)
 
 
-def test_answers_do_not_depend_on_what_else_is_asked(model: StaticModel, questions: Questions) -> None:
-    together = model.forecast(questions.queries[:20])
-    alone = model.forecast(questions.queries[7:8])
-    assert alone.probabilities[0].tolist() == together.probabilities[7].tolist()
-
-
 def test_model_file_is_read_without_running_anything(tmp_path: Path) -> None:
     path = tmp_path / "model.npz"
     np.savez(path, head=np.array([{"pickled": "object"}], dtype=object))
@@ -143,10 +137,3 @@ def test_numbers_in_the_source_become_features() -> None:
     cuda = 'CudaModule(r"""__global__ void __launch_bounds__(256, 2) f() {\n#pragma unroll 4\n}""")\nlaunch(block=256)'
     found = source_features.numbers(cuda, Counter(tokens_of(cuda)))
     assert (found["threads"], found["bounds_blocks"], found["unroll"], found["is_cuda"]) == (8.0, 2.0, 2.0, 1.0)
-
-
-@pytest.mark.parametrize(
-    "source", ["", "\x00", "(" * 2000, "x = " + "9" * 5000, "é" * 100, "a=1" * 3000, "x = ² * 132", "\n" * 50]
-)
-def test_odd_sources_have_features_too(source: str) -> None:
-    assert np.isfinite(source_features.fixed_row(source)).all()

@@ -8,7 +8,7 @@ import numpy as np
 
 from kbench.benchmark.surrogates.static.model import Level, weighted
 from kbench.benchmark.surrogates.static.problem_row import NAMES, problem_row
-from kbench.benchmark.surrogates.static.source import numbers, settings_of, tokens_of
+from kbench.benchmark.surrogates.static.source import numbers, tokens_of
 
 
 def test_a_line_through_problems_follows_the_feature_that_decides() -> None:
@@ -30,12 +30,6 @@ def test_a_constant_feature_has_no_weight() -> None:
     assert Level.of(features, features[:, 0]).weights[1] == 0.0
 
 
-def test_a_line_survives_being_kept_as_arrays() -> None:
-    features = np.random.default_rng(1).normal(size=(20, 3))
-    level = Level.of(features, features[:, 0])
-    assert np.array_equal(Level.from_arrays(level.arrays()).predict(features), level.predict(features))
-
-
 def test_a_weighted_sum_of_a_row_does_not_depend_on_the_others() -> None:
     generator = np.random.default_rng(2)
     rows, weights = generator.normal(size=(1000, 9)), generator.normal(size=9)
@@ -51,10 +45,6 @@ def test_exact_products_are_told_from_fast_ones() -> None:
     exact, fast = 'tl.dot(a, b, input_precision="ieee")', 'tl.dot(a, b, input_precision="tf32x3")'
     found = [numbers(source, Counter(tokens_of(source))) for source in (exact, fast)]
     assert [(each["dot"], each["exact"], each["three_pass"]) for each in found] == [(1.0, 1.0, 0.0), (1.0, 0.0, 1.0)]
-
-
-def test_settings_come_in_the_order_of_the_source() -> None:
-    assert settings_of("A = 1\n#define B 2\nC = 3\n") == (("A", 1), ("B", 2), ("C", 3))
 
 
 def test_a_reference_of_many_passes_is_guessed_to_take_longer() -> None:

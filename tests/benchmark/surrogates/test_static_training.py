@@ -24,12 +24,6 @@ def found(corpus: Corpus) -> Trained:
     return train(corpus, SMALL)
 
 
-def test_kernels_of_one_problem_are_in_one_fold(corpus: Corpus) -> None:
-    material = Material(list(training_kernels(corpus)), RowLayout())
-    folds = {(str(problem), int(fold)) for problem, fold in zip(material.problems, material.fold, strict=True)}
-    assert len(folds) == len({problem for problem, _ in folds})
-
-
 def test_held_out_rows_are_predicted_by_models_that_never_saw_their_fold() -> None:
     fold = np.repeat([0, 1, 2], 20)
     rows = np.stack([fold, np.arange(60)], axis=1).astype(np.float32)

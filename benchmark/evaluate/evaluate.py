@@ -227,7 +227,8 @@ def evaluate_on(
             progress.stage("reading the corpus")
             questions = options.questions(corpus)
         stated = questions() if callable(questions) else questions
-        splits = splits_to_learn_from(target, stated.split)
+        # Nothing learns from validation where that is asked about, but a map, which learns from it alone.
+        splits = TRAIN_SPLITS[:1] if stated.split == VALIDATION and not target.parts else TRAIN_SPLITS
         surrogate = surrogates[0]
         apart = getattr(surrogate, "fits_from_file", False)
         if not apart:
@@ -365,11 +366,6 @@ def _confined(
         for _ in range(max(1, options.concurrency))
     ]
     return processes, processes[0].start()
-
-
-def splits_to_learn_from(target: SurrogateTarget, split: str) -> tuple[str, ...]:
-    """The training splits, without validation where that is asked about; a map learns from validation alone."""
-    return TRAIN_SPLITS[:1] if split == VALIDATION and not target.parts else TRAIN_SPLITS
 
 
 def learned_from(

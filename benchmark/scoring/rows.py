@@ -157,21 +157,21 @@ def interval_distribution(speedup: Floats, sigma: Floats) -> Floats:
     return np.round(np.diff(edges, axis=1), 12).astype(np.float64, copy=False)
 
 
-def oracle_forecasts(speedup: Floats, low: Floats, high: Floats, generator: np.random.Generator) -> Floats:
-    """The oracle's distribution for every pair."""
-    return interval_distribution(remeasured(speedup, low, high, generator), log_sigma(low, high))
-
-
 def ceiling_rows(questions: Questions, seed: int) -> TrackRows:
     """What a second measurement would answer; pairs are left out where none has an interval to draw it from."""
     questions = questions.over_all_workloads()
     pairs, labels = questions.pairs, questions.pools
     rows: TrackRows = {}
     if len(pairs) and not np.isnan(pairs.speedup_low).all():
-        generator = np.random.default_rng((seed, 1))
-        probabilities = oracle_forecasts(pairs.speedup, pairs.speedup_low, pairs.speedup_high, generator)
+        ends = (pairs.speedup_low, pairs.speedup_high)
+        repeat = remeasured(pairs.speedup, *ends, np.random.default_rng((seed, 1)))
+        probabilities = interval_distribution(repeat, log_sigma(*ends))
         rows |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, probabilities))
-    return _asked(questions, rows | _pools(labels, remeasured_scores(labels, seed)))
+    generator = np.random.default_rng((seed, 2))
+    repeat = remeasured(labels.runtime_us, labels.runtime_low_us, labels.runtime_high_us, generator)
+    # The order that a second measurement would give, failed kernels last.
+    scores = np.where(labels.valid, -repeat, -np.inf)[None, :]
+    return _asked(questions, rows | _pools(labels, scores))
 
 
 def floor_rows(questions: Questions) -> TrackRows:
@@ -181,13 +181,6 @@ def floor_rows(questions: Questions) -> TrackRows:
     if len(questions.pairs):
         rows |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, kind_priors(questions)))
     return _asked(questions, rows | _pools(questions.pools, np.zeros((1, len(questions.pools)))))
-
-
-def remeasured_scores(labels: PoolLabels, seed: int) -> Floats:
-    """The order a second measurement would give, failed kernels last: [1, rows]."""
-    generator = np.random.default_rng((seed, 2))
-    repeat = remeasured(labels.runtime_us, labels.runtime_low_us, labels.runtime_high_us, generator)
-    return np.where(labels.valid, -repeat, -np.inf)[None, :]
 
 
 def _pools(labels: PoolLabels, scores: Floats) -> TrackRows:

@@ -324,11 +324,6 @@ def _forecast(asked: Asked, reply: Reply) -> Forecast:
     )
 
 
-def bins_text() -> str:
-    """The bins, one per line, as numbers and edges."""
-    return "\n".join(f"  bin {number}: {bins.label(number)}" for number in bins.NUMBERS)
-
-
 def answer_schema() -> dict[str, Any]:
     """JSON Schema of the answer."""
     number = {"type": "number"}
@@ -356,6 +351,7 @@ def _known(query: Query) -> str:
 def render(query: Query, counted: str = "") -> str:
     """The question in plain text, with what is counted of its kernels after their sources."""
     example = json.dumps({"probabilities": {str(n): 0.125 for n in bins.NUMBERS}, "speedup": 1.0, "p_valid": 0.9})
+    numbered = "\n".join(f"  bin {number}: {bins.label(number)}" for number in bins.NUMBERS)
     facts = {key: value for key, value in json.loads(query.gpu_facts_json).items() if value is not None}
     return f"""Two programs solve the same problem on the same GPU. S = anchor time / candidate time, so S > 1 means the
 candidate is faster. Over several workloads S is the geometric mean. Times are device times with a cold L2 cache.
@@ -378,7 +374,7 @@ candidate is faster. Over several workloads S is the geometric mean. Times are d
 
 {counted}# Question
 Into which bin does S fall?
-{bins_text()}
+{numbered}
 A lower edge belongs to the bin above it. Give the probability of each bin (they sum to 1), your point forecast of S,
 and the probability that the candidate compiles, runs and is correct. Answer with this JSON object alone:
 {example}

@@ -206,18 +206,6 @@ def _borrowed(spec: TensorSpec, inputs: tuple[Any, ...]) -> Tensor:
     return repeated.reshape(spec.shape).to(getattr(torch, spec.dtype))
 
 
-def downgraded(problem: ProblemDefinition, inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
-    """The answer of somebody who computes in float16: float inputs and outputs rounded to it."""
-    rounded = tuple(_rounded(value) for value in inputs)
-    return tuple(_rounded(value) for value in as_tuple(problem.reference(*rounded)))
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, torch.Tensor) and value.is_floating_point():
-        return value.to(torch.float16).to(value.dtype)
-    return value
-
-
 def resident_bytes(problem: ProblemDefinition, params: Any) -> int:
     """Bytes of all inputs and outputs of a workload."""
     tensors = [spec for spec in problem.inputs(params) if isinstance(spec, TensorSpec)]

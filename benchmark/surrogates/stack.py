@@ -43,11 +43,6 @@ class CombinedSurrogate:
         self._weights = np.full(len(parts), 1 / len(parts))
 
     @property
-    def point_weights(self) -> dict[str, float]:
-        """How much each part counts in the point forecast: its weight in the log-linear pool."""
-        return {part.name: float(weight) for part, weight in zip(self._parts, self._weights, strict=True)}
-
-    @property
     def answers_depend_on(self) -> tuple[str, ...]:
         """What else decides the answers of the parts."""
         return tuple(each for part in self._parts for each in getattr(part.surrogate, "answers_depend_on", ()))

@@ -109,7 +109,8 @@ def test_a_stack_of_complementary_surrogates_beats_both_on_other_problems() -> N
     surrogate.learn(validation(truth))
     best = min(log_score(each[HELD_OUT], truth[HELD_OUT]) for each in parts)
     assert log_score(held_out(surrogate), truth[HELD_OUT]) < best - 0.1
-    assert surrogate.point_weights["a"] == pytest.approx(0.5, abs=0.1)
+    assert surrogate.chosen is not None
+    assert surrogate.chosen.weights[0] == pytest.approx(0.5, abs=0.1)
 
 
 def test_a_part_that_knows_nothing_gets_no_weight() -> None:

@@ -99,19 +99,8 @@ def test_the_report_shows_what_has_values_alone_and_the_best_first(corpus_path: 
 
 def test_example_model_runs_and_beats_nothing_by_magic(corpus_path: Path, tmp_path: Path) -> None:
     assert len(EXAMPLE.read_text().splitlines()) < 110
-    out = str(tmp_path / "o")
-    result = call(
-        corpus_path,
-        "--surrogate",
-        str(EXAMPLE),
-        "--surrogate-arg",
-        "sharpness=2",
-        "--out",
-        out,
-        "--json",
-        "--no-report",
-    )
-    found = json.loads(result.stdout)
+    arguments = ["--surrogate", str(EXAMPLE), "--surrogate-arg", "sharpness=2", "--out", str(tmp_path / "o")]
+    found = json.loads(call(corpus_path, *arguments, "--json", "--no-report").stdout)
     assert found["surrogate"] == "my_model"
     assert found["failures"]["count"] == 0
     assert found["arguments"] == {"sharpness": 2}

@@ -58,7 +58,6 @@ class LocalExecutor:
     """Measures on one local GPU. The harness runs in a thread and pulls kernels when it can take more."""
 
     def __init__(self, make: Callable[[], Measurer], workloads: Callable[[str], int] = workload_count) -> None:
-        """Prepare."""
         self._make, self._workloads = make, workloads
         self._queue: queue.Queue[KernelSource] = queue.Queue()
         self._done: queue.Queue[Result | BaseException] = queue.Queue()

@@ -87,7 +87,6 @@ class RayExecutor:
     """Measures on every GPU of a Ray cluster."""
 
     def __init__(self, make: Maker, *, actors: int | None = None, gpus_each: float = 1.0) -> None:
-        """Prepare."""
         self._make, self._wanted, self._gpus_each = make, actors, gpus_each
         self._queue: collections.deque[KernelSource] = collections.deque()
         self._busy: dict[Any, tuple[Any, list[KernelSource]]] = {}

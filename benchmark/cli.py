@@ -193,11 +193,7 @@ def _show_metrics(as_json: bool) -> None:
 
 
 def parse_arguments(pairs: Sequence[str]) -> dict[str, Any]:
-    """`k=v` settings; v is a number, true, false or null where it reads as one, else text.
-
-    Raises:
-        UserError: a setting without `=`, or one given twice.
-    """
+    """`k=v` settings; v is a number, true, false or null where it reads as one, else text."""
     arguments: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")

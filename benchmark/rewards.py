@@ -80,8 +80,7 @@ def crps(completions: Sequence[Completion], *, speedup: Sequence[float], **colum
         far = np.abs(CENTERS[None, :] - np.clip(np.log2(truth), CENTERS[0], CENTERS[-1])[:, None])
         expected: Floats = (probabilities * far).sum(axis=1)
         own: Floats = np.einsum("ni,ij,nj->n", probabilities, spread, probabilities)
-        result: Floats = (expected - own / 2) / span
-        return result
+        return (expected - own / 2) / span
 
     return _forecast_reward(score, completions, speedup)
 

@@ -99,11 +99,7 @@ class CorpusRecipe:
 
 
 def read_corpus_recipe(path: Path) -> CorpusRecipe:
-    """Read a recipe; all its campaigns are checked before the first begins.
-
-    Raises:
-        DataError: names the field that is missing, unknown or wrong.
-    """
+    """Read a recipe; all its campaigns are checked before the first begins."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -142,9 +138,6 @@ def make_corpus(recipe: CorpusRecipe, folder: Path, run: Runner) -> Ledger:
 
     Returns:
         what the corpus holds and what it cost.
-
-    Raises:
-        StageError: a command failed, or searches wait for answers of a language model.
     """
     folder.mkdir(parents=True, exist_ok=True)
     dataset, references = folder / "dataset", folder / REFERENCES

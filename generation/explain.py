@@ -102,11 +102,7 @@ class Explained:
 
 
 def explain_kernel(kernel: KernelSource, gpu: Gpu) -> Explained:
-    """Compile a kernel for a GPU, count its work and forecast its times.
-
-    Raises:
-        UserError: it does not compile, cannot be planned or counted, or launches nothing.
-    """
+    """Compile a kernel for a GPU, count its work and forecast its times."""
     model, definition = CountedModel.load(), problem(kernel.problem_id)
     explained = Explained(kernel.source, [], [])
     for workload, configurations in kernel_work(kernel, gpu).items():

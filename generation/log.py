@@ -48,11 +48,7 @@ class LogEntry:
 
 
 def parse_entry(line: str, where: str) -> LogEntry:
-    """Read one line strictly.
-
-    Raises:
-        DataError: names the place and what is wrong with it.
-    """
+    """Read one line strictly."""
     data = parse_json(line, where)
     if not isinstance(data, dict) or tuple(sorted(data)) != FIELDS:
         names = sorted(data) if isinstance(data, dict) else type(data).__name__
@@ -87,14 +83,7 @@ def found_files(folder: Path) -> list[Path]:
 
 
 def log_files(path: Path) -> list[Path]:
-    """The files of a log in reading order.
-
-    Args:
-        path: a run folder, or one log file.
-
-    Raises:
-        UserError: when there is no log there.
-    """
+    """The files of a log in reading order."""
     files = [path] if path.is_file() else found_files(path)
     if not files:
         raise UserError(f"no search log in {str(path)!r}; expected {LIVE_NAME} or events-NNN.jsonl.xz in it")
@@ -102,11 +91,7 @@ def log_files(path: Path) -> list[Path]:
 
 
 def read_log(path: Path) -> Iterator[LogEntry]:
-    """Every entry of a log, in order; each run's indices are checked to have no gap.
-
-    Raises:
-        DataError: names file, line and offset of damage, or the run and index of a gap.
-    """
+    """Every entry of a log, in order; each run's indices are checked to have no gap."""
     expected: dict[str, int] = {}
     for file in log_files(path):
         for entry, _ in read_lines(file, parse_entry):

@@ -127,18 +127,16 @@ class Command:
 
     @functools.cached_property
     def places(self) -> Mapping[str, Place]:
-        """Every surrogate to evaluate by its spec: those named, those beside them.
-
-        Raises:
-            UserError: there is no such surrogate, or two would share a folder.
-        """
+        """Every surrogate to evaluate by its spec: those named, those beside them."""
         self.options.check()
         beside = [UNCHANGED] if self.options.held_out_gpu is not None else []
         beside += [self.compare_to] if self.compare_to is not None else []
         places: dict[str, Place] = {}
         for spec in dict.fromkeys([*self.names, *beside]):
             target = locate(spec, self._forecasts_folder)
-            place = Place(spec, target, self._options_of(spec), self._folder_of(target.name))
+            # Arguments belong to the surrogate that was named, not to the baselines beside it.
+            options = self.options if spec == self.names[0] else dataclasses.replace(self.options, arguments={})
+            place = Place(spec, target, options, self._folder_of(target.name))
             other = next((each for each in places.values() if each.folder == place.folder), None)
             if other is not None:
                 raise UserError(
@@ -364,10 +362,6 @@ class Command:
         shown = BOARD_FOLDER.resolve() in folder.resolve().parents
         score = "build --out site" if shown else f"score {shlex.join(words)}"
         return f"next: {todo}kbench leaderboard check {shlex.join(words)}, kbench leaderboard {score}"
-
-    def _options_of(self, spec: str) -> Options:
-        """Arguments belong to the surrogate that was named, not to the baselines beside it."""
-        return self.options if spec == self.names[0] else dataclasses.replace(self.options, arguments={})
 
     def _folder_of(self, name: str) -> Path:
         if self.out is None:

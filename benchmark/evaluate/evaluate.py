@@ -227,13 +227,15 @@ def evaluate_on(
             progress.stage("reading the corpus")
             questions = options.questions(corpus)
         stated = questions() if callable(questions) else questions
-        splits = splits_to_learn_from(target, stated.split)
+        # Nothing learns from validation where that is asked about, but a map, which learns from it alone.
+        splits = TRAIN_SPLITS[:1] if stated.split == VALIDATION and not target.parts else TRAIN_SPLITS
         surrogate = surrogates[0]
         apart = getattr(surrogate, "fits_from_file", False)
         if not apart:
             learn(surrogates, facts.fits, corpus, stated.dataset, progress, splits)
         learned = learned_from(target, surrogate, facts.fits, splits)
-        batch_size = options.batch_size or _batch_size(surrogate, target)
+        own_size = getattr(surrogate, "batch_size", BUILT_IN_BATCH) if target.trusted or target.parts else USER_BATCH
+        batch_size = options.batch_size or int(own_size)
         if any(leaf.kind == "built_in" and leaf.location in NEED_SHAPES for leaf in target.leaves):
             surrogates = [PriorWithoutShapes(one, stated.kind_priors) for one in surrogates]
         # The same questions, answered by what has learned from them, are other answers.
@@ -304,17 +306,6 @@ def make(
 
     Of a combined surrogate the user's parts alone run apart: the map, the built-ins and forecasts files need the
     corpus, which is hidden there.
-
-    Args:
-        target: where it is found.
-        answers: folders that a user's surrogate must not read.
-        options: settings.
-        out: folder of the run.
-        stack: ends the processes.
-        compiler: for surrogates that look at compiler output.
-
-    Raises:
-        UserError: it cannot be made, or has settings that cannot be.
     """
     limited = options.max_tokens is not None or options.max_cost is not None
     surrogates: Sequence[Surrogate]
@@ -327,7 +318,10 @@ def make(
             processes, facts = confined(part, arguments)
             return AskedSurrogate(processes, facts, USER_BATCH)
 
-        surrogate = construct(target, _with_seed(target, options), compiler, apart)
+        given = dict(options.arguments)
+        if target.kind == "built_in" and "seed" in inspect.signature(imported(target)).parameters:
+            given.setdefault("seed", options.seed)
+        surrogate = construct(target, given, compiler, apart)
         keep_replies = getattr(surrogate, "keep_replies", None)
         if keep_replies is not None:
             keep_replies(None if out is None else out / CACHE, options.max_tokens, options.max_cost)
@@ -374,26 +368,13 @@ def _confined(
     return processes, processes[0].start()
 
 
-def splits_to_learn_from(target: SurrogateTarget, split: str) -> tuple[str, ...]:
-    """The training splits, without validation where that is asked about; a map learns from validation alone."""
-    return TRAIN_SPLITS[:1] if split == VALIDATION and not target.parts else TRAIN_SPLITS
-
-
 def learned_from(
     target: SurrogateTarget, surrogate: Surrogate, fits: bool, splits: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """Which splits a surrogate learned from; None where kbench cannot know.
-
-    Args:
-        target: where it is found.
-        surrogate: says so itself, where it may have learned elsewhere.
-        fits: whether it has `fit`.
-        splits: what there was to learn from here.
-    """
+    """Which splits a surrogate learned from; None where kbench cannot know."""
     stated = getattr(surrogate, "learned_from", None)
     if stated is not None:
-        answer: tuple[str, ...] | None = stated(splits)
-        return answer
+        return stated(splits)
     if fits or callable(getattr(surrogate, "fit_corpus", None)):
         return splits
     return () if target.documented else None
@@ -430,33 +411,10 @@ def store_path(
     """Where forecasts are kept: another surrogate, argument or dataset has another file, so that none are mixed up.
 
     The questions' own fingerprint is not part of the name: a run with a larger limit reuses a smaller one's answers.
-
-    Args:
-        target: the surrogate.
-        questions: what is asked.
-        options: settings.
-        out: folder of the run.
-        also: what else decides the answers, as the surrogate says.
     """
     if out is None or target.kind == "forecasts":
         return None
-    made_of = signature(target, options.arguments, questions.dataset, str(options.seed), *_setting(questions), *also)
+    # An answer may depend on the known kernels that a query shows.
+    shown = (f"{questions.shots} shots",) if questions.shots else ()
+    made_of = signature(target, options.arguments, questions.dataset, str(options.seed), *shown, *also)
     return out / CACHE / f"{target.name}-{made_of[:16]}.jsonl"
-
-
-def _setting(questions: Questions) -> tuple[str, ...]:
-    """What an answer may depend on beside the query's id: known kernels, and what was there to learn from."""
-    return (f"{questions.shots} shots",) if questions.shots else ()
-
-
-def _batch_size(surrogate: Surrogate, target: SurrogateTarget) -> int:
-    ours = target.trusted or target.parts
-    return int(getattr(surrogate, "batch_size", BUILT_IN_BATCH)) if ours else USER_BATCH
-
-
-def _with_seed(target: SurrogateTarget, options: Options) -> dict[str, Any]:
-    """The arguments, and the seed where the built-in takes one."""
-    arguments = dict(options.arguments)
-    if target.kind == "built_in" and "seed" in inspect.signature(imported(target)).parameters:
-        arguments.setdefault("seed", options.seed)
-    return arguments

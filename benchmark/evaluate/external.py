@@ -115,8 +115,7 @@ def _own_frequencies(questions: Questions) -> Floats:
     kinds, index = np.unique(questions.pairs.kind.astype(str), return_inverse=True)
     counts = np.zeros((len(kinds), bins.COUNT))
     np.add.at(counts, (index, questions.pairs.bin - 1), 1.0)
-    frequencies: Floats = (counts / counts.sum(axis=1, keepdims=True))[index]
-    return frequencies
+    return (counts / counts.sum(axis=1, keepdims=True))[index]
 
 
 def _order(
@@ -148,12 +147,7 @@ class PriorWithoutShapes:
     """A surrogate that needs shapes, with the baseline's answers to queries that state none."""
 
     def __init__(self, surrogate: Surrogate, priors: Mapping[str, Floats]) -> None:
-        """Stand before a surrogate.
-
-        Args:
-            surrogate: what answers the other queries.
-            priors: frequencies of bins by kind of pair.
-        """
+        """Stand before a surrogate."""
         self._surrogate, self._priors = surrogate, priors
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:

@@ -48,8 +48,6 @@ LICENCES = ("state the licence", "state the licence of the model, and in open_we
 UNNAMEABLE = re.compile(r"[^A-Za-z0-9 ._+-]+")
 """What the name of an entry cannot hold."""
 DATE = re.compile(r"(?<!\d)(20\d\d-\d\d-\d\d|20\d{6})(?!\d)")
-RELEASE = "codezakh/gpu-forecasters-"
-"""How origins of the published release begin."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +76,7 @@ class Earlier:
         return {name: value for name, value in values.items() if not _open(value)}
 
     def check(self, target: SurrogateTarget, options: Options, questions: Questions) -> None:
-        """Refuse a run that would lose something.
-
-        Raises:
-            UserError: it would replace the forecasts it reads, more forecasts than it makes, forecasts about another
-                GPU, or another entry that its author has described.
-        """
+        """Refuse a run that would lose something."""
         fix = "choose another --out"
         read = [Path(part.location).parent for part in target.leaves if part.kind == "forecasts"]
         if self.folder.resolve() in read:
@@ -208,7 +201,7 @@ def submission(evaluation: Evaluation) -> Submission:
     cost = EvaluationCost.of(evaluation)
     parts = [part.name for part in evaluation.target.leaves]
     contamination = next((CONTAMINATION[name] for name in parts if name in CONTAMINATION), "none known")
-    entry = Submission(
+    return Submission(
         schema_version=Submission.VERSION,
         name=_name(evaluation),
         version=__version__ if documented else _version(evaluation.model),
@@ -229,7 +222,6 @@ def submission(evaluation: Evaluation) -> Submission:
         repeats=evaluation.table.repeats,
         created_at=datetime.datetime.now(datetime.UTC).date().isoformat(),
     )
-    return dataclasses.replace(entry, **_release_facts(evaluation)) if is_published(evaluation) else entry
 
 
 def _name(evaluation: Evaluation) -> str:
@@ -261,25 +253,3 @@ def _training_data(evaluation: Evaluation) -> str:
         splits = f"split{'s' if len(learned) > 1 else ''}"
         return f"the dataset's {' and '.join(learned)} {splits}" if learned else "none"
     return f"{UNKNOWN}state the training data"
-
-
-def is_published(evaluation: Evaluation) -> bool:
-    """Whether these are forecasts that came with the published release, judged on its own questions."""
-    origins = evaluation.questions.pairs.origin
-    return evaluation.target.kind == "forecasts" and len(origins) > 0 and all(o.startswith(RELEASE) for o in origins)
-
-
-def _release_facts(evaluation: Evaluation) -> dict[str, Any]:
-    """What is known about the entries of the release's authors."""
-    trained = evaluation.name.startswith("trained_")
-    return {
-        "authors": ("Khan", "Chen", "Cho", "Stengel-Eskin", "Bansal"),
-        "license": "not stated by the release",
-        "links": ("https://arxiv.org/abs/2605.31464",),
-        "kind": "language_model",
-        "hardware": "not stated by the release",
-        "training_data": "the release's training pool, by reinforcement learning" if trained else "not stated",
-        "contamination": (
-            "docstrings of bin-filling candidates tell the target speedup, and the models may have read them"
-        ),
-    }

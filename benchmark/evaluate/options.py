@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.questions.build import SUBSETS, TEST_SPLITS
+from kbench.benchmark.questions.build import SUBSETS, build_questions, checked
 from kbench.benchmark.tracks import SHOTS, TRACK_NAMES
-from kbench.schemas import UnknownNameError, UserError
+from kbench.schemas import UserError
 
 if typing.TYPE_CHECKING:
     from kbench.benchmark.questions.answers import Answers
@@ -118,24 +118,8 @@ class Options:
     )
 
     def check(self) -> None:
-        """Refuse what can be refused before anything is read.
-
-        Raises:
-            UserError: an unknown track, split, subset or number of shots, a limit below one, or two GPUs.
-        """
-        splits = (*TEST_SPLITS, "validation")
-        choices_of = {"track": (self.tracks, TRACK_NAMES), "split": ((self.split,), splits)}
-        choices_of["subset"] = ((self.subset,) if self.subset else (), SUBSETS)
-        for kind, (names, choices) in choices_of.items():
-            for name in names:
-                if name not in choices:
-                    raise UnknownNameError(kind, name, choices)
-        if not self.tracks:
-            raise UserError(f"no track was asked for; choose from {', '.join(TRACK_NAMES)}")
-        if self.limit is not None and self.limit < 1:
-            raise UserError(f"limit is {self.limit}; it must be at least 1")
-        if self.shots not in SHOTS:
-            raise UserError(f"shots is {self.shots}; it must be one of {', '.join(map(str, SHOTS))}")
+        """Refuse what can be refused before anything is read."""
+        checked(self.tracks, self.split, self.limit, self.subset, self.shots)
         if self.gpu is not None and self.held_out_gpu is not None:
             raise UserError("--held-out-gpu asks about the GPU it names; leave --gpu out")
 
@@ -192,8 +176,6 @@ class Options:
 
     def questions(self, corpus: Tables) -> Questions:
         """What is asked of a corpus."""
-        from kbench.benchmark.questions.build import build_questions
-
         return build_questions(
             corpus, self.split, self.tracks, self.limit, subset=self.subset, problems=self.problems, shots=self.shots
         )

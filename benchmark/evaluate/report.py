@@ -65,12 +65,7 @@ def write_report(evaluation: Evaluation, path: Path, comparison: Comparison | No
 
 
 def render(evaluation: Evaluation, comparison: Comparison | None = None) -> str:
-    """The page as text.
-
-    Args:
-        evaluation: of one surrogate.
-        comparison: with another on the same questions, where there is one.
-    """
+    """The page as text."""
     from markupsafe import Markup
 
     plots = {title: (text, Markup(svg)) for title, text, svg in _plots(evaluation)}

@@ -386,8 +386,7 @@ def _beside(entries: dict[str, Any], metric: Metric, part: str) -> list[str]:
     """The figures of a first model, of the best built-in with its name, and of a language model."""
 
     def figure(name: str, asked: str) -> float | None:
-        value: float | None = entries.get(name, {}).get(asked, {}).get(metric.track.name, {}).get(metric.name)
-        return value
+        return entries.get(name, {}).get(asked, {}).get(metric.track.name, {}).get(metric.name)
 
     built_in = {name: figure(name, part) for name in entries if name not in (FIRST, LANGUAGE_MODEL)}
     reached = {name: metric.sign * value for name, value in built_in.items() if value is not None}

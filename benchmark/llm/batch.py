@@ -162,9 +162,6 @@ def read_responses(path: Path) -> Responses:
     """The responses in a file; the later of two replies wins, and an error never replaces a reply.
 
     A last line without its end is still being written: it counts once it is whole.
-
-    Raises:
-        DataError: names the line that is not a response.
     """
     responses = Responses()
     if not path.is_file():

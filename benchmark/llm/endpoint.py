@@ -1,6 +1,8 @@
 """Endpoint: an OpenAI-compatible server, asked live within a limit on what requests may cost.
 
-Whatever the server sends costs that request alone.
+Whatever the server sends costs that request alone, and no reply takes more memory than a reply needs: a client reads
+errors and redirects whole and decodes what it reads piece by piece, so that an error without end, or one that is packed
+twice, would take all memory.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ import asyncio
 import contextlib
 import dataclasses
 import email.utils
+import functools
+import importlib
 import json
 import math
 import os
@@ -17,10 +21,9 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.benchmark.llm.bounded import ACCEPTED, MOST_BYTES, screen
 from kbench.benchmark.llm.chat import (
     GIVE_UP_AFTER,
     NOT_ASKED,
@@ -59,6 +62,11 @@ SHORTEST_ANSWER = 64
 """A request that could be answered with fewer tokens than this is not worth sending."""
 NOT_BILLED = ("connection error", "endpoint error", "request refused", "not sent")
 """First words of failures that no server charges for."""
+ACCEPTED = {"Accept-Encoding": "gzip"}
+READ = ("", "identity", "gzip", "deflate")
+"""Encodings that pack a thousandfold at most; others have no such bound, nor have two on top of each other."""
+MOST_BYTES, MOST_ERROR_BYTES = 16 * 2**20, 2**16
+"""Of a reply, and of an error or redirect, of which no more than the beginning is shown."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -399,3 +407,34 @@ class Grant:
 def _most_input_tokens(body: Body) -> float:
     characters = sum(len(message["content"].encode()) for message in body["messages"])
     return characters / CHARACTERS_PER_TOKEN_AT_LEAST + 16 * len(body["messages"])
+
+
+@functools.cache
+def _stream_class(package: str) -> Any:
+    """The class of streams that end early, for the HTTP library that the client is made of."""
+
+    class BeginningStream(importlib.import_module(package).AsyncByteStream):  # type: ignore[misc]
+        def __init__(self, stream: Any, most_bytes: int) -> None:
+            self._stream, self._left = stream, most_bytes
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for piece in self._stream:
+                yield piece[: self._left]
+                self._left -= len(piece)
+                if self._left <= 0:
+                    return
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    return BeginningStream
+
+
+async def screen(response: Any) -> None:
+    """Bound what is read of a response; what is encoded in a way that has no bound is refused."""
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding not in READ:
+        raise RefusedReplyError(f"its reply is encoded as {encoding[:40]!r}; only gzip is asked for")
+    most_bytes = MOST_BYTES + 1 if response.is_success else MOST_ERROR_BYTES
+    package = type(response).__module__.partition(".")[0]
+    response.stream = _stream_class(package)(response.stream, most_bytes)

@@ -15,15 +15,7 @@ class NoKernelError(ValueError):
 
 
 def extract(reply: str, inputs: int) -> str:
-    """The kernel in a reply.
-
-    Args:
-        reply: what the model wrote.
-        inputs: how many inputs the problem's `run` takes.
-
-    Raises:
-        NoKernelError: says why there is none.
-    """
+    """The kernel in a reply."""
     if len(reply) > LONGEST_REPLY:
         raise NoKernelError(f"too long: the reply has {len(reply)} characters, more than {LONGEST_REPLY}")
     try:

@@ -149,11 +149,7 @@ def _name(custom_id: str) -> str:
 
 
 def _earlier(path: Path) -> list[str]:
-    """The ids of requests that a file holds.
-
-    Raises:
-        UserError: it is another kind of file.
-    """
+    """The ids of requests that a file holds."""
     if not path.exists():
         return []
     ids = request_ids(path) if path.is_file() else None

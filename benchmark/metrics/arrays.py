@@ -27,11 +27,7 @@ def check(probabilities: npt.ArrayLike, numbers: npt.ArrayLike) -> tuple[Floats,
 
 
 def as_probabilities(probabilities: npt.ArrayLike) -> Floats:
-    """Rows of eight probabilities.
-
-    Raises:
-        UserError: wrong shape, a value that is negative or not finite, or a row that does not sum to one.
-    """
+    """Rows of eight probabilities."""
     values = np.asarray(probabilities, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != bins.COUNT:
         raise UserError(f"probabilities have shape {values.shape}; they must be [n, {bins.COUNT}]")
@@ -64,8 +60,7 @@ def as_vectors(*vectors: npt.ArrayLike) -> tuple[Floats, ...]:
 
 def given_to(values: Floats, numbers: Ints) -> Floats:
     """The probability each row gives to its bin."""
-    result: Floats = values[np.arange(len(values)), numbers - 1]
-    return result
+    return values[np.arange(len(values)), numbers - 1]
 
 
 def encode(names: npt.ArrayLike) -> tuple[list[str], Ints]:

@@ -109,20 +109,13 @@ class Bootstrap:
         if known is not rows:
             result = make(self, rows)
             self._made[make] = rows, result
-        return result  # type: ignore[no-any-return]
+        return result
 
     def totals(self, values: Floats, group: Ints | None = None, groups: int = 1) -> Floats:
-        """Sums over the rows of the data and of every resample: [1 + resamples, groups].
-
-        Args:
-            values: one number per row.
-            group: the group of each row; all in one when not given.
-            groups: how many groups there are.
-        """
+        """Sums over the rows of the data and of every resample: [1 + resamples, groups]."""
         cell = self.index * groups + (0 if group is None else group)
         cells = np.bincount(cell, weights=values, minlength=self.count * groups)
-        result: Floats = self.weights @ cells.reshape(self.count, groups)
-        return result
+        return self.weights @ cells.reshape(self.count, groups)
 
     def mean(self, values: Floats) -> Figure:
         """Mean of a column; rows that are NaN are left out."""
@@ -143,12 +136,7 @@ class Bootstrap:
         return divide(totals, rows)
 
     def mean_of_clusters(self, values: Floats, counts: Floats | None = None) -> Figure:
-        """Mean of numbers, one for each cluster; NaN is left out.
-
-        Args:
-            values: the numbers.
-            counts: how much each cluster counts; alike when not given.
-        """
+        """Mean of numbers, one for each cluster; NaN is left out."""
         counts = np.where(np.isnan(values), 0.0, 1.0 if counts is None else counts)
         return Figure.of(divide(self.weights @ (counts * np.nan_to_num(values)), self.weights @ counts))
 
@@ -211,8 +199,7 @@ class Levels:
 
     def running(self, values: Floats) -> Floats:
         """Running sums from the surest level on: [1 + resamples, levels], the data first."""
-        result: Floats = np.cumsum(self.bootstrap.totals(values, self.level, self.width), axis=1)
-        return result
+        return np.cumsum(self.bootstrap.totals(values, self.level, self.width), axis=1)
 
 
 def interval_level(clusters: int, wanted: float = LEVEL) -> float:

@@ -21,8 +21,7 @@ def rps_rows(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
     values, numbers = check(probabilities, bins)
     forecast_below = np.cumsum(values, axis=1)[:, :-1]
     truly_below = numbers[:, None] <= np.asarray(NUMBERS)[:-1]
-    result: Floats = ((forecast_below - truly_below) ** 2).mean(axis=1)
-    return result
+    return ((forecast_below - truly_below) ** 2).mean(axis=1)
 
 
 def rps(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
@@ -79,8 +78,7 @@ LEVEL_SKILL = Metric(
 
 def modes(values: Floats) -> Booleans:
     """Which bins of each row are its most probable ones."""
-    result: Booleans = values == values.max(axis=1, keepdims=True, initial=0.0)
-    return result
+    return values == values.max(axis=1, keepdims=True, initial=0.0)
 
 
 def correct(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
@@ -90,8 +88,7 @@ def correct(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
     """
     values, numbers = check(probabilities, bins)
     tied = modes(values)
-    result: Floats = tied[np.arange(len(values)), numbers - 1] / tied.sum(axis=1)
-    return result
+    return tied[np.arange(len(values)), numbers - 1] / tied.sum(axis=1)
 
 
 def accuracy(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
@@ -111,8 +108,7 @@ def near(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
     values, numbers = check(probabilities, bins)
     tied = modes(values)
     close = np.abs(np.asarray(NUMBERS) - numbers[:, None]) <= 1
-    result: Floats = (tied & close).sum(axis=1) / tied.sum(axis=1)
-    return result
+    return (tied & close).sum(axis=1) / tied.sum(axis=1)
 
 
 def within_one(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
@@ -140,8 +136,7 @@ FLOOR = 1e-12
 
 def log_score_rows(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
     """Log score of every row, in nats."""
-    result: Floats = -np.log(np.maximum(given_to(*check(probabilities, bins)), FLOOR))
-    return result
+    return -np.log(np.maximum(given_to(*check(probabilities, bins)), FLOOR))
 
 
 def log_score(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
@@ -160,8 +155,7 @@ def brier_rows(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
     """Half-Brier of every row."""
     values, numbers = check(probabilities, bins)
     truth = np.eye(COUNT)[numbers - 1]
-    result: Floats = 0.5 * ((values - truth) ** 2).sum(axis=1)
-    return result
+    return 0.5 * ((values - truth) ** 2).sum(axis=1)
 
 
 def brier(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
@@ -288,14 +282,12 @@ def reliability_curve(probabilities: npt.ArrayLike, bins: npt.ArrayLike, buckets
 def entropy(probabilities: npt.ArrayLike) -> Floats:
     """Entropy of every row in nats; an impossible bin adds nothing."""
     values = as_probabilities(probabilities)
-    result: Floats = -(values * np.log(np.where(values > 0, values, 1.0))).sum(axis=1)
-    return result
+    return -(values * np.log(np.where(values > 0, values, 1.0))).sum(axis=1)
 
 
 def sharpness_rows(probabilities: npt.ArrayLike) -> Floats:
     """Sharpness of every row: 0 for the uniform forecast, 1 for certainty."""
-    result: Floats = 1.0 - entropy(probabilities) / math.log(COUNT)
-    return result
+    return 1.0 - entropy(probabilities) / math.log(COUNT)
 
 
 def sharpness(probabilities: npt.ArrayLike) -> float:

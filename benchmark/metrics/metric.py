@@ -88,12 +88,7 @@ class Metric:
         return "↑" if self.better is Better.HIGH else "↓"
 
     def text(self, value: float | None, sign: str = "") -> str:
-        """A value for people; a dash where there is none.
-
-        Args:
-            value: the number.
-            sign: `+` to show the sign of differences.
-        """
+        """A value for people; a dash where there is none."""
         return "–" if value is None else f"{value:{sign}.{self.decimals}f}"
 
 
@@ -159,20 +154,17 @@ class PairRows:
     def problem_counts(self, bootstrap: Bootstrap, kept: Booleans) -> Floats:
         """How much each problem counts, up to 1, by its questions among the rows kept."""
         questions = np.bincount(bootstrap.index, kept, bootstrap.count) / self.repeats
-        result: Floats = np.minimum(questions, self.full) / self.full
-        return result
+        return np.minimum(questions, self.full) / self.full
 
     @property
     def decided(self) -> Booleans:
         """Where one kernel is faster than the other."""
-        result: Booleans = np.abs(self.speedup - 1.0) > DECIDED
-        return result
+        return np.abs(self.speedup - 1.0) > DECIDED
 
     @property
     def p_faster(self) -> Floats:
         """Probability that the candidate is at least as fast as the anchor."""
-        result: Floats = self.probabilities[:, FASTER:].sum(axis=1)
-        return result
+        return self.probabilities[:, FASTER:].sum(axis=1)
 
     @property
     def sign_confidence(self) -> Floats:
@@ -184,8 +176,7 @@ class PairRows:
         """1 where 'faster or slower' is answered wrongly, ½ where it is left open."""
         chance = self.p_faster
         right = np.where(np.abs(chance - 0.5) < 1e-12, 0.5, (chance > 0.5) == (self.bins > FASTER))
-        result: Floats = 1.0 - right
-        return result
+        return 1.0 - right
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -199,8 +190,7 @@ class Pool:
     @property
     def speeds(self) -> Floats:
         """Speed relative to the pool's best kernel."""
-        result: Floats = self.runtimes.min() / self.runtimes
-        return result
+        return self.runtimes.min() / self.runtimes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

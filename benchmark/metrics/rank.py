@@ -57,13 +57,7 @@ def best_runtime(scores: Floats, runtimes: Floats, count: int) -> float:
 
 
 def regret_at(scores: npt.ArrayLike, runtimes: npt.ArrayLike, fraction: float = HEADLINE) -> float:
-    """Best runtime among the top share by score over the pool's best runtime, minus one; NaN for an empty pool.
-
-    Args:
-        scores: forecasts, higher means faster.
-        runtimes: measured times of the same kernels.
-        fraction: share of the pool that is measured.
-    """
+    """Best runtime among the top share by score over the pool's best runtime, minus one; NaN for an empty pool."""
     predicted, times = as_vectors(scores, runtimes)
     if not len(times):
         return float("nan")
@@ -135,8 +129,7 @@ def mean_ranks(values: Floats) -> Floats:
     """Rank of every value from 1, ties at their mean. scipy.stats has it too, and takes seconds to import."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
-    result: Floats = (ends - (counts - 1) / 2)[places]
-    return result
+    return (ends - (counts - 1) / 2)[places]
 
 
 SPEARMAN = Metric(
@@ -211,8 +204,7 @@ def _membership(values: Floats, k: int) -> Floats:
     """Chance of each row to be among the k highest, rows tied at the cut sharing the places left."""
     cut = np.sort(values)[len(values) - k]
     above, tied = values > cut, values == cut
-    result: Floats = above + tied * ((k - above.sum()) / tied.sum())
-    return result
+    return above + tied * ((k - above.sum()) / tied.sum())
 
 
 def top_k_recall(scores: npt.ArrayLike, speeds: npt.ArrayLike, k: int) -> float:

@@ -99,8 +99,7 @@ def shared_losses(loss: Floats, confidence: Floats) -> Floats:
     answered = ~np.isnan(confidence)
     _, level = np.unique(-confidence[answered], return_inverse=True)
     rows = np.bincount(level)
-    result: Floats = np.repeat(np.bincount(level, weights=loss[answered]) / rows, rows)
-    return result
+    return np.repeat(np.bincount(level, weights=loss[answered]) / rows, rows)
 
 
 def risk_coverage_curve(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> RiskCoverageCurve:
@@ -109,14 +108,6 @@ def risk_coverage_curve(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> RiskC
     ordered = shared_losses(losses, confidences)
     count = np.arange(1, len(ordered) + 1)
     return RiskCoverageCurve(count / max(len(losses), 1), np.cumsum(ordered) / count)
-
-
-def risk_at_coverage(loss: npt.ArrayLike, confidence: npt.ArrayLike, coverage: float) -> float:
-    """Risk when this share of all rows is answered, linear between rows; NaN beyond what was answered."""
-    curve = risk_coverage_curve(loss, confidence)
-    if not len(curve.risk) or coverage > curve.coverage[-1] + 1e-12:
-        return float("nan")
-    return float(np.interp(coverage, curve.coverage, curve.risk))
 
 
 def area(ordered: Floats, rows: int) -> float:
@@ -218,8 +209,7 @@ def excess_aurc(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> float:
 def _least_areas(counts: Floats, losses: Floats) -> Floats:
     """Least area for the same total of 0/1 losses: every correct answer first."""
     risk = losses[:, -1] / counts[:, -1]
-    result: Floats = risk + (1 - risk) * np.log(np.maximum(1 - risk, 1e-300))
-    return result
+    return risk + (1 - risk) * np.log(np.maximum(1 - risk, 1e-300))
 
 
 def _excess(bootstrap: Bootstrap, rows: PairRows) -> Figure:

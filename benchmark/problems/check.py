@@ -43,10 +43,6 @@ class CheckResult:
 def check(problem: ProblemDefinition, seed: int = 0) -> CheckResult:
     """Run every check on the tiny size; an exception of the reference is a failure with its message.
 
-    Args:
-        problem: what to check.
-        seed: the first of those that adversarial inputs are drawn from.
-
     Raises:
         MissingDependencyError: torch is not installed.
     """
@@ -208,18 +204,6 @@ def _borrowed(spec: TensorSpec, inputs: tuple[Any, ...]) -> Tensor:
     source = (same or tensors)[0].to(torch.float64).reshape(-1)
     repeated = source.repeat(math.ceil(spec.numel / source.numel()))[: spec.numel]
     return repeated.reshape(spec.shape).to(getattr(torch, spec.dtype))
-
-
-def downgraded(problem: ProblemDefinition, inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
-    """The answer of somebody who computes in float16: float inputs and outputs rounded to it."""
-    rounded = tuple(_rounded(value) for value in inputs)
-    return tuple(_rounded(value) for value in as_tuple(problem.reference(*rounded)))
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, torch.Tensor) and value.is_floating_point():
-        return value.to(torch.float16).to(value.dtype)
-    return value
 
 
 def resident_bytes(problem: ProblemDefinition, params: Any) -> int:

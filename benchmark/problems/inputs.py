@@ -134,12 +134,7 @@ def around(unit: Callable[[Params], float], low: float = 0.5, high: float = 1.5)
 
 
 def parameters(names: str, **defaults: int) -> Callable[..., dict[str, int]]:
-    """A function that names shape parameters given in this order; the last may be left out, and more be added by name.
-
-    Args:
-        names: the parameters, such as `batch heads dim`.
-        **defaults: values of those that may be left out.
-    """
+    """A function that names shape parameters in this order; those with defaults may be left out, more added by name."""
     listed = names.split()
 
     def named(*values: int, **more: int) -> dict[str, int]:

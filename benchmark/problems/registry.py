@@ -127,9 +127,6 @@ def named(name: str) -> ProblemDefinition:
     """The problem a user names: by id or alias, or by a file or folder that defines it.
 
     Processes that this one starts know a problem from a file as well. Loading it runs its code.
-
-    Raises:
-        UserError: there is no such problem, or the file does not define one.
     """
     path = Path(name)
     is_file = path.exists() or path.suffix == ".py"
@@ -179,11 +176,7 @@ def _aliases() -> dict[str, str]:
 
 
 def listed(problem_id: str) -> ProblemDefinition:
-    """One problem of the benchmark, a retired one too for whoever names it, or of a user's file.
-
-    Raises:
-        UnknownNameError: with the nearest ids.
-    """
+    """One problem of the benchmark, a retired one too for whoever names it, or of a user's file."""
     definition = known().get(problem_id) or users().get(problem_id)
     if definition is None:
         raise UnknownNameError("problem", problem_id, known())

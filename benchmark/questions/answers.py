@@ -42,12 +42,7 @@ def without_figures(kernel: Kernel, **changes: Any) -> Kernel:
 
 
 def with_answer(question: Question, measured: Mapping[str, Mapping[str, Any]]) -> Question:
-    """The question about all workloads with its answer; without one where a kernel of it failed.
-
-    Args:
-        question: the question.
-        measured: rows of the kernels table by kernel id.
-    """
+    """The question about all workloads with its answer; without one where a kernel of it failed."""
     rows = [measured[key] for key in (question.anchor_id, question.candidate_id) if key is not None]
     if any(row["runtime_us"] is None for row in rows):
         return question
@@ -71,11 +66,7 @@ def packed_answers(questions: Iterable[Question]) -> bytes:
 
 
 def read_answers(path: Path) -> Answers | None:
-    """The answers in a file; None where it is a Parquet file of another kind.
-
-    Raises:
-        DataError: it is no Parquet file.
-    """
+    """The answers in a file; None where it is a Parquet file of another kind."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

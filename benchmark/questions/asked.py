@@ -116,8 +116,7 @@ def _pool_figures(row: dict[str, Any]) -> dict[str, Any]:
 
 def asked_gpu(corpus: Tables) -> str | None:
     """The GPU that questions are about; None for every GPU of the corpus."""
-    gpu: str | None = getattr(corpus, "gpu", None)
-    return gpu
+    return getattr(corpus, "gpu", None)
 
 
 def of_gpu(rows: list[dict[str, Any]], corpus: Tables) -> list[dict[str, Any]]:

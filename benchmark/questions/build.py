@@ -79,12 +79,8 @@ def build_questions(
         subset: `core` for a fixed part of the split; all of it by default.
         problems: ask about these alone.
         shots: how many known kernels a query shows: 0, 2 or 8.
-
-    Raises:
-        UserError: an unknown track, split, subset, number of shots or problem, a limit below one, a split that holds
-            nothing, or shots of a corpus that sets no kernels aside.
     """
-    names = _checked(tracks, split, limit, subset, shots)
+    names = checked(tracks, split, limit, subset, shots)
     rows = AskedRows(corpus, split, names, shots)
     if subset is not None:
         rows.pairs, rows.pools = ([row for row in part if row["core"]] for part in (rows.pairs, rows.pools))
@@ -155,14 +151,7 @@ def answered_pairs(corpus: Tables, split: str) -> Iterator[tuple[Query, Question
 def stated_queries(
     corpus: Tables, split: str, shots: int = 0, subset: str | None = None
 ) -> Iterator[tuple[Query, dict[str, Any]]]:
-    """Every question that a corpus states about one split, on all of its GPUs, as a query with its row.
-
-    Args:
-        corpus: a corpus with config questions.
-        split: any of its splits.
-        shots: how many known kernels a query shows.
-        subset: `core` for that part alone.
-    """
+    """Every question that a corpus states about one split, on all of its GPUs, as a query with its row."""
     rows = map(asked_row, corpus.table("questions", split=split, columns=QUESTION_COLUMNS).to_pylist())
     asked = [row for row in rows if subset is None or row["core"]]
     queries = _render(corpus, split, [row["query_id"] for row in asked], asked, [], shots)
@@ -186,7 +175,9 @@ def measured_kernels(corpus: Tables, split: str) -> Iterator[tuple[Query, dict[s
     rows = [row for row in kernels if row["status"]]
     renderer = _renderer(corpus, {row["kernel_id"] for row in rows}, split)
     for row in rows:
-        yield _reference_query(renderer, reference_query_id(row["kernel_id"], row["gpu"]), row), row
+        query_id, gpu = reference_query_id(row["kernel_id"], row["gpu"]), row["gpu"] or "unknown"
+        facts = (row["problem_id"], row["backend"], PairKind.REFERENCE, None, row["kernel_id"], gpu)
+        yield renderer.query(query_id, *facts), row
 
 
 def _check_training(split: str) -> None:
@@ -194,7 +185,8 @@ def _check_training(split: str) -> None:
         raise UserError(f"split {split!r} is kept for testing; a surrogate may be fitted on {TRAIN_SPLITS} only")
 
 
-def _checked(tracks: Iterable[str], split: str, limit: int | None, subset: str | None, shots: int) -> tuple[str, ...]:
+def checked(tracks: Iterable[str], split: str, limit: int | None, subset: str | None, shots: int) -> tuple[str, ...]:
+    """The tracks in their order, once everything that was asked for exists."""
     asked = tuple(tracks)
     for track in asked:
         if track not in TRACK_NAMES:
@@ -236,11 +228,6 @@ def _texts_of(
 def problems_of(corpus: Tables) -> dict[str, dict[str, Any]]:
     """Rows of the problems by id; the registry's for an imported corpus that brings none of its own."""
     return {row["problem_id"]: row for row in corpus.table("problems").to_pylist()} or known_problems()
-
-
-def _reference_query(renderer: Renderer, query_id: str, row: dict[str, Any]) -> Query:
-    gpu = row["gpu"] or "unknown"
-    return renderer.query(query_id, row["problem_id"], row["backend"], PairKind.REFERENCE, None, row["kernel_id"], gpu)
 
 
 def _pair_query(renderer: Renderer, row: dict[str, Any]) -> Query:
@@ -347,8 +334,7 @@ def _bin_counts(corpus: Tables, gpu: str | None) -> dict[str, Ints]:
 
 def _shares(counts: Ints) -> Floats:
     """Frequencies of the bins, with one imagined pair per bin so that none is impossible."""
-    result: Floats = (counts + 1.0) / (counts + 1.0).sum()
-    return result
+    return (counts + 1.0) / (counts + 1.0).sum()
 
 
 def _measure_seconds(corpus: Tables) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.questions.answers import Answers, answered
@@ -20,19 +19,14 @@ class CorpusView:
     """A corpus whose questions are about one GPU."""
 
     def __init__(self, corpus: Corpus, gpu: str | None = None, answers: Answers | None = None) -> None:
-        """Look at a corpus.
+        """Ask about a GPU, by its name or as `load` takes it, or EVERY_GPU; a private edition has `answers` apart.
 
-        Args:
-            corpus: the corpus.
-            gpu: the GPU that questions are about, by its name or as `load` takes it, or EVERY_GPU; by default the one
-                with the most kernels, and every one of an imported corpus. Surrogates learn from all of them.
-            answers: of a private edition, which states none itself.
-
-        Raises:
-            UnknownNameError: the corpus has no such GPU.
+        By default the GPU is the one with the most kernels, and every one of an imported corpus. Surrogates learn from
+        all of them.
         """
         self.stated = corpus
         """The corpus as it is."""
+        self.fingerprint, self.configs, self.folders = corpus.fingerprint, corpus.configs, corpus.folders
         self._wanted = None if gpu is None else resolve("gpu", gpu, [*corpus.gpus(), EVERY_GPU])
         self._answers = answers
 
@@ -45,27 +39,8 @@ class CorpusView:
         ours = any(OURS in part.to_pylist() for part in origins)
         return next(iter(self.stated.gpus()), None) if ours else None
 
-    @property
-    def fingerprint(self) -> str:
-        """Content fingerprint of the corpus."""
-        return self.stated.fingerprint
-
-    @property
-    def configs(self) -> Sequence[str]:
-        """Names of the tables it holds."""
-        return self.stated.configs
-
-    @property
-    def folders(self) -> Sequence[Path]:
-        """The folders that hold the answers."""
-        return self.stated.folders
-
     def table(self, name: str, *, columns: Sequence[str] | None = None, **filters: Any) -> pa.Table:
-        """One table, filtered.
-
-        Raises:
-            UserError: there are no questions.
-        """
+        """One table, filtered."""
         self._check(name)
         if name != "questions" or self._answers is None:
             return self.stated.table(name, columns=columns, **filters)
@@ -86,11 +61,5 @@ class CorpusView:
 
 
 def benchmark_of(corpus: Tables, gpu: str | None = None, answers: Answers | None = None) -> Tables:
-    """The corpus as the benchmark asks it; a view of one stays what it is.
-
-    Args:
-        corpus: an opened corpus.
-        gpu: the GPU that is asked about (CorpusView).
-        answers: of a private edition.
-    """
+    """The corpus as the benchmark asks it; a view of one stays what it is."""
     return CorpusView(corpus, gpu, answers) if isinstance(corpus, Corpus) else corpus

@@ -82,13 +82,7 @@ Ends = tuple[Timed, Timed]
 
 
 def draw_questions(kernels: Iterable[Kernel], measurements: Iterable[Measurement], seed: str = "") -> list[Question]:
-    """Every question of a corpus with its answer.
-
-    Args:
-        kernels: rows of the corpus, clusters and splits assigned.
-        measurements: of these kernels; they say what each workload took.
-        seed: another one gives another draw.
-    """
+    """Every question of a corpus with its answer."""
     return _drawn(_timed(kernels, measurements), seed)
 
 
@@ -96,10 +90,6 @@ def draw_unanswered(kernels: Iterable[Kernel], seed: str = "") -> list[Question]
     """Every question about kernels that nobody has measured, without answers.
 
     Nobody knows which kernels are correct: a question about one that turns out to fail will have no answer.
-
-    Args:
-        kernels: rows with the GPU that is asked about.
-        seed: another one gives another draw.
     """
     return _drawn((Timed(one, AuthorClass.of(one.proposer, one.search_method), {}) for one in kernels), seed)
 
@@ -129,12 +119,7 @@ class Draw:
     """The questions of one problem on one GPU in one split."""
 
     def __init__(self, members: Sequence[Timed], seed: str) -> None:
-        """Set kernels aside, and put the others into cells.
-
-        Args:
-            members: its correct kernels.
-            seed: of every order.
-        """
+        """Set kernels aside, and put the others into cells."""
         self._seed = seed
         self._held_out = members[0].kernel.split != TRAINING
         known = self._set_aside(members) if self._held_out and members[0].runtime_us else []

@@ -152,11 +152,7 @@ class Questions:
     """The GPU that they are about; None for every GPU of the corpus."""
 
     def task(self, track: str) -> TrackQueries:
-        """One track.
-
-        Raises:
-            UnknownNameError: for a track that is not asked here.
-        """
+        """One track."""
         if track not in self.tracks:
             raise UnknownNameError("track", track, self.tracks)
         ids = tuple(self.queries[i].query_id for i in self.asked(track).tolist())

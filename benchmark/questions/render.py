@@ -36,12 +36,7 @@ DATA_SHEETS: Mapping[str, tuple[Any, ...]] = {
 
 
 def gpu_facts(gpu: str, environments: Sequence[Mapping[str, Any]] = ()) -> str:
-    """Facts of one GPU as JSON; what is not known is null.
-
-    Args:
-        gpu: the name as the driver reports it.
-        environments: rows of the corpus's environments; the first of this GPU overrides the data sheet.
-    """
+    """Facts of one GPU as JSON; what is not known is null."""
     facts: dict[str, Any] = dict.fromkeys(FACTS)
     for name, sheet in DATA_SHEETS.items():
         if name in gpu.split() or name in gpu:
@@ -108,20 +103,7 @@ def render_query(
     workloads_json: str | None = None,
     shown: Callable[[str], str] = normalised,
 ) -> Query:
-    """One query.
-
-    Args:
-        query_id: its identity.
-        problem: a row of the problems table.
-        backend: of the candidate.
-        kind: what the anchor is to the candidate.
-        candidate_source: as written.
-        gpu: the device both are compared on.
-        gpu_facts_json: what is publicly known about it.
-        anchor_source: of the other kernel; the problem's reference when not given.
-        workloads_json: `workload_facts(problem)`, for callers that render many queries of one problem.
-        shown: what becomes of a kernel's source.
-    """
+    """One query."""
     return Query(
         query_id=query_id,
         problem_id=problem["problem_id"],
@@ -146,13 +128,7 @@ class Renderer:
         sources: Mapping[str, str],
         environments: list[Mapping[str, Any]],
     ) -> None:
-        """Keep what queries quote.
-
-        Args:
-            problems: rows of the problems table by id.
-            sources: normalised kernel sources by kernel id.
-            environments: rows of the environments table.
-        """
+        """Keep what queries quote."""
         self._problems = problems
         self._sources = sources
         self._gpu_facts = functools.cache(lambda gpu: gpu_facts(gpu, environments))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.questions.asked import Tables, asked_gpu
@@ -16,7 +15,6 @@ from kbench.schemas.ids import content_hash
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BY_GPU = ("kernels", "questions")
 SPLIT_TABLES = ("kernels", "questions")
 """Tables whose rows are trained on or asked about; rows of the others describe both."""
 
@@ -28,15 +26,6 @@ class HeldOutGpu:
     """
 
     def __init__(self, corpus: Tables, gpu: str) -> None:
-        """Leave a GPU out of training.
-
-        Args:
-            corpus: what holds kernels of several GPUs.
-            gpu: the GPU that is left out, by its name or as `load` takes it.
-
-        Raises:
-            UserError: the corpus has no such GPU, several, or no other.
-        """
         parts = corpus.batches("kernels", columns=["gpu"])
         gpus = sorted({gpu for part in parts for gpu in part.column("gpu").unique().to_pylist()} - {None})
         gpu = resolve("gpu", gpu, gpus)
@@ -44,32 +33,19 @@ class HeldOutGpu:
             raise UserError(f"the corpus has {gpu} alone; transfer needs kernels measured on another GPU too")
         self._corpus, self.gpu = corpus, gpu
         self.training_gpus = tuple(name for name in gpus if name != gpu)
-
-    @property
-    def fingerprint(self) -> str:
-        """Names the corpus and the GPU left out."""
-        return content_hash("held out", self._corpus.fingerprint, self.gpu)
-
-    @property
-    def configs(self) -> Sequence[str]:
-        """Names of the tables it holds."""
-        return self._corpus.configs
-
-    @property
-    def folders(self) -> Sequence[Path]:
-        """The folders that hold the answers."""
-        return self._corpus.folders
+        self.configs, self.folders = corpus.configs, corpus.folders
+        self.fingerprint = content_hash("held out", corpus.fingerprint, gpu)
 
     def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered; of kernels and questions, what training or the questions may see."""
-        if name not in BY_GPU:
+        if name not in SPLIT_TABLES:
             return self._corpus.table(name, columns=columns, **filters)
         needed = None if columns is None else [*dict.fromkeys((*columns, "gpu", "split"))]
         return self._seen(self._corpus.table(name, columns=needed, **filters), columns)
 
     def batches(self, name: str, *, columns: Sequence[str], **filters: Any) -> Iterator[pa.Table]:
         """The same columns in parts."""
-        if name not in BY_GPU:
+        if name not in SPLIT_TABLES:
             yield from self._corpus.batches(name, columns=columns, **filters)
             return
         for part in self._corpus.batches(name, columns=[*dict.fromkeys((*columns, "gpu", "split"))], **filters):
@@ -94,33 +70,11 @@ class TrainedOn:
     """
 
     def __init__(self, test: Tables, train: Tables) -> None:
-        """Join two corpora.
-
-        Args:
-            test: the corpus that is asked about.
-            train: the corpus whose training splits are learnt from.
-        """
         self._test, self._train = test, train
-
-    @property
-    def fingerprint(self) -> str:
-        """Names both corpora."""
-        return content_hash("trained on", self._test.fingerprint, self._train.fingerprint)
-
-    @property
-    def configs(self) -> Sequence[str]:
-        """Names of the tables either holds."""
-        return tuple(dict.fromkeys([*self._test.configs, *self._train.configs]))
-
-    @property
-    def gpu(self) -> str | None:
-        """The GPU that questions are about."""
-        return asked_gpu(self._test)
-
-    @property
-    def folders(self) -> Sequence[Path]:
-        """The folders that hold the answers of either."""
-        return (*self._test.folders, *self._train.folders)
+        self.fingerprint = content_hash("trained on", test.fingerprint, train.fingerprint)
+        self.configs = tuple(dict.fromkeys([*test.configs, *train.configs]))
+        self.folders = (*test.folders, *train.folders)
+        self.gpu = asked_gpu(test)
 
     def table(self, name: str, *, columns: list[str] | None = None, **filters: Any) -> pa.Table:
         """One table, filtered."""
@@ -150,14 +104,12 @@ class TrainedOn:
 
 
 class WithoutValidation:
-    """A corpus as a surrogate learns from it that is asked about validation problems: these are left out."""
+    """A corpus as a surrogate learns from it that is asked about validation problems: these are left out.
+
+    Other attributes are those of the corpus, or of the view of one, behind it.
+    """
 
     def __init__(self, corpus: Tables) -> None:
-        """Look at a corpus.
-
-        Args:
-            corpus: the corpus, or another view of one, whose own attributes stay.
-        """
         self._corpus = corpus
 
     def __getattr__(self, name: str) -> Any:

@@ -31,14 +31,7 @@ class OfProblem:
 def of_problems(
     questions: Questions, table: ForecastTable, pair_metrics: Sequence[Metric], pool_metrics: Sequence[Metric]
 ) -> list[OfProblem]:
-    """Every problem that was asked about, by name.
-
-    Args:
-        questions: what was asked.
-        table: the answers.
-        pair_metrics: metrics of pairs.
-        pool_metrics: metrics of pools.
-    """
+    """Every problem that was asked about, by name."""
     rows, pairs, pools = pair_rows(questions, table), questions.pairs, questions.pools
     ranks = not pairs_only(questions.tracks) and len(pools) > 0
     scores = pool_scores(pools, table) if ranks else None

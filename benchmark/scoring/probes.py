@@ -47,14 +47,7 @@ NAME = re.compile(r"[A-Za-z_]\w*")
 def probe_scores(
     corpus: Tables, questions: Questions, settings: BootstrapSettings | None = None, bounds: Bounds | None = None
 ) -> dict[str, Scored]:
-    """What every probe scores; nothing on kernels of others, of which nobody knows who writes alike.
-
-    Args:
-        corpus: that states the questions, and the training questions.
-        questions: what is asked, or a part of it.
-        settings: of the bootstrap.
-        bounds: of these questions, where they are known already.
-    """
+    """What every probe scores; nothing on kernels of others, of which nobody knows who writes alike."""
     if questions.imported:
         return {}
     ids = [query.query_id for query in questions.queries]
@@ -142,13 +135,7 @@ class Probe:
     """What features of two kernels, or of a pool's, say about speed."""
 
     def __init__(self, features: Features, train: Sequence[Row], validation: Sequence[Row]) -> None:
-        """Learn from training questions.
-
-        Args:
-            features: of a kernel.
-            train: rows with answers.
-            validation: rows on which the share of the distribution that is kept is chosen.
-        """
+        """Learn from training questions."""
         # Rows name the same kernels again and again.
         self._features = functools.cache(features)
         self._models: dict[str, tuple[Any, Any, Floats, float]] = {}

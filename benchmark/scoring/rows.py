@@ -41,13 +41,7 @@ def pair_rows(questions: Questions, table: ForecastTable) -> PairRows:
 
 
 def answered_pairs(questions: Questions, probabilities: Floats, points: Floats | None = None) -> PairRows:
-    """The pairs with these distributions, [repeats × pairs, 8], each as sure as its most probable bin.
-
-    Args:
-        questions: what was asked.
-        probabilities: the distributions.
-        points: forecast speedups; NaN, or nothing at all, where none was given.
-    """
+    """The pairs with these distributions, [repeats × pairs, 8], each as sure as its most probable bin."""
     pairs = questions.pairs
     repeats = len(probabilities) // max(len(pairs), 1)
     return PairRows(
@@ -72,8 +66,7 @@ def kind_priors(questions: Questions) -> Floats:
     """The training frequencies of every pair's kind: [pairs, 8]."""
     names, index = np.unique(questions.pairs.kind.astype(str), return_inverse=True)
     table = np.array([questions.kind_priors[name] for name in names]).reshape(-1, bins.COUNT)
-    result: Floats = table[index]
-    return result
+    return table[index]
 
 
 LEAST_RANKED = 5
@@ -86,8 +79,7 @@ def expected_log2_speedup(probabilities: Floats) -> Floats:
     """Mean log2 of the bins' representative speedups: a point forecast for surrogates that give none."""
     centers = np.log2([bins.center(number) for number in bins.NUMBERS])
     # Not a matrix product, which may add in another order in another row and tell equal forecasts apart.
-    result: Floats = (as_probabilities(probabilities) * centers).sum(axis=1)
-    return result
+    return (as_probabilities(probabilities) * centers).sum(axis=1)
 
 
 def rank_scores(probabilities: Floats, points: Floats) -> Floats:
@@ -98,8 +90,7 @@ def rank_scores(probabilities: Floats, points: Floats) -> Floats:
     has_point = ~np.isnan(points)
     scores = np.where(has_point, np.log2(np.where(has_point, points, 1.0)), expected_log2_speedup(probabilities))
     # Logarithms of nearly equal forecasts differ in their last bits from processor to processor; so near is a tie.
-    rounded: Floats = np.round(scores, SCORE_DECIMALS).astype(np.float64, copy=False)
-    return rounded
+    return np.round(scores, SCORE_DECIMALS).astype(np.float64, copy=False)
 
 
 def pool_scores(pools: PoolLabels, table: ForecastTable) -> Floats:
@@ -116,12 +107,7 @@ def ranked_pools(labels: PoolLabels) -> list[Ints]:
 
 
 def regret_curve(labels: PoolLabels, scores: Floats) -> dict[float, float]:
-    """Mean regret over pools and repeats by share of the pool measured; empty where no pool is large enough.
-
-    Args:
-        labels: the pool rows.
-        scores: [repeats, rows], higher means faster.
-    """
+    """Mean regret over pools and repeats by share of the pool measured; empty where no pool is large enough."""
     rows = rank_rows(labels, ranked_pools(labels), scores)
     if not rows.pools:
         return {}
@@ -156,8 +142,7 @@ def log_sigma(low: Floats, high: Floats) -> Floats:
 
 def remeasured(value: Floats, low: Floats, high: Floats, generator: np.random.Generator) -> Floats:
     """One repeat of every measurement."""
-    result: Floats = value * np.exp(log_sigma(low, high) * generator.standard_normal(len(value)))
-    return result
+    return value * np.exp(log_sigma(low, high) * generator.standard_normal(len(value)))
 
 
 def interval_distribution(speedup: Floats, sigma: Floats) -> Floats:
@@ -169,13 +154,7 @@ def interval_distribution(speedup: Floats, sigma: Floats) -> Floats:
     below = ndtr((np.log(bins.EDGES)[None, :] - np.log(speedup)[:, None]) / width)
     edges = np.concatenate([np.zeros((len(speedup), 1)), below, np.ones((len(speedup), 1))], axis=1)
     # The last bits of the normal distribution depend on the processor, and ties between confidences depend on them.
-    result: Floats = np.round(np.diff(edges, axis=1), 12).astype(np.float64, copy=False)
-    return result
-
-
-def oracle_forecasts(speedup: Floats, low: Floats, high: Floats, generator: np.random.Generator) -> Floats:
-    """The oracle's distribution for every pair."""
-    return interval_distribution(remeasured(speedup, low, high, generator), log_sigma(low, high))
+    return np.round(np.diff(edges, axis=1), 12).astype(np.float64, copy=False)
 
 
 def ceiling_rows(questions: Questions, seed: int) -> TrackRows:
@@ -184,10 +163,15 @@ def ceiling_rows(questions: Questions, seed: int) -> TrackRows:
     pairs, labels = questions.pairs, questions.pools
     rows: TrackRows = {}
     if len(pairs) and not np.isnan(pairs.speedup_low).all():
-        generator = np.random.default_rng((seed, 1))
-        probabilities = oracle_forecasts(pairs.speedup, pairs.speedup_low, pairs.speedup_high, generator)
+        ends = (pairs.speedup_low, pairs.speedup_high)
+        repeat = remeasured(pairs.speedup, *ends, np.random.default_rng((seed, 1)))
+        probabilities = interval_distribution(repeat, log_sigma(*ends))
         rows |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, probabilities))
-    return _asked(questions, rows | _pools(labels, remeasured_scores(labels, seed)))
+    generator = np.random.default_rng((seed, 2))
+    repeat = remeasured(labels.runtime_us, labels.runtime_low_us, labels.runtime_high_us, generator)
+    # The order that a second measurement would give, failed kernels last.
+    scores = np.where(labels.valid, -repeat, -np.inf)[None, :]
+    return _asked(questions, rows | _pools(labels, scores))
 
 
 def floor_rows(questions: Questions) -> TrackRows:
@@ -197,14 +181,6 @@ def floor_rows(questions: Questions) -> TrackRows:
     if len(questions.pairs):
         rows |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, kind_priors(questions)))
     return _asked(questions, rows | _pools(questions.pools, np.zeros((1, len(questions.pools)))))
-
-
-def remeasured_scores(labels: PoolLabels, seed: int) -> Floats:
-    """The order a second measurement would give, failed kernels last: [1, rows]."""
-    generator = np.random.default_rng((seed, 2))
-    repeat = remeasured(labels.runtime_us, labels.runtime_low_us, labels.runtime_high_us, generator)
-    result: Floats = np.where(labels.valid, -repeat, -np.inf)[None, :]
-    return result
 
 
 def _pools(labels: PoolLabels, scores: Floats) -> TrackRows:

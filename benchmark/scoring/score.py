@@ -128,16 +128,7 @@ def score(
     bounds: Bounds | None = None,
     headlines_alone: bool = False,
 ) -> Scored:
-    """Score forecasts on every track the questions ask.
-
-    Args:
-        questions: what was asked, with the answers.
-        table: forecasts, aligned with the questions' queries.
-        settings: of the bootstrap.
-        sliced: whether to score each slice as well.
-        bounds: of these questions and settings, where they are known already.
-        headlines_alone: whether the other metrics are left out.
-    """
+    """Score forecasts on every track the questions ask."""
     settings = settings or BootstrapSettings()
     rows = surrogate_rows(questions, table)
     clusters = _clusters(questions)
@@ -231,8 +222,7 @@ def _facet(labels: PairLabels, name: str) -> Strings:
         return _decades(labels.runtime_us)
     if name == "seen":
         return strings(["seen" if split in ("test_seen", "validation") else "unseen" for split in labels.split])
-    values: Strings = getattr(labels, name)
-    return values
+    return getattr(labels, name)
 
 
 def _facet_slices(labels: PairLabels, gpus: Strings) -> Iterator[tuple[str, Ints]]:

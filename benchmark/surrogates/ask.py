@@ -114,13 +114,6 @@ class AskedSurrogate:
     """Every answer has its own time already."""
 
     def __init__(self, surrogates: Sequence[Any], facts: SurrogateFacts, batch_size: int) -> None:
-        """Stand before them.
-
-        Args:
-            surrogates: equal ones, which share the work.
-            facts: what they say of themselves.
-            batch_size: queries per call of each.
-        """
         self._surrogates, self._size = surrogates, batch_size
         self._askers = [_Asker(surrogate, facts.repeats) for surrogate in surrogates]
         self.inputs, self.repeats, self.batch_size = facts.inputs, facts.repeats, batch_size * len(surrogates)
@@ -146,16 +139,7 @@ def run(
     batch_size: int = 64,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Run:
-    """Ask everything that is not in the store yet.
-
-    Args:
-        queries: what to ask.
-        surrogates: equal surrogates that share the work, each asked by its own thread.
-        store: receives every forecast as it comes.
-        repeats: forecasts per query, given in one call.
-        batch_size: queries per call.
-        progress: told how many queries were finished since the last call.
-    """
+    """Ask everything that is not in the store yet."""
     started = time.perf_counter()
     answered = set(store.done)
     left = [q for q in queries if any((q.query_id, r) not in answered for r in range(repeats))]
@@ -221,10 +205,7 @@ class ForecastStore:
     """Appends forecasts as they come; on opening, gives back every success. Failures are tried again."""
 
     def __init__(self, path: Path | None) -> None:
-        """Open.
-
-        Args:
-            path: the file, made when absent; None keeps nothing.
+        """Open the file, made when absent; None keeps nothing.
 
         Raises:
             UserError: another evaluation is writing the file, or it cannot be opened.

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.questions.asked import KINDS, of_gpu
 from kbench.benchmark.surrogates.broad import widened
 from kbench.benchmark.surrogates.forecasts import DATASET_KEY, LEARNED_KEY, check_repeats, read_forecasts
+from kbench.benchmark.surrogates.online import distribution
 from kbench.benchmark.surrogates.protocol import failure
 from kbench.loaders.source.normalise import normalised
 from kbench.schemas import Forecast, PairKind, Query, Question, Status, UserError, bins
@@ -48,13 +48,13 @@ Figures = Mapping[str, tuple[float, float] | None]
 """Runtime and speedup by GPU; None where the kernel failed."""
 
 
-def shares(numbers: Sequence[int]) -> Shares:
-    """Frequencies of the bins, with one pseudo-pair per bin so that none is impossible."""
-    return _frequencies(np.bincount(np.asarray(numbers, dtype=np.int64), minlength=bins.COUNT + 1)[1:])
+def shares(numbers: Sequence[int], pairs: Sequence[int] | None = None) -> Shares:
+    """Frequencies of the bins, with one pseudo-pair per bin so that none is impossible.
 
-
-def _frequencies(counts: npt.NDArray[np.int64]) -> Shares:
-    return tuple(((counts + 1.0) / (counts + 1.0).sum()).tolist())
+    Each number stands for one pair, or for as many as `pairs` says.
+    """
+    counts = np.bincount(np.asarray(numbers, dtype=np.int64), pairs, minlength=bins.COUNT + 1)[1:] + 1.0
+    return tuple((counts / counts.sum()).tolist())
 
 
 class UniformSurrogate:
@@ -74,8 +74,7 @@ class PriorSurrogate:
     inputs = "source"
 
     def __init__(self) -> None:
-        """Uniform until fitted."""
-        self._shares: Mapping[PairKind, Shares] = dict.fromkeys(PairKind, shares(()))
+        self._shares: dict[PairKind, Shares] = dict.fromkeys(PairKind, shares(()))
 
     def fit(self, train: Sequence[tuple[Query, Question]]) -> None:
         """Count bins by kind."""
@@ -98,10 +97,10 @@ class PriorSurrogate:
 
     def _count(self, groups: Iterable[tuple[PairKind, int, int]]) -> None:
         """Take so many pairs of a kind and bin each."""
-        counts = {kind: np.zeros(bins.COUNT, dtype=np.int64) for kind in PairKind}
-        for kind, number, pairs in groups:
-            counts[kind][number - 1] += pairs
-        self._shares = {kind: _frequencies(found) for kind, found in counts.items()}
+        counted = list(groups)
+        for kind in PairKind:
+            numbers = [number for of, number, _ in counted if of is kind]
+            self._shares[kind] = shares(numbers, [pairs for of, _, pairs in counted if of is kind])
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """The frequencies of the query's kind."""
@@ -114,7 +113,6 @@ class BinnedSurrogate(ABC):
     inputs = "source"
 
     def __init__(self) -> None:
-        """Uniform until fitted."""
         self._cuts: dict[PairKind, Floats] = {kind: np.zeros(0) for kind in PairKind}
         self._shares: dict[PairKind, Floats] = {kind: np.full((1, bins.COUNT), 1 / bins.COUNT) for kind in PairKind}
         self._learnt_from_ours = False
@@ -190,17 +188,12 @@ class TransferSurrogate:
     inputs = "labels of other GPUs"
 
     def __init__(self) -> None:
-        """Know nothing until fitted."""
         self._prior = PriorSurrogate()
         self._known: dict[Key, dict[str, tuple[float, float] | None]] = {}
         self._spread = USUAL_SPREAD
 
     def fit_corpus(self, corpus: Any) -> None:
-        """Remember every kernel's figures on the training GPUs.
-
-        Raises:
-            UserError: the corpus leaves no GPU out.
-        """
+        """Remember every kernel's figures on the training GPUs."""
         if not hasattr(corpus, "elsewhere"):
             raise UserError("transfer answers for a GPU that is left out of training, and here none is left out")
         self._prior.fit_corpus(corpus)
@@ -213,8 +206,7 @@ class TransferSurrogate:
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """A log-normal distribution around the speedup there, or the prior where it is not known."""
-        priors = self._prior.forecast(queries)
-        return [self._answer(query, prior) for query, prior in zip(queries, priors, strict=True)]
+        return [self._answer(query, prior) for query, prior in zip(queries, self._prior.forecast(queries), strict=True)]
 
     def _answer(self, query: Query, prior: Forecast) -> Forecast:
         assert prior.probabilities is not None
@@ -223,7 +215,7 @@ class TransferSurrogate:
         speedup = self._speedup(query, candidate)
         if speedup is None:
             return Forecast(query_id=query.query_id, probabilities=prior.probabilities, p_valid=valid)
-        shares = normal_shares(math.log(speedup), self._spread)
+        shares = distribution(math.log2(speedup), self._spread / math.log(2))
         mixed = tuple(
             MIXED_IN * usual + (1 - MIXED_IN) * share for usual, share in zip(prior.probabilities, shares, strict=True)
         )
@@ -254,13 +246,6 @@ def moved(known: Iterable[Figures]) -> float:
     return max(LEAST_SPREAD, statistics.pstdev(gaps, 0.0)) if len(gaps) > 1 else USUAL_SPREAD
 
 
-def normal_shares(centre: float, spread: float) -> tuple[float, ...]:
-    """Probability of each bin when the log speedup is normally distributed."""
-    normal = statistics.NormalDist(centre, spread)
-    below = [0.0, *(normal.cdf(math.log(edge)) for edge in bins.EDGES), 1.0]
-    return tuple(high - low for low, high in itertools.pairwise(below))
-
-
 class ReplaySurrogate:
     """Answers with the forecasts of a file; what the file does not hold is a failure."""
 
@@ -268,11 +253,6 @@ class ReplaySurrogate:
     """Reading a file is not what a forecast took; the file says that, or nobody knows."""
 
     def __init__(self, path: str) -> None:
-        """Name the file; it is read on first use.
-
-        Args:
-            path: .parquet or .jsonl forecasts.
-        """
         self.path = Path(path)
         self.inputs = self._submission.get("inputs", "source")
 
@@ -282,11 +262,7 @@ class ReplaySurrogate:
         return max((repeat for _, repeat in self._forecasts), default=0) + 1
 
     def check_dataset(self, fingerprint: str) -> None:
-        """Refuse forecasts made for other data.
-
-        Raises:
-            UserError: the file, or submission.json beside it, names another dataset.
-        """
+        """Refuse forecasts made for other data."""
         dataset = (read_forecasts(self.path).schema.metadata or {}).get(DATASET_KEY, b"").decode()
         dataset = dataset or str(self._submission.get("dataset_fingerprint", ""))
         if dataset and dataset != fingerprint:
@@ -308,8 +284,7 @@ class ReplaySurrogate:
     @functools.cached_property
     def _submission(self) -> dict[str, Any]:
         path = self.path.parent / "submission.json"
-        submission: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        return submission
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
     @functools.cached_property
     def _forecasts(self) -> dict[tuple[str, int], Forecast]:

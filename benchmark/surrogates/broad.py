@@ -36,8 +36,7 @@ def strangeness(rows: npt.NDArray[np.floating], low: Floats, high: Floats) -> Fl
     width = high - low
     # A column that never changed in training has no width: any other value is as strange as a column can be.
     widths = np.divide(outside, width, out=np.sign(outside), where=width > 0)
-    total: Floats = np.minimum(widths, 1.0).sum(axis=1)
-    return total
+    return np.minimum(widths, 1.0).sum(axis=1)
 
 
 def usual_strangeness(rows: npt.NDArray[np.floating], fold: Ints) -> float:
@@ -57,8 +56,7 @@ def usual_strangeness(rows: npt.NDArray[np.floating], fold: Ints) -> float:
 
 def trust(strange: Floats, usual: float = USUAL) -> Floats:
     """The share of an answer that is believed: all of it about problems as strange as some of training's."""
-    share: Floats = 0.5 ** (np.maximum(strange - usual, 0.0) / HALVING)
-    return share
+    return 0.5 ** (np.maximum(strange - usual, 0.0) / HALVING)
 
 
 def widened(given: Floats, kinds: Sequence[PairKind], share: Floats) -> Floats:

@@ -66,11 +66,7 @@ def to_arrow(forecasts: Iterable[Forecast]) -> pa.Table:
 
 
 def read_forecasts(path: Path) -> pa.Table:
-    """A forecasts file: Parquet, or JSON Lines.
-
-    Raises:
-        DataError: it cannot be read, or its columns are not those of a forecast.
-    """
+    """A forecasts file: Parquet, or JSON Lines."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -87,11 +83,7 @@ def read_forecasts(path: Path) -> pa.Table:
 
 
 def conform(table: pa.Table, where: str) -> pa.Table:
-    """The table with the record's columns and types; absent optional columns become null.
-
-    Raises:
-        DataError: an unknown column, one that stands twice, no query_id, or a type that does not fit.
-    """
+    """The table with the record's columns and types; absent optional columns become null."""
     import pyarrow as pa
 
     schema = arrow_schema(Forecast)
@@ -175,11 +167,7 @@ def align(table: pa.Table, query_ids: Sequence[str], where: str = "forecasts") -
 
 
 def check_repeats(table: pa.Table, where: str) -> None:
-    """Refuse a file before memory is allocated for all repeats it speaks of.
-
-    Raises:
-        DataError: a repeat is below 0 or above the most there may be.
-    """
+    """Refuse a file before memory is allocated for all repeats it speaks of."""
     values = column_of(table, "repeat")
     wrong = values[~np.isnan(values) & ~allowed("repeat", values)]
     if len(wrong):

@@ -42,15 +42,7 @@ KEPT_IN_HOME = (".cache", ".local", ".nv", ".triton")
 
 
 def hidden_places(folders: Iterable[Path], own: Path | None) -> list[Path]:
-    """Everything that a user's surrogate must not see, each place once.
-
-    Args:
-        folders: of the corpus it is asked about.
-        own: the surrogate's file, where it is one.
-
-    Raises:
-        UserError: the surrogate, or Python itself, lies in such a place.
-    """
+    """Everything that a user's surrogate must not see, each place once."""
     corpus = [folder.resolve() for folder in folders]
     places = [*corpus, shipped(), data_home(), *_link_targets(corpus), *_hub_copies(), *_packages(), *_secrets(own)]
     origin = _installed_from()

@@ -42,12 +42,7 @@ def known_queries(query: Query) -> list[Query]:
 
 
 def at_known_level(forecast: Callable[[Sequence[Query]], list[Forecast]], queries: Sequence[Query]) -> list[Forecast]:
-    """Forecasts, those against the reference moved by how far off the same forecaster is on the known kernels.
-
-    Args:
-        forecast: what to move.
-        queries: the questions.
-    """
+    """Forecasts, those against the reference moved by how far off the same forecaster is on the known kernels."""
     about = {known.query_id: known for query in queries for known in known_queries(query)}
     forecasts = forecast([*queries, *about.values()])
     own, measured = forecasts[: len(queries)], {each.query_id: each for each in forecasts[len(queries) :]}
@@ -78,5 +73,4 @@ def _stretched(given: Floats, shift: float, factor: float) -> Floats:
     mean = float((given * CENTERS).sum())
     edges = np.interp(mean + (LOG_EDGES - shift - mean) / factor, GRID, below / below[-1])
     shares = np.maximum(np.diff(np.concatenate([[0.0], edges, [1.0]])), 0.0) + FLOOR
-    result: Floats = shares / shares.sum()
-    return result
+    return shares / shares.sum()

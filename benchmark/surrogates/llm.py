@@ -232,9 +232,6 @@ class LlmSurrogate:
             folder: gets the file of replies; None keeps nothing.
             max_tokens: tokens that may be read and written in all.
             max_cost: what they may cost in all, at the prices `price_in` and `price_out`.
-
-        Raises:
-            UserError: no key is set, or a cost is limited without prices.
         """
         if self._offline is not None or self.batch_folder is not None:
             return
@@ -302,11 +299,7 @@ class LlmSurrogate:
 
 
 def _fields(body: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
-    """The argument `body` as fields of a request.
-
-    Raises:
-        UserError: it is no JSON object, or names a field that is not its own to set.
-    """
+    """The argument `body` as fields of a request."""
     fields: Any = body
     if isinstance(body, str):
         with contextlib.suppress(ValueError, RecursionError):
@@ -329,11 +322,6 @@ def _forecast(asked: Asked, reply: Reply) -> Forecast:
         input_tokens=reply.input_tokens,
         output_tokens=reply.output_tokens,
     )
-
-
-def bins_text() -> str:
-    """The bins, one per line, as numbers and edges."""
-    return "\n".join(f"  bin {number}: {bins.label(number)}" for number in bins.NUMBERS)
 
 
 def answer_schema() -> dict[str, Any]:
@@ -363,6 +351,7 @@ def _known(query: Query) -> str:
 def render(query: Query, counted: str = "") -> str:
     """The question in plain text, with what is counted of its kernels after their sources."""
     example = json.dumps({"probabilities": {str(n): 0.125 for n in bins.NUMBERS}, "speedup": 1.0, "p_valid": 0.9})
+    numbered = "\n".join(f"  bin {number}: {bins.label(number)}" for number in bins.NUMBERS)
     facts = {key: value for key, value in json.loads(query.gpu_facts_json).items() if value is not None}
     return f"""Two programs solve the same problem on the same GPU. S = anchor time / candidate time, so S > 1 means the
 candidate is faster. Over several workloads S is the geometric mean. Times are device times with a cold L2 cache.
@@ -385,7 +374,7 @@ candidate is faster. Over several workloads S is the geometric mean. Times are d
 
 {counted}# Question
 Into which bin does S fall?
-{bins_text()}
+{numbered}
 A lower edge belongs to the bin above it. Give the probability of each bin (they sum to 1), your point forecast of S,
 and the probability that the candidate compiles, runs and is correct. Answer with this JSON object alone:
 {example}

@@ -133,8 +133,7 @@ def read_digits(text: str) -> tuple[int, tuple[float, ...]] | None:
 def distributions(answers: Ints) -> Floats:
     """The stated distributions [..., 8] of answers [..., 9]."""
     weights = answers[..., 1:].astype(np.float64)
-    result: Floats = weights / weights.sum(axis=-1, keepdims=True)
-    return result
+    return weights / weights.sum(axis=-1, keepdims=True)
 
 
 def noise(query_ids: Sequence[str], seed: int, samples: int) -> Floats:
@@ -190,11 +189,6 @@ def _clipped(tokens: list[int], most: int, encode: Encode) -> list[int]:
 
 def load_model(model: str, device: str = "auto", dtype: str = "auto") -> tuple[DigitModel, Encode]:
     """Weights and tokenizer from a folder, a GGUF file or the Hub.
-
-    Args:
-        model: where they are.
-        device: cpu, cuda, or auto: a GPU where there is one.
-        dtype: float32, bfloat16, or auto: bfloat16 on a GPU.
 
     Raises:
         UserError: there are none, they cannot be read, or a digit is not one token.
@@ -292,14 +286,7 @@ class DigitModel:
     def answers(
         self, prompts: Sequence[Tokens], noise: Floats, batch_tokens: int, temperature: float = 1.0
     ) -> tuple[Floats, Floats]:
-        """Probability of each bin as first digit [prompts, 8], and distributions of sampled answers.
-
-        Args:
-            prompts: tokens.
-            noise: uniform numbers [prompts, samples, 9]; without samples nothing is stated.
-            batch_tokens: most tokens read at once.
-            temperature: of the sampled answers.
-        """
+        """Probability of each bin as first digit [prompts, 8], and distributions of sampled answers."""
         import torch
 
         implied, stated = np.zeros((len(prompts), bins.COUNT)), np.zeros((*noise.shape[:2], bins.COUNT))
@@ -366,13 +353,11 @@ class DigitModel:
         first = self._digit_logits(read.last)[:, None, None].expand(-1, group, -1, -1)
         steps = torch.cat([first, self._digit_logits(states)], dim=2)
         allowed = torch.stack([permitted(steps[:, :, at], answers[..., :at]) for at in range(LENGTH)], dim=2)
-        chosen: torch.Tensor = torch.log_softmax(allowed, dim=-1).gather(-1, answers[..., None])[..., 0]
-        return chosen
+        return torch.log_softmax(allowed, dim=-1).gather(-1, answers[..., None])[..., 0]
 
     def _digit_logits(self, states: torch.Tensor) -> torch.Tensor:
         rows = self.network.get_output_embeddings().weight[self.digit_tokens]
-        logits: torch.Tensor = states.float() @ rows.float().T
-        return logits
+        return states.float() @ rows.float().T
 
     def _answer_states(self, read: ReadPrompts, cache: Any, answers: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """States after digits [prompts, group, steps]; the mask orders them by step, then by answer."""

@@ -49,8 +49,7 @@ class Sample:
     def weights(self) -> Floats:
         """Every problem counts alike; the weights sum to one."""
         counts = np.bincount(self.problem)
-        result: Floats = 1.0 / counts[self.problem] / np.count_nonzero(counts)
-        return result
+        return 1.0 / counts[self.problem] / np.count_nonzero(counts)
 
 
 class Map(Protocol):
@@ -101,8 +100,7 @@ class Isotonic:
         """The distribution of each row."""
         columns = [np.interp(given[:, 0, at], *step) for at, step in enumerate(self.steps)]
         shares = np.maximum(np.stack(columns, axis=1), FLOOR)
-        result: Floats = shares / shares.sum(axis=1, keepdims=True)
-        return result
+        return shares / shares.sum(axis=1, keepdims=True)
 
 
 def equal_pool(sample: Sample) -> LogLinear:
@@ -155,19 +153,16 @@ def by_kind(fit: Fit) -> Fit:
 def pool_weights(found: LogLinear, parts: int) -> Floats:
     """The weight of each part in a pool, scaled to sum to one; equal where all are zero."""
     weights = found.matrix[:: len(found.bias), 0]
-    result: Floats = weights / weights.sum() if weights.sum() > 0 else np.full(parts, 1 / parts)
-    return result
+    return weights / weights.sum() if weights.sum() > 0 else np.full(parts, 1 / parts)
 
 
 def _logs(given: Floats) -> Floats:
-    logs: Floats = np.log(np.maximum(given, FLOOR)).reshape(len(given), -1)
-    return logs
+    return np.log(np.maximum(given, FLOOR)).reshape(len(given), -1)
 
 
 def _softmax(logits: Floats) -> Floats:
     raised = np.exp(logits - logits.max(axis=1, keepdims=True))
-    result: Floats = raised / raised.sum(axis=1, keepdims=True)
-    return result
+    return raised / raised.sum(axis=1, keepdims=True)
 
 
 def _pool_basis(sample: Sample) -> Floats:
@@ -278,5 +273,4 @@ def _held_out(fit: Fit, sample: Sample, fold: Ints, problem: Ints) -> Floats:
         held = np.flatnonzero(fold == each)
         shares = fit(sample.take(fold != each)).applied(sample.given[held], sample.level[held])
         losses[held] = -np.log(np.maximum(shares[np.arange(len(held)), sample.truth[held]], FLOOR))
-    means: Floats = np.bincount(problem, weights=losses) / np.bincount(problem)
-    return means
+    return np.bincount(problem, weights=losses) / np.bincount(problem)

@@ -48,11 +48,7 @@ class NearestSurrogate:
         self._prior = np.asarray(shares(()))
 
     def fit(self, train: Sequence[tuple[Query, Question]]) -> None:
-        """Remember every training pair.
-
-        Raises:
-            UserError: there is none to remember.
-        """
+        """Remember every training pair."""
         if not train:
             raise UserError("surrogate 'nearest' needs training pairs, and the corpus has no train split; give --train")
         self._matrix = self._vectors([query for query, _ in train])
@@ -162,9 +158,7 @@ class LookupSurrogate:
     def _looked_up(self, queries: Sequence[Query], hidden: Sequence[str]) -> tuple[Ints, Ints]:
         """The bin that the neighbours' speedups give, and the level of the farther neighbour's similarity.
 
-        Args:
-            queries: the questions.
-            hidden: the problem each must not look at; empty for none.
+        No neighbour is of a query's `hidden` problem, where it names one.
         """
         pairs = np.array([query.kind is not PairKind.REFERENCE for query in queries], dtype=np.bool_)
         keys = [
@@ -188,8 +182,7 @@ class LookupSurrogate:
     def _neighbours(self, keys: Sequence[tuple[str, str, str]]) -> tuple[Ints, Similarities]:
         """Position of the nearest training kernel, never the kernel itself, and its similarity.
 
-        Args:
-            keys: source, backend, and problem that must not be looked at.
+        Each key is a source, its backend, and a problem that must not be looked at.
         """
         places = {key: at for at, key in enumerate(dict.fromkeys(keys))}
         sources, backends, hidden = (np.array(column, dtype=object) for column in zip(*places, strict=True))

@@ -95,8 +95,7 @@ def features(sources: Sequence[str]) -> Matrix:
     for row, source in enumerate(sources):
         counts = _counts(source)
         matrix[row, list(counts)] = list(counts.values())
-    logs: Matrix = np.log1p(matrix)
-    return logs
+    return np.log1p(matrix)
 
 
 def squared_distances(one: Matrix, other: Matrix) -> Matrix:

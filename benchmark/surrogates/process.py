@@ -73,10 +73,6 @@ class Confinement:
     def for_worker(self, own: Path | None, run: Path | None) -> bytes:
         """The worker's first line.
 
-        Args:
-            own: the surrogate's file, where it is one.
-            run: the folder of the evaluation.
-
         Raises:
             UserError: the file lies where answers do.
         """
@@ -111,14 +107,7 @@ class ProcessSurrogate:
         confinement: Confinement | None = None,
         log: Path | None = None,
     ) -> None:
-        """Nothing is started yet.
-
-        Args:
-            target: where the surrogate is found.
-            arguments: its constructor's arguments.
-            confinement: what it may use.
-            log: file that receives what the surrogate prints; by default it goes to our stderr.
-        """
+        """Nothing is started yet."""
         self._target, self._arguments, self._log = target, arguments, log
         self._limits = confinement or Confinement()
         self._process: subprocess.Popen[bytes] | None = None
@@ -132,9 +121,6 @@ class ProcessSurrogate:
 
         Returns:
             What it says of itself.
-
-        Raises:
-            UserError: it cannot be constructed, or not be confined as required.
         """
         if self._process is None or self._facts is None:
             own = Path(self._target.location) if self._target.kind == "file" else None

@@ -128,11 +128,7 @@ FORMS = (
 
 
 def answer_rows(given: Any, asked: Sequence[Query]) -> list[Any]:
-    """What `forecast` returned, as forecasts or their fields; what names no query answers the one at its place.
-
-    Raises:
-        TypeError: it is neither Forecast objects, nor dictionaries of their fields, nor an array of shape (n, 8).
-    """
+    """What `forecast` returned, as forecasts or their fields; what names no query answers the one at its place."""
     if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
         rows = list(given)
         if all(isinstance(row, Forecast) for row in rows):

@@ -104,10 +104,6 @@ def locate(spec: str, forecasts_folder: Path | None = None) -> SurrogateTarget:
         spec: built-in name, entry point, `module:attribute`, `path/to/file.py[:attribute]`, a forecasts file,
             `calibrated:SPEC` or `stack:SPEC+SPEC`.
         forecasts_folder: where `replay:NAME` looks for NAME.parquet or NAME.jsonl.
-
-    Raises:
-        UnknownNameError: nothing has this name.
-        UserError: the file does not exist.
     """
     if spec in BUILT_IN:
         return SurrogateTarget(spec, "built_in", spec)
@@ -178,17 +174,7 @@ def construct(
     compiler: Compiler | None = None,
     apart: Callable[[SurrogateTarget, Mapping[str, Any]], Surrogate] | None = None,
 ) -> Surrogate:
-    """Import and make the surrogate. This runs its code.
-
-    Args:
-        target: where it is found.
-        arguments: its constructor's arguments.
-        compiler: passed to the built-in that looks at compiler output.
-        apart: makes the parts of a combined surrogate that are not our own code, so that they run elsewhere.
-
-    Raises:
-        UserError: it cannot be imported, has no such attribute, refuses the arguments, or cannot forecast.
-    """
+    """Import and make the surrogate. This runs its code."""
     if target.parts:
         return _construct_combined(target, arguments, compiler, apart)
     surrogate = imported(target)
@@ -210,16 +196,11 @@ def construct(
         raise UserError(f"surrogate {target.name!r} has no method forecast(queries)")
     if getattr(surrogate, "inputs", INPUTS[0]) not in INPUTS:
         raise UserError(f"surrogate {target.name!r} has inputs {surrogate.inputs!r}; it must be one of {INPUTS}")
-    result: Surrogate = surrogate
-    return result
+    return surrogate
 
 
 def _check_names(target: SurrogateTarget, signature: inspect.Signature, arguments: Mapping[str, Any]) -> None:
-    """Refuse an argument that a surrogate does not take.
-
-    Raises:
-        UserError: names the nearest argument, and all there are.
-    """
+    """Refuse an argument that a surrogate does not take."""
     takes = signature.parameters.values()
     if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in takes):
         return

@@ -34,24 +34,13 @@ class CombinedSurrogate:
     repeats = 1
 
     def __init__(self, name: str, parts: Sequence[Part], validation_limit: int | None = None) -> None:
-        """Put it together; nothing is learned yet.
-
-        Args:
-            name: what error messages call it.
-            parts: the surrogates whose forecasts are mapped.
-            validation_limit: most validation queries to ask, for parts that cost money.
-        """
+        """Put it together; nothing is learned yet."""
         self._name, self._parts, self._limit = name, tuple(parts), validation_limit
         self.inputs = max((getattr(p.surrogate, "inputs", INPUTS[0]) for p in parts), key=INPUTS.index)
         self.batch_size = min(int(getattr(p.surrogate, "batch_size", 2048)) for p in parts)
         self.chosen: Choice | None = None
         """The map of the distributions."""
         self._weights = np.full(len(parts), 1 / len(parts))
-
-    @property
-    def point_weights(self) -> dict[str, float]:
-        """How much each part counts in the point forecast: its weight in the log-linear pool."""
-        return {part.name: float(weight) for part, weight in zip(self._parts, self._weights, strict=True)}
 
     @property
     def answers_depend_on(self) -> tuple[str, ...]:
@@ -96,16 +85,7 @@ class CombinedSurrogate:
             self.learn(validation, train, None)
 
     def learn(self, validation: Validation, train: Train = (), corpus: Any = None) -> None:
-        """Learn from validation queries, and fit the parts that learn.
-
-        Args:
-            validation: the queries with their answers.
-            train: training pairs, for parts that are fitted on them.
-            corpus: where they come from, for parts that look at more than pairs.
-
-        Raises:
-            UserError: a part answers too few of the queries.
-        """
+        """Learn from validation queries, and fit the parts that learn."""
         by_part = [part.held_out(validation.queries, train, corpus) for part in self._parts]
         for part, forecasts in zip(self._parts, by_part, strict=True):
             answered = sum(forecast.probabilities is not None for forecast in forecasts)
@@ -129,11 +109,7 @@ class CombinedSurrogate:
         self._weights = self.chosen.weights
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
-        """What the parts say, mapped; a part that fails on a query has no say in it.
-
-        Raises:
-            UserError: nothing was learned, because the corpus has no validation split.
-        """
+        """What the parts say, mapped; a part that fails on a query has no say in it."""
         if self.chosen is None:
             raise UserError(f"{self._name} learns from validation problems, and the corpus has none; give --train")
         by_part = [part.forecasts(queries) for part in self._parts]
@@ -193,11 +169,6 @@ class Part:
         """Answers to validation queries by a surrogate that learned nothing from validation problems.
 
         What learns is fitted on the `train` split alone. Then it is fitted on everything, as without calibration.
-
-        Args:
-            queries: the validation queries.
-            train: training pairs of both training splits.
-            corpus: the corpus they come from; None where only the pairs are known.
         """
         fit = getattr(self.surrogate, "fit", None)
         fit_corpus = getattr(self.surrogate, "fit_corpus", None) if corpus is not None else None

@@ -74,10 +74,9 @@ class Material:
 
     @functools.cached_property
     def kernels(self) -> Mapping[tuple[str, str], Row]:
-        """Rows by kernel and GPU, in the corpus's order. Kernels of undescribed problems have no prompt and stay out.
+        """Rows by kernel and GPU, in the corpus's order.
 
-        Raises:
-            UserError: nothing is left.
+        Kernels of undescribed problems have no prompt and stay out.
         """
         table = self.corpus.table("kernels", split=self.split, **self.filters)
         rows = {
@@ -164,9 +163,6 @@ def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:
     """Every question whose kernels are in the split, asked as language models are asked in an evaluation.
 
     They come in the order of their ids, which are hashes: the first few are a sample of all problems.
-
-    Raises:
-        UserError: comments were asked for.
     """
     if material.comments:
         raise UserError("--comments does not fit --task forecast: a question never shows comments; leave it out")
@@ -314,11 +310,7 @@ def unified_diff(before: str, after: str) -> str:
 
 
 def gpus_searched(kernels: pa.Table) -> dict[str, str]:
-    """By run, the GPU that has most of its kernels, which are those the search measured.
-
-    Args:
-        kernels: every row of a corpus, with `run_id` and `gpu`.
-    """
+    """By run, the GPU that has most of its kernels, which are those the search measured."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for run, gpu in zip(kernels.column("run_id").to_pylist(), kernels.column("gpu").to_pylist(), strict=True):
         counts[run][gpu or ""] += 1

@@ -91,11 +91,7 @@ def training_rows(
 
 
 def format_of(form: str, task: str) -> TrainingFormat:
-    """A format by its name; `task` is what trl-prompt asks for.
-
-    Raises:
-        UnknownNameError: there is no such format or task.
-    """
+    """A format by its name; `task` is what trl-prompt asks for."""
     if form not in FORMATS:
         raise UnknownNameError("training format", form, tuple(FORMATS))
     if task not in TASKS:
@@ -108,9 +104,6 @@ def write_training_file(chosen: TrainingFormat, material: Material, path: Path) 
 
     Returns:
         how many rows were written.
-
-    Raises:
-        UserError: no row fits, or the target cannot be written.
     """
     try:
         with replacing(path) as file:

@@ -43,14 +43,7 @@ class Known:
 
 
 def choose(known: Sequence[Known], numbers: Mapping[str, float], configs: Sequence[str], k: int) -> list[int] | None:
-    """The places of the configurations to measure at a new shape, the most promising first; None to measure all.
-
-    Args:
-        known: shapes of the same kernel on the same GPU.
-        numbers: the new shape.
-        configs: what there is to choose from.
-        k: how many to choose.
-    """
+    """The places of the configurations to measure at a new shape, the most promising first; None to measure all."""
     costs = slowdowns(known, numbers, configs)
     if costs is None or k >= len(configs):
         return None

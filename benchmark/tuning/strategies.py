@@ -52,11 +52,7 @@ class TunedKernel:
 
 
 def kernels_of(rows: Iterable[Mapping[str, Any]]) -> list[TunedKernel]:
-    """The kernels of rows of `TuningTime`, with shapes and configurations in a fixed order.
-
-    Raises:
-        DataError: a configuration has two times at one shape, or none.
-    """
+    """The kernels of rows of `TuningTime`, with shapes and configurations in a fixed order."""
     groups: dict[tuple[str, str, str], dict[tuple[str, str], Mapping[str, Any]]] = defaultdict(dict)
     for row in rows:
         cells, place = groups[row["kernel"], row["gpu"], row["split"]], (row["config_json"], row["shape_json"])
@@ -162,8 +158,7 @@ def as_logarithms(settings: Sequence[Mapping[str, int]]) -> Floats:
     """Genes or shape parameters as points: logarithms, each from 0 to 1 over its range."""
     raw = np.log2(1.0 + np.array([[entry[name] for name in settings[0]] for entry in settings], dtype=np.float64))
     width = np.ptp(raw, axis=0)
-    scaled: Floats = (raw - raw.min(axis=0)) / np.where(width > 0, width, 1.0)
-    return scaled
+    return (raw - raw.min(axis=0)) / np.where(width > 0, width, 1.0)
 
 
 def _left(kernel: TunedKernel, measured: Mapping[int, float]) -> Ints:

@@ -63,9 +63,6 @@ def evaluate_strategies(
         gpu: kernels on this GPU alone.
         resamples: of the bootstrap.
         seed: of the bootstrap and the strategies.
-
-    Raises:
-        UserError: there is no such strategy, or the corpus has no tuning table.
     """
     for name in names:
         if name not in STRATEGIES:
@@ -149,9 +146,6 @@ def outcome(
         budget: how many it may measure.
         unseen: whether times of other shapes are hidden: nobody measured this kernel before.
         seed: of the repeats.
-
-    Raises:
-        ValueError: the strategy chose a configuration that it measured before, or that does not exist.
     """
     visible = kernel.hiding(others=unseen)
     times = kernel.times_us[:, shape]

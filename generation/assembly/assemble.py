@@ -74,12 +74,7 @@ class Recipe:
 
 
 def recipe_of(sources: Sequence[Path]) -> Recipe:
-    """The recipe that a command names: one TOML file, or run folders and log files alone.
-
-    Raises:
-        UserError: a recipe and other paths are named together, or a path of the recipe does not exist.
-        DataError: names the field of the recipe that is missing, unknown or of the wrong type.
-    """
+    """The recipe that a command names: one TOML file, or run folders and log files alone."""
     recipes = [path for path in sources if path.suffix == ".toml"]
     if not recipes:
         return Recipe(runs=tuple(sources))
@@ -141,17 +136,8 @@ def command(sources: tuple[Path, ...], out: Path, problems: tuple[str, ...], unm
 def assemble(recipe: Recipe, out: Path, report: Callable[[str], None] = lambda text: None) -> Ledger:
     """Make a corpus from its recipe; what the folder held before is replaced.
 
-    Args:
-        recipe: its inputs.
-        out: its folder.
-        report: called with what is being done.
-
     Returns:
         what the corpus holds and what it cost.
-
-    Raises:
-        DataError: a log or another file is damaged, or a lineage is incomplete.
-        UserError: the logs hold no measurement, or one of the other inputs no kernel of theirs.
     """
     from kbench.loaders.corpus.writer import CorpusWriter
 
@@ -241,10 +227,6 @@ def with_work(plans: Sequence[PlanSummary], paths: Sequence[Path]) -> list[PlanS
     Args:
         plans: the rows.
         paths: Parquet files with kernel_id, workload and work_json (`docs/evidence/scripts/totals.py`).
-
-    Raises:
-        DataError: a file is no such table, its work is damaged, or a workload has work of more plans than there are.
-        UserError: a file has no work of any of the plans.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -295,9 +277,6 @@ def private_edition(tables: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Sequ
 
     Known kernels of few-shot questions keep their figures. The log of a search that tried a hidden kernel goes as a
     whole: which kernels became parents tells which were fast.
-
-    Args:
-        tables: rows of every config of a corpus.
     """
     questions: Sequence[Question] = tables["questions"]
     shown = {key for one in questions for key in one.known_ids}
@@ -356,14 +335,7 @@ class Ledger:
 
 
 def ledger_of(gathered: Gathered, moved: Sequence[Measured], rows: Sequence[Kernel], questions: int) -> Ledger:
-    """The ledger of a corpus.
-
-    Args:
-        gathered: the runs, whose kernels begin the rows.
-        moved: kernels of theirs measured on other GPUs, which cost GPU time as well.
-        rows: the rows of the corpus.
-        questions: how many questions it has.
-    """
+    """The ledger of a corpus."""
     logged = rows[: len(gathered.kernels)]
     measurements = [one for row in (*gathered.kernels, *moved) for one in row.measurements]
     moved_build = [one.build_s or 0.0 for row in moved for one in row.measurements]

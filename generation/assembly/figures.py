@@ -52,11 +52,7 @@ class Samples:
             self._sources[row["kernel_id"]] = row["source"]
 
     def entry(self, entry: LogEntry) -> LogEntry:
-        """A log's entry with the text that was left out.
-
-        Raises:
-            DataError: the corpus does not have the kernel.
-        """
+        """A log's entry with the text that was left out."""
         if entry.kind != "candidate_proposed" or entry.payload["source"] is not None:
             return entry
         kernel_id = entry.payload["kernel_id"]
@@ -65,11 +61,7 @@ class Samples:
         return dataclasses.replace(entry, payload={**entry.payload, "source": self._sources[kernel_id]})
 
     def rows(self, rows: Iterable[Measurement]) -> tuple[Measurement, ...]:
-        """Measurements with the samples that were left out: those with a time and nothing that it came from.
-
-        Raises:
-            DataError: the corpus does not have one of them.
-        """
+        """Measurements with the samples that were left out: those with a time and nothing that it came from."""
         whole = []
         for row in rows:
             if row.runtime_us is not None and row.samples_us is None:
@@ -87,11 +79,7 @@ class Samples:
 
 
 def repeated(corpora: Sequence[Path], kernel_ids: Collection[str]) -> tuple[list[Measurement], list[Environment]]:
-    """Measurements of these kernels, and their environments.
-
-    Raises:
-        UserError: a corpus has no measurement of any of the kernels.
-    """
+    """Measurements of these kernels, and their environments."""
     from kbench.loaders.corpus.corpus import Corpus
 
     rows: list[Measurement] = []
@@ -113,9 +101,6 @@ def corrected(gathered: Gathered, corpora: Sequence[Path]) -> tuple[Gathered, li
     """What was gathered, with some kernels' measurements replaced, and the environments of the new ones.
 
     A kernel's figures are replaced all together: a mix would come from two ways of timing.
-
-    Raises:
-        UserError: a corpus has none of the kernels, lacks a workload of one, or has another GPU's figures.
     """
     rows, environments = repeated(corpora, {one.node.kernel_id for one in gathered.kernels})
     by_kernel: dict[str, dict[str, Measurement]] = {}
@@ -162,12 +147,7 @@ def measured_elsewhere(
 
 
 def read_errata(paths: Sequence[Path], kernels: Iterable[Measured]) -> dict[str, str]:
-    """What is wrong with some of the kernels, by their ids.
-
-    Raises:
-        DataError: a file is no table of ids and reasons.
-        UserError: an erratum is about none of the kernels.
-    """
+    """What is wrong with some of the kernels, by their ids."""
     import yaml
 
     errata: dict[str, str] = {}

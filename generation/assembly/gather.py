@@ -101,17 +101,7 @@ def gather(
     whole: Callable[[LogEntry], LogEntry] = lambda entry: entry,
     report: Callable[[str], None] = lambda text: None,
 ) -> Gathered:
-    """Read run folders.
-
-    Args:
-        folders: run folders or log files.
-        whole: puts back what was left out of an entry.
-        report: called with what is being done.
-
-    Raises:
-        DataError: a log is damaged, a run appears twice, a candidate's parent is unknown, or a figure was not made by
-            plan.
-    """
+    """Read run folders."""
     states: dict[str, RunState] = {}
     rows: list[Measured] = []
     events: list[Event] = []
@@ -138,11 +128,7 @@ def gather(
 
 
 def check_lineage(state: RunState) -> None:
-    """Refuse a run whose candidates have parents it never had.
-
-    Raises:
-        DataError: names run, candidate and parent.
-    """
+    """Refuse a run whose candidates have parents it never had."""
     for node in state.nodes.values():
         for parent in (node.parent_id, node.other_id):
             if parent is not None and parent not in state.nodes:
@@ -150,11 +136,7 @@ def check_lineage(state: RunState) -> None:
 
 
 def check_trust(rows: Sequence[Measured]) -> None:
-    """Refuse figures of kernels whose host code ran on a GPU beside its judge: a dataset takes plans alone.
-
-    Raises:
-        DataError: names run and kernel.
-    """
+    """Refuse figures of kernels whose host code ran on a GPU beside its judge: a dataset takes plans alone."""
     for row in rows:
         if any(m.trust is Trust.PROCESS and not m.gpu.startswith("cpu") for m in row.measurements):
             raise DataError(

@@ -100,14 +100,7 @@ def _row(measured: Measured, gathered: Gathered) -> Kernel:
 
 
 def kernel_row(measured: Measured, text: TextFacts, parent: str | None, figures: Mapping[str, Any]) -> Kernel:
-    """A kernel's row, its split not assigned yet.
-
-    Args:
-        measured: the kernel and its run.
-        text: what its source says.
-        parent: the kernel it was derived from, as the table has it.
-        figures: what was measured of it.
-    """
+    """A kernel's row, its split not assigned yet."""
     node, settings = measured.node, measured.settings
     return Kernel(
         kernel_id=node.kernel_id, problem_id=settings.problem_id, family=problem(settings.problem_id).family,
@@ -126,11 +119,7 @@ def orphans(kernels: Sequence[Kernel]) -> list[Kernel]:
 
 
 def write_unmeasured(runs: Sequence[Path], out: Path) -> int:
-    """Write a corpus of the kernels that searches proposed and nobody has measured; how many there are.
-
-    Raises:
-        UserError: no kernel waits, or the folder holds measurements.
-    """
+    """Write a corpus of the kernels that searches proposed and nobody has measured; how many there are."""
     from kbench.loaders.corpus.corpus import Corpus
     from kbench.loaders.corpus.writer import CorpusWriter
 
@@ -147,9 +136,6 @@ def write_unmeasured(runs: Sequence[Path], out: Path) -> int:
 
 def unmeasured_rows(folders: Sequence[Path]) -> list[Kernel]:
     """Kernels that wait to be measured; of kernels equal up to comments the first, and none that a run has measured.
-
-    Args:
-        folders: run folders or log files.
 
     Raises:
         DataError: a log is damaged, or a candidate's parent is unknown.

@@ -30,13 +30,7 @@ RESERVED = 0.15
 
 
 def close_runs(searches: Sequence[Search], executor: Executor, late: Callable[[], bool]) -> None:
-    """Have correct kernels timed by the profiler, and finales held; what time does not suffice for, the next call does.
-
-    Args:
-        searches: the runs.
-        executor: measures nothing else any more.
-        late: whether time is up.
-    """
+    """Have correct kernels timed by the profiler, and hold finales; what time does not suffice for waits."""
     due_kernels = unrefereed(searches)
     for start in range(0, len(due_kernels), TOGETHER):
         if late():

@@ -163,13 +163,6 @@ def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgr
     """Write the requests of all searches that wait into their file, and end the command.
 
     Requests follow from the log alone, so a command killed before this writes the same ones when it is run again.
-
-    Args:
-        unanswered: what each waiting search waits for.
-        progress: what was done before. Searches that a deadline cut short may wait for earlier requests, which stay.
-
-    Raises:
-        CampaignWaitingError: says how many requests wait, and where responses go. Nothing is raised when none do.
     """
     if not unanswered:
         return

@@ -76,12 +76,7 @@ class GenerateOptions:
 
 
 def refuse_unused(ctx: click.Context, options: GenerateOptions) -> None:
-    """Refuse options that were given and change nothing: the user expects that they do.
-
-    Raises:
-        UserError: names the option and the one that makes it useless, or not exactly one option says where the runs
-            come from.
-    """
+    """Refuse options that were given and change nothing: the user expects that they do."""
     modes = [name for name in UNUSED_BY_MODE if getattr(options, name) is not None]
     if len(modes) != 1:
         raise UserError("give exactly one of --problem, --campaign or --from-folder")
@@ -101,11 +96,6 @@ def planned(
     options: GenerateOptions, compiler: Compiler | None, report: Callable[[CampaignProgress], None]
 ) -> tuple[list[RunSettings], Drive]:
     """The runs that the options describe, and how they are driven.
-
-    Args:
-        options: of the command.
-        compiler: for surrogates that look at compiler output.
-        report: called while the runs are driven.
 
     Raises:
         UserError: names the option or field that is missing or wrong, or there is no such recording.
@@ -147,16 +137,6 @@ def single_run(
     proposer: str, seed: int, guide: FilterSettings | None, **more: int,
 ) -> RunSettings:  # fmt: skip
     """One search, its names and amounts checked.
-
-    Args:
-        problem: a problem id, or a file or folder that defines a problem.
-        backend: triton, cuda, or config for a recorded parameter space.
-        method: a name, or a file with a method.
-        budget: as `--budget` takes it.
-        proposer: its name.
-        seed: random seed.
-        guide: the surrogate filter.
-        more: further settings.
 
     Raises:
         UserError: names what is wrong.

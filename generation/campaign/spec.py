@@ -75,12 +75,7 @@ class CampaignSpec(Searches):
 
 
 def read_spec(path: Path) -> CampaignSpec:
-    """Read a campaign file.
-
-    Raises:
-        UserError: there is no such file.
-        DataError: names the field that is wrong.
-    """
+    """Read a campaign file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -93,11 +88,7 @@ def read_spec(path: Path) -> CampaignSpec:
 
 
 def spec_of(data: dict[str, Any], where: str) -> CampaignSpec:
-    """A campaign from plain values.
-
-    Raises:
-        DataError: names the field that is wrong.
-    """
+    """A campaign from plain values."""
     settings = _changes(data.pop("settings", {}), f"{where}.settings")
     overrides = _object(data.pop("overrides", {}), f"{where}.overrides")
     changed = {name: _changes(one, f"{where}.overrides.{name}") for name, one in overrides.items()}

@@ -31,11 +31,7 @@ def status(run: Path, as_json: bool) -> None:
 
 
 def summaries(folder: Path) -> list[Row]:
-    """One row for every run.
-
-    Raises:
-        UserError: the folder holds no log.
-    """
+    """One row for every run."""
     if not found_files(folder):
         raise UserError(f"no search log in {str(folder)!r}; start one with kbench generate --out {folder}")
     runs = by_run(map(_without_text, read_log(folder))).values()

@@ -28,10 +28,6 @@ def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[Com
 
     None where it does not compile or cannot be planned. A build already in the cache is looked up, so
     asking again costs milliseconds.
-
-    Args:
-        kernels: measured or not.
-        capability: compute capability they are compiled for, such as 9.0.
     """
     by_id = {kernel.kernel_id: kernel for kernel in kernels}
     facts: dict[str, CompilerFacts | None] = {}

@@ -58,12 +58,6 @@ class LocalExecutor:
     """Measures on one local GPU. The harness runs in a thread and pulls kernels when it can take more."""
 
     def __init__(self, make: Callable[[], Measurer], workloads: Callable[[str], int] = workload_count) -> None:
-        """Prepare.
-
-        Args:
-            make: opens the harness.
-            workloads: number of timed workloads of a problem.
-        """
         self._make, self._workloads = make, workloads
         self._queue: queue.Queue[KernelSource] = queue.Queue()
         self._done: queue.Queue[Result | BaseException] = queue.Queue()
@@ -95,11 +89,7 @@ class LocalExecutor:
             self._queue.put(kernel)
 
     def collect(self, timeout_s: float) -> list[Result]:
-        """Finished kernels.
-
-        Raises:
-            InfrastructureError: the harness itself failed.
-        """
+        """Finished kernels."""
         results: list[Result] = []
         with contextlib.suppress(queue.Empty):
             while True:

@@ -87,13 +87,6 @@ class RayExecutor:
     """Measures on every GPU of a Ray cluster."""
 
     def __init__(self, make: Maker, *, actors: int | None = None, gpus_each: float = 1.0) -> None:
-        """Prepare.
-
-        Args:
-            make: opens a harness inside an actor; must be picklable.
-            actors: how many to start; by default one for each GPU of the cluster.
-            gpus_each: GPUs an actor takes.
-        """
         self._make, self._wanted, self._gpus_each = make, actors, gpus_each
         self._queue: collections.deque[KernelSource] = collections.deque()
         self._busy: dict[Any, tuple[Any, list[KernelSource]]] = {}
@@ -244,13 +237,11 @@ class RayExecutor:
 
     def second_clock(self, kernels: Sequence[KernelSource]) -> Mapping[str, SecondTimes]:
         """What the profiler says of kernels, on one GPU."""
-        times: dict[str, SecondTimes] = _ray().get(self._actors[0].second_clock.remote(list(kernels)))
-        return times
+        return _ray().get(self._actors[0].second_clock.remote(list(kernels)))
 
     def compare(self, pairs: Sequence[Pair]) -> list[list[Comparison]]:
         """Kernels against each other, on one GPU."""
-        comparisons: list[list[Comparison]] = _ray().get(self._actors[0].compare.remote(list(pairs)))
-        return comparisons
+        return _ray().get(self._actors[0].compare.remote(list(pairs)))
 
     def environments(self) -> list[Environment]:
         """The machines known so far, among them all that sent results."""

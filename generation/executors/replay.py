@@ -62,11 +62,7 @@ class ReplayExecutor:
         return result_of(key, self._recorded[key])
 
     def refuse_another_search(self) -> str | None:
-        """Say which kernels were not recorded, if any were not.
-
-        Raises:
-            UserError: those are most; with what differs in the recorded search.
-        """
+        """Say which kernels were not recorded, if any were not."""
         if not self.missing:
             return None
         named = ", ".join(self.missing[:NAMED]) + (", …" if len(self.missing) > NAMED else "")
@@ -100,11 +96,7 @@ class ReplayExecutor:
 
 
 def open_facts(path: Path) -> ReplayExecutor:
-    """An executor that knows the GPU of a run folder or corpus and no measurements, for searches that only ask.
-
-    Raises:
-        UserError: no environment is recorded there.
-    """
+    """An executor that knows the GPU of a run folder or corpus and no measurements, for searches that only ask."""
     from kbench.loaders.corpus.corpus import Corpus
 
     environments = read_environments(path)

@@ -54,9 +54,6 @@ def folder_runs(
         writer: llm or human.
         method: the search that varies them, if there are variants.
         variants: rewrites measured for each file, on average.
-
-    Raises:
-        UserError: the writer is neither llm nor human, a file names an unknown problem, or there is no such search.
     """
     if writer not in WRITERS:
         raise UserError(f"proposer is {writer!r}; kernels from a folder are written by one of {', '.join(WRITERS)}")

@@ -77,11 +77,7 @@ PROPOSERS: Mapping[str, Callable[[], Proposer]] = {
 
 
 def proposer(name: str) -> Proposer:
-    """A proposer by name.
-
-    Raises:
-        UnknownNameError: with the nearest names.
-    """
+    """A proposer by name."""
     if name not in PROPOSERS:
         raise UnknownNameError("proposer", name, PROPOSERS)
     return PROPOSERS[name]()

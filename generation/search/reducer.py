@@ -109,30 +109,9 @@ def _kernel_refereed(state: RunState, payload: Payload) -> Changes:
     return {"nodes": _with(state, payload["kernel_id"], outcome=refereed_outcome(outcome, seconds), refereed=True)}
 
 
-def _finale_held(state: RunState, payload: Payload) -> Changes:
-    return {"finalists": tuple(payload["finalists"]), "winner": payload["winner"]}
-
-
-def _kernel_reused(state: RunState, payload: Payload) -> Changes:
-    return {"nodes": _with(state, payload["kernel_id"], outcome=outcome_from_json(payload["outcome"]))}
-
-
-def _kernel_lost(state: RunState, payload: Payload) -> Changes:
-    return {"nodes": _with(state, payload["kernel_id"], lost=payload["reason"])}
-
-
 def _step_completed(state: RunState, payload: Payload) -> Changes:
     idle = 0 if state.measured_in_step else state.idle_steps + 1
     return {"step": state.step + 1, "requests": (), "open": (), "idle_steps": idle}
-
-
-def _step_abandoned(state: RunState, payload: Payload) -> Changes:
-    """The step is undone: it begins again, with the same requests, when the run is resumed."""
-    return {"requests": (), "open": (), "halted": payload["reason"]}
-
-
-def _run_stopped(state: RunState, payload: Payload) -> Changes:
-    return {"stopped": payload["reason"]}
 
 
 def _run_resumed(state: RunState, payload: Payload) -> Changes:
@@ -152,13 +131,16 @@ HANDLERS: Mapping[str, Callable[[RunState, Payload], Changes]] = {
     "proposal_failed": _proposal_failed,
     "candidates_filtered": _candidates_filtered,
     "kernel_measured": _kernel_measured,
-    "kernel_reused": _kernel_reused,
-    "kernel_lost": _kernel_lost,
+    "kernel_reused": lambda state, payload: {
+        "nodes": _with(state, payload["kernel_id"], outcome=outcome_from_json(payload["outcome"]))
+    },
+    "kernel_lost": lambda state, payload: {"nodes": _with(state, payload["kernel_id"], lost=payload["reason"])},
     "kernel_refereed": _kernel_refereed,
-    "finale_held": _finale_held,
+    "finale_held": lambda state, payload: {"finalists": tuple(payload["finalists"]), "winner": payload["winner"]},
     "step_completed": _step_completed,
-    "step_abandoned": _step_abandoned,
-    "run_stopped": _run_stopped,
+    # The step is undone: it begins again, with the same requests, when the run is resumed.
+    "step_abandoned": lambda state, payload: {"requests": (), "open": (), "halted": payload["reason"]},
+    "run_stopped": lambda state, payload: {"stopped": payload["reason"]},
     "run_resumed": _run_resumed,
     "budget_changed": _budget_changed,
 }
@@ -177,11 +159,7 @@ def _fitting(where: str) -> Iterator[None]:
 
 
 def start(entry: LogEntry) -> RunState:
-    """The state after a run's first fact.
-
-    Raises:
-        DataError: the fact does not begin a run, or its settings or time cannot be read.
-    """
+    """The state after a run's first fact."""
     where = f"run {entry.run_id!r} entry {entry.index}"
     if entry.kind != "run_started":
         raise DataError(f"{where} is {entry.kind!r}; a run begins with 'run_started'")
@@ -192,11 +170,7 @@ def start(entry: LogEntry) -> RunState:
 
 
 def reduce(state: RunState, entry: LogEntry) -> RunState:
-    """The state after one more fact.
-
-    Raises:
-        DataError: the fact is of no known kind, or contradicts what is known.
-    """
+    """The state after one more fact."""
     where = f"run {entry.run_id!r} entry {entry.index} ({entry.kind})"
     handler = HANDLERS.get(entry.kind)
     if handler is None:

@@ -52,14 +52,7 @@ if TYPE_CHECKING:
 
 
 def place_of(origin: str, step: int, slot: int, request: ProposalRequest) -> str:
-    """The place of an ask: the same whenever it is made.
-
-    Args:
-        origin: what the draws of its step begin from.
-        step: its step.
-        slot: its slot.
-        request: what is asked.
-    """
+    """The place of an ask: the same whenever it is made."""
     return content_hash(origin, str(step), str(slot), json.dumps(request.to_json()))
 
 

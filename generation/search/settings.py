@@ -71,9 +71,6 @@ def parse_budget(text: str) -> Budget:
     """Read `--budget`: comma-separated amounts with a unit letter.
 
     `320` or `320m` measurements, `600s` GPU-seconds, `2000000t` tokens, `3600w` wall seconds.
-
-    Raises:
-        UserError: names the part that cannot be read.
     """
     limits: dict[str, int | float] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
@@ -215,11 +212,7 @@ def changes(recorded: RunSettings, given: RunSettings) -> Mapping[str, tuple[Any
 
 
 def refuse_changes(recorded: RunSettings, given: RunSettings) -> None:
-    """Refuse to resume a run under other settings than it was started with.
-
-    Raises:
-        UserError: lists every difference.
-    """
+    """Refuse to resume a run under other settings than it was started with."""
     changed = [
         f"{name}: {before!r} -> {after!r}"
         for name, (before, after) in changes(recorded, given).items()

@@ -63,16 +63,6 @@ def pools_in(
     """The pools of a corpus with at least so many measured kernels, spread evenly over problems.
 
     A problem and backend has one pool, on the GPU that has most of its kernels.
-
-    Args:
-        path: a corpus folder.
-        least: fewest kernels of a pool.
-        most: pools to take.
-        problems: only pools of these; of all where there are none.
-        backends: likewise.
-
-    Raises:
-        UserError: no kernel has a speedup, no pool is large enough, or a problem or backend has none.
     """
     from kbench.loaders.corpus.corpus import Corpus
 
@@ -103,11 +93,7 @@ def pools_in(
 
 
 def pool_of(path: Path, problem_id: str, backend: Backend) -> RecordedPool:
-    """The measured kernels of one problem and backend, on the GPU that has most of them.
-
-    Raises:
-        UserError: the corpus has none.
-    """
+    """The measured kernels of one problem and backend, on the GPU that has most of them."""
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(path)
@@ -167,12 +153,7 @@ class PoolProposer:
     name = "pool"
 
     def __init__(self, sources: Mapping[str, str], fresh: Collection[str]) -> None:
-        """Take the pool.
-
-        Args:
-            sources: texts by kernel id.
-            fresh: kernels that may be drawn without a parent.
-        """
+        """Take the pool."""
         self._ids = sorted(sources)
         self._sources, self._fresh = sources, frozenset(fresh)
         self._place = {key: place for place, key in enumerate(self._ids)}
@@ -210,12 +191,7 @@ class PoolProposer:
 
 
 def space_proposer(problem_id: str, sources: Iterable[str]) -> GenomeProposer:
-    """Proposes only recorded configurations: one family whose genes are the parameters that vary.
-
-    Args:
-        problem_id: what was tuned.
-        sources: the configurations, as the importers write them: JSON objects with sorted keys.
-    """
+    """Proposes only recorded configurations: one family whose genes are the parameters that vary."""
     configurations = {source: json.loads(source) for source in sources}
     genes = tuple(_gene(name, configurations.values()) for name in next(iter(configurations.values())))
 

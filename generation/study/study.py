@@ -209,15 +209,6 @@ def study(
 ) -> Study:  # fmt: skip
     """Every method on every pool.
 
-    Args:
-        pools: what was recorded.
-        methods: names, first the one that the others are compared with; `+NAME` adds a surrogate.
-        seeds: searches of each method on each pool.
-        budget: measurements of each search.
-        batch: measurements per step.
-        unsure_share: of the surrogate filter.
-        report: called with what is being done.
-
     Returns:
         every search, and a point for each method and number of measurements.
     """
@@ -312,19 +303,11 @@ def weights(problems: Sequence[str], seeds: int, rng: np.random.Generator) -> np
 
 
 def interval(values: Floats, drawn: npt.NDArray[np.int64], clusters: int, level: float = LEVEL) -> Floats:
-    """Bootstrap interval of the mean after each measurement: lower bounds, then upper ones.
-
-    Args:
-        values: by pool, seed and measurement.
-        drawn: of `weights`.
-        clusters: the units drawn.
-        level: how often it covers the mean.
-    """
+    """Bootstrap interval of the mean after each measurement: lower bounds, then upper ones."""
     searches = drawn.reshape(len(drawn), -1).astype(float)
     means = searches @ values.reshape(searches.shape[1], -1) / searches.sum(axis=1, keepdims=True)
     tail = (1 - interval_level(clusters, level)) / 2
-    bounds: Floats = np.quantile(means, [tail, 1 - tail], axis=0)
-    return bounds
+    return np.quantile(means, [tail, 1 - tail], axis=0)
 
 
 def write_study(done: Study, folder: Path) -> str:

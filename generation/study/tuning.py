@@ -91,14 +91,7 @@ def draw(family: Family, count: int) -> list[Configured]:
 def parts(
     configured: Mapping[str, Sequence[Configured]], shapes: int = SHAPES, block: int = BLOCK, wave: int = WAVE
 ) -> Iterator[Part]:
-    """The parts of the table in the order of measurement.
-
-    Args:
-        configured: the configurations by family.
-        shapes: how many of each kernel.
-        block: configurations that are measured together.
-        wave: kernels that take turns.
-    """
+    """The parts of the table in the order of measurement."""
     groups = {name: shape_groups(problem(several[0].kernel.problem_id), shapes) for name, several in configured.items()}
     names, longest = list(configured), max(map(len, configured.values()), default=0)
     for start, first in itertools.product(range(0, longest, block), range(0, len(names), wave)):
@@ -141,9 +134,6 @@ def table_rows(measured: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of the dataset's table from what runs measured: for each kernel and GPU all configurations at all shapes.
 
     A run that was cut off leaves shapes that some configurations lack: those are left out.
-
-    Args:
-        measured: fields of `TuningTime`, other than split and shown, and whatever else; of two rows the last counts.
     """
     cells: dict[tuple[str, str], dict[tuple[str, str], Mapping[str, Any]]] = defaultdict(dict)
     for row in measured:

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -100,19 +99,8 @@ def test_the_report_shows_what_has_values_alone_and_the_best_first(corpus_path: 
 
 def test_example_model_runs_and_beats_nothing_by_magic(corpus_path: Path, tmp_path: Path) -> None:
     assert len(EXAMPLE.read_text().splitlines()) < 110
-    out = str(tmp_path / "o")
-    result = call(
-        corpus_path,
-        "--surrogate",
-        str(EXAMPLE),
-        "--surrogate-arg",
-        "sharpness=2",
-        "--out",
-        out,
-        "--json",
-        "--no-report",
-    )
-    found = json.loads(result.stdout)
+    arguments = ["--surrogate", str(EXAMPLE), "--surrogate-arg", "sharpness=2", "--out", str(tmp_path / "o")]
+    found = json.loads(call(corpus_path, *arguments, "--json", "--no-report").stdout)
     assert found["surrogate"] == "my_model"
     assert found["failures"]["count"] == 0
     assert found["arguments"] == {"sharpness": 2}
@@ -162,14 +150,6 @@ def test_dry_run_asks_nothing_and_estimates(corpus_path: Path, in_folder: Path) 
     assert not (in_folder / "runs").exists()
 
 
-def test_same_command_gives_the_same_figures(corpus_path: Path, tmp_path: Path) -> None:
-    def figures(folder: str) -> Any:
-        arguments = ["--surrogate", "nearest", "--out", str(tmp_path / folder), "--json", "--no-report"]
-        return json.loads(call(corpus_path, *arguments).stdout)["tracks"]
-
-    assert figures("a") == figures("b")
-
-
 @pytest.mark.parametrize("repeats", [0, -1, 101])
 def test_surrogate_with_a_number_of_repeats_that_cannot_be_is_refused(
     corpus_path: Path, in_folder: Path, repeats: int
@@ -177,28 +157,6 @@ def test_surrogate_with_a_number_of_repeats_that_cannot_be_is_refused(
     (in_folder / "model.py").write_text(f"class M:\n    repeats = {repeats}\n    def forecast(self, q): return []\n")
     with pytest.raises(UserError, match=f"has repeats {repeats}; it must be 1 to 100"):
         call(corpus_path, "--surrogate", "model.py")
-
-
-def test_changed_module_is_asked_again(corpus_path: Path, in_folder: Path) -> None:
-    arguments = ["--surrogate", "mymodel:Model", "--json", "--no-report", "--limit", "10", "--out", "o"]
-    answers = (SLOW.replace("0.2", "0").replace("Slow", "Model"), SLOW.replace("0.2", "0.0").replace("Slow", "Model"))
-    reused = []
-    for text in (answers[0], answers[0], answers[1]):
-        (in_folder / "mymodel.py").write_text(text)
-        reused.append(json.loads(call(corpus_path, *arguments).stdout)["cost"]["reused"])
-    assert reused == [0, 10, 0]
-
-
-def test_forecasts_for_other_data_are_refused(corpus_path: Path, tmp_path: Path) -> None:
-    out = tmp_path / "o"
-    call(corpus_path, "--surrogate", "uniform", "--out", str(out), "--no-report")
-    submission = json.loads((out / "submission.json").read_text())
-    (out / "forecasts.parquet").rename(out / "old.parquet")
-    rows = read_forecasts(out / "old.parquet").to_pylist()
-    (out / "forecasts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (out / "submission.json").write_text(json.dumps(submission | {"dataset_fingerprint": "0" * 32}))
-    with pytest.raises(UserError, match="holds forecasts for dataset"):
-        call(corpus_path, "--surrogate", str(out), "--out", str(tmp_path / "p"))
 
 
 def test_python_takes_every_setting_of_the_command_with_its_default() -> None:

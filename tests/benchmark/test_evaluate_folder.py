@@ -73,16 +73,6 @@ def test_an_entry_of_one_s_own_is_told_what_comes_next_and_what_was_replaced(
     assert "forecasts of model 1 replaced; for an entry" in call(corpus_path, "--surrogate", model, "--out", out)
 
 
-def test_what_is_still_open_is_proposed_again(corpus_path: Path, tmp_path: Path, model: str) -> None:
-    out = tmp_path / "mine"
-    call(corpus_path, "--surrogate", model, "--out", out)
-    data = json.loads((out / "submission.json").read_text())
-    (out / "submission.json").write_text(json.dumps(data | {"license": "MIT", "hardware": "unknown: later"}))
-    call(corpus_path, "--surrogate", model, "--out", out)
-    again = json.loads((out / "submission.json").read_text())
-    assert (again["license"], again["hardware"]) == ("MIT", "unknown: state the hardware")
-
-
 def test_an_entry_that_its_author_described_is_not_replaced_by_another(
     corpus_path: Path, tmp_path: Path, model: str
 ) -> None:
@@ -93,12 +83,6 @@ def test_an_entry_that_its_author_described_is_not_replaced_by_another(
         with pytest.raises(UserError, match="entry of another surrogate or arguments"):
             call(corpus_path, "--surrogate", *arguments, "--out", out)
     assert json.loads((out / "submission.json").read_text()) == written
-
-
-def test_built_ins_replace_one_another(corpus_path: Path, tmp_path: Path) -> None:
-    for name in ("uniform", "prior"):
-        call(corpus_path, "--surrogate", name, "--out", tmp_path / "o")
-        assert json.loads((tmp_path / "o" / "submission.json").read_text())["name"] == name
 
 
 def test_metadata_that_cannot_be_read_is_not_replaced(corpus_path: Path, tmp_path: Path, model: str) -> None:
@@ -118,14 +102,6 @@ def test_the_forecasts_that_are_scored_are_not_replaced(corpus_path: Path, tmp_p
         with pytest.raises(UserError, match="holds the forecasts to be scored"):
             call(corpus_path, "--surrogate", spec, "--out", out, "--limit", 5)
     assert (out / "forecasts.parquet").read_bytes() == before
-
-
-def test_forecasts_scored_where_they_lie_by_default_are_not_replaced(
-    corpus_path: Path, in_folder: Path, model: str
-) -> None:
-    call(corpus_path, "--surrogate", model)
-    with pytest.raises(UserError, match="choose another --out"):
-        call(corpus_path, "--surrogate", "runs/evaluate/model")
 
 
 def test_forecasts_of_the_other_form_get_no_second_file_beside_them(corpus_path: Path, tmp_path: Path) -> None:

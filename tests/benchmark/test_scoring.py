@@ -93,19 +93,6 @@ def test_failures_are_never_covered_whatever_the_truth(questions: Questions, spe
     assert rows.sign_confidence.tolist() == [1.0] * 50 + [0.0] * 50
 
 
-def test_all_failures_score_as_uniform(corpus: Tables, questions: Questions) -> None:
-    nothing = score(questions, table_of(questions, []), FEW).figures
-    uniform = evaluate_on("uniform", corpus, Options(resamples=100, seed=3), questions=questions).scored.figures
-    assert nothing["forecast"]["rps"].value == uniform["forecast"]["rps"].value
-    assert nothing["select"]["aurc"].value == uniform["select"]["aurc"].value
-    assert nothing["rank"]["regret_at_10"].value == uniform["rank"]["regret_at_10"].value
-
-
-def test_same_seed_gives_the_same_scores_to_the_bit(questions: Questions, truth: list[Forecast]) -> None:
-    one, other = (score(questions, table_of(questions, truth[::2]), FEW).scores() for _ in range(2))
-    assert one == other
-
-
 def test_scores_are_valid_records_and_cover_every_facet(questions: Questions, truth: list[Forecast]) -> None:
     scores = score(questions, table_of(questions, truth), FEW).scores()
     for item in scores:

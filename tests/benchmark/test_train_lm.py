@@ -98,12 +98,6 @@ def test_digits_earn_what_the_same_distribution_earns_in_json() -> None:
     assert rewards.hit([answer, "4", "400000000"], bin=[4, 4, 4]) == [1.0, 0.0, 0.0]
 
 
-def test_advantages_are_centred_and_never_scaled() -> None:
-    large, small = example.advantages(np.array([[1.0, 0.0, 0.0], [0.001, 0.0, 0.0]]))
-    assert large == pytest.approx([1.0, -0.5, -0.5])
-    assert small == pytest.approx(large / 1000)
-
-
 def simple_prompts() -> list[Any]:
     """The first token says the bin, except that odd bins are as often one higher."""
     random = np.random.default_rng(0)

@@ -83,9 +83,3 @@ def test_a_stage_that_takes_a_while_says_how_long(
     for name in ("fitting on train", "scoring", "probes"):
         progress.stage(name)
     assert capsys.readouterr().err.splitlines() == ["fitting on train …", "  12.5 s", "scoring …", "probes …"]
-
-
-def test_slices_name_kinds_as_the_dataset_does(corpus_path: Path, tmp_path: Path) -> None:
-    call(corpus_path, "--surrogate", "prior", "--out", tmp_path)
-    slices = {score["slice"] for score in json.loads((tmp_path / "results.json").read_text())["slices"]}
-    assert {name for name in slices if name.startswith("kind=")} == {"kind=pair", "kind=edit"}

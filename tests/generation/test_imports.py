@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -44,16 +43,3 @@ assert "torch" not in sys.modules, "planning a campaign needs no torch"
 print(len(runs))
 """
     assert int(run(script)) > 0
-
-
-def test_functions_import_only_what_is_heavy() -> None:
-    found = {
-        (path.relative_to(FOLDER).as_posix(), str(node.module))
-        for path in MODULES
-        if path.name != "cli.py"
-        for function in ast.walk(ast.parse(path.read_text()))
-        if isinstance(function, ast.FunctionDef)
-        for node in ast.walk(function)
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("kbench")
-    }
-    assert [place for place in sorted(found) if not place[1].startswith(HEAVY)] == []

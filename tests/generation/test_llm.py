@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 import random
 import sys
-import threading
-import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from faults.endpoints import completion, serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -101,102 +97,12 @@ def test_a_kernel_is_found_between_any_words(before: str, after: str, ticks: int
     assert extract(f"{words[0]}\n{fence}python\n{KERNEL}{fence}\n{words[1]}", 1) == KERNEL
 
 
-def completion(text: str) -> dict[str, Any]:
-    return {"choices": [{"message": {"content": text}}], "usage": {"prompt_tokens": 100, "completion_tokens": 20}}
-
-
-class Server:
-    """A chat endpoint that answers from a list of (status, body); the last one for ever.
-
-    Status 0 stands for no answer at all, and 1 for one that waits until four are asking.
-    """
-
-    def __init__(self, answers: list[tuple[int, bytes]]) -> None:
-        self.asked = 0
-        lock, ended, four = threading.Lock(), threading.Event(), threading.Barrier(4)
-        self._ended = ended
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                with lock:
-                    status, body = answers[min(server.asked, len(answers) - 1)]
-                    server.asked += 1
-                if status == 0:
-                    # Until the client has given up, and asked again.
-                    ended.wait()
-                    return
-                if status == 1:
-                    four.wait()
-                    status = 200
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Retry-After-Ms", "1")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                return
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> Server:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self._ended.set()
-        self._server.shutdown()
-        self._server.server_close()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
-
-
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
 
 
-GOOD = json.dumps(completion(fenced(KERNEL))).encode()
 ASKED: Body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
-
-
-def endpoint(server: Server, **more: Any) -> Endpoint:
-    return Endpoint(base_url=server.url, **more)
-
-
-@pytest.mark.parametrize(
-    ("answer", "failure", "asked"),
-    [
-        ((429, b"{}"), "endpoint error: HTTP 429", 4),
-        ((500, b"oops"), "endpoint error: HTTP 500", 4),
-        ((401, b"{}"), "endpoint error: HTTP 401", 1),
-        ((404, b"{}"), "endpoint error: HTTP 404", 1),
-        ((400, b"{}"), "request refused: HTTP 400", 1),
-        ((413, b"{}"), "request refused: HTTP 413", 1),
-        ((422, b"{}"), "request refused: HTTP 422", 1),
-        ((200, b"<html>"), "malformed reply: not JSON", 1),
-        ((200, b'{"choices": []}'), "empty reply", 1),
-        ((0, GOOD), "timeout: no reply within 0.2 s", 2),
-    ],
-    ids=["429", "500", "401", "404", "400", "413", "422", "malformed", "empty", "timeout"],
-)
-def test_a_server_that_does_not_is_a_failure_with_its_reason(
-    answer: tuple[int, bytes], failure: str, asked: int
-) -> None:
-    timed = {"timeout_s": 0.2, "retries": 1} if answer[0] == 0 else {}
-    with Server([answer]) as server:
-        (reply,) = endpoint(server, **timed).ask([ASKED])
-        assert (reply.failure or "").startswith(failure)
-        # On a busy machine the server reads a question after whoever asked has given up.
-        while server.asked < asked:
-            time.sleep(0.01)
-        assert server.asked == asked
 
 
 class Scripted:
@@ -262,23 +168,23 @@ def test_beside_genes_a_search_waits_for_a_language_model_and_goes_on_when_it_an
 
 
 def test_a_token_budget_is_never_passed_and_goes_on_when_raised(run_folder: Path, how: Drive) -> None:
-    with Server([(200, GOOD)]) as server:
-        search = asking(how, endpoint(server))
+    with serving(lambda call: (200, completion(fenced(KERNEL)), {})) as server:
+        search = asking(how, Endpoint(base_url=server.url))
         for tokens in (300, 8000):
             settings = settings_for("random", proposer="llm", seeds=8, batch=8, budget=Budget(tokens=tokens))
             drive(run_folder, [settings], search)
             (state,) = recorded_states(run_folder).values()
             assert (state.stopped or "").startswith("budget spent: tokens") == (tokens == 300)
             assert state.charge.tokens <= tokens
-            assert (server.asked > 0) == (tokens == 8000)
+            assert (server.calls > 0) == (tokens == 8000)
 
 
 def test_replies_that_the_log_does_not_know_are_not_paid_for_again(run_folder: Path, how: Drive) -> None:
-    with Server([(200, GOOD)]) as server:
+    with serving(lambda call: (200, completion(fenced(KERNEL)), {})) as server:
         for _ in range(2):
-            drive(run_folder, [settings_for("random", proposer="llm")], asking(how, endpoint(server)))
+            drive(run_folder, [settings_for("random", proposer="llm")], asking(how, Endpoint(base_url=server.url)))
             (run_folder / "events.jsonl").unlink()
-            asked = server.asked
+            asked = server.calls
         assert asked == len((run_folder / "replies.jsonl").read_bytes().splitlines())
 
 
@@ -386,7 +292,8 @@ def test_a_long_error_keeps_its_beginning_and_its_end() -> None:
 def respond(files: BatchFiles, text: str) -> None:
     lines = [json.loads(line) for line in files.requests.read_text().splitlines()]
     rows = [
-        {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": completion(text)}} for line in lines
+        {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": json.loads(completion(text))}}
+        for line in lines
     ]
     files.responses.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
@@ -488,26 +395,9 @@ def test_a_search_that_nobody_answers_halts_and_goes_on_once_somebody_does(
 
 
 def test_a_prompt_that_the_server_refuses_does_not_halt_the_run(run_folder: Path, how: Drive) -> None:
-    with Server([(400, b"{}"), (200, GOOD)]) as server:
-        settings = settings_for("random", proposer="llm", seeds=1, batch=1)
-        progress = drive(run_folder, [settings], asking(how, endpoint(server)))
+    model = Scripted([Reply(failure="request refused: HTTP 400"), *[Reply(text=fenced(KERNEL))] * 9])
+    progress = drive(run_folder, [settings_for("random", proposer="llm", seeds=1, batch=1)], asking(how, model))
     (state,) = recorded_states(run_folder).values()
     assert progress.halted == {}
     assert state.proposal_failures["request refused"] == 1
     assert [node.step for node in state.nodes.values()] == [1]
-
-
-def test_requests_run_side_by_side() -> None:
-    with Server([(1, GOOD)]) as server:
-        replies = endpoint(server, concurrency=4, timeout_s=600).ask([ASKED] * 4)
-        assert [reply.failure for reply in replies] == [None] * 4
-
-
-def test_an_endpoint_is_asked_from_inside_a_running_loop_as_in_a_notebook() -> None:
-    async def cell(server: Server) -> list[Reply]:
-        return endpoint(server).ask([ASKED])
-
-    # In a thread of its own: a browser that another test of this worker left open has a loop in the main one.
-    with Server([(200, GOOD)]) as server, ThreadPoolExecutor(1) as thread:
-        (reply,) = thread.submit(asyncio.run, cell(server)).result()
-    assert reply.text == fenced(KERNEL)

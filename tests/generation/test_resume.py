@@ -70,20 +70,6 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, how: Drive, method: 
     assert logs[0].count(b"kernel_measured") == 24
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_log_cut_between_any_two_lines_resumes_to_the_same_log(tmp_path: Path, how: Drive, method: str) -> None:
-    settings = settings_for(method, filter=FILTERS[1], budget=Budget(measurements=12))
-    drive(tmp_path / "whole", [settings], how)
-    whole = (tmp_path / "whole" / "events.jsonl").read_bytes()
-    lines = whole.splitlines(keepends=True)
-    for count in range(len(lines)):
-        folder = tmp_path / str(count)
-        folder.mkdir()
-        (folder / "events.jsonl").write_bytes(b"".join(lines[:count]))
-        drive(folder, [settings], how)
-        assert (folder / "events.jsonl").read_bytes() == whole, f"cut after line {count}"
-
-
 def test_a_finished_run_resumed_adds_nothing(run_folder: Path, how: Drive) -> None:
     settings = settings_for("puct")
     drive(run_folder, [settings], how)

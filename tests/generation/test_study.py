@@ -234,16 +234,6 @@ def test_copies_of_a_method_are_not_decided_to_differ(against_itself: Study) -> 
     assert closing.endswith("; 12 pools, 3 seeds.")
 
 
-def test_copies_of_a_method_are_not_decided_to_differ_on_one_pool(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = study(made_up_pools(1), methods=("random", *copies_of_random(tmp_path, 4)), seeds=12, budget=10)
-    last = [point for point in done.points if point.measurements == 10]
-    assert not any(point.decided for point in last)
-    assert "95 % over seeds of this pool" in verdict(done)
-
-
 def test_a_method_that_asks_for_nothing_ends_after_four_steps_and_is_decided_to_find_less(tmp_path: Path) -> None:
     silent = write_method(tmp_path / "silent.py", "return ()")
     done = study(made_up_pools(12), methods=("random", silent), seeds=3, budget=16)
@@ -410,11 +400,6 @@ def test_a_method_gains_nothing_on_itself_and_what_it_finds_more_on_the_same_poo
     others = [point for point in points if point.method == "puct"]
     assert [p.gain for p in others] == pytest.approx([p.share - base[p.measurements] for p in others])
     assert "minus random after 8" in table(points, [8]).splitlines()[0]
-
-
-def test_a_method_is_named_once(corpus: Path) -> None:
-    with pytest.raises(UserError, match="named 2 times"):
-        study(pools_in(corpus, 20, 1), methods=("random", "random"))
 
 
 def test_pools_are_taken_from_the_whole_range_of_problems(monkeypatch: pytest.MonkeyPatch) -> None:

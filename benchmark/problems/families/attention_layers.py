@@ -88,6 +88,8 @@ def _window_pairs(length: int, window: int) -> int:
 
 
 _sized = parameters("batch heads kv_heads length dim")
+_latent = parameters("batch heads length width", width=LATENT + ROTARY)
+_cross = parameters("batch heads queries keys dim", dim=64)
 
 
 def _causal_flops(p: Params) -> int:
@@ -164,16 +166,10 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         outputs=lambda p: (TensorSpec("o", (p["batch"], p["heads"], p["width"] - ROTARY), BF16),),
         flops=lambda p: 2 * p["batch"] * p["heads"] * p["length"] * (2 * p["width"] - ROTARY),
         sizes=(
-            Size(
-                "deepseek_v3_b16", {"batch": 16, "heads": 128, "length": 4096, "width": LATENT + ROTARY},
-                "DeepSeek-V3 decode, batch 16, 4096 tokens",
-            ),
-            Size(
-                "deepseek_v2_lite_b64", {"batch": 64, "heads": 16, "length": 2048, "width": LATENT + ROTARY},
-                "DeepSeek-V2-Lite decode, batch 64, 2048 tokens",
-            ),
+            Size("deepseek_v3_b16", _latent(16, 128, 4096), "DeepSeek-V3 decode, batch 16, 4096 tokens"),
+            Size("deepseek_v2_lite_b64", _latent(64, 16, 2048), "DeepSeek-V2-Lite decode, batch 64, 2048 tokens"),
         ),
-        tiny=Size("tiny", {"batch": 2, "heads": 4, "length": 80, "width": 128 + ROTARY}),
+        tiny=Size("tiny", _latent(2, 4, 80, 128 + ROTARY)),
         cases=(
             SHARP_QUERIES, one_hot("q"), zero_rows("cache"), constant_rows("cache", atol_scale=4.0),
         ),
@@ -190,19 +186,16 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         flops=lambda p: 4 * p["batch"] * p["heads"] * p["queries"] * p["keys"] * p["dim"],
         sizes=(
             Size(
-                "sdxl", {"batch": 4, "heads": 10, "queries": 4096, "keys": 77, "dim": 64},
-                "Stable Diffusion XL cross attention at 64 × 64, 4 images, 77 text tokens",
+                "sdxl", _cross(4, 10, 4096, 77),
+                "Stable Diffusion XL cross attention at 64 × 64, 4 images, 77 text tokens"
             ),
             Size(
-                "whisper_large", {"batch": 8, "heads": 20, "queries": 448, "keys": 1500, "dim": 64},
-                "Whisper-large-v3 decoder cross attention, 8 windows of 1500 frames",
+                "whisper_large", _cross(8, 20, 448, 1500),
+                "Whisper-large-v3 decoder cross attention, 8 windows of 1500 frames"
             ),
-            Size(
-                "clip_l14", {"batch": 64, "heads": 16, "queries": 257, "keys": 257, "dim": 64},
-                "CLIP ViT-L/14 image attention, 64 images of 257 tokens",
-            ),
+            Size("clip_l14", _cross(64, 16, 257, 257), "CLIP ViT-L/14 image attention, 64 images of 257 tokens"),
         ),
-        tiny=Size("tiny", {"batch": 1, "heads": 2, "queries": 52, "keys": 37, "dim": 64}),
+        tiny=Size("tiny", _cross(1, 2, 52, 37)),
         tolerance=Tolerance(1e-3, 5e-3, "float16 inputs and output (relative step 2^-11), rounded probabilities"),
         compute_unit="fp16",
         cases=(

@@ -26,7 +26,7 @@ from kbench.benchmark.problems.foreign.user_code import (
 )
 from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, TensorSpec
 from kbench.benchmark.problems.lazy_torch import torch
-from kbench.schemas import MissingDependencyError, UserError
+from kbench.schemas import UserError
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -183,10 +183,8 @@ def _read_yaml(folder: Path) -> Mapping[str, Any]:
     path = folder / "task.yml"
     if not path.is_file():
         raise UserError(f"{folder.name}: task.yml is missing; a task folder holds task.yml and reference.py")
-    try:
-        import yaml
-    except ImportError:
-        raise MissingDependencyError("pyyaml", "gpu", "reading task.yml") from None
+    import yaml
+
     parsed = attempt(path, "reading it", yaml.safe_load, path.read_text())
     if not isinstance(parsed, dict):
         raise UserError(f"{folder.name}: task.yml is not a mapping")

@@ -17,11 +17,7 @@ from kbench.schemas import UserError
 
 
 def load_user_problem(path: str | Path) -> ProblemDefinition:
-    """Turn a KernelBench file, a GPU MODE task folder or a file that defines PROBLEM into a problem.
-
-    Raises:
-        UserError: one line that says what of the file is missing or wrong.
-    """
+    """Turn a KernelBench file, a GPU MODE task folder or a file that defines PROBLEM into a problem."""
     path = Path(path)
     if path.is_dir():
         return load_task(path)

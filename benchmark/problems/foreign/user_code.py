@@ -29,11 +29,7 @@ ERROR_FACTOR = 16.0
 
 
 def import_file(path: Path) -> ModuleType:
-    """Import a file under a name of its own; its source stays readable for the prompt.
-
-    Raises:
-        UserError: the file cannot be imported.
-    """
+    """Import a file under a name of its own; its source stays readable for the prompt."""
     name = f"kbench_user_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -84,11 +80,7 @@ def input_spec(path: Path, name: str, value: Any, fill: Fill) -> InputSpec:
 
 
 def refuse_nan(path: Path, name: str, value: Any) -> None:
-    """Refuse an input that holds NaN, which is nearly always memory that nobody has filled.
-
-    Raises:
-        UserError: names the input and the fix.
-    """
+    """Refuse an input that holds NaN, which is nearly always memory that nobody has filled."""
     if value.is_floating_point() and value.element_size() > 1 and bool(value.isnan().any()):
         raise UserError(f"{path.name}: input {name!r} holds NaN, so no answer can be judged; draw it with torch.randn")
 
@@ -119,13 +111,7 @@ def _dtype(path: Path, name: str, value: Any) -> str:
 
 
 def derived_tolerance(reference: Callable[..., Any], inputs: Sequence[Any], outputs: Any) -> Tolerance:
-    """A tolerance for a problem that states none: from the error of its reference in its own precision.
-
-    Args:
-        reference: the problem's.
-        inputs: drawn ones.
-        outputs: what the reference gives for them.
-    """
+    """A tolerance for a problem that states none: from the error of its reference in its own precision."""
     floats = [at for at, value in enumerate(as_tuple(outputs)) if value.is_floating_point()]
     least = max((LEAST_TOLERANCES[_type_name(as_tuple(outputs)[at])] for at in floats), default=0.0)
     if not floats:

@@ -53,8 +53,7 @@ class ErrorShape:
         rising = self.quantiles + np.arange(POINTS) * 1e-9
         spread = max(float(rising[-1] - rising[0]), 1e-6)
         grid = np.concatenate([[rising[0] - spread], rising, [rising[-1] + spread]])
-        result: Floats = np.interp(values, grid, np.concatenate([[0.0], shares, [1.0]]))
-        return result
+        return np.interp(values, grid, np.concatenate([[0.0], shares, [1.0]]))
 
 
 def probabilities(point: Floats, width: Floats, shape: ErrorShape) -> Floats:
@@ -62,14 +61,12 @@ def probabilities(point: Floats, width: Floats, shape: ErrorShape) -> Floats:
     below = shape.below((LOG_EDGES[None, :] - point[:, None]) / width[:, None])
     edges = np.concatenate([np.zeros((len(point), 1)), below, np.ones((len(point), 1))], axis=1)
     shares = np.maximum(np.diff(edges, axis=1), 0.0) + FLOOR
-    result: Floats = shares / shares.sum(axis=1, keepdims=True)
-    return result
+    return shares / shares.sum(axis=1, keepdims=True)
 
 
 def _reweighted(given: Floats, exponent: float | Floats, weights: Floats) -> Floats:
     raised = given**exponent * weights
-    result: Floats = raised / raised.sum(axis=1, keepdims=True)
-    return result
+    return raised / raised.sum(axis=1, keepdims=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -63,8 +63,7 @@ class Forest:
             node = root + np.where(goes_left, left.take(node), right.take(node))
         leaves = self.value.reshape(trees * width, -1).take(node, axis=0).reshape(trees, count, -1)
         # Tree by tree, as many rows are summed: in another order the sum would be another.
-        summed: Floats = np.add.accumulate(leaves, axis=0, dtype=np.float64)[-1]
-        return summed
+        return np.add.accumulate(leaves, axis=0, dtype=np.float64)[-1]
 
     def _walk(self, rows: npt.NDArray[np.float32]) -> Floats:
         count = len(rows)
@@ -115,12 +114,7 @@ class _Tree:
 
 
 def from_sklearn(model: Any, columns: npt.NDArray[np.int64] | None = None) -> Forest:
-    """The trees of a fitted HistGradientBoosting model with one output, or of a fitted ExtraTreesRegressor.
-
-    Args:
-        model: the model.
-        columns: which of the row's columns each of its features is; its own numbering by default.
-    """
+    """The trees of a fitted HistGradientBoosting model with one output, or of a fitted ExtraTreesRegressor."""
     if hasattr(model, "estimators_"):
         return _packed([_averaged(each.tree_, len(model.estimators_)) for each in model.estimators_], 0.0, columns)
     trees = [_boosted(stage[0].nodes) for stage in model._predictors]

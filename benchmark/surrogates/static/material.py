@@ -40,15 +40,7 @@ class Material:
     """Everything the models learn from except pairs."""
 
     def __init__(self, kernels: Sequence[tuple[Query, dict[str, Any]]], layout: RowLayout) -> None:
-        """Make the rows.
-
-        Args:
-            kernels: what was measured, failures included.
-            layout: of the rows.
-
-        Raises:
-            UserError: no kernel is valid, so there is nothing to learn.
-        """
+        """Make the rows."""
         if not any(row["status"] == Status.OK for _, row in kernels):
             raise UserError("the training splits hold no kernel with status ok; static has nothing to learn from")
         self.layout = layout
@@ -72,8 +64,7 @@ class Material:
     @property
     def known(self) -> npt.NDArray[np.bool_]:
         """Kernels with a runtime."""
-        result: npt.NDArray[np.bool_] = ~np.isnan(self.total)
-        return result
+        return ~np.isnan(self.total)
 
 
 def _pools(queries: Sequence[Query]) -> Ints:
@@ -117,8 +108,7 @@ def _balanced(groups: Groups, counted: npt.NDArray[np.bool_]) -> Floats:
     names, index = np.unique(groups.astype(str), return_inverse=True)
     count = np.bincount(index, weights=counted, minlength=len(names))
     weights = 1.0 / np.sqrt(np.maximum(count[index], 1.0))
-    result: Floats = weights / weights.mean()
-    return result
+    return weights / weights.mean()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -225,15 +215,7 @@ class HeldOut:
         pairs: Sequence[tuple[Query, Question]],
         between: Floats,
     ) -> HeldOut:
-        """Match forecasts with their answers.
-
-        Args:
-            material: the training kernels.
-            point: forecast of every kernel over the reference.
-            over_reference: distributions of the kernels with a runtime.
-            pairs: pairs of kernels.
-            between: their distributions.
-        """
+        """Match forecasts with their answers."""
         timed = material.known
         problems = material.problems[timed]
         speedups = np.concatenate([2.0 ** material.total[timed], [pair.speedup for _, pair in pairs]])

@@ -128,11 +128,7 @@ class StaticModel:
 
     @classmethod
     def load(cls, path: Path) -> StaticModel:
-        """Read the file.
-
-        Raises:
-            DataError: it is not such a file, or of another version.
-        """
+        """Read the file."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = dict(file)
@@ -236,14 +232,7 @@ def pair_inputs(rows: Rows, guesses: Guesses, layout: RowLayout, candidate: Plac
 
 
 def pair_width_rows(inputs: Rows, point: Floats, changes: Floats, layout: RowLayout) -> Rows:
-    """What the width of a pair's forecast may depend on: the same for the reversed pair.
-
-    Args:
-        inputs: rows of the pairs.
-        point: the blended guess.
-        changes: what was blended.
-        layout: of kernel rows.
-    """
+    """What the width of a pair's forecast may depend on: the same for the reversed pair."""
     edit = np.abs(inputs[:, GUESSES : GUESSES + layout.own])
     numbers = inputs[:, GUESSES + layout.own : GUESSES + layout.own + layout.numbers.stop - layout.numbers.start]
     pair, total, within, _ = np.abs(changes).T

@@ -52,13 +52,9 @@ def _log2(value: float) -> float:
 
 
 def _numbers(works: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], reference: str, floor: float) -> Numbers:
-    """Work, traffic and shapes, averaged over workloads as logarithms, and the GPU's rates, in the order of features.
+    """Work, traffic and shapes, averaged over workloads as logarithms, and the GPU's rates, in feature order.
 
-    Args:
-        works: the workloads.
-        facts: about the GPU.
-        reference: source of the PyTorch reference.
-        floor: log2 of the least time any kernel needs, in microseconds.
+    `floor` is log2 of the least time any kernel needs, in microseconds.
     """
     ins = [_elements(" ".join(work["inputs"])) for work in works]
     outs = [_elements(" ".join(work["outputs"])) for work in works]

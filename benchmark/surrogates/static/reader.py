@@ -97,14 +97,7 @@ def _input(text: str) -> Any:
 
 
 def traces(run: str, constants: Constants, workloads_json: str, processors: int | None) -> list[Trace]:
-    """What `run` does for each workload; nothing where that cannot be told, or the text is of no such function.
-
-    Args:
-        run: its text.
-        constants: numbers it may use by name.
-        workloads_json: the query's.
-        processors: how many the GPU has, where a source asks; None where that is not known.
-    """
+    """What `run` does for each workload; nothing where that cannot be told, or the text is of no such function."""
     if len(run) > MOST_RUN:
         return []
     parts = parsed(run)

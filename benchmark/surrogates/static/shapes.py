@@ -40,11 +40,7 @@ def product(values: Any) -> float | None:
 
 
 def short(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same tuple.
-
-    Raises:
-        UnreadableError: it is too long to follow.
-    """
+    """The same tuple."""
     if len(values) > LONGEST:
         raise UnreadableError
     return values

@@ -55,9 +55,6 @@ class StaticSurrogate:
         """The same surrogate with a model trained here, in minutes, that did not learn from validation problems.
 
         A model file of the user's stays: what it learned from is not known here.
-
-        Raises:
-            UserError: there is no corpus to train on.
         """
         other = copy.copy(self)
         if self._path == self.shipped:

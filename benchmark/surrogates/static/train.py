@@ -9,6 +9,7 @@ that training prints. All choices were made by it, never by test kernels.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -76,15 +77,7 @@ def train(
     splits: Sequence[str] = TRAIN_SPLITS,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Trained:
-    """Train on the training splits of a corpus; equal corpora and seeds give equal models.
-
-    Args:
-        corpus: an opened corpus.
-        effort: sizes of the forests.
-        seed: of the trees.
-        splits: the training splits to learn from.
-        tell: told what is going on.
-    """
+    """Train on the training splits of a corpus; equal corpora and seeds give equal models."""
     effort = effort or Effort()
     tell("reading training kernels")
     layout = RowLayout()
@@ -162,12 +155,8 @@ def kernel_models(material: Material, effort: Effort, seed: int) -> KernelModels
     rows = material.rows[:, material.layout.compact]
     both = np.stack([material.within, material.within / material.spread], axis=1)
 
-    def trees() -> Any:
-        return averaged(effort.kernel_trees, seed)
-
-    def boosting() -> Any:
-        return boosted(effort.boosted_trees, effort.leaves, seed)
-
+    trees = functools.partial(averaged, effort.kernel_trees, seed)
+    boosting = functools.partial(boosted, effort.boosted_trees, effort.leaves, seed)
     kinds: tuple[tuple[str, Callable[[], Any], Floats], ...] = (
         ("within", trees, both),
         ("total", trees, material.total),
@@ -181,15 +170,11 @@ def kernel_models(material: Material, effort: Effort, seed: int) -> KernelModels
         forests[name], held_out[name] = cross_fitted(make, rows, target, material.fold, material.weights)
     level, levels = _levels(material)
     guesses = Guesses.of(**held_out, level=levels)
-    forests["valid"] = _valid(material, effort, seed)
+    forests["valid"] = constant(6.0)
+    if not material.valid.all():
+        model = boosted_classifier(effort.valid_trees, effort.leaves, seed)
+        forests["valid"] = fitted(model, material.rows, material.valid.astype(np.int64))
     return KernelModels(forests, level, _order(material, guesses), guesses)
-
-
-def _valid(material: Material, effort: Effort, seed: int) -> Forest:
-    if material.valid.all():
-        return constant(6.0)
-    model = boosted_classifier(effort.valid_trees, effort.leaves, seed)
-    return fitted(model, material.rows, material.valid.astype(np.int64))
 
 
 def _levels(material: Material) -> tuple[Level, Floats]:
@@ -197,7 +182,8 @@ def _levels(material: Material) -> tuple[Level, Floats]:
     pools, first = np.unique(material.pools, return_index=True)
     about = material.rows[:, material.layout.problem]
     features, fold = about[first], material.fold[first]
-    levels = np.array([_median(material.total[material.pools == pool]) for pool in pools])
+    totals = [material.total[(material.pools == pool) & material.known] for pool in pools]
+    levels = np.array([np.median(total) if len(total) else np.nan for total in totals])
     defined = ~np.isnan(levels)
     whole = Level.of(features[defined], levels[defined])
     held_out = np.zeros(len(material.rows))
@@ -206,11 +192,6 @@ def _levels(material: Material) -> tuple[Level, Floats]:
         line = Level.of(features[others], levels[others]) if others.any() else whole
         held_out[material.fold == each] = line.predict(about[material.fold == each])
     return whole, held_out
-
-
-def _median(values: Floats) -> float:
-    defined = values[~np.isnan(values)]
-    return float(np.median(defined)) if len(defined) else float("nan")
 
 
 def _order(material: Material, guesses: Guesses) -> float:
@@ -287,10 +268,8 @@ def pair_model(material: Material, ends: Ends, guesses: Guesses, effort: Effort,
     inputs = pair_inputs(material.rows, guesses, material.layout, ends.candidate, ends.anchor)
     fold = material.fold[ends.candidate]
 
-    def make() -> Any:
-        return boosted(effort.pair_trees, effort.leaves, seed, smallest_leaf=30)
-
-    forest, each = cross_fitted(make, inputs, ends.target, fold)
+    trees = functools.partial(boosted, effort.pair_trees, effort.leaves, seed, smallest_leaf=30)
+    forest, each = cross_fitted(trees, inputs, ends.target, fold)
     there = turned(each[:count], each[count:])
     changes = guesses.differences(np.concatenate([there, -there]), ends.candidate, ends.anchor)
     gram = changes.T @ changes + RIDGE * np.eye(changes.shape[1])

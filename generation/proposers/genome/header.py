@@ -162,11 +162,7 @@ class Line:
 
 
 def expression(text: str) -> CodeType:
-    """Compile an expression of the small language that headers use.
-
-    Raises:
-        ValueError: the text is not an expression, or has more than headers may say.
-    """
+    """Compile an expression of the small language that headers use."""
     try:
         tree = ast.parse(f"({text.strip()})", mode="eval")
     except SyntaxError as error:

@@ -29,11 +29,7 @@ class GenomeProposer:
         self._families = families() if known is None else known
 
     def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
-        """One candidate for each ask.
-
-        Raises:
-            UserError: no family solves the problem in this backend.
-        """
+        """One candidate for each ask."""
         choices = [f for f in self._families.values() if f.backend is task.backend and task.problem_id in f.problems]
         if not choices:
             raise UserError(

@@ -52,11 +52,7 @@ class LlmProposer:
             self._chat = KeptReplies(self._chat, folder / REPLIES)
 
     def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
-        """One kernel, or a refusal with its reason, for each ask; all requests go out together.
-
-        Raises:
-            BudgetSpentError: the next request may cost more tokens than are left.
-        """
+        """One kernel, or a refusal with its reason, for each ask; all requests go out together."""
         bodies = [self._body(task, ask) for ask in asks]
         if isinstance(self._chat, BatchFiles) and all(ask.place for ask in asks):
             # Named by place: an answer that was written meanwhile fits, whatever has become of the wording.
@@ -135,10 +131,6 @@ def proposer_from_environment() -> LlmProposer:
 
     KBENCH_LLM_MODEL names the model; KBENCH_LLM_BATCH, a folder, turns on batch files (requests.jsonl and
     responses.jsonl in it); otherwise OPENAI_BASE_URL and OPENAI_API_KEY lead to the endpoint.
-
-    Raises:
-        UserError: no model is named, or no client can be made for the endpoint.
-        MissingDependencyError: the openai package is not installed.
     """
     model = os.environ.get(MODEL_VARIABLE)
     if not model:

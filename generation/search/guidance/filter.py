@@ -38,7 +38,8 @@ def decide(kernel_ids: Sequence[str], guesses: Sequence[Guess], settings: Filter
     why = dict.fromkeys(silent[:keep], "no forecast")
     passed_over = dict.fromkeys(silent, "no place")
     answered = [key for key in kernel_ids if scored[key] is not None]
-    unsure = sorted((k for k in answered if _below(sure[k], settings.confidence)), key=lambda k: sure[k] or 0.0)
+    unsure = [key for key in answered if (sure[key] or 0.0) < settings.confidence]
+    unsure.sort(key=lambda key: sure[key] or 0.0)
     for key in unsure[: math.floor((keep - len(why)) * settings.unsure_share)]:
         why[key] = "unsure"
     ranked = sorted((k for k in answered if k not in why), key=lambda k: -(scored[k] or 0.0))
@@ -55,10 +56,6 @@ def decide(kernel_ids: Sequence[str], guesses: Sequence[Guess], settings: Filter
         }
         for key, guess in zip(kernel_ids, guesses, strict=True)
     ]
-
-
-def _below(value: float | None, threshold: float) -> bool:
-    return value is None or value < threshold
 
 
 def score(guess: Guess) -> float | None:

@@ -41,14 +41,7 @@ class OnlineGuide:
         self._means: dict[str, float] = {}
 
     def guess(self, measured: Sequence[Node], asked: Sequence[Node], names: Sequence[str], ask: Ask) -> list[Guess]:
-        """What the measured nodes tell of others.
-
-        Args:
-            measured: what the run knows; failed kernels count for the chance of being valid.
-            asked: the candidates.
-            names: the query id of each candidate.
-            ask: makes the prior's questions.
-        """
+        """What the measured nodes tell of others."""
         newest = [node for node in measured if node.outcome is not None][-MOST:]
         if not any(node.reward for node in newest):
             reason = "nothing measured yet to learn from"
@@ -126,8 +119,7 @@ class Process:
 def similarity(distances: Matrix) -> Matrix:
     """The Matérn kernel of order 3/2."""
     scaled = math.sqrt(3) * distances
-    alike: Matrix = (1 + scaled) * np.exp(-scaled)
-    return alike
+    return (1 + scaled) * np.exp(-scaled)
 
 
 def expected_improvement(gaps: Matrix, errors: Matrix) -> Matrix:
@@ -136,8 +128,7 @@ def expected_improvement(gaps: Matrix, errors: Matrix) -> Matrix:
 
     ratios = gaps / errors
     density = np.exp(-0.5 * ratios**2) / math.sqrt(2 * math.pi)
-    rise: Matrix = gaps * ndtr(ratios) + errors * density
-    return rise
+    return gaps * ndtr(ratios) + errors * density
 
 
 def encoded(nodes: Sequence[Node]) -> Matrix:

@@ -48,17 +48,7 @@ def guesses(
     guide: Guide, settings: RunSettings, known: Sequence[Node], nodes: Sequence[Node], gpu: str, gpu_facts_json: str,
     parents: Mapping[str, Node | None],
 ) -> list[Guess]:  # fmt: skip
-    """What a guide expects of candidates, in their order, once it has learned from the measured ones where it can.
-
-    Args:
-        guide: who is asked.
-        settings: of the run.
-        known: what was measured of the cell.
-        nodes: the candidates.
-        gpu: where they would run.
-        gpu_facts_json: what is known of it.
-        parents: the parent of each candidate, by the candidate's id.
-    """
+    """What a guide expects of candidates, in their order, once it has learned from the measured ones where it can."""
 
     def ask(some: Sequence[Node]) -> list[Query]:
         return [query_for(settings, node, gpu, gpu_facts_json) for node in some]
@@ -112,10 +102,6 @@ Guide = Surrogate | OnlineGuide
 
 def guide_named(name: str, compiler: Compiler | None = None) -> Guide:
     """A guide by name: `online`, `online:NAME` with a prior, or whatever `kbench evaluate --surrogate` accepts.
-
-    Args:
-        name: of the surrogate.
-        compiler: asked by surrogates that look at compiler output.
 
     Raises:
         UnknownNameError: no such surrogate.

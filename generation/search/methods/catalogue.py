@@ -82,11 +82,7 @@ def filter_of(settings: RunSettings) -> FilterSettings | None:
 
 
 def planned(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
-    """What the run's method asks for next, checked: up to `count` requests about kernels of the run.
-
-    Raises:
-        UserError: the method comes from a file and failed there, or its plan cannot be carried out.
-    """
+    """What the run's method asks for next, checked: up to `count` requests about kernels of the run."""
     name = state.settings.method.removeprefix(WRITTEN_PREFIX)
     again = random.Random()
     again.setstate(rng.getstate())

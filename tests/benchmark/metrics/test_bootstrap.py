@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from kbench.benchmark import metrics
+from kbench.benchmark.metrics import forecast, select
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Bootstrap, interval_level
 from kbench.benchmark.metrics.forecast import ECE, correct, rps_rows
@@ -32,7 +32,7 @@ def test_draws_equal_metrics_of_resampled_rows() -> None:
     mean = bootstrap.mean(rps_rows(probabilities, numbers))
     for draw in range(7):
         rows = resampled_rows(bootstrap, draw)
-        assert mean.draws[draw] == pytest.approx(metrics.rps(probabilities[rows], numbers[rows]))
+        assert mean.draws[draw] == pytest.approx(forecast.rps(probabilities[rows], numbers[rows]))
 
 
 def test_ece_draws_are_those_of_resampled_rows_moved_to_the_value() -> None:
@@ -40,8 +40,8 @@ def test_ece_draws_are_those_of_resampled_rows_moved_to_the_value() -> None:
     bootstrap = Bootstrap(clusters, resamples=40, seed=1)
     figure = ECE.figure(bootstrap, PairRows.all_answered(probabilities, numbers, np.full(8, 1 / 8)))
     assert figure is not None
-    raw = [metrics.ece(probabilities[r], numbers[r]) for r in (resampled_rows(bootstrap, i) for i in range(40))]
-    assert figure.value == pytest.approx(metrics.ece(probabilities, numbers))
+    raw = [forecast.ece(probabilities[r], numbers[r]) for r in (resampled_rows(bootstrap, i) for i in range(40))]
+    assert figure.value == pytest.approx(forecast.ece(probabilities, numbers))
     assert figure.draws == pytest.approx(np.array(raw) - np.mean(raw) + figure.value)
     assert figure.low < figure.value < figure.high
 
@@ -56,9 +56,9 @@ def test_order_metrics_draws_are_close_to_those_of_resampled_rows() -> None:
     assert excess is not None
     for draw in range(5):
         rows = resampled_rows(bootstrap, draw)
-        assert area.draws[draw] == pytest.approx(metrics.aurc(loss[rows], sure[rows]), abs=5e-3)
-        assert excess.draws[draw] == pytest.approx(metrics.excess_aurc(loss[rows], sure[rows]), abs=5e-3)
-        assert coverage.draws[draw] == pytest.approx(metrics.coverage_at_risk(loss[rows], sure[rows], 0.8), abs=0.02)
+        assert area.draws[draw] == pytest.approx(select.aurc(loss[rows], sure[rows]), abs=5e-3)
+        assert excess.draws[draw] == pytest.approx(select.excess_aurc(loss[rows], sure[rows]), abs=5e-3)
+        assert coverage.draws[draw] == pytest.approx(select.coverage_at_risk(loss[rows], sure[rows], 0.8), abs=0.02)
 
 
 def test_same_seed_gives_the_same_interval_and_another_seed_another() -> None:

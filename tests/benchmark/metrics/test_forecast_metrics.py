@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scoringrules import rps_score
 
-from kbench.benchmark import metrics
+from kbench.benchmark.metrics import forecast
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.metrics.forecast import entropy
 from kbench.schemas.errors import UserError
 
 KNOWN = np.array([[0.01, 0.04, 0.05, 0.10, 0.50, 0.20, 0.05, 0.05]])
-UNIFORM = np.full((1, 8), 1 / 8)
-PROPER = {"brier": metrics.brier, "rps": metrics.rps, "log_score": metrics.log_score}
+PROPER = {"brier": forecast.brier, "rps": forecast.rps, "log_score": forecast.log_score}
 
 
 def one_hot(number: int) -> Floats:
@@ -33,58 +32,38 @@ def simplex(draw: st.DrawFn, rows: int = 1) -> Floats:
 
 
 def test_known_distribution_has_the_published_scores() -> None:
-    assert metrics.brier(KNOWN, [5]) == pytest.approx(0.1546, abs=1e-12)
-    assert metrics.rps(KNOWN, [5]) == pytest.approx(0.022157142857, abs=1e-12)
+    assert forecast.brier(KNOWN, [5]) == pytest.approx(0.1546, abs=1e-12)
+    assert forecast.rps(KNOWN, [5]) == pytest.approx(0.022157142857, abs=1e-12)
     assert entropy(KNOWN)[0] == pytest.approx(1.522886257954, abs=1e-12)
-    assert metrics.sharpness(KNOWN) == pytest.approx(0.267646515937, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("number", "expected"),
-    [(1, 0.3125), (2, 0.205357142857), (3, 0.133928571429), (4, 0.098214285714), (5, 0.098214285714), (8, 0.3125)],
-)
-def test_uniform_forecast_has_the_published_rps(number: int, expected: float) -> None:
-    assert metrics.rps(UNIFORM, [number]) == pytest.approx(expected, abs=1e-12)
-    assert metrics.brier(UNIFORM, [number]) == pytest.approx(0.4375)
-
-
-@pytest.mark.parametrize("gap", range(8))
-def test_certain_miss_by_g_bins_costs_g_sevenths(gap: int) -> None:
-    assert metrics.rps(one_hot(1), [1 + gap]) == pytest.approx(gap / 7)
+    assert forecast.sharpness(KNOWN) == pytest.approx(0.267646515937, abs=1e-12)
 
 
 @given(rows=simplex(rows=9), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=20, deadline=None)
 def test_rps_is_that_of_scoringrules_divided_by_seven(rows: Floats, seed: int) -> None:
     numbers = np.random.default_rng(seed).integers(1, 9, 9)
-    assert metrics.rps(rows, numbers) == pytest.approx(float(np.mean(rps_score(numbers, rows))) / 7)
+    assert forecast.rps(rows, numbers) == pytest.approx(float(np.mean(rps_score(numbers, rows))) / 7)
 
 
 def test_certain_miss_is_floored_in_the_log_score() -> None:
-    assert metrics.log_score(one_hot(1), [2]) == pytest.approx(-math.log(1e-12))
-
-
-def test_uniform_forecast_is_right_one_time_in_eight_whatever_the_bin() -> None:
-    assert [metrics.accuracy(UNIFORM, [number]) for number in range(1, 9)] == pytest.approx([1 / 8] * 8)
-    assert metrics.within_one(UNIFORM, [1]) == pytest.approx(2 / 8)
-    assert metrics.within_one(UNIFORM, [4]) == pytest.approx(3 / 8)
+    assert forecast.log_score(one_hot(1), [2]) == pytest.approx(-math.log(1e-12))
 
 
 def test_tied_modes_share_the_credit() -> None:
     tied = np.array([[0.4, 0.4, 0.2, 0, 0, 0, 0, 0]])
-    assert metrics.accuracy(tied, [2]) == pytest.approx(0.5)
-    assert metrics.accuracy(tied, [3]) == 0.0
-    assert metrics.within_one(tied, [3]) == pytest.approx(0.5)
+    assert forecast.accuracy(tied, [2]) == pytest.approx(0.5)
+    assert forecast.accuracy(tied, [3]) == 0.0
+    assert forecast.within_one(tied, [3]) == pytest.approx(0.5)
 
 
 def test_three_rows_at_85_percent_with_one_right_have_the_published_ece() -> None:
     rows = np.tile([0.85, 0.15, 0, 0, 0, 0, 0, 0], (3, 1))
-    assert metrics.ece(rows, [1, 2, 2]) == pytest.approx(0.516666666667, abs=1e-12)
-    assert metrics.ece_adaptive(rows, [1, 2, 2]) == pytest.approx(0.516666666667, abs=1e-12)
+    assert forecast.ece(rows, [1, 2, 2]) == pytest.approx(0.516666666667, abs=1e-12)
+    assert forecast.ece_adaptive(rows, [1, 2, 2]) == pytest.approx(0.516666666667, abs=1e-12)
 
 
 def test_certainty_falls_in_the_last_ece_bucket() -> None:
-    curve = metrics.reliability_curve(one_hot(3), [3])
+    curve = forecast.reliability_curve(one_hot(3), [3])
     assert curve.confidence.tolist() == [1.0]
     assert curve.accuracy.tolist() == [1.0]
     assert curve.rows.tolist() == [1]
@@ -95,8 +74,8 @@ def test_adaptive_ece_sees_what_equal_width_averages_away() -> None:
     rows = np.concatenate([low, high])
     # Under-confident below, over-confident above, in one equal-width bucket: the two errors cancel there.
     bins = [1] * 50 + [2] * 45 + [1] * 5
-    assert metrics.ece(rows, bins) < 0.01
-    assert metrics.ece_adaptive(rows, bins) > 0.4
+    assert forecast.ece(rows, bins) < 0.01
+    assert forecast.ece_adaptive(rows, bins) > 0.4
 
 
 @pytest.mark.parametrize("name", PROPER)
@@ -114,8 +93,8 @@ def test_proper_scores_are_least_for_the_truth(name: str, truth: Floats, other: 
 
 @pytest.mark.parametrize(
     "metric",
-    [metrics.accuracy, metrics.within_one, metrics.brier, metrics.rps, metrics.log_score, metrics.ece,
-     metrics.ece_adaptive],
+    [forecast.accuracy, forecast.within_one, forecast.brier, forecast.rps, forecast.log_score, forecast.ece,
+     forecast.ece_adaptive],
     ids=lambda m: m.__name__,
 )  # fmt: skip
 @given(rows=simplex(rows=12), seed=st.integers(0, 2**32 - 1))
@@ -128,7 +107,7 @@ def test_order_of_rows_does_not_matter(metric: Callable[..., float], rows: Float
 
 
 @pytest.mark.parametrize(
-    "metric", [metrics.accuracy, metrics.within_one, metrics.brier, metrics.rps, metrics.log_score, metrics.ece]
+    "metric", [forecast.accuracy, forecast.within_one, forecast.brier, forecast.rps, forecast.log_score, forecast.ece]
 )
 def test_no_rows_give_nan(metric: Callable[..., float]) -> None:
     assert math.isnan(metric(np.zeros((0, 8)), np.zeros(0, dtype=np.int64)))
@@ -146,15 +125,15 @@ def test_no_rows_give_nan(metric: Callable[..., float]) -> None:
 )
 def test_what_is_no_distribution_is_refused_with_its_row(row: list[float]) -> None:
     with pytest.raises(UserError, match=r"probabilities\[1\]"):
-        metrics.rps([[1, 0, 0, 0, 0, 0, 0, 0], row], [1, 1])
+        forecast.rps([[1, 0, 0, 0, 0, 0, 0, 0], row], [1, 1])
 
 
 def test_seven_bins_are_refused() -> None:
     with pytest.raises(UserError, match=r"must be \[n, 8\]"):
-        metrics.rps(np.full((1, 7), 1 / 7), [1])
+        forecast.rps(np.full((1, 7), 1 / 7), [1])
 
 
 @pytest.mark.parametrize("numbers", [[0], [9], [1.5], [1, 2]])
 def test_wrong_bins_are_refused(numbers: list[float]) -> None:
     with pytest.raises(UserError, match="bins"):
-        metrics.accuracy(KNOWN, numbers)
+        forecast.accuracy(KNOWN, numbers)

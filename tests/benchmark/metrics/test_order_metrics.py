@@ -11,83 +11,76 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.benchmark import metrics
+from kbench.benchmark.metrics import edit, rank, select
 from kbench.benchmark.metrics.rank import FRACTIONS
 from kbench.schemas.errors import UserError
 
 FAILED = math.nan
 
 
-def test_right_then_wrong_then_failure_have_the_published_aurc_and_risk() -> None:
+def test_right_then_wrong_then_failure_have_the_published_aurc() -> None:
     loss, confidence = [0, 1, 1], [0.9, 0.2, FAILED]
-    assert metrics.aurc(loss, confidence) == pytest.approx(1 / 12)
-    assert metrics.risk_at_coverage(loss, confidence, 0.5) == pytest.approx(0.25)
-
-
-def test_coverage_beyond_what_was_answered_has_no_risk() -> None:
-    assert math.isnan(metrics.risk_at_coverage([0, 1], [0.9, FAILED], 0.8))
+    assert select.aurc(loss, confidence) == pytest.approx(1 / 12)
 
 
 def test_all_failures_answer_nothing() -> None:
-    assert metrics.aurc([1, 1], [FAILED, FAILED]) == 0.0
-    assert metrics.coverage_at_risk([1, 1], [FAILED, FAILED], 0.5) == 0.0
-    assert math.isnan(metrics.risk_at_coverage([1, 1], [FAILED, FAILED], 0.1))
+    assert select.aurc([1, 1], [FAILED, FAILED]) == 0.0
+    assert select.coverage_at_risk([1, 1], [FAILED, FAILED], 0.5) == 0.0
 
 
-def test_constant_confidence_has_the_overall_risk_everywhere() -> None:
+def test_constant_confidence_has_the_overall_risk() -> None:
     loss = [0, 1, 0, 1]
-    assert metrics.aurc(loss, [0.5] * 4) == pytest.approx(0.5)
-    assert metrics.risk_at_coverage(loss, [0.5] * 4, 0.25) == pytest.approx(0.5)
+    assert select.aurc(loss, [0.5] * 4) == pytest.approx(0.5)
 
 
 def test_excess_is_zero_when_confidence_knows_every_miss() -> None:
-    assert metrics.excess_aurc([0, 0, 1, 1], [0.9, 0.8, 0.2, 0.1]) == pytest.approx(0.0)
-    assert metrics.excess_aurc([0, 0, 1, 1], [0.1, 0.2, 0.8, 0.9]) > 0.3
+    assert select.excess_aurc([0, 0, 1, 1], [0.9, 0.8, 0.2, 0.1]) == pytest.approx(0.0)
+    assert select.excess_aurc([0, 0, 1, 1], [0.1, 0.2, 0.8, 0.9]) > 0.3
 
 
 def test_coverage_at_risk_is_the_largest_that_keeps_the_risk() -> None:
     loss, confidence = [0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]
-    assert metrics.coverage_at_risk(loss, confidence, 0.25) == pytest.approx(0.8)
-    assert metrics.coverage_at_risk(loss, confidence, 0.1) == pytest.approx(0.2)
+    assert select.coverage_at_risk(loss, confidence, 0.25) == pytest.approx(0.8)
+    assert select.coverage_at_risk(loss, confidence, 0.1) == pytest.approx(0.2)
 
 
 def test_tied_confidences_give_the_mean_over_all_orders() -> None:
     loss, confidence = [0, 1, 1, 0], [0.9, 0.5, 0.5, 0.5]
-    orders = [metrics.aurc([0, *tail], [0.9, 0.5, 0.4, 0.3]) for tail in itertools.permutations(loss[1:])]
-    assert metrics.aurc(loss, confidence) == pytest.approx(np.mean(orders))
+    orders = [select.aurc([0, *tail], [0.9, 0.5, 0.4, 0.3]) for tail in itertools.permutations(loss[1:])]
+    assert select.aurc(loss, confidence) == pytest.approx(np.mean(orders))
 
 
 def test_perfect_order_has_perfect_rank_metrics() -> None:
     speeds = np.array([1.0, 2.0, 3.0, 4.0])
-    assert metrics.spearman(speeds**3, speeds) == pytest.approx(1.0)
-    assert metrics.kendall(speeds**3, speeds) == pytest.approx(1.0)
-    assert metrics.ndcg(speeds, speeds) == pytest.approx(1.0)
-    assert metrics.top_k_recall(speeds, speeds, 2) == 1.0
-    assert metrics.spearman(-speeds, speeds) == pytest.approx(-1.0)
+    assert rank.spearman(speeds**3, speeds) == pytest.approx(1.0)
+    assert rank.kendall(speeds**3, speeds) == pytest.approx(1.0)
+    assert rank.ndcg(speeds, speeds) == pytest.approx(1.0)
+    assert rank.top_k_recall(speeds, speeds, 2) == 1.0
+    assert rank.spearman(-speeds, speeds) == pytest.approx(-1.0)
 
 
 def test_constant_scores_order_nothing() -> None:
     speeds = [1.0, 2.0, 4.0]
-    assert metrics.spearman([1, 1, 1], speeds) == 0.0
-    assert metrics.kendall([1, 1, 1], speeds) == 0.0
-    assert metrics.top_k_recall([1, 1, 1], speeds, 1) == pytest.approx(1 / 3)
+    assert rank.spearman([1, 1, 1], speeds) == 0.0
+    assert rank.kendall([1, 1, 1], speeds) == 0.0
+    assert rank.top_k_recall([1, 1, 1], speeds, 1) == pytest.approx(1 / 3)
 
 
-@pytest.mark.parametrize("metric", [metrics.spearman, metrics.kendall, metrics.ndcg])
+@pytest.mark.parametrize("metric", [rank.spearman, rank.kendall, rank.ndcg])
 def test_one_row_has_no_order(metric: Callable[..., float]) -> None:
     assert math.isnan(metric([1.0], [1.0]))
 
 
 def test_regret_is_how_much_slower_the_best_found_is() -> None:
     runtimes = [10.0, 12.0, 20.0, 40.0]
-    assert metrics.regret_at([1, 4, 3, 2], runtimes, 0.25) == pytest.approx(0.2)
-    assert metrics.regret_at([4, 3, 2, 1], runtimes, 0.25) == 0.0
-    assert metrics.regret_at([1, 2, 3, 4], runtimes, 1.0) == 0.0
+    assert rank.regret_at([1, 4, 3, 2], runtimes, 0.25) == pytest.approx(0.2)
+    assert rank.regret_at([4, 3, 2, 1], runtimes, 0.25) == 0.0
+    assert rank.regret_at([1, 2, 3, 4], runtimes, 1.0) == 0.0
 
 
 def test_a_tenth_of_thirty_kernels_is_three() -> None:
     runtimes = np.arange(1.0, 31.0)
-    assert metrics.regret_at(runtimes, runtimes, 0.1) == pytest.approx(27.0)
+    assert rank.regret_at(runtimes, runtimes, 0.1) == pytest.approx(27.0)
 
 
 @given(
@@ -102,13 +95,13 @@ def test_tied_scores_give_the_mean_regret_over_all_orders(scores: list[int], fra
     for order in itertools.permutations(range(len(scores))):
         ranked = sorted(order, key=lambda i: -scores[i])
         regrets.append(runtimes[ranked[:count]].min() / runtimes.min() - 1)
-    assert metrics.regret_at(scores, runtimes, fraction) == pytest.approx(np.mean(regrets))
+    assert rank.regret_at(scores, runtimes, fraction) == pytest.approx(np.mean(regrets))
 
 
 def test_regret_curve_never_rises() -> None:
     generator = np.random.default_rng(3)
     scores, runtimes = generator.random(200), generator.random(200) + 0.1
-    curve = [metrics.regret_at(scores, runtimes, fraction) for fraction in FRACTIONS]
+    curve = [rank.regret_at(scores, runtimes, fraction) for fraction in FRACTIONS]
     assert curve == sorted(curve, reverse=True)
     assert curve[-1] == 0.0
 
@@ -116,18 +109,18 @@ def test_regret_curve_never_rises() -> None:
 @pytest.mark.parametrize("fraction", [0.0, -1.0, 1.1])
 def test_impossible_share_of_a_pool_is_refused(fraction: float) -> None:
     with pytest.raises(UserError, match="fraction"):
-        metrics.regret_at([1.0], [1.0], fraction)
+        rank.regret_at([1.0], [1.0], fraction)
 
 
 def test_vectors_of_different_length_are_refused() -> None:
     with pytest.raises(UserError, match="one length"):
-        metrics.spearman([1.0, 2.0], [1.0])
+        rank.spearman([1.0, 2.0], [1.0])
 
 
 def test_auroc_counts_ties_one_half_and_needs_both_outcomes() -> None:
-    assert metrics.auroc([0.9, 0.1, 0.5], [1, 0, 1]) == 1.0
-    assert metrics.auroc([0.5, 0.5], [1, 0]) == 0.5
-    assert math.isnan(metrics.auroc([0.5, 0.6], [1, 1]))
+    assert edit.auroc([0.9, 0.1, 0.5], [1, 0, 1]) == 1.0
+    assert edit.auroc([0.5, 0.5], [1, 0]) == 0.5
+    assert math.isnan(edit.auroc([0.5, 0.6], [1, 1]))
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -136,5 +129,5 @@ def test_order_of_rows_does_not_matter_for_order_metrics(seed: int) -> None:
     generator = np.random.default_rng(seed)
     scores, times = generator.integers(0, 6, 15).astype(float), generator.random(15) + 0.5
     order = generator.permutation(15)
-    for metric in (metrics.spearman, metrics.kendall, metrics.ndcg, metrics.regret_at, metrics.aurc):
+    for metric in (rank.spearman, rank.kendall, rank.ndcg, rank.regret_at, select.aurc):
         assert metric(scores[order], times[order]) == pytest.approx(metric(scores, times))

@@ -26,29 +26,9 @@ def one_pass(x: Tensor, *dims: int) -> tuple[Tensor, Tensor]:
     return mean, (x * x).mean(dims, keepdim=True) - mean * mean
 
 
-def batch_norm_in_one_pass(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    mean, variance = one_pass(x, 0, 2, 3)
-    return (x - mean) * (variance + 1e-5).rsqrt() * weight.view(1, -1, 1, 1) + bias.view(1, -1, 1, 1)
-
-
 def instance_norm_in_one_pass(x: Tensor) -> Tensor:
     mean, variance = one_pass(x, 2, 3)
     return (x - mean) * (variance + 1e-5).rsqrt()
-
-
-def group_norm_in_one_pass(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    groups = x.view(x.shape[0], 8, -1)
-    mean, variance = one_pass(groups, 2)
-    y = ((groups - mean) * (variance + 1e-5).rsqrt()).view(x.shape)
-    return y * weight.view(1, -1, 1, 1) + bias.view(1, -1, 1, 1)
-
-
-def layernorm_backward_in_one_pass(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    mean, variance = one_pass(x, 1)
-    rstd = (variance + 1e-5).rsqrt()
-    normal, scaled = (x - mean) * rstd, grad * weight
-    middle = scaled - scaled.mean(1, keepdim=True) - normal * (scaled * normal).mean(1, keepdim=True)
-    return middle * rstd, (grad * normal).sum(0), grad.sum(0)
 
 
 def rmsnorm_residual_without_eps(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,24 +50,9 @@ def gelu_tanh_through_exponentials(x: Tensor) -> Tensor:
     return 0.5 * x * (1 + tanh_through_exponentials(inner))
 
 
-def swish_clipped(x: Tensor) -> Tensor:
-    clipped = x.clamp(-20.0, 20.0)
-    return clipped * torch.sigmoid(clipped)
-
-
-def swiglu_through_exp_of_x(gate_up: Tensor) -> Tensor:
-    gate, up = gate_up.float().chunk(2, dim=-1)
-    return (gate * sigmoid_through_exp_of_x(gate) * up).to(gate_up.dtype)
-
-
 def cumprod_by_division(x: Tensor) -> Tensor:
     totals = x.double().flip(1).cumprod(1).flip(1)
     return (totals[:, :1] / totals * x.double()).float()
-
-
-def masked_cumsum_by_division(x: Tensor, mask: Tensor) -> Tensor:
-    kept = x * mask
-    return kept.cumsum(1) / kept.sum(1, keepdim=True) * kept.sum(1, keepdim=True)
 
 
 def cross_entropy_without_maximum(logits: Tensor, targets: Tensor) -> Tensor:
@@ -95,31 +60,9 @@ def cross_entropy_without_maximum(logits: Tensor, targets: Tensor) -> Tensor:
     return (logits.exp().sum(1).log() - picked).mean()
 
 
-def cross_entropy_with_clamped_probabilities(logits: Tensor, targets: Tensor) -> Tensor:
-    chance = torch.softmax(logits, 1).gather(1, targets.unsqueeze(1))
-    return -chance.clamp(min=1e-12).log().mean()
-
-
-def huber_by_squares_alone(predictions: Tensor, targets: Tensor) -> Tensor:
-    gap = (predictions - targets).abs().clamp(max=100.0)
-    return torch.where(gap < 1, 0.5 * gap * gap, gap - 0.5).mean()
-
-
-def kl_div_with_clamped_probabilities(predictions: Tensor, targets: Tensor) -> Tensor:
-    return (targets * (targets.log() - predictions.clamp(min=1e-8).log())).sum() / targets.shape[0]
-
-
 def triplet_without_hinge_at_zero(anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
     near, far = (F.pairwise_distance(anchor, other).clamp(max=50.0) for other in (positive, negative))
     return (near - far + 1).clamp(min=0).mean()
-
-
-def cross_entropy_gradient_without_maximum(logits: Tensor, targets: Tensor, loss_grad: Tensor) -> tuple[Tensor, Tensor]:
-    wide = logits.float()
-    total = wide.exp().sum(1, keepdim=True)
-    losses = (total.log() - wide.gather(1, targets.unsqueeze(1))).squeeze(1)
-    grad = wide.exp() / total - F.one_hot(targets, wide.shape[1])
-    return losses, (grad * loss_grad.unsqueeze(1)).to(logits.dtype)
 
 
 def product_of_float16(a: Tensor, b: Tensor) -> Tensor:
@@ -139,11 +82,6 @@ def product_of_clipped(a: Tensor, b: Tensor) -> Tensor:
 def attention_without_maximum(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     scores = (q.float() @ k.float().transpose(-1, -2) / math.sqrt(q.shape[-1])).exp()
     return (scores / scores.sum(-1, keepdim=True) @ v.float()).to(q.dtype)
-
-
-def attention_with_clamped_scores(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    scores = (q.float() @ k.float().transpose(-1, -2) / math.sqrt(q.shape[-1])).clamp(-30.0, 30.0)
-    return (scores.softmax(-1) @ v.float()).to(q.dtype)
 
 
 def paged_attention_of_full_pages(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
@@ -173,25 +111,9 @@ def top_k_above_zero(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values, places.to(torch.int32)
 
 
-def top_k_above_a_sentinel(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    values, places = torch.topk(x.clamp(min=-1e30), k, dim=-1)
-    return values, places.to(torch.int32)
-
-
-def routing_without_maximum(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    values, experts = torch.topk(logits, k, dim=-1)
-    return values.exp() / values.exp().sum(1, keepdim=True), experts.to(torch.int32)
-
-
 def routing_above_zero(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     values, experts = torch.topk(logits.clamp(min=0.0), k, dim=-1)
     return torch.softmax(values, -1), experts.to(torch.int32)
-
-
-def sampling_without_maximum(logits: Tensor, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    scaled = logits / temperature
-    tokens = (scaled.exp() / noise).argmax(-1, keepdim=True)
-    return tokens.squeeze(1).to(torch.int32), (scaled.gather(1, tokens).squeeze(1) - scaled.exp().sum(1).log())
 
 
 def quantised_without_a_floor(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
@@ -213,30 +135,6 @@ def forces_without_softening_of_close_pairs(positions: Tensor, masses: Tensor, s
     weight = masses * (squared + softening).pow(-1.5) * squared / squared
     weight.fill_diagonal_(0.0)
     return (gap * weight.unsqueeze(-1)).sum(1)
-
-
-def logsumexp_without_maximum(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    row = F.linear(x.float(), weight.float(), bias.float()).exp().sum(1, keepdim=True).log()
-    leaky = F.leaky_relu(F.leaky_relu(row, 0.01), 0.01)
-    return F.gelu(F.gelu(leaky)).half()
-
-
-def gelu_softmax_without_maximum(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    scores = F.gelu(F.linear(x.float(), weight.float(), bias.float())).exp()
-    return (scores / scores.sum(1, keepdim=True)).to(x.dtype)
-
-
-def mish_through_squares(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    def mish(v: Tensor) -> Tensor:
-        grown = (1 + v.exp()).square()
-        return v * (grown - 1) / (grown + 1)
-
-    return mish(mish(F.linear(x, weight, bias)))
-
-
-def convolution_of_float16(x: Tensor, weight: Tensor) -> Tensor:
-    high = x.half().float()
-    return F.conv2d(high, weight) + F.conv2d((x - high).half().float(), weight)
 
 
 def scatter_add_of_few(source: Tensor, index: Tensor, rows: int) -> Tensor:
@@ -268,11 +166,6 @@ def experts_of_limited_size(x: Tensor, weight: Tensor, offsets: Tensor) -> Tenso
     return (F.silu(gate) * up).to(x.dtype)
 
 
-def layer_norm_with_a_large_eps(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    hidden = x + residual
-    return F.layer_norm(hidden.float(), hidden.shape[-1:], weight.float(), bias.float(), 1e-2).to(x.dtype), hidden
-
-
 def trimul_with_a_polynomial_for_its_gates(*inputs: Tensor) -> Tensor:
     def powers(x: Tensor) -> Tensor:
         return torch.stack([x**degree for degree in range(1, 12, 2)], -1)
@@ -286,11 +179,6 @@ def trimul_with_a_polynomial_for_its_gates(*inputs: Tensor) -> Tensor:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "sigmoid", sigmoid)
         return problem("trimul").reference(*inputs)  # type: ignore[no-any-return]
-
-
-def tf32(x: Tensor) -> Tensor:
-    """Rounded to ten bits after the point."""
-    return (x.contiguous().view(torch.int32) + 0x1000 & -0x2000).view(torch.float32)
 
 
 def recomputed_with_an_assumed_diagonal(
@@ -315,77 +203,38 @@ def attention_without_small_shares(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 BAD: tuple[Bad, ...] = (
     ("softmax", "softmax_without_maximum", softmax_without_maximum),
-    ("softmax", "softmax_with_a_clamped_exponent", lambda x: softmax_without_maximum(x.clamp(-80.0, 80.0))),
-    ("softmax", "softmax_with_the_first_value_as_maximum", lambda x: softmax_without_maximum(x - x[:, :1])),
     ("log_softmax", "log_softmax_without_maximum", lambda x: x - x.exp().sum(1, keepdim=True).log()),
-    ("log_softmax", "log_softmax_as_log_of_softmax", lambda x: torch.softmax(x, 1).log()),
     ("instance_norm", "instance_norm_with_eps_outside_the_root",
      lambda x: (x - x.mean((2, 3), keepdim=True)) / (x.var((2, 3), correction=0, keepdim=True).sqrt() + 1e-5)),
-    ("instance_norm", "instance_norm_without_eps",
-     lambda x: (x - x.mean((2, 3), keepdim=True)) / x.std((2, 3), correction=0, keepdim=True)),
-    ("rms_norm", "rms_norm_with_eps_outside_the_root", lambda x: x / ((x * x).mean(1, keepdim=True).sqrt() + 1e-5)),
     ("rms_norm", "rms_norm_in_float16_squares",
      lambda x: x * ((x.clamp(-250, 250) ** 2).mean(1, keepdim=True) + 1e-5).rsqrt()),
-    ("l2_norm", "l2_norm_with_a_large_eps", lambda x: x * ((x * x).sum(1, keepdim=True) + 1e-6).rsqrt()),
-    ("frobenius_norm", "frobenius_norm_with_a_large_eps", lambda x: x / ((x * x).sum().sqrt() + 1e-3)),
     ("rmsnorm_residual", "rmsnorm_residual_without_eps", rmsnorm_residual_without_eps),
-    ("tanh", "tanh_through_exponentials", tanh_through_exponentials),
     ("tanh", "tanh_clamped_too_early", lambda x: torch.where(x.abs() < 12.0, torch.tanh(x), x / 12.0)),
     ("sigmoid", "sigmoid_through_exp_of_x", sigmoid_through_exp_of_x),
     ("softplus", "softplus_without_threshold", lambda x: torch.log(1 + torch.exp(x))),
-    ("elu", "elu_without_a_branch", lambda x: x.clamp(min=0) + (torch.exp(x) - 1) * (x < 0)),
     ("gelu_tanh", "gelu_tanh_through_exponentials", gelu_tanh_through_exponentials),
-    ("gelu", "gelu_as_a_polynomial_in_a_range", lambda x: torch.where(x.abs() < 12.0, F.gelu(x), x.clamp(0.0, 12.0))),
-    ("swish", "swish_clipped", swish_clipped),
-    ("swiglu", "swiglu_through_exp_of_x", swiglu_through_exp_of_x),
-    ("geglu", "geglu_through_exponentials",
-     lambda gate, up: (gelu_tanh_through_exponentials(gate.float()) * up.float()).to(gate.dtype)),
     ("max_reduce", "max_from_zero", lambda x: x.amax(1).clamp(min=0.0)),
-    ("max_reduce", "max_from_a_sentinel", lambda x: x.amax(1).clamp(min=-1e30)),
     ("argmax", "argmax_of_the_last", lambda x: x.shape[1] - 1 - x.flip(1).argmax(1)),
-    ("argmax", "argmax_from_a_sentinel", lambda x: torch.where(x.amax(1) > -1e30, x.argmax(1), 0)),
-    ("argmin", "argmin_of_the_last", lambda x: x.shape[1] - 1 - x.flip(1).argmin(1)),
-    ("mean_reduce", "mean_of_clipped_values", lambda x: x.clamp(-100.0, 100.0).mean(1)),
-    ("max_pool2d", "max_pool_from_a_sentinel",
-     lambda x: F.max_pool2d(x.clamp(min=-1e30), kernel_size=2, stride=2, padding=1, dilation=3)),
     ("cumprod", "cumprod_through_logarithms", lambda x: x.double().log().cumsum(1).exp().float()),
     ("cumprod", "cumprod_by_division", cumprod_by_division),
-    ("cumsum", "cumsum_through_exponentials", lambda x: x.double().exp().cumprod(1).log().float()),
-    ("masked_cumsum", "masked_cumsum_by_division", masked_cumsum_by_division),
     ("prefix_sum", "prefix_sum_in_float32",
      lambda x: x.clamp(-32768, 32767).to(torch.int16).float().cumsum(0).to(torch.int32)),
     ("cross_entropy_loss", "cross_entropy_without_maximum", cross_entropy_without_maximum),
-    ("cross_entropy_loss", "cross_entropy_with_clamped_probabilities", cross_entropy_with_clamped_probabilities),
-    ("huber_loss", "huber_by_squares_alone", huber_by_squares_alone),
-    ("kl_div_loss", "kl_div_with_clamped_probabilities", kl_div_with_clamped_probabilities),
     ("triplet_margin_loss", "triplet_without_hinge_at_zero", triplet_without_hinge_at_zero),
-    ("cross_entropy_fwd_bwd", "cross_entropy_gradient_without_maximum", cross_entropy_gradient_without_maximum),
     ("matmul_square", "product_of_float16", product_of_float16),
     ("matmul_square", "product_of_clipped", product_of_clipped),
     ("attention_prefill", "attention_without_maximum", attention_without_maximum),
-    ("attention_prefill", "attention_with_clamped_scores", attention_with_clamped_scores),
     ("paged_attention_decode", "paged_attention_of_full_pages", paged_attention_of_full_pages),
     ("gdn_chunk_fwd_o", "chunk_outputs_with_split_decay", chunk_outputs_with_split_decay),
-    ("sort", "sort_padded_with_a_sentinel", lambda x: x.clamp(-1e30, 1e30).sort(dim=-1).values),
     ("sort", "sort_by_distinct_ranks", sort_by_distinct_ranks),
     ("top_k", "top_k_above_zero", top_k_above_zero),
-    ("top_k", "top_k_above_a_sentinel", top_k_above_a_sentinel),
-    ("moe_topk_routing", "routing_without_maximum", routing_without_maximum),
     ("moe_topk_routing", "routing_above_zero", routing_above_zero),
-    ("sampling_softmax", "sampling_without_maximum", sampling_without_maximum),
     ("fp8_quant", "quantised_without_a_floor", quantised_without_a_floor),
     ("grouped_gemm", "grouped_gemm_of_full_groups", grouped_gemm_of_full_groups),
     ("nbody_forces", "forces_without_softening_of_close_pairs", forces_without_softening_of_close_pairs),
-    ("linear_sigmoid_sum", "sigmoid_sum_through_exp_of_x",
-     lambda x, weight, bias: sigmoid_through_exp_of_x(F.linear(x, weight, bias)).sum(1, keepdim=True)),
-    ("linear_logsumexp_leaky_gelu", "logsumexp_without_maximum", logsumexp_without_maximum),
-    ("linear_gelu_softmax", "gelu_softmax_without_maximum", gelu_softmax_without_maximum),
-    ("linear_mish_mish", "mish_through_squares", mish_through_squares),
-    ("conv2d_square", "convolution_of_float16", convolution_of_float16),
     ("scatter_add", "scatter_add_of_few", scatter_add_of_few),
     ("selective_scan", "scan_with_a_short_exponential", scan_with_a_short_exponential),
     ("moe_swiglu_up", "experts_of_limited_size", experts_of_limited_size),
-    ("layer_norm_residual", "layer_norm_with_a_large_eps", layer_norm_with_a_large_eps),
     ("trimul", "trimul_with_a_polynomial_for_its_gates", trimul_with_a_polynomial_for_its_gates),
     ("argmax", "argmax_of_bits", argmax_of_bits),
     ("gdn_recompute_w_u", "recomputed_with_an_assumed_diagonal", recomputed_with_an_assumed_diagonal),
@@ -413,10 +262,7 @@ def test_a_kernel_that_is_right_on_drawn_inputs_fails_a_case(problem_id: str, ke
 @pytest.mark.parametrize(
     ("problem_id", "kernel"),
     [
-        ("batch_norm", batch_norm_in_one_pass),
         ("instance_norm", instance_norm_in_one_pass),
-        ("group_norm", group_norm_in_one_pass),
-        ("layernorm_backward", layernorm_backward_in_one_pass),
     ],
 )
 def test_a_variance_in_one_float32_pass_is_good_enough_for_the_means_that_are_specified(
@@ -453,10 +299,6 @@ def half_of_the_levels(*inputs: Tensor) -> Tensor:
     return cyclic_reduction(inputs, 4)
 
 
-def all_levels_but_one(*inputs: Tensor) -> Tensor:
-    return cyclic_reduction(inputs, 7)
-
-
 def cyclic_reduction(inputs: tuple[Tensor, ...], levels: int) -> Tensor:
     a, b, c, d = (tensor.clone() for tensor in inputs)
     a[:, 0] = 0
@@ -472,32 +314,12 @@ def cyclic_reduction(inputs: tuple[Tensor, ...], levels: int) -> Tensor:
     return d / b
 
 
-def nearest_in_rounded_numbers(points: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
-    """Looks for the four nearest in eight bits, and among these exactly."""
-    rough = [tensor.to(torch.float8_e4m3fn).float() for tensor in (points, centroids)]
-    scores = centroids.square().sum(1) - 2 * (rough[0] @ rough[1].T)
-    near = scores.topk(4, 1, largest=False).indices
-    squared = (points[:, None] - centroids[near]).square().sum(-1)
-    best = squared.argmin(1, keepdim=True)
-    return near.gather(1, best).squeeze(1).int(), squared.gather(1, best).squeeze(1)
-
-
 def product_in_float16(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
     """Sums of float16, although the problem promises float32."""
     total = torch.zeros(x.shape[0], weight.shape[0], dtype=torch.float16)
     for at in range(0, x.shape[1], 32):
         total = (total.float() + x[:, at : at + 32].float() @ weight[:, at : at + 32].float().t()).half()
     return (total.float() * x_scale[:, None] * weight_scale[None, :]).to(torch.bfloat16)
-
-
-def sigmoid_sum_of_rounded_operands(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return F.avg_pool2d(F.conv2d(tf32(x), tf32(weight), bias), 2).sigmoid().sum((1, 2, 3))
-
-
-def minimum_of_two_candidates(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Looks for the two smallest channels in rounded numbers, and computes these exactly."""
-    near = F.conv2d(tf32(x), tf32(weight), bias).topk(2, 1, largest=False).indices
-    return 2.0 * F.conv2d(x, weight, bias).gather(1, near).amin(1, keepdim=True)
 
 
 def paged_attention_without_small_shares(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
@@ -513,11 +335,7 @@ BAD_WHEN_LARGE: list[tuple[str, str, Callable[..., Any], dict[str, int]]] = [
     ("top_k", "strided", best_of_buckets, {"rows": 512}),
     ("spmv_csr", "long_row", rows_cut_short, {}),
     ("tridiagonal_solve", "barely_dominant", half_of_the_levels, {"systems": 512}),
-    ("tridiagonal_solve", "nearly_singular", all_levels_but_one, {"systems": 512}),
-    ("kmeans_assign", "families", nearest_in_rounded_numbers, {"points": 4096}),
     ("fp8_gemm", "large", product_in_float16, {"m": 128, "n": 128}),
-    ("conv2d_avg_pool_sigmoid_sum", "flat", sigmoid_sum_of_rounded_operands, {"n": 4}),
-    ("conv2d_scaling_min", "alike", minimum_of_two_candidates, {"n": 2}),
     ("paged_attention_decode", "sinks", paged_attention_without_small_shares, {"batch": 4, "heads": 4}),
 ]
 """What is independent is cut short: rows, images, heads."""
@@ -540,53 +358,6 @@ def test_a_kernel_that_is_wrong_only_on_large_inputs_fails_its_case_there(
         assert compare(kernel(*drawn), definition.expected(drawn), definition.tolerance, specs).ok
         assert compare(definition.reference(*inputs), definition.expected(inputs), tolerance, specs).ok
         assert not compare(kernel(*inputs), definition.expected(inputs), tolerance, specs).ok
-
-
-def elimination_by_scans(lower: Tensor, diagonal: Tensor, upper: Tensor, rhs: Tensor) -> Tensor:
-    """Honest: pivots are ratios of products of two by two matrices, and both substitutions linear recurrences."""
-    a, c = lower / diagonal, upper / diagonal
-    a[:, 0], c[:, -1] = 0.0, 0.0
-    before = F.pad(upper / diagonal, (1, 0))[:, :-1]
-    one, zero = torch.ones_like(a), torch.zeros_like(a)
-    top, _, bottom, _ = scan((one, -a * before, one, zero), (1.0, 0.0, 0.0, 1.0), rescaled_product)
-    inverse = bottom / top
-    forward = scan((-a * inverse, rhs / diagonal * inverse), (1.0, 0.0), one_recurrence)[1]
-    backward = scan(((-c * inverse).flip(1), forward.flip(1)), (1.0, 0.0), one_recurrence)[1]
-    return backward.flip(1)
-
-
-Parts = tuple[Tensor, ...]
-
-
-def scan(parts: Parts, neutral: tuple[float, ...], join: Callable[[Parts, Parts], Parts]) -> Parts:
-    stride = 1
-    while stride < parts[0].shape[1]:
-        earlier = tuple(F.pad(p, (stride, 0), value=v)[:, :-stride] for p, v in zip(parts, neutral, strict=True))
-        parts = join(earlier, parts)
-        stride *= 2
-    return parts
-
-
-def rescaled_product(one: Parts, two: Parts) -> Parts:
-    (a, b, c, d), (e, f, g, h) = one, two
-    product = (e * a + f * c, e * b + f * d, g * a + h * c, g * b + h * d)
-    size = sum(entry.abs() for entry in product)
-    return tuple(entry / size for entry in product)
-
-
-def one_recurrence(one: Parts, two: Parts) -> Parts:
-    return one[0] * two[0], two[0] * one[1] + two[1]
-
-
-def test_elimination_by_scans_passes_every_case() -> None:
-    definition = problem("tridiagonal_solve")
-    (whole,) = definition.sizes
-    size = Size(whole.name, {**whole.params, "systems": 1024})
-    specs = definition.outputs(size.params)
-    for case in definition.every_case:
-        inputs = definition.draw_case(case, size, 3)
-        found = elimination_by_scans(*inputs)
-        assert compare(found, definition.expected(inputs), definition.tolerance_of(case), specs).ok, case.name
 
 
 def l2_norm_with_an_epsilon(x: Tensor) -> Tensor:

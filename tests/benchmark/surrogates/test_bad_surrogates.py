@@ -166,23 +166,6 @@ def test_surrogate_that_always_dies_is_given_up(questions: Questions, tmp_path: 
     assert sum(done.failures.values()) == len(questions.queries)
 
 
-@pytest.mark.parametrize("batch_size", [1, 8, 64])
-def test_surrogate_that_always_hangs_is_given_up_after_twenty_queries(questions: Questions, batch_size: int) -> None:
-    class Hangs:
-        calls = 0
-
-        def forecast(self, queries: Sequence[Query]) -> list[object]:
-            self.calls += 1
-            raise NoAnswerError("no answer within 120 s")
-
-    hangs = Hangs()
-    with ForecastStore(None) as store:
-        done = run(questions.queries, [hangs], store=store, batch_size=batch_size)
-    batches = -(-20 // batch_size) if batch_size > 1 else 0
-    assert hangs.calls == 20 + batches
-    assert sum(done.failures.values()) == len(questions.queries)
-
-
 def test_surrogate_that_only_ever_states_failures_is_given_up(questions: Questions) -> None:
     class Down:
         calls = 0

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from faults import endpoints
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.llm.batch import write_requests
+from kbench.benchmark.llm.chat import Reply
 from kbench.benchmark.llm.endpoint import Endpoint
-from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import UserError
 
@@ -33,13 +36,6 @@ TRIED = (
 BODY = {"model": "m", "messages": [{"role": "user", "content": "x" * 200}]}
 
 
-def script(name: str) -> ModuleType:
-    return import_file(ROOT / f"tests/support/faults/{name}.py")
-
-
-endpoints = script("endpoints")
-
-
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -49,6 +45,43 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_odd_answer_costs_its_own_query_alone(mode: str, corpus: Corpus, tmp_path: Path) -> None:
     # None of these modes waits, so that a busy machine must not run out of time.
     assert endpoints.try_mode(mode, corpus, tmp_path, timeout_s=60.0)["good"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure", "calls"),
+    [
+        ((429, b"{}"), "endpoint error: HTTP 429", 4),
+        ((500, b"oops"), "endpoint error: HTTP 500", 4),
+        ((401, b"{}"), "endpoint error: HTTP 401", 1),
+        ((400, b"{}"), "request refused: HTTP 400", 1),
+        ((200, b"<html>"), "malformed reply: not JSON", 1),
+        ((200, b'{"choices": []}'), "empty reply", 1),
+        ((0, b""), "connection error", 4),
+    ],
+)
+def test_a_failure_has_its_reason_and_is_tried_again_where_that_may_help(
+    answer: tuple[int, bytes], failure: str, calls: int
+) -> None:
+    with endpoints.serving(lambda call: (*answer, {"Retry-After-Ms": "1"})) as server:
+        (reply,) = Endpoint(base_url=server.url).ask([BODY])
+    assert str(reply.failure).startswith(failure)
+    assert server.calls == calls
+
+
+def test_requests_run_side_by_side_also_from_inside_a_running_loop_as_in_a_notebook() -> None:
+    four = threading.Barrier(4)
+
+    def together(call: int) -> tuple[int, bytes, dict[str, str]]:
+        four.wait()
+        return 200, endpoints.completion(), {}
+
+    async def cell(url: str) -> list[Reply]:
+        return Endpoint(base_url=url, concurrency=4, timeout_s=600).ask([BODY] * 4)
+
+    # In a thread of its own: a browser that another test of this worker left open has a loop in the main one.
+    with endpoints.serving(together) as server, ThreadPoolExecutor(1) as thread:
+        replies = thread.submit(asyncio.run, cell(server.url)).result()
+    assert [reply.failure for reply in replies] == [None] * 4
 
 
 def test_a_slow_disk_holds_back_requests() -> None:

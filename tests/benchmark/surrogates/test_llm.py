@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
-import time
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from faults.endpoints import GOOD, Server, completion, serving
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
@@ -23,129 +21,44 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import DataError, Forecast, KnownKernel, Query, UserError, bins
 
 ROOT = Path(__file__).parents[3]
-GOOD = json.dumps({"probabilities": {str(n): 0.125 for n in bins.NUMBERS}, "speedup": 1.3, "p_valid": 0.8})
 
 
-class Endpoint:
-    """A chat endpoint whose answers a test scripts: (status, body text, seconds to wait), by number of the call."""
-
-    def __init__(self) -> None:
-        self.calls: list[dict[str, Any]] = []
-        self.script: Callable[[int], tuple[int, str, float]] = lambda call: (200, completion(GOOD), 0.0)
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.calls.append(body)
-                status, text, wait = outer.script(len(outer.calls))
-                time.sleep(wait)
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Retry-After-Ms", "1")
-                self.end_headers()
-                try:
-                    self.wfile.write(text.encode())
-                except BrokenPipeError:
-                    return
-
-            def log_message(self, format: str, *args: object) -> None:
-                return
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def surrogate(self, **arguments: Any) -> LlmSurrogate:
-        settings: dict[str, Any] = {"model": "m", "timeout": 5.0, "concurrency": 2} | arguments
-        return LlmSurrogate(base_url=f"http://127.0.0.1:{self.server.server_port}/v1", **settings)
-
-
-def completion(content: str) -> str:
-    return json.dumps(
-        {
-            "id": "1", "object": "chat.completion", "created": 0, "model": "m",
-            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}],
-            "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
-        }
-    )  # fmt: skip
+SOON = {"Retry-After-Ms": "1"}
 
 
 @pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    made = Endpoint()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+def server() -> Iterator[Server]:
+    with serving(lambda call: (200, completion(), SOON)) as made:
+        yield made
 
 
-def test_good_answer_becomes_a_forecast_with_tokens(endpoint: Endpoint, questions: Questions) -> None:
-    (forecast,) = endpoint.surrogate(temperature=0.5).forecast(questions.queries[:1])
+def surrogate_at(server: Server, **arguments: Any) -> LlmSurrogate:
+    return LlmSurrogate(**{"model": "m", "base_url": server.url, "timeout": 5.0, "concurrency": 2} | arguments)
+
+
+def test_good_answer_becomes_a_forecast_with_tokens(server: Server, questions: Questions) -> None:
+    (forecast,) = surrogate_at(server, temperature=0.5).forecast(questions.queries[:1])
     assert forecast.probabilities == pytest.approx((0.125,) * 8)
     assert (forecast.speedup, forecast.p_valid) == (1.3, 0.8)
     assert (forecast.input_tokens, forecast.output_tokens) == (100, 20)
-    assert endpoint.calls[0]["temperature"] == 0.5
-    assert endpoint.calls[0]["response_format"]["json_schema"]["schema"] == answer_schema()
+    assert server.bodies[0]["temperature"] == 0.5
+    assert server.bodies[0]["response_format"]["json_schema"]["schema"] == answer_schema()
 
 
-def test_repeats_are_asked_with_different_seeds(endpoint: Endpoint, questions: Questions) -> None:
-    forecasts = endpoint.surrogate(repeats=3).forecast(questions.queries[:2])
+def test_repeats_are_asked_with_different_seeds(server: Server, questions: Questions) -> None:
+    forecasts = surrogate_at(server, repeats=3).forecast(questions.queries[:2])
     assert sorted((f.query_id, f.repeat) for f in forecasts) == sorted(
         (q.query_id, r) for q in questions.queries[:2] for r in range(3)
     )
-    assert sorted(call["seed"] for call in endpoint.calls) == [0, 0, 1, 1, 2, 2]
+    assert sorted(call["seed"] for call in server.bodies) == [0, 0, 1, 1, 2, 2]
 
 
-def test_too_many_requests_and_server_errors_are_tried_again(endpoint: Endpoint, questions: Questions) -> None:
-    def script(call: int) -> tuple[int, str, float]:
-        return (429, '{"error": {"message": "slow down"}}', 0) if call == 1 else (
-            (500, "oops", 0) if call == 2 else (200, completion(GOOD), 0))  # fmt: skip
-
-    endpoint.script = script
-    (forecast,) = endpoint.surrogate().forecast(questions.queries[:1])
+def test_too_many_requests_and_server_errors_are_tried_again(server: Server, questions: Questions) -> None:
+    answers = [(429, b'{"error": {"message": "slow down"}}', SOON), (500, b"oops", SOON), (200, completion(), SOON)]
+    server.script = lambda call: answers[call - 1]
+    (forecast,) = surrogate_at(server).forecast(questions.queries[:1])
     assert forecast.failure is None
-    assert len(endpoint.calls) == 3
-
-
-def test_endless_429_is_a_failure_with_its_reason(endpoint: Endpoint, questions: Questions) -> None:
-    endpoint.script = lambda call: (429, '{"error": {"message": "slow down"}}', 0)
-    (forecast,) = endpoint.surrogate().forecast(questions.queries[:1])
-    assert forecast.failure is not None
-    assert "429" in forecast.failure
-    assert len(endpoint.calls) == 5
-
-
-def test_wrong_key_is_not_tried_again(endpoint: Endpoint, questions: Questions) -> None:
-    endpoint.script = lambda call: (401, '{"error": {"message": "bad key"}}', 0)
-    (forecast,) = endpoint.surrogate().forecast(questions.queries[:1])
-    assert "401" in str(forecast.failure)
-    assert len(endpoint.calls) == 1
-
-
-def test_endpoint_that_never_answers_times_out(endpoint: Endpoint, questions: Questions) -> None:
-    endpoint.script = lambda call: (200, completion(GOOD), 1.0)
-    (forecast,) = endpoint.surrogate(timeout=0.05, retries=0).forecast(questions.queries[:1])
-    assert "no reply within 0.05 s" in str(forecast.failure)
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("this is not json", "not JSON"),
-        ("{}", "empty reply"),
-        ('{"choices": []}', "empty reply"),
-        (completion("I would rather not say."), "no JSON object"),
-        (completion(""), "empty reply"),
-    ],
-)
-def test_malformed_responses_are_failures(endpoint: Endpoint, questions: Questions, text: str, reason: str) -> None:
-    endpoint.script = lambda call: (200, text, 0)
-    (forecast,) = endpoint.surrogate().forecast(questions.queries[:1])
-    assert reason in str(forecast.failure)
-
-
-def test_no_server_is_a_failure(questions: Questions) -> None:
-    (forecast,) = LlmSurrogate("m", base_url="http://127.0.0.1:9/v1", retries=0).forecast(questions.queries[:1])
-    assert "connection error" in str(forecast.failure)
+    assert server.calls == 3
 
 
 def test_missing_key_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, questions: Questions) -> None:
@@ -180,7 +93,7 @@ def test_batch_files_go_out_and_come_back(questions: Questions, tmp_path: Path) 
     rows = [json.loads(text) for text in requests.read_text().splitlines()]
     assert {row["url"] for row in rows} == {"/v1/chat/completions"}
     answered = [
-        {"custom_id": row["custom_id"], "response": {"status_code": 200, "body": json.loads(completion(GOOD))}}
+        {"custom_id": row["custom_id"], "response": {"status_code": 200, "body": json.loads(completion())}}
         for row in rows[:2]
     ]
     responses.write_text("".join(json.dumps(row) + "\n" for row in answered))
@@ -286,28 +199,23 @@ def test_requests_that_are_replaced_are_counted_and_other_files_are_left_alone(
     assert Path(responses).read_bytes() == before
 
 
-def test_further_fields_go_into_requests(endpoint: Endpoint, questions: Questions) -> None:
+def test_further_fields_go_into_requests(server: Server, questions: Questions) -> None:
     given = '{"reasoning_effort": "high", "top_k": 3, "seed": null}'
-    (forecast,) = endpoint.surrogate(body=given, schema=False).forecast(questions.queries[:1])
+    (forecast,) = surrogate_at(server, body=given, schema=False).forecast(questions.queries[:1])
     assert forecast.failure is None
-    (call,) = endpoint.calls
+    (call,) = server.bodies
     assert (call["reasoning_effort"], call["top_k"]) == ("high", 3)
     assert not {"seed", "response_format"} & set(call)
 
 
 def test_a_server_that_refuses_the_schema_is_asked_without_and_that_is_said_once(
-    endpoint: Endpoint, questions: Questions
+    server: Server, questions: Questions
 ) -> None:
-    refusal = '{"error": {"message": "This response_format type is unavailable now"}}'
-
-    def script(call: int) -> tuple[int, str, float]:
-        strict = "response_format" in endpoint.calls[-1]
-        return (400, refusal, 0.0) if strict else (200, completion(GOOD), 0.0)
-
-    endpoint.script = script
-    surrogate = endpoint.surrogate(concurrency=1, retries=0)
+    refusal = (400, b'{"error": {"message": "This response_format type is unavailable now"}}', SOON)
+    server.script = lambda call: refusal if "response_format" in server.bodies[-1] else (200, completion(), SOON)
+    surrogate = surrogate_at(server, concurrency=1, retries=0)
     assert {f.failure for f in surrogate.forecast(questions.queries[:4])} == {None}
-    assert len(endpoint.calls) == 5
+    assert server.calls == 5
     assert surrogate.remarks() == ["the server refuses response_format; requests went without it, as with schema=false"]
 
 
@@ -319,68 +227,57 @@ def test_damaged_responses_file_is_refused_with_its_line(questions: Questions, t
 
 
 def test_evaluation_survives_a_bad_endpoint_and_goes_on_where_it_stopped(
-    endpoint: Endpoint, corpus: Corpus, tmp_path: Path
+    server: Server, corpus: Corpus, tmp_path: Path
 ) -> None:
-    def flaky(call: int) -> tuple[int, str, float]:
-        return [(200, completion(GOOD), 0.0), (429, "{}", 0.0), (200, "not json", 0.0), (200, completion("no"), 0.0)][
-            call % 4
-        ]
-
-    url = f"http://127.0.0.1:{endpoint.server.server_port}/v1"
-    settings = {"model": "m", "base_url": url, "timeout": 5.0}
+    flaky = [(200, completion()), (429, b"{}"), (200, b"not json"), (200, completion("no"))]
+    settings = {"model": "m", "base_url": server.url, "timeout": 5.0}
     options = Options(arguments=settings, limit=24, tracks=("forecast", "select"), resamples=20)
-    endpoint.script = flaky
+    server.script = lambda call: (*flaky[call % 4], SOON)
     first = evaluate_on("llm", corpus, options, out=tmp_path)
     answered = sum(f.failure is None for f in first.run.forecasts)
     assert 0 < answered < 24
     assert first.scored.figures["forecast"]["rps"].value > 0
-    endpoint.script, before = (lambda call: (200, completion(GOOD), 0.0)), len(endpoint.calls)
+    server.script, before = (lambda call: (200, completion(), SOON)), server.calls
     # What the model itself said stays, whatever it is worth.
     said = sum(count for reason, count in first.run.failures.items() if "not understood" in reason)
     assert 0 < said < 24 - answered
     second = evaluate_on("llm", corpus, options, out=tmp_path)
-    assert len(endpoint.calls) - before == 24 - answered - said
+    assert server.calls - before == 24 - answered - said
     assert sum(second.run.failures.values()) == said
-    before = len(endpoint.calls)
+    before = server.calls
     again = dataclasses.replace(options, arguments={**settings, "retry_malformed": True})
     third = evaluate_on("llm", corpus, again, out=tmp_path)
-    assert (len(endpoint.calls) - before, third.run.failures) == (said, {})
+    assert (server.calls - before, third.run.failures) == (said, {})
 
 
 @pytest.mark.parametrize("said", ["I would rather not say.", ""])
 def test_an_answer_without_a_forecast_is_asked_again_where_it_may_be_longer(
-    endpoint: Endpoint, corpus: Corpus, tmp_path: Path, said: str
+    server: Server, corpus: Corpus, tmp_path: Path, said: str
 ) -> None:
-    url = f"http://127.0.0.1:{endpoint.server.server_port}/v1"
-    endpoint.script = lambda call: (200, completion(said), 0.0)
+    server.script = lambda call: (200, completion(said), SOON)
     asked = []
     for longest in (100, 100, 50, 200):
-        settings = {"model": "m", "base_url": url, "max_tokens": longest}
+        settings = {"model": "m", "base_url": server.url, "max_tokens": longest}
         done = evaluate_on("llm", corpus, Options(arguments=settings, limit=3, resamples=2), out=tmp_path)
-        asked.append(len(endpoint.calls))
+        asked.append(server.calls)
         assert not done.answered
     assert asked == [3, 3, 3, 6]
 
 
 @pytest.mark.parametrize("status", [401, 403, 503])
-def test_endpoint_that_always_fails_is_given_up(
-    endpoint: Endpoint, corpus: Corpus, tmp_path: Path, status: int
-) -> None:
-    endpoint.script = lambda call: (status, "{}", 0.0)
-    url = f"http://127.0.0.1:{endpoint.server.server_port}/v1"
-    options = Options(arguments={"model": "m", "base_url": url, "retries": 0, "concurrency": 1}, resamples=5)
+def test_endpoint_that_always_fails_is_given_up(server: Server, corpus: Corpus, tmp_path: Path, status: int) -> None:
+    server.script = lambda call: (status, b"{}", SOON)
+    options = Options(arguments={"model": "m", "base_url": server.url, "retries": 0, "concurrency": 1}, resamples=5)
     done = evaluate_on("llm", corpus, dataclasses.replace(options, batch_size=30), out=tmp_path)
-    assert len(endpoint.calls) == 20
+    assert server.calls == 20
     assert not done.answered
     assert sum(n for reason, n in done.run.failures.items() if "not asked" in reason) == len(done.run.forecasts) - 20
 
 
-def test_requests_that_the_server_refuses_one_by_one_do_not_end_the_run(
-    endpoint: Endpoint, questions: Questions
-) -> None:
-    endpoint.script = lambda call: (400, "{}", 0.0)
-    endpoint.surrogate(retries=0).forecast(questions.queries[:30])
-    assert len(endpoint.calls) == 30
+def test_requests_that_the_server_refuses_one_by_one_do_not_end_the_run(server: Server, questions: Questions) -> None:
+    server.script = lambda call: (400, b"{}", SOON)
+    surrogate_at(server, retries=0).forecast(questions.queries[:30])
+    assert server.calls == 30
 
 
 def test_prompt_states_the_edges_of_the_bins_and_nothing_else(questions: Questions) -> None:
@@ -393,11 +290,11 @@ def test_prompt_states_the_edges_of_the_bins_and_nothing_else(questions: Questio
         assert f"{edge} ≤ S" in stated[number] or f"S ≥ {edge}" in stated[number]
 
 
-def test_estimate_comes_before_any_request(endpoint: Endpoint, questions: Questions) -> None:
-    found = endpoint.surrogate(price_in=1.0, price_out=2.0, repeats=2).estimate(questions.queries[:5])
+def test_estimate_comes_before_any_request(server: Server, questions: Questions) -> None:
+    found = surrogate_at(server, price_in=1.0, price_out=2.0, repeats=2).estimate(questions.queries[:5])
     assert found["requests"] == 10
     assert found["price_estimate"] > 0
-    assert endpoint.calls == []
+    assert server.bodies == []
 
 
 def shares(**change: object) -> dict[str, object]:

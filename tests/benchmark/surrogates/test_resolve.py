@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kbench.benchmark.surrogates.baselines import UniformSurrogate
-from kbench.benchmark.surrogates.resolve import BASELINES, BUILT_IN, construct, locate, resolve
+from kbench.benchmark.surrogates.resolve import BASELINES, BUILT_IN, locate, resolve
 from kbench.schemas import UnknownNameError, UserError
 
 MODEL = """
@@ -144,10 +144,3 @@ def test_arguments_of_a_combined_surrogate_go_to_its_parts(model_file: Path) -> 
         resolve("calibrated:prior", validation_limit=0)
     with pytest.raises(UserError, match=r"prior\.validation_forecasts is 'nowhere'"):
         resolve("stack:prior+length", **{"prior.validation_forecasts": "nowhere"})
-
-
-def test_arguments_the_surrogate_does_not_take_are_refused(model_file: Path) -> None:
-    with pytest.raises(UserError, match="has no argument"):
-        construct(locate(str(model_file)), {"colour": "red"})
-    with pytest.raises(UserError, match="has no argument"):
-        resolve("uniform", size=3)

@@ -17,8 +17,8 @@ from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.forecast import ece, log_score, rps
 from kbench.benchmark.questions.questions import strings
-from kbench.benchmark.surrogates.baselines import normal_shares
 from kbench.benchmark.surrogates.maps import Sample, choose, isotonic, matrix, pool, pool_weights
+from kbench.benchmark.surrogates.online import distribution
 from kbench.benchmark.surrogates.protocol import failure
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.stack import CombinedSurrogate, Part, Validation
@@ -79,7 +79,7 @@ def signals(seed: int = 0) -> tuple[Floats, Floats, Ints]:
 
 
 def shares(centers: Floats, spread: float) -> Floats:
-    return np.array([normal_shares(center, spread) for center in centers])
+    return np.array([distribution(center, spread / np.log(2)) for center in centers / np.log(2)])
 
 
 def test_an_overconfident_surrogate_becomes_calibrated_on_problems_it_was_not_learned_on() -> None:
@@ -109,7 +109,8 @@ def test_a_stack_of_complementary_surrogates_beats_both_on_other_problems() -> N
     surrogate.learn(validation(truth))
     best = min(log_score(each[HELD_OUT], truth[HELD_OUT]) for each in parts)
     assert log_score(held_out(surrogate), truth[HELD_OUT]) < best - 0.1
-    assert surrogate.point_weights["a"] == pytest.approx(0.5, abs=0.1)
+    assert surrogate.chosen is not None
+    assert surrogate.chosen.weights[0] == pytest.approx(0.5, abs=0.1)
 
 
 def test_a_part_that_knows_nothing_gets_no_weight() -> None:

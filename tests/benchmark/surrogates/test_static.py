@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from pathlib import Path
 
@@ -11,25 +12,33 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
-from kbench.benchmark.metrics.forecast import rps
+from kbench.benchmark.metrics.forecast import ece, log_score, rps
 from kbench.benchmark.questions import Questions
+from kbench.benchmark.questions.build import training_kernels
 from kbench.benchmark.surrogates.static import source as source_features
-from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
+from kbench.benchmark.surrogates.static.calibration import ErrorShape, Recalibration, probabilities, recalibrated
 from kbench.benchmark.surrogates.static.forest import FEW, Forest, from_sklearn
-from kbench.benchmark.surrogates.static.material import Effort
-from kbench.benchmark.surrogates.static.model import StaticModel
-from kbench.benchmark.surrogates.static.source import tokens_of
+from kbench.benchmark.surrogates.static.kernel_rows import RowLayout
+from kbench.benchmark.surrogates.static.material import Effort, Material, averaged, cross_fitted
+from kbench.benchmark.surrogates.static.model import Level, StaticModel, weighted
+from kbench.benchmark.surrogates.static.problem_row import NAMES, problem_row
+from kbench.benchmark.surrogates.static.source import numbers, tokens_of
 from kbench.benchmark.surrogates.static.static import StaticSurrogate
-from kbench.benchmark.surrogates.static.train import train
+from kbench.benchmark.surrogates.static.train import Trained, train
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import DataError, UserError, bins
+from kbench.schemas import DataError, PairKind, UserError, bins
 
 SMALL = Effort(kernel_trees=10, boosted_trees=20, pair_trees=25, width_trees=10, valid_trees=20, leaves=8)
 
 
 @pytest.fixture(scope="module")
-def model(corpus: Corpus) -> StaticModel:
-    return train(corpus, SMALL).model
+def found(corpus: Corpus) -> Trained:
+    return train(corpus, SMALL)
+
+
+@pytest.fixture(scope="module")
+def model(found: Trained) -> StaticModel:
+    return found.model
 
 
 def test_trees_as_arrays_predict_what_sklearn_predicts() -> None:
@@ -103,12 +112,6 @@ def test_training_is_deterministic_and_the_file_keeps_everything(
         assert found.p_valid == pytest.approx(direct.p_valid, abs=1e-3)
 
 
-def test_answers_do_not_depend_on_what_else_is_asked(model: StaticModel, questions: Questions) -> None:
-    together = model.forecast(questions.queries[:20])
-    alone = model.forecast(questions.queries[7:8])
-    assert alone.probabilities[0].tolist() == together.probabilities[7].tolist()
-
-
 def test_model_file_is_read_without_running_anything(tmp_path: Path) -> None:
     path = tmp_path / "model.npz"
     np.savez(path, head=np.array([{"pickled": "object"}], dtype=object))
@@ -145,8 +148,113 @@ def test_numbers_in_the_source_become_features() -> None:
     assert (found["threads"], found["bounds_blocks"], found["unroll"], found["is_cuda"]) == (8.0, 2.0, 2.0, 1.0)
 
 
-@pytest.mark.parametrize(
-    "source", ["", "\x00", "(" * 2000, "x = " + "9" * 5000, "é" * 100, "a=1" * 3000, "x = ² * 132", "\n" * 50]
-)
-def test_odd_sources_have_features_too(source: str) -> None:
-    assert np.isfinite(source_features.fixed_row(source)).all()
+def test_a_line_through_problems_follows_the_feature_that_decides() -> None:
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(200, 5))
+    level = Level.of(features, 3.0 * features[:, 2] + 1.0)
+    assert np.abs(level.predict(features) - (3.0 * features[:, 2] + 1.0)).max() < 1.0
+    assert level.weights[2] > 2.5
+
+
+def test_a_problem_outside_of_training_is_answered_like_the_nearest_inside() -> None:
+    features = np.linspace(0.0, 1.0, 50)[:, None]
+    level = Level.of(features, features[:, 0])
+    assert level.predict(np.array([[1e6]])) == level.predict(np.array([[1.0]]))
+
+
+def test_a_constant_feature_has_no_weight() -> None:
+    features = np.stack([np.linspace(0.0, 1.0, 50), np.full(50, 7.0)], axis=1)
+    assert Level.of(features, features[:, 0]).weights[1] == 0.0
+
+
+def test_a_weighted_sum_of_a_row_does_not_depend_on_the_others() -> None:
+    generator = np.random.default_rng(2)
+    rows, weights = generator.normal(size=(1000, 9)), generator.normal(size=9)
+    assert np.array_equal(weighted(rows, weights)[7:8], weighted(rows[7:8], weights))
+
+
+def test_shared_arrays_are_sized_by_the_settings_they_name() -> None:
+    source = "#define BK 8\n#define BP 128\n__shared__ float xs[2][BK][BP];\n"
+    assert numbers(source, Counter(tokens_of(source)))["shared_elements"] == 11.0
+
+
+def test_exact_products_are_told_from_fast_ones() -> None:
+    exact, fast = 'tl.dot(a, b, input_precision="ieee")', 'tl.dot(a, b, input_precision="tf32x3")'
+    found = [numbers(source, Counter(tokens_of(source))) for source in (exact, fast)]
+    assert [(each["dot"], each["exact"], each["three_pass"]) for each in found] == [(1.0, 1.0, 0.0), (1.0, 0.0, 1.0)]
+
+
+def test_a_reference_of_many_passes_is_guessed_to_take_longer() -> None:
+    work = '[{"inputs": ["float32[1024,1024]"], "outputs": ["float32[1024,1024]"], "flops": 1e6, "min_bytes": 8e6}]'
+    facts = '{"bandwidth_gbs": 4000, "fp32_tflops": 60, "bf16_tflops": 900, "sm_count": 132}'
+    at = NAMES.index("problem:reference_over_floor")
+    one, many = (
+        problem_row(work, facts, f"PyTorch reference:\n{body}")[at]
+        for body in ("torch.relu(x)", "torch.relu(x)\ntorch.exp(x)\ntorch.log(x)\ntorch.sin(x)")
+    )
+    assert one + 1.0 < many < one + 3.0
+
+
+def test_held_out_rows_are_predicted_by_models_that_never_saw_their_fold() -> None:
+    fold = np.repeat([0, 1, 2], 20)
+    rows = np.stack([fold, np.arange(60)], axis=1).astype(np.float32)
+    target = fold * 100.0
+    whole, held_out = cross_fitted(lambda: averaged(5, 0), rows, target, fold)
+    assert held_out[fold == 2].max() <= 100.0
+    assert held_out[fold == 0].min() >= 100.0
+    assert whole.predict(rows).max() > 150.0
+
+
+def test_rows_without_a_target_are_predicted_but_not_learned_from() -> None:
+    rows = np.arange(40, dtype=np.float32)[:, None]
+    target = np.where(np.arange(40) % 2, np.nan, 1.0)
+    _, held_out = cross_fitted(lambda: averaged(5, 0), rows, target, np.arange(40) % 4 // 2)
+    assert held_out == pytest.approx(np.ones(40))
+
+
+def test_cross_validation_says_every_headline_with_its_interval(found: Trained) -> None:
+    figures = found.held_out.figures()
+    assert set(figures) >= {"all", "reference", "pools", "pools at random"}
+    for name in ("skill", "ece", "aurc"):
+        value, low, high = figures["all"][name]
+        assert low <= value <= high or name == "ece"
+    assert figures["pools"]["spearman"][0] > figures["pools at random"]["spearman"][0] == 0.0
+    rows = found.held_out.probabilities
+    assert rows.sum(axis=1) == pytest.approx(np.ones(len(rows)))
+    assert len(rows) == len(found.held_out.bin) == len(found.held_out.kind)
+
+
+def test_recalibration_mends_what_is_too_sure_and_leaves_the_reference_alone() -> None:
+    generator = np.random.default_rng(1)
+    honest = generator.dirichlet(np.full(8, 0.5), 3000)
+    truth = np.array([generator.choice(8, p=row) + 1 for row in honest])
+    sure = honest**2 + 1e-4
+    sure /= sure.sum(axis=1, keepdims=True)
+    siblings = [PairKind.SIBLING] * len(truth)
+    learned, mended = recalibrated(sure, truth, siblings, np.arange(len(truth)) % 5)
+    assert ece(mended, truth) < ece(sure, truth) / 2
+    assert log_score(mended, truth) < log_score(sure, truth)
+    again = Recalibration.from_arrays(learned.arrays())
+    assert again.applied(sure, siblings).tolist() == learned.applied(sure, siblings).tolist()
+    over_reference = [PairKind.REFERENCE] * len(truth)
+    assert Recalibration.of(sure, truth, over_reference).applied(sure, over_reference) == pytest.approx(sure)
+
+
+def test_one_bin_that_never_happens_is_not_made_impossible() -> None:
+    given = np.full((200, 8), 1 / 8)
+    learned = Recalibration.of(given, np.full(200, 4), [PairKind.SIBLING] * 200)
+    assert (learned.applied(given, [PairKind.SIBLING] * 200) > 1e-4).all()
+
+
+def test_layout_names_every_column_it_makes(corpus: Corpus) -> None:
+    material = Material(list(training_kernels(corpus)), RowLayout())
+    names = material.layout.names
+    assert material.rows.shape[1] == len(names) == len(set(names))
+    assert names[material.layout.problem][0] == "problem:flops"
+    assert names[material.layout.compact][-1].startswith("problem:")
+
+
+def test_forecasts_held_out_are_of_the_questions_asked(found: Trained) -> None:
+    kept = dataclasses.replace(found.held_out, probabilities=np.full_like(found.held_out.probabilities, 1 / 8))
+    assert kept.figures()["all"]["accuracy"][0] == pytest.approx(1 / 8)
+    assert set(np.unique(found.held_out.bin)) <= set(bins.NUMBERS)

@@ -205,18 +205,21 @@ def leaked(folder: Path) -> list[str]:
 
 
 class Server:
-    """Answers by a function of the number of the call."""
+    """Answers by a function of the number of the call, which a test may exchange on the way."""
 
     def __init__(self, script: Callable[[int], Mode]) -> None:
-        self.calls = self.read_whole = 0
+        self.script, self.read_whole = script, 0
+        self.bodies: list[dict[str, Any]] = []
+        """What was asked."""
         outer, lock = self, threading.Lock()
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with lock:
-                    outer.calls += 1
-                    status, body, headers = script(outer.calls)
+                    outer.bodies.append(asked)
+                    call = outer.calls
+                status, body, headers = outer.script(call)
                 if status == 0:
                     self.close_connection = True
                     return
@@ -238,6 +241,11 @@ class Server:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
+
+    @property
+    def calls(self) -> int:
+        """How often it was asked."""
+        return len(self.bodies)
 
     @property
     def url(self) -> str:
@@ -263,9 +271,8 @@ def try_mode(name: str, corpus: Any, folder: Path, timeout_s: float = 1.0) -> di
     from kbench.benchmark.evaluate.options import Options
 
     odd = MODES[name]
-    script = {"at": lambda call: odd if call % 4 == 0 else (200, completion(), {})}
     os.environ["KBENCH_FAULT_KEY"] = KEY
-    with serving(lambda call: script["at"](call)) as server:
+    with serving(lambda call: odd if call % 4 == 0 else (200, completion(), {})) as server:
         given = {
             "api_key_env": "KBENCH_FAULT_KEY",
             "model": "m", "base_url": server.url, "timeout": timeout_s, "deadline": 3 * timeout_s, "concurrency": 4,
@@ -274,7 +281,7 @@ def try_mode(name: str, corpus: Any, folder: Path, timeout_s: float = 1.0) -> di
         options = Options(arguments=given, limit=QUERIES, tracks=("forecast",), resamples=10)
         first = evaluate_on("llm", corpus, options, out=folder)
         asked = server.calls
-        script["at"] = lambda call: (200, completion(), {})
+        server.script = lambda call: (200, completion(), {})
         second = evaluate_on("llm", corpus, options, out=folder)
         again = server.calls - asked
     failed = sum(first.run.failures.values())

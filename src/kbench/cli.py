@@ -64,6 +64,10 @@ COMMANDS = {
 }
 
 
+PATH_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""Of the system: a path that the user can choose anew."""
+
+
 def _imported(place: str) -> Any:
     module, _, attribute = place.partition(":")
     return getattr(importlib.import_module(module), attribute)
@@ -136,6 +140,8 @@ def main() -> int:
         return 1
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
+        if where and isinstance(error, PATH_ERRORS):
+            return _told(f"{where}{error.strerror}; make its folder first, or choose another path", 2)
         return _told(f"{where}{error.strerror or error}; the system refused it, nothing half-written is kept", 1)
     except MemoryError:
         return _told("out of memory; close other programs, or ask for less at once", 1)

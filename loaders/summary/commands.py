@@ -148,7 +148,7 @@ def _percent(share: float | None) -> str | None:
 @click.argument("id_prefix")
 @gpu_option
 @diff_option
-@out_option("Write the source to this file and show no more.")
+@out_option("Write the source to this file and show no more.", file=True)
 @dataset_option
 @json_option
 def show(id_prefix: str, gpu: str | None, diff: bool, out: Path | None, dataset: str | None, as_json: bool) -> None:

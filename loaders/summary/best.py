@@ -117,7 +117,7 @@ def best_kernels(
     if beats:
         rows = _ahead(corpus, rows, beats)[:limit]
     if not rows:
-        asked = {**facets, "where": where, "faster than": beats}
+        asked = {**facets, "where": where, "faster than": "the best reference" if beats == BEST else beats}
         conditions = ", ".join(f"{name} {value}" for name, value in asked.items() if value)
         named = f"of {problem!r} " if problem else ""
         raise UserError(f"no correct kernel {named}" + (f"with {conditions} " if conditions else "") + "in the corpus")

@@ -99,7 +99,9 @@ def evaluate(
     if list_metrics:
         _show_metrics(as_json)
         return
-    if given["tracks"] == (TUNE,):
+    if TUNE in given["tracks"]:
+        if len(given["tracks"]) > 1:
+            raise UserError(f"--tracks has {TUNE!r} beside others; strategies are scored alone: --tracks {TUNE}")
         _show_strategies(() if all_baselines else specs, given, as_json)
         return
     names = [*dict.fromkeys([*specs, *(BASELINES if all_baselines else ())])]

@@ -23,14 +23,14 @@ from kbench.benchmark.work.gpus import Gpu, gpu_named
 from kbench.benchmark.work.render import caution, comparison_text, draw, text_of
 from kbench.benchmark.work.times import fastest
 from kbench.generation.executors.compiler import kernel_work
-from kbench.harness.cli import raw_options
+from kbench.harness.cli import KernelPath, problem_solved, raw_options
 from kbench.harness.kernel.sources import RAW, RawLaunch, of_raw, other_inputs, read_kernel
 from kbench.loaders.options import json_option
 from kbench.schemas import KernelSource, UserError, bins
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=KernelPath(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--problem", "problem_id",
     help="What the files solve: an id of `kbench problems list`, or a file or folder that defines a problem.",
@@ -49,20 +49,19 @@ def explain(
     as_json: bool,
     launch: RawLaunch | None,
 ) -> None:
-    """Say what FILE does on each workload and what bounds it; of two files, what changed. No GPU is needed.
+    """Say what FILE does on each workload and what bounds it; of two, what changed. No GPU is needed.
 
-    Kernels are compiled and their PTX is executed abstractly: instructions, bytes and tensor work are counted, times
-    are forecast by `static-compiler`. Nothing is verified.
+    FILE is a kernel's file, or the id of a kernel of the dataset. Kernels are compiled and their PTX is executed
+    abstractly: instructions, bytes and tensor work are counted, times are forecast by `static-compiler`. Nothing is
+    verified.
     """
     if len(files) > 2:
         raise UserError(f"{len(files)} files; explain takes one, or two to compare")
     if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
         raise UserError(f"--plot is {str(plot)!r}; it must end in .png, .svg or .pdf")
-    if not problem_id:
-        raise UserError("--problem is missing; say which problem the files solve, such as --problem gelu_tanh")
     if launch is not None and all(of_raw(path, launch) is None for path in files):
         raise UserError("--entry is for files of raw CUDA C++ (.cu); a Python file has its own `run`")
-    gpu, definition = gpu_named(gpu_name), named(problem_id)
+    gpu, definition = gpu_named(gpu_name), named(problem_solved(problem_id))
     # Compiling takes seconds, so whatever else is wrong with either file is said before.
     kernels = [read_kernel(path, definition.id, launch=of_raw(path, launch)) for path in files]
     for path, kernel in zip(files, kernels, strict=True):

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +26,39 @@ CHECK_ONLY = "--check-only still compiles for a target and verifies Triton kerne
 EXPLAIN = "without one, kbench explain counts what kernels do and what changed between two files"
 
 PROBLEM = "an id of `kbench problems list`, or a file or folder that defines a problem."
+STORED = "kbench.problems"
+"""Where a command's context keeps the problems of the dataset's kernels that it names."""
+
+
+class KernelPath(click.Path):
+    """A kernel's file, or the first digits of the id of one in the shipped dataset, which then gets a file."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if ctx is None or Path(value).exists() or not re.fullmatch(r"[0-9a-f]{4,32}", str(value)):
+            return super().convert(value, param, ctx)
+        from kbench.loaders.corpus.corpus import Corpus
+        from kbench.loaders.storage.scratch import temporary_folder
+        from kbench.loaders.summary.best import SHOWN_DIGITS, find_kernel
+
+        row = find_kernel(Corpus.open(None), str(value))[0].row
+        ctx.meta.setdefault(STORED, set()).add(row["problem_id"])
+        path = ctx.with_resource(temporary_folder()) / f"{row['kernel_id'][:SHOWN_DIGITS]}.py"
+        path.write_text(row["source"])
+        return path
+
+
+def problem_solved(named: str | None) -> str:
+    """The problem that --problem names, or else the one of the dataset's kernels in place of files.
+
+    Raises:
+        UserError: neither says one.
+    """
+    stored = sorted(click.get_current_context().meta.get(STORED, ()))
+    if not named and len(stored) != 1:
+        why = f"the kernels solve {' and '.join(stored)}" if stored else "--problem is missing"
+        raise UserError(f"{why}; say which problem the files solve, such as --problem {(*stored, 'gelu_tanh')[0]}")
+    return named or str(stored[0])
+
 
 gpu_option = click.option(
     "--gpu",
@@ -75,7 +109,7 @@ def raw_options(command: F) -> F:
 
 
 @click.command()
-@click.argument("files", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@click.argument("files", nargs=-1, type=KernelPath(exists=True, path_type=Path))
 @click.option("--problem", "problem_id", help=f"What the files solve: {PROBLEM}")
 @backend_option
 @gpu_option
@@ -122,11 +156,12 @@ def measure(
     shapes: str | None,
     **selection: Any,
 ) -> None:
-    """Verify and time kernels on a local GPU.
+    """Verify and time kernels on a local GPU: FILES, or ids of kernels of the dataset.
 
     A file of raw CUDA C++ (.cu) needs --entry and --grid. --grid, --block, --args and --shared-bytes are Python
     expressions over the problem's inputs and outputs by name.
     """
+    problem_id = problem_solved(problem_id) if files else problem_id
     # First of all: the processes it starts import for seconds.
     if problem_id and not (check_only or selection["corpus"] or Path(problem_id).exists()):
         from kbench.harness.isolate.spawner import start_early
@@ -246,15 +281,13 @@ def _kernels(
 
     if not files:
         raise UserError("no kernel files; give FILES with --problem, or --corpus")
-    if not problem_id:
-        raise UserError("--problem is missing; say which problem the files solve, such as --problem gelu_tanh")
-    return read_kernels(files, named(problem_id).id, backend, launch)
+    return read_kernels(files, named(str(problem_id)).id, backend, launch)
 
 
 @click.command()
-@click.argument("one", type=click.Path(exists=True, path_type=Path, dir_okay=False))
-@click.argument("other", type=click.Path(exists=True, path_type=Path, dir_okay=False))
-@click.option("--problem", "problem_id", required=True, help=f"What both files solve: {PROBLEM}")
+@click.argument("one", type=KernelPath(exists=True, path_type=Path, dir_okay=False))
+@click.argument("other", type=KernelPath(exists=True, path_type=Path, dir_okay=False))
+@click.option("--problem", "problem_id", help=f"What both files solve: {PROBLEM}")
 @backend_option
 @gpu_option
 @click.option("--threshold", default=0.01, show_default=True, type=click.FloatRange(0.0, 1.0, min_open=True),
@@ -262,13 +295,16 @@ def _kernels(
 @allow_option
 @raw_options
 @json_option
-def compare(one: Path, other: Path, problem_id: str, gpu: str, as_json: bool, **settings: Any) -> None:
-    """Say whether OTHER is the SAME as, FASTER or SLOWER than ONE, or UNDECIDED: one line per workload."""
+def compare(one: Path, other: Path, problem_id: str | None, gpu: str, as_json: bool, **settings: Any) -> None:
+    """Say whether OTHER is the SAME as, FASTER or SLOWER than ONE, or UNDECIDED: one line per workload.
+
+    Both are files, or ids of kernels of the dataset.
+    """
     from kbench.benchmark.problems import named
     from kbench.harness.commands.compare import compare_files
     from kbench.harness.commands.doctor import require_gpus
 
-    gpus, solved = parse_gpus(gpu), named(problem_id)
+    gpus, solved = parse_gpus(gpu), named(problem_solved(problem_id))
     require_gpus(gpus, EXPLAIN)
     for verdict in (found.to_dict() for found in compare_files(one, other, solved.id, gpu=gpus[0], **settings)):
         click.echo(json.dumps(verdict) if as_json else "{workload}  {verdict}  {reason}".format(**verdict))

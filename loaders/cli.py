@@ -102,6 +102,7 @@ def info(path: tuple[str, ...], coverage: bool, card: str | None, as_json: bool)
         "statuses": counts.facets["status"],
         "families": counts.facets["family"],
         "splits": counts.facets["split"],
+        **({"release": corpus.manifest.release} if corpus.manifest.release else {}),
         "fingerprint": corpus.fingerprint,
     }
     if as_json:

@@ -32,9 +32,10 @@ class CorpusPath(click.Path):
         return super().convert(located(value), param, ctx)
 
 
-def out_option(help: str, *, required: bool = False) -> Callable[[F], F]:
-    """`--out`, also `-o`: the file or folder that a command writes, as a Path."""
-    return click.option("--out", "-o", required=required, type=click.Path(path_type=Path), help=help)
+def out_option(help: str, *, required: bool = False, file: bool = False) -> Callable[[F], F]:
+    """`--out`, also `-o`: the folder that a command writes, or else the file, as a Path."""
+    kind = click.Path(file_okay=file, dir_okay=not file, path_type=Path)
+    return click.option("--out", "-o", required=required, type=kind, help=help)
 
 
 def echo_json(value: Any) -> None:

@@ -129,6 +129,8 @@ class Command:
     def places(self) -> Mapping[str, Place]:
         """Every surrogate to evaluate by its spec: those named, those beside them."""
         self.options.check()
+        if self.compare_to in self.names:
+            raise UserError(f"--compare {self.compare_to!r} is the surrogate itself; name another")
         beside = [UNCHANGED] if self.options.held_out_gpu is not None else []
         beside += [self.compare_to] if self.compare_to is not None else []
         places: dict[str, Place] = {}

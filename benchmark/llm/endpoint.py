@@ -171,6 +171,9 @@ class Endpoint:
             from openai import AsyncOpenAI, DefaultAsyncHttpxClient
         except ImportError:
             raise MissingDependencyError("openai", "llm", "asking a language model") from None
+        address = self.base_url or os.environ.get("OPENAI_BASE_URL") or "https://"
+        if not address.startswith(("http://", "https://")):
+            raise UserError(f"base_url is {address!r}; it must begin with http:// or https://")
         try:
             # Tries again are ours: the package's own ignore long waits that a server asks for, and know no deadline.
             hooks = {"response": [refuse_redirect, screen]}

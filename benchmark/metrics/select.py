@@ -208,7 +208,7 @@ def excess_aurc(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> float:
 
 def _least_areas(counts: Floats, losses: Floats) -> Floats:
     """Least area for the same total of 0/1 losses: every correct answer first."""
-    risk = losses[:, -1] / counts[:, -1]
+    risk = divide(losses[:, -1], counts[:, -1])
     return risk + (1 - risk) * np.log(np.maximum(1 - risk, 1e-300))
 
 
@@ -244,7 +244,7 @@ def coverage_figure(answers: SurestFirst, risk: float) -> Figure:
     counts, losses = answers.answered_rows, answers.answered_losses
     covered = np.where(losses <= (risk + SLACK) * counts, counts, 0.0).max(axis=1)
     exact = coverage_at_risk(answers.loss, np.where(answers.failed, np.nan, answers.confidence), risk)
-    return Figure(exact, (covered / answers.rows[:, -1])[1:])
+    return Figure(exact, divide(covered, answers.rows[:, -1])[1:])
 
 
 def _metric(risk: float, sign: bool) -> Metric:

@@ -13,6 +13,7 @@ from kbench.benchmark.problems import registry
 from kbench.benchmark.problems.check import check
 from kbench.benchmark.problems.definition import ProblemDefinition
 from kbench.benchmark.problems.registry import RETIRED
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.options import NearGroup, json_option
 from kbench.schemas import UnknownNameError
 from kbench.schemas.convert import to_dict
@@ -34,18 +35,22 @@ def problems() -> None:
 )
 @json_option
 def list_problems(family: str | None, retired: bool, as_json: bool) -> None:
-    """List problems: id, family, workloads, title."""
+    """List problems: id, family, how many kernels the dataset has of it, workloads, title."""
     known = (registry.retired() if retired else registry.problems()).values()
     listed = [p for p in known if family in (None, p.family)]
     if not listed:
         raise UnknownNameError("problem family", family, {p.family for p in known})
+    rows = Corpus.open(None).table(columns=("problem_id", "kernel_id"))
+    counts = rows.group_by("problem_id").aggregate([("kernel_id", "count_distinct")]).to_pylist()
+    kernels = {row["problem_id"]: row["kernel_id_count_distinct"] for row in counts}
     if as_json:
-        click.echo(json.dumps([_summary(p) for p in listed], indent=2))
+        click.echo(json.dumps([_summary(p) | {"kernels": kernels.get(p.id, 0)} for p in listed], indent=2))
         return
     width = max(len(p.id) for p in listed)
     for p in listed:
         end = f"like {RETIRED[p.id].like}: {RETIRED[p.id].reason}" if retired else p.title
-        click.echo(f"{p.id:<{width}}  {p.family:<22}  {', '.join(s.name for s in p.sizes):<24}  {end}")
+        sizes = ", ".join(s.name for s in p.sizes)
+        click.echo(f"{p.id:<{width}}  {p.family:<22}  {kernels.get(p.id, 0):>4} kernels  {sizes:<24}  {end}")
     hidden = sum(family in (None, p.family) for p in registry.retired().values())
     others = f"; {hidden} retired: --retired" if hidden and not retired else ""
     click.echo(f"{len(listed)} problems{others}", err=True)

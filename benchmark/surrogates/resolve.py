@@ -124,6 +124,10 @@ def locate(spec: str, forecasts_folder: Path | None = None) -> SurrogateTarget:
         return SurrogateTarget(attribute, "module", head, attribute)
     if Path(spec).is_dir():
         return _forecasts(spec, forecasts_folder)
+    if Path(spec).is_file():
+        raise UserError(
+            f"surrogate {spec!r} is neither a model (.py) nor forecasts (.parquet, .jsonl); give one of these"
+        )
     files = [file for file in (f"{spec}.py",) if Path(file).is_file()]
     raise UnknownNameError("surrogate", spec, files or [*BUILT_IN, "replay", CALIBRATED, STACK, *entries])
 
@@ -202,6 +206,10 @@ def construct(
 def _check_names(target: SurrogateTarget, signature: inspect.Signature, arguments: Mapping[str, Any]) -> None:
     """Refuse an argument that a surrogate does not take."""
     takes = signature.parameters.values()
+    for each in takes:
+        if each.annotation in (bool, "bool") and not isinstance(arguments.get(each.name, True), bool):
+            value = arguments[each.name]
+            raise UserError(f"surrogate {target.name!r} has {each.name} {value!r}; it must be true or false")
     if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in takes):
         return
     # kbench passes the compiler itself.

@@ -44,7 +44,8 @@ def select(corpus: str | None, where: str | None, limit: int | None) -> tuple[Se
     stored, left_out = measurable(Corpus.open(corpus).select(where=where).to_arrow().to_pylist())
     if not stored:
         reason = f"; {left_out[0]}" if left_out else ""
-        raise UserError(f"--where {where!r} selects no kernel to measure in {corpus!r}{reason}")
+        condition = f" that --where {where!r} selects" if where else ""
+        raise UserError(f"{corpus!r} has no kernel to measure{condition}{reason}")
     return endless_last(stored if limit is None else spread(stored, limit)), left_out
 
 

@@ -95,8 +95,8 @@ def other_inputs(source: str, problem_id: str) -> str | None:
     """Why a text's `run` cannot be called with a problem's inputs; None where it can, or only running it tells."""
     try:
         runs = [node for node in ast.parse(source).body if "run" in defined(node)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"does not parse: {error}"
     if not runs or not isinstance(run := runs[-1], ast.FunctionDef) or run.decorator_list:
         return None
     definition = problem(problem_id)

@@ -58,7 +58,7 @@ def folder_of(path: Location | None) -> Path:
     Raises:
         UserError: there is none.
     """
-    if path is None:
+    if path is None or path == SHIPPED:
         folder = shipped()
         if not folder.is_dir():
             raise UserError("no corpus is shipped with this install; give the path of a corpus folder or a Hub id")

@@ -284,15 +284,16 @@ def _aside(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
     # Processes that write one file at the same time must not write into each other's.
     remove_leftovers(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}{ENDING}")
-    with aside.open("wb") as file:
-        try:
-            yield file, aside
-        except OSError as error:
-            # Writing to a full disk raises without a name.
-            error.filename = error.filename or str(path)
-            raise
-        finally:
-            aside.unlink(missing_ok=True)
+    try:
+        with aside.open("wb") as file:
+            try:
+                yield file, aside
+            finally:
+                aside.unlink(missing_ok=True)
+    except OSError as error:
+        # Writing to a full disk raises without a name, opening with one that nobody gave.
+        error.filename = str(path) if error.filename in (None, str(aside)) else error.filename
+        raise
 
 
 def _finish(file: IO[bytes]) -> None:

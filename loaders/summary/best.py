@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
 from typing import Any
 
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import ReferenceTime, Status, UserError, from_dict
+from kbench.schemas import ReferenceTime, Status, UnknownNameError, UserError, from_dict
 
 SHOWN_DIGITS = 12
 """Digits of an id in tables: enough to tell kernels apart, and to ask for one."""
-COMPILED, VENDOR = "torch.compile", "vendor"
+COMPILED, VENDOR, BEST = "torch.compile", "vendor", "best"
 BRIEF = (
     "kernel_id", "problem_id", "backend", "gpu", "status", "runtime_us", "runtime_low_us", "runtime_high_us",
     "speedup_best", "speedup", "speedup_low", "speedup_high", "registers", "spill_bytes", "shared_bytes",
@@ -88,7 +87,7 @@ def label(row: Mapping[str, Any]) -> str:
 
 def best_kernels(
     corpus: Corpus, problem: str | None, limit: int | None, *, where: str | None = None, beats: str | None = None,
-    **facets: Any,
+    each: bool = False, **facets: Any,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The fastest correct kernels of a problem, each with its share of the roofline; of all, the largest speedups.
 
@@ -100,7 +99,8 @@ def best_kernels(
         limit: how many; None for all.
         where: a condition on kernels.
         beats: the beginning of a baseline's name, such as cuBLAS or torch.compile, or "vendor" for any library of a
-            vendor: only kernels that are faster than it, those furthest ahead first.
+            vendor, or "best" for the best reference: only kernels that are faster than it, those furthest ahead first.
+        each: only the fastest kernel of each problem and GPU.
         **facets: as in `Corpus.select`.
 
     Raises:
@@ -108,12 +108,16 @@ def best_kernels(
     """
     condition = "speedup is not null" + (f" and ({where})" if where else "")
     chosen = corpus.select(columns=BRIEF, problem=problem, status=Status.OK, where=condition, **facets)
-    order = ["runtime_us", "-speedup"] if problem else ["-speedup"]
-    rows: list[dict[str, Any]] = chosen.ordered(order, None if beats else limit).to_pylist()
+    order = ["runtime_us", "-speedup"] if problem or each else ["-speedup"]
+    rows: list[dict[str, Any]] = chosen.ordered(order, None if beats or each else limit).to_pylist()
+    if each:
+        # Reversed, so that of a problem's kernels the first stays.
+        fastest = {(row["problem_id"], row["gpu"]): row for row in reversed(rows)}
+        rows = sorted(fastest.values(), key=lambda row: -row["speedup"])[: None if beats else limit]
     if beats:
         rows = _ahead(corpus, rows, beats)[:limit]
     if not rows:
-        asked = {**facets, "where": where, "faster than": beats}
+        asked = {**facets, "where": where, "faster than": "the best reference" if beats == BEST else beats}
         conditions = ", ".join(f"{name} {value}" for name, value in asked.items() if value)
         named = f"of {problem!r} " if problem else ""
         raise UserError(f"no correct kernel {named}" + (f"with {conditions} " if conditions else "") + "in the corpus")
@@ -123,13 +127,20 @@ def best_kernels(
 
 def _ahead(corpus: Corpus, rows: Sequence[dict[str, Any]], beaten: str) -> list[dict[str, Any]]:
     """Rows that are faster than a baseline, with its name and the ratio of the times."""
-    speedups = functools.cache(lambda problem, gpu: reference_speedups(corpus, problem, gpu))
+    if beaten.lower() == BEST:
+        return sorted((r for r in rows if (r["speedup_best"] or 0) > 1), key=lambda row: -row["speedup_best"])
+    baselines = {
+        key: reference_speedups(corpus, *key) for key in dict.fromkeys((row["problem_id"], row["gpu"]) for row in rows)
+    }
+    names = {name for speedups in baselines.values() for name in speedups}
+    named = {n for n in names if (n != COMPILED if beaten.lower() == VENDOR else n.lower().startswith(beaten.lower()))}
+    if not named:
+        raise UnknownNameError("baseline", beaten, {*names, BEST})
     ahead = [
         row | {"baseline": name, "ahead": row["speedup"] / speedup}
         for row in rows
-        for name, speedup in speedups(row["problem_id"], row["gpu"]).items()
-        if row["speedup"] > speedup
-        and (name != COMPILED if beaten.lower() == VENDOR else name.lower().startswith(beaten.lower()))
+        for name, speedup in baselines[row["problem_id"], row["gpu"]].items()
+        if row["speedup"] > speedup and name in named
     ]
     return sorted(ahead, key=lambda row: -row["ahead"])
 

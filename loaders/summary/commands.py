@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, layout
+from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, layout, out_option
 from kbench.schemas import UserError
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ gpu_option = click.option("--gpu", help="GPU name, or any unambiguous part such 
 diff_option = click.option(
     "--diff", is_flag=True, help="Show what changed since the nearest ancestor that is decidedly slower."
 )
-FACTS = ("problem_id", "backend", "gpu", "status", "error", "search_method", "proposer", "model", "run_id", "step",
-         "shared_bytes", "parent_id", "edit")  # fmt: skip
+FACTS = ("problem_id", "backend", "gpu", "status", "error", "runtime_us", "speedup", "speedup_best", "search_method",
+         "proposer", "model", "run_id", "step", "shared_bytes", "parent_id", "edit")  # fmt: skip
 
 PRECISION = (
     "references compute in the problem's data type with TF32 off; a kernel may use less precision within its tolerance"
@@ -41,8 +42,10 @@ def kernels() -> None:
 @click.option(
     "--beats",
     metavar="NAME",
-    help="Only kernels faster than torch.compile, cuBLAS, … or vendor, which is any library; furthest ahead first.",
+    help="Only kernels faster than torch.compile, cuBLAS, …, vendor, which is any library, or best, which is the best"
+    " reference; furthest ahead first.",
 )
+@click.option("--each", is_flag=True, help="Only the fastest kernel of each problem.")
 @click.option("--limit", type=click.IntRange(min=0), default=10, show_default=True, help="How many; 0 for all.")
 @diff_option
 @dataset_option
@@ -54,6 +57,7 @@ def best(
     gpu: str | None,
     where: str | None,
     beats: str | None,
+    each: bool,
     limit: int,
     diff: bool,
     dataset: str | None,
@@ -64,9 +68,10 @@ def best(
     With --diff, also show how the first differs from its nearest ancestor whose runtime's interval lies above its own.
 
     Of several GPUs the one with the most kernels is shown, unless --gpu says otherwise.
-    Speedups are over eager PyTorch, those called "over best" over the fastest of eager, torch.compile and the vendor's
-    library. The share of the roofline is the least possible time, of all inputs and outputs at measured
-    bandwidth or of the arithmetic at measured rates, over the measured one.
+    Speedups are over eager PyTorch; speedup_best is over the fastest of eager, torch.compile and the vendor's library
+    (the best reference), and empty where none was timed or it takes less than 10 µs. The share of the roofline is the
+    least possible time, of all inputs and outputs at measured bandwidth or of the arithmetic at measured rates, over
+    the measured one.
     """
     from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus
     from kbench.loaders.summary.best import best_kernels, find_kernel, reference_speedups
@@ -77,7 +82,9 @@ def best(
     corpus = Corpus.open(dataset)
     main = corpus.main_gpu() if gpu is None else None
     device = main if gpu in (None, EVERY_GPU) else gpu
-    rows = best_kernels(corpus, problem, limit or None, where=where, beats=beats, backend=backend, gpu=device)
+    rows = best_kernels(
+        corpus, problem, limit or None, where=where, beats=beats, each=each, backend=backend, gpu=device
+    )
     if main:
         click.echo(f"kernels on {main}; of every GPU: --gpu {EVERY_GPU}", err=True)
     view = find_kernel(corpus, rows[0]["kernel_id"], rows[0]["gpu"])[0] if diff else None
@@ -112,7 +119,7 @@ def _cells(row: Mapping[str, Any], *, named: bool, over_best: bool) -> dict[str,
     return {
         **({"problem": row["problem_id"]} if named else {}),
         "runtime_us": _with_interval(row, "runtime{}_us", ".5g"),
-        **({"over best": row["speedup_best"]} if over_best else {}),
+        **({"speedup_best": row["speedup_best"]} if over_best else {}),
         **ahead,
         "speedup": _with_interval(row, "speedup{}", ".3f"),
         "roofline": _percent(row["roofline_share"]),
@@ -141,17 +148,26 @@ def _percent(share: float | None) -> str | None:
 @click.argument("id_prefix")
 @gpu_option
 @diff_option
+@out_option("Write the source to this file and show no more.", file=True)
 @dataset_option
 @json_option
-def show(id_prefix: str, gpu: str | None, diff: bool, dataset: str | None, as_json: bool) -> None:
+def show(id_prefix: str, gpu: str | None, diff: bool, out: Path | None, dataset: str | None, as_json: bool) -> None:
     """Show the kernel whose id begins with ID_PREFIX: times per workload, ancestors and source.
 
     Of several GPUs the one with the most kernels comes first, and --diff is about that one.
     """
     from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus
+    from kbench.loaders.storage.atomic import write_atomically
     from kbench.loaders.summary.best import find_kernel
 
+    if out and diff:
+        raise UserError("--out writes the source, --diff shows changes; choose one")
     views = find_kernel(Corpus.open(dataset), id_prefix, None if gpu == EVERY_GPU else gpu)
+    if out:
+        written = {"file": str(out), "next": f"kbench measure {out} --problem {views[0].row['problem_id']}"}
+        write_atomically(out, views[0].row["source"])
+        echo_json(written) if as_json else click.echo("{file} is written; measure it: {next}".format(**written))
+        return
     if as_json:
         echo_json([dataclasses.asdict(view) for view in views])
         return
@@ -168,7 +184,8 @@ def _describe(view: KernelView) -> None:
     click.echo(f"{row['kernel_id']}")
     for name in FACTS:
         if row[name] is not None:
-            click.echo(f"  {name:14} {' '.join(str(row[name]).split())}")
+            value = f"{row[name]:.5g}" if isinstance(row[name], float) else str(row[name])
+            click.echo(f"  {name:14} {' '.join(value.split())}")
     if view.workloads:
         click.echo()
     for line in layout([_times(one) for one in view.workloads]):

@@ -64,6 +64,10 @@ COMMANDS = {
 }
 
 
+PATH_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""Of the system: a path that the user can choose anew."""
+
+
 def _imported(place: str) -> Any:
     module, _, attribute = place.partition(":")
     return getattr(importlib.import_module(module), attribute)
@@ -123,11 +127,12 @@ def main() -> int:
         return code if isinstance(code, int) else 0
     except click.Abort:
         raise KeyboardInterrupt from None
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
     except click.ClickException as error:
-        if "--json" not in sys.argv:
-            error.show()
-            return error.exit_code
-        return _told(error.format_message(), error.exit_code)
+        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "kbench"
+        return _told(f"{error.format_message().rstrip('.')} (see {where} --help)", error.exit_code)
     except KbenchError as error:
         return _told(str(error), error.exit_code)
     except BrokenPipeError:
@@ -136,6 +141,9 @@ def main() -> int:
         return 1
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
+        if where and isinstance(error, PATH_ERRORS):
+            first = "make its folder first, or " if isinstance(error, FileNotFoundError) else ""
+            return _told(f"{where}{error.strerror}; {first}choose another path", 2)
         return _told(f"{where}{error.strerror or error}; the system refused it, nothing half-written is kept", 1)
     except MemoryError:
         return _told("out of memory; close other programs, or ask for less at once", 1)

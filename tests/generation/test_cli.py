@@ -157,13 +157,6 @@ def test_without_a_gpu_one_line_says_what_can_be_done_and_nothing_is_written(
     assert not (tmp_path / "run").exists()
 
 
-def test_an_out_that_is_a_file_is_named(recording_folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    result = search(recording_folder, tmp_path / "file")
-    assert isinstance(result.exception, UserError)
-    assert "cannot be written" in str(result.exception)
-
-
 def test_a_search_whose_proposer_cannot_be_reached_says_what_it_did_and_fails(
     recording_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -48,7 +49,7 @@ def test_best_lists_the_fastest_first_with_its_share_of_the_roofline(family: Pat
     assert [row["speedup"] for row in rows] == [4.0, 2.0, 1.0, 0.5]
     assert rows[0]["roofline_share"] == pytest.approx(1.0 / 4.0)
     shown = run("best", "softmax", "--dataset", family, "--backend", "triton", "--limit", 2).output.splitlines()
-    titles = "runtime_us over best speedup roofline registers spills method backend gpu id"
+    titles = "runtime_us speedup_best speedup roofline registers spills method backend gpu id"
     assert " ".join(shown[0].split()) == titles
     assert shown[1].split()[:5] == ["4", "(9-11)", "2.5", "4.000", "(0.500-9.000)"]
     assert "25%" in shown[1]
@@ -102,6 +103,25 @@ def test_a_factor_over_a_library_says_what_the_library_computes(family: Path) ->
     shown = run("best", "--beats", "torch.compile", "--dataset", family)
     assert "4.000 (0.500-9.000)" in shown.stdout
     assert "TF32 off; a kernel may use less precision" in shown.stderr
+
+
+def test_best_lists_what_beats_the_best_reference_and_one_kernel_of_each_problem(family: Path) -> None:
+    def found(*options: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = json.loads(run("best", *options, "--dataset", family, "--json").stdout)["kernels"]
+        return rows
+
+    assert [row["speedup_best"] for row in found("--beats", "best")] == [2.5]
+    assert [row["speedup"] for row in found("--each")] == [4.0]
+    assert "did you mean 'torch.compile'" in str(
+        run("best", "--beats", "torch.compiled", "--dataset", family).exception
+    )
+
+
+def test_show_writes_the_source_to_a_file_ready_to_measure(family: Path, tmp_path: Path) -> None:
+    (row,) = load(family, where="speedup == 4").to_arrow().to_pylist()
+    shown = run("show", row["kernel_id"][:8], "--dataset", family, "-o", tmp_path / "k.py").output
+    assert f"kbench measure {tmp_path / 'k.py'} --problem softmax" in shown
+    assert (tmp_path / "k.py").read_text() == row["source"]
 
 
 def test_show_takes_the_beginning_of_an_id_and_tells_times_ancestors_and_source(family: Path) -> None:

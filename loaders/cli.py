@@ -122,9 +122,9 @@ def _show_coverage(corpus: Corpus, as_json: bool) -> None:
     if gpu:
         click.echo(f"kernels as measured on {gpu}", err=True)
     if as_json:
-        echo_json(dataclasses.asdict(coverage))
+        echo_json(coverage)
         return
-    for line in layout([{"property": figure.what, "found": figure.text} for figure in coverage.figures], width=60):
+    for line in layout([{"property": one["what"], "found": one["text"]} for one in coverage["figures"]], width=60):
         click.echo(line)
 
 

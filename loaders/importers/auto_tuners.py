@@ -53,25 +53,25 @@ class TunerReader(Reader):
     def head(self, results: str) -> dict[str, Any]:
         """Everything but the results, which may stand before it."""
         head: dict[str, Any] = {}
-        with JsonStream(self.path) as stream:
-            for key in stream.members():
-                if key == results and stream.peek() == "[":
-                    for _ in stream.elements():
-                        stream.value()
-                else:
-                    head[key] = stream.value()
+        stream = JsonStream(self.path)
+        for key in stream.members():
+            if key == results and stream.peek() == "[":
+                for _ in stream.elements():
+                    stream.value()
+            else:
+                head[key] = stream.value()
         return head
 
     def results(self, name: str) -> Iterator[tuple[int, Any]]:
         """Each result with its number."""
-        with JsonStream(self.path, self.context.advance) as stream:
-            for key in stream.members():
-                if key != name:
-                    stream.value()
-                    continue
-                for number in stream.elements():
-                    yield number, stream.value()
-            stream.end()
+        stream = JsonStream(self.path, self.context.advance)
+        for key in stream.members():
+            if key != name:
+                stream.value()
+                continue
+            for number in stream.elements():
+                yield number, stream.value()
+        stream.end()
 
 
 def _unit(stated: object, field: str) -> str | None:
@@ -128,21 +128,21 @@ class KernelTunerCache(TunerReader):
     def records(self) -> Iterator[tuple[str, Any]]:
         head: dict[str, Any] = {}
         opened = False
-        with JsonStream(self.path, self.context.advance) as stream:
-            try:
-                for key in stream.members():
-                    if key != "cache":
-                        head[key] = stream.value()
-                        continue
-                    self._read_head(head)
-                    opened = True
-                    for number, entry in enumerate(stream.members(once=False)):
-                        yield entry, (number, stream.value())
-                stream.end()
-            except CutShortError as error:
-                if not opened or error.inside_value:
-                    raise
-                self.context.note("caches that were never closed; taken up to their last whole entry")
+        stream = JsonStream(self.path, self.context.advance)
+        try:
+            for key in stream.members():
+                if key != "cache":
+                    head[key] = stream.value()
+                    continue
+                self._read_head(head)
+                opened = True
+                for number, entry in enumerate(stream.members(once=False)):
+                    yield entry, (number, stream.value())
+            stream.end()
+        except CutShortError as error:
+            if not opened or error.inside_value:
+                raise
+            self.context.note("caches that were never closed; taken up to their last whole entry")
         if "tune_params_keys" not in head:
             raise DataError(f"{self.path} has no tune_params_keys; it is not a Kernel Tuner cache")
 

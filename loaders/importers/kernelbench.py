@@ -258,11 +258,11 @@ class KernelBenchTiming(KernelBenchReader):
             yield f"{level}/{name}", (number, level, name, record)
 
     def _timings(self, context: Context | None = None) -> Iterator[tuple[str, str, Any]]:
-        with JsonStream(self.path, context.advance if context else lambda _: None) as stream:
-            for level in stream.members():
-                for name in stream.members(once=False):
-                    yield level, name, stream.value()
-            stream.end()
+        stream = JsonStream(self.path, context.advance if context else lambda _: None)
+        for level in stream.members():
+            for name in stream.members(once=False):
+                yield level, name, stream.value()
+        stream.end()
 
     def entry(self, place: object, record: Any) -> Entry:
         number, level, name, timing = record

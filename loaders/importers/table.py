@@ -67,10 +67,10 @@ class Table(Reader):
         if start[:4] == b"PAR1":
             yield from parquet_rows(self.path, advance=self.context.advance)
         elif start[:1] == b"[":
-            with JsonStream(self.path, self.context.advance) as stream:
-                for number in stream.elements():
-                    yield number, stream.value()
-                stream.end()
+            stream = JsonStream(self.path, self.context.advance)
+            for number in stream.elements():
+                yield number, stream.value()
+            stream.end()
         elif start[:1] == b"{":
             yield from json_lines(self.path, self.context.advance)
         else:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kbench.loaders.corpus.configs import CONFIGS
-from kbench.loaders.corpus.fingerprint import MODULUS, config_hash, corpus_fingerprint, dataset_version, earlier_version
+from kbench.loaders.corpus.fingerprint import MODULUS, config_hash, corpus_fingerprint, dataset_version
 from kbench.loaders.storage.atomic import file_sha256
 from kbench.schemas import DataError, UserError
 from kbench.schemas.record import field_types
@@ -56,8 +56,6 @@ class Manifest:
     """The fingerprint its file states; None when it was not read from one."""
     companions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """SHA-256 of every other file of the corpus by path; manifests of earlier versions list none."""
-    stated_versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """The version its file states of each config."""
     release: str | None = None
     """The number under which it is published, such as 2.2.0; None of a corpus that is no release."""
 
@@ -87,11 +85,6 @@ class Manifest:
             name: dataset_version(value, CONFIGS[name].record.VERSION) for name, value in self.config_hashes.items()
         }
 
-    def is_version(self, config: str, stated: str | None) -> bool:
-        """Whether a config has the version that is stated of it, in today's form or in an earlier one."""
-        content, columns = self.config_hashes[config], CONFIGS[config].record.VERSION
-        return stated in (dataset_version(content, columns), earlier_version(content, columns))
-
     def values(self, config: str, column: str) -> set[str] | None:
         """The values a facet takes in a config; None when some file does not list them."""
         listed: set[str] = set()
@@ -116,15 +109,9 @@ class Manifest:
 
     def faults(self, folder: Path) -> Iterator[tuple[Path, str | None, str | None, str]]:
         """What it says of itself and of files beside the tables, and is not so: path, field, value and message."""
-        stated = {name: said for name, said in self.stated_versions.items() if name in self.config_hashes}
-        wrong = {name: said for name, said in stated.items() if not self.is_version(name, said)}
         if self.stated is not None and self.stated != self.fingerprint:
             message = f"states the fingerprint {self.stated[:32]!r}, and its files make it {self.fingerprint!r}"
             yield folder / NAME, "fingerprint", self.stated, message
-        elif wrong:
-            name, version = next(iter(wrong.items()))
-            message = f"states the version {version[:32]!r} of {name!r}, its files make it {self.versions()[name]!r}"
-            yield folder / NAME, "version", version, message
         for path, sha256 in self.companions.items():
             if not (folder / path).is_file():
                 yield folder / path, None, None, "is missing, though the manifest names it"
@@ -222,7 +209,6 @@ def _parse(text: str, path: Path) -> Manifest:
         configs = _must(dict, "configs", data.get("configs"))
         files = {name: tuple(_entries(name, value)) for name, value in configs.items()}
         stated = _must(str, "fingerprint", data.get("fingerprint"))
-        versions = {name: _must(str, "version", value.get("version")) for name, value in configs.items()}
         listed = _must(dict, "companions", data.get("companions", {}))
         companions = {_companion(name): _hash("sha256", value) for name, value in listed.items()}
         release = _release(data["release"]) if "release" in data else None
@@ -231,7 +217,7 @@ def _parse(text: str, path: Path) -> Manifest:
     unknown = sorted(set(files) - set(CONFIGS))
     if unknown:
         raise DataError(f"{path} names the unknown config {unknown[0]!r}; a newer kbench may have written it")
-    return Manifest(files, stated, companions, versions, release)
+    return Manifest(files, stated, companions, release)
 
 
 class _DamageError(Exception):

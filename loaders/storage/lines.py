@@ -13,6 +13,7 @@ import lzma
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -153,22 +154,15 @@ class LineWriter:
         Raises:
             UserError: another process is writing it, or it cannot be opened.
         """
-        self._path = path
-        # Before it is there, so that there is no moment at which nobody would remove it.
-        janitor.watch_empty(path)
+        self._path, self._made = path, janitor.missing(path.parent)
         try:
             descriptor = locked(path, self._opened)
         except OSError as error:
-            janitor.forget_empty(path)
             raise UserError(f"{path} cannot be written ({error.strerror}); choose another folder for --out") from None
         if descriptor is None:
-            janitor.forget_empty(path)
             raise UserError(f"{path} is being written by another run; wait for it or choose another --out")
         self._descriptor = descriptor
         try:
-            self._is_empty = not os.fstat(self._descriptor).st_size
-            if not self._is_empty:
-                janitor.forget_empty(path)
             good = 0
             for _, end in read_lines(path, parse):
                 good = end
@@ -179,7 +173,7 @@ class LineWriter:
             raise
 
     def _opened(self) -> int:
-        janitor.make_folder(self._path.parent)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
 
     def append(self, lines: Iterable[str]) -> None:
@@ -198,9 +192,6 @@ class LineWriter:
             while data:
                 data = data[os.write(self._descriptor, data) :]
             os.fsync(self._descriptor)
-            if self._is_empty:
-                janitor.forget_empty(self._path)
-                self._is_empty = False
         except OSError as error:
             raise InfrastructureError(
                 f"{self._path} cannot be written ({error.strerror or error}); fix that and run the same command "
@@ -208,7 +199,12 @@ class LineWriter:
             ) from error
 
     def close(self) -> None:
-        """Release the file."""
+        """Release the file; one without a line goes, while nobody else can have it, and so do its folders."""
+        if not os.fstat(self._descriptor).st_size:
+            with suppress(OSError):  # a folder holds something else
+                self._path.unlink()
+                for folder in self._made:
+                    folder.rmdir()
         os.close(self._descriptor)
 
     def __enter__(self) -> Self:

@@ -48,10 +48,6 @@ def card_less_a_config(path: Path) -> None:
     (path / "README.md").write_text(text[:start] + text[text.index("dataset_info:") :])
 
 
-def card_of_another_version(path: Path) -> None:
-    change_card(path, Corpus.open(path).manifest.versions()["kernels"], "1.2.3")
-
-
 def card_that_is_no_yaml(path: Path) -> None:
     (path / "README.md").write_text("---\n[\n---\n")
 
@@ -62,7 +58,6 @@ def card_that_is_no_yaml(path: Path) -> None:
         (card_without, "the card is missing or cannot be read"),
         (card_of_other_files, "config 'pairs' names pairs/other-"),
         (card_less_a_config, "config 'tuning' leaves out tuning/"),
-        (card_of_another_version, "config 'kernels' has version 1.2.3, its rows have "),
         (card_that_is_no_yaml, "the card is missing or cannot be read"),
     ],
 )

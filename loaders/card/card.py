@@ -44,12 +44,7 @@ SIZES = (
 
 
 def render_card(corpus: Corpus, findings: SimpleNamespace | None = None) -> str:
-    """The card of a corpus.
-
-    Args:
-        corpus: the corpus.
-        findings: its findings, where they are computed already.
-    """
+    """The card of a corpus."""
     counts, whose = count(corpus), provenance_of(corpus)
     front = yaml.safe_dump(front_matter(corpus, counts, whose), sort_keys=False, allow_unicode=True, width=1000)
     if findings is None and whose.ours:

@@ -114,12 +114,7 @@ class Shape(NamedTuple):
 
 
 def shapes(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) -> dict[str, Shape]:
-    """Every kernel's shape by kernel id.
-
-    Args:
-        corpus: the corpus.
-        advance: told how many kernels were looked at since the last call.
-    """
+    """Every kernel's shape by kernel id."""
     if "kernels" not in corpus.configs:
         return {}
     table = corpus.table("kernels", columns=["kernel_id", "source"])

@@ -22,12 +22,7 @@ from kbench.schemas.ids import kernel_id
 
 
 def validate(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) -> list[Issue]:
-    """Everything wrong with a corpus; empty when it is sound.
-
-    Args:
-        corpus: the corpus.
-        advance: told how many rows were looked at since the last call.
-    """
+    """Everything wrong with a corpus; empty when it is sound."""
     issues: list[Issue] = []
     parts: dict[str, list[Part]] = {}
     for name in corpus.configs:

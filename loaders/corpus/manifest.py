@@ -138,13 +138,7 @@ def other_files(folder: Path) -> list[str]:
 
 
 def covering(folder: Path, manifest: Manifest, written: Mapping[str, bytes | None] | None = None) -> Manifest:
-    """A manifest that names every file of its folder beside the tables.
-
-    Args:
-        folder: the corpus folder.
-        manifest: names the tables.
-        written: files that are about to be written, or removed, by path.
-    """
+    """A manifest that names every file of its folder beside the tables."""
     coming = written or {}
     tables = {entry.path for entries in manifest.files.values() for entry in entries}
     there = [name for name in other_files(folder) if name not in tables and Path(name).parts[0] not in CONFIGS]
@@ -155,10 +149,6 @@ def covering(folder: Path, manifest: Manifest, written: Mapping[str, bytes | Non
 
 def read_manifest(folder: Path, *, check_files: bool = True) -> Manifest:
     """The manifest of a corpus folder.
-
-    Args:
-        folder: the corpus folder.
-        check_files: whether to look that every file is there and has its size.
 
     Raises:
         UserError: the folder is not a corpus.

@@ -122,17 +122,7 @@ class _Merge:
 
 
 def merge(paths: Sequence[Location], out: Path, advance: Callable[[int], object] = lambda _: None) -> Merged:
-    """Join corpora in a new one. Of rows with the same key, the earliest corpus's is kept.
-
-    Args:
-        paths: corpus folders or Hub ids.
-        out: the folder to make.
-        advance: told how many rows were read since the last call.
-
-    Raises:
-        UserError: the target exists.
-        DataError: a corpus is damaged.
-    """
+    """Join corpora in a new one. Of rows with the same key, the earliest corpus's is kept."""
     corpora = [Corpus.open(path) for path in paths]
     state = _Merge()
     with whole_folder(out) as folder, CorpusWriter(folder, shard_bytes=SHARD_BYTES) as writer:

@@ -52,12 +52,7 @@ def from_hub(folder: Path) -> bool:
 
 
 def folder_of(path: Location | None) -> Path:
-    """The folder of a corpus, by path, bare name or Hub id.
-
-    Raises:
-        UserError: there is none.
-        InfrastructureError: the Hub does not answer.
-    """
+    """The folder of a corpus, by path, bare name or Hub id."""
     if path is None:
         folder = shipped()
         if not folder.is_dir():

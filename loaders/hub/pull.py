@@ -60,19 +60,7 @@ def pull_release(
 ) -> Pulled:
     """Download the published release and import it; what was pulled before is replaced when the new one is whole.
 
-    Args:
-        out: the corpus folder; gpu-forecasters in the data folder when left out.
-        only: datasets to pull; all five when empty.
-        revisions: commit, tag or branch by dataset; `""` stands for all; the newest commit when left out.
-        say: told what begins.
-        importing: given the bytes to import, a context that gives what is told of every few that were.
-
-    Raises:
-        UnknownNameError: the release has no such dataset.
-        UserError: a repository or revision does not exist, predictions are asked without what they answer, or a
-            corpus from elsewhere is in the release's place.
-        InfrastructureError: the Hub does not answer, or the disk is full.
-        DataError: a dataset is not what it was when this importer was written.
+    `revisions` names a commit, tag or branch by dataset; `""` stands for all.
     """
     wanted = tuple(only) or published.DATASETS
     asked = revisions or {}
@@ -108,19 +96,7 @@ def fetch_parquet(repository: str, commit: str) -> list[Path]:
 
 
 def pull_corpus(repository: str, out: Path | None = None, revision: str | None = None) -> Pulled:
-    """Download a kbench corpus and check every file against its manifest.
-
-    Args:
-        repository: owner/name.
-        out: the folder; the repository's name in the data folder when left out.
-        revision: commit, tag or branch; the newest commit when left out.
-
-    Raises:
-        UserError: there is no such repository or revision, it is no kbench corpus, or a corpus from elsewhere is in
-            its place.
-        InfrastructureError: the Hub does not answer, or the disk is full.
-        DataError: a file is not what the manifest says.
-    """
+    """Download a kbench corpus and check every file against its manifest."""
     if HUB_ID.match(repository) is None:
         raise UserError(f"{repository!r} is neither gpu-forecasters nor a Hub id such as owner/name")
     target = out or data_home() / repository.split("/")[1]
@@ -148,11 +124,7 @@ def pull_corpus(repository: str, out: Path | None = None, revision: str | None =
 
 
 def _refuse_other(target: Path, source: str) -> None:
-    """Refuse to put a corpus in the place of one from elsewhere: the data folder tells corpora apart by bare names.
-
-    Raises:
-        UserError: names what is there, and how both can be had.
-    """
+    """Refuse to put a corpus in the place of one from elsewhere: the data folder tells corpora apart by bare names."""
     if not is_corpus(target):
         return
     there = _source(target)
@@ -234,20 +206,7 @@ def fetch_set(
     checkouts: Sequence[Path] = (),
     say: Callable[[str], object] = lambda _: None,
 ) -> Pulled:
-    """Fetch a set and import it; an earlier fetch is replaced when the new one is whole.
-
-    Args:
-        name: the set.
-        out: the corpus folder; the set's name in the data folder when left out.
-        checkouts: copies of the repositories that are already here, instead of the network.
-        say: told what begins.
-
-    Raises:
-        UnknownNameError: there is no such set.
-        UserError: no checkout has a repository's folders, or the target is taken.
-        InfrastructureError: the network does not answer.
-        DataError: the files are not those of the recipe.
-    """
+    """Fetch a set and import it; an earlier fetch is replaced when the new one is whole."""
     if name not in foreign_sets():
         raise UnknownNameError("set", name, tuple(foreign_sets()))
     recipe = foreign_sets()[name]
@@ -313,11 +272,7 @@ def _unpack(archive: Path, place: Place, folder: Path) -> None:
 
 
 def _checkout_of(place: Place, checkouts: Sequence[Path]) -> Path:
-    """The copy that holds a place's folders.
-
-    Raises:
-        UserError: none does.
-    """
+    """The copy that holds a place's folders."""
     for checkout in checkouts:
         if all(next(checkout.glob(one), None) is not None for one in place.folders):
             return checkout

@@ -37,11 +37,7 @@ def commit_of(repository: str, revision: str | None = None) -> str:
 
 
 def fetch_files(repository: str, commit: str, patterns: Sequence[str] | None = None) -> Path:
-    """A repository's files at a commit, or those that fit a pattern; what the cache holds damaged is fetched anew.
-
-    Raises:
-        DataError: a file is not what the Hub's hash says.
-    """
+    """A repository's files at a commit, or those that fit a pattern; what the cache holds damaged is fetched anew."""
     folder = download(repository, commit, patterns)
     if evict_damaged(folder):
         folder = download(repository, commit, patterns)
@@ -71,20 +67,7 @@ def push(
     dry_run: bool = False,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Push:
-    """Upload a corpus as a dataset repository; what a broken upload sent before is not sent again.
-
-    Args:
-        folder: the corpus.
-        repository: owner/name; made when missing.
-        private: make it private.
-        dry_run: check everything and upload nothing.
-        advance: told how many rows were validated since the last call.
-
-    Raises:
-        DataError: the corpus does not validate, or a row may not be passed on.
-        UserError: the name is no repository, the token is refused, or the token may not write there.
-        InfrastructureError: the connection broke; the same call resumes.
-    """
+    """Upload a corpus as a dataset repository; what a broken upload sent before is not sent again."""
     from kbench.loaders.checks.validate import validate
 
     if HUB_ID.match(repository) is None:
@@ -128,11 +111,7 @@ def _upload(folder: Path, plan: Push, private: bool) -> str:
 
 
 def refuse_closed(corpus: Corpus) -> None:
-    """Refuse rows whose licence does not let them be passed on, or is not stated.
-
-    Raises:
-        DataError: names how many rows of which origin, and their licence.
-    """
+    """Refuse rows whose licence does not let them be passed on, or is not stated."""
     import pyarrow as pa
 
     table = corpus.table("kernels", columns=["origin", "license"])

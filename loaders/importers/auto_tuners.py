@@ -75,11 +75,7 @@ class TunerReader(Reader):
 
 
 def _unit(stated: object, field: str) -> str | None:
-    """A unit as a file spells it; None for none.
-
-    Raises:
-        RowError: nobody knows it.
-    """
+    """A unit as a file spells it; None for none."""
     if stated is None or stated == "":
         return None
     unit = SPELLED_UNITS.get(str(stated).strip().lower())

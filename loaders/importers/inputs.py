@@ -49,11 +49,7 @@ def files_below(folder: Path, *patterns: str) -> Iterator[Path]:
 
 
 def require_files(paths: Iterable[Path]) -> None:
-    """Refuse what is neither a regular file nor a folder, and a file named twice, whose entries would seem new.
-
-    Raises:
-        UserError: says what the path is, and what to give instead.
-    """
+    """Refuse what is neither a regular file nor a folder, and a file named twice, whose entries would seem new."""
     # By name, not by what a link leads to: the Hub's cache keeps equal files once.
     seen: set[str] = set()
     for path in paths:
@@ -96,11 +92,7 @@ class _Gunzip(io.RawIOBase):
 
 
 def open_unpacked(path: Path) -> IO[bytes]:
-    """A file's bytes, gunzipped where it is packed, without a byte order mark.
-
-    Raises:
-        DataError: it begins with the byte order mark of UTF-16, which no format here is in.
-    """
+    """A file's bytes, gunzipped where it is packed, without a byte order mark."""
     with path.open("rb") as file:
         packed = file.read(2) == GZIP
     opened = io.BufferedReader(_Gunzip(path), 1 << 16) if packed else path.open("rb")
@@ -141,16 +133,7 @@ def _digest(path: Path, *_: int) -> str:
 def parquet_rows(
     path: Path, columns: Sequence[str] | None = None, advance: Callable[[int], object] = lambda _: None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a Parquet file, each with its number from 0.
-
-    Args:
-        path: the file.
-        columns: columns to read; all when left out. Those the file lacks are skipped.
-        advance: told how many bytes were read since the last call.
-
-    Raises:
-        DataError: a value is none that Python has, such as a date in the year 20,000.
-    """
+    """The rows of a Parquet file, each with its number from 0; columns that the file lacks are skipped."""
     number = itertools.count()
     for table in open_parquet(path, columns)[1]:
         try:
@@ -192,11 +175,7 @@ def gpu_named(path: Path) -> str | None:
 
 
 def read_inside(path: Path, folder: Path) -> bytes | None:
-    """A small file that lies in a folder; None when there is none.
-
-    Raises:
-        RowError: it is a link that leads out of the folder, no regular file, empty, or too large.
-    """
+    """A small file that lies in a folder; None when there is none."""
     if len(path.name.encode(errors="replace")) > LONGEST_FILE_NAME:
         return None
     if not path.is_file():
@@ -217,11 +196,7 @@ def read_inside(path: Path, folder: Path) -> bytes | None:
 
 
 def kernel_text(path: Path, folder: Path) -> str | None:
-    """The text of a kernel file that lies in a folder; None when there is none.
-
-    Raises:
-        RowError: the file may not be read, or is not text in UTF-8.
-    """
+    """The text of a kernel file that lies in a folder; None when there is none."""
     data = read_inside(path, folder)
     if data is None:
         return None

@@ -46,12 +46,7 @@ class JsonStream:
     """
 
     def __init__(self, path: Path, advance: Callable[[int], object] = lambda _: None) -> None:
-        """Read a file.
-
-        Args:
-            path: the file.
-            advance: told how many characters were decoded since the last call.
-        """
+        """Read a file; whoever is told of progress hears how many characters were decoded."""
         self.path, self._advance, self._at = path, advance, 0
         with io.TextIOWrapper(open_unpacked(path), encoding="utf-8") as file:
             try:
@@ -71,12 +66,7 @@ class JsonStream:
         return shown(self._text[at : at + 20])
 
     def take(self, wanted: str) -> None:
-        """Step over one character.
-
-        Raises:
-            CutShortError: the file ends here.
-            DataError: another character stands here.
-        """
+        """Step over one character."""
         found = self.peek()
         if not found:
             between = wanted in '}],"'
@@ -87,12 +77,7 @@ class JsonStream:
         self._at += 1
 
     def value(self) -> Any:
-        """The value that begins here.
-
-        Raises:
-            CutShortError: the file ends inside it.
-            DataError: it is not JSON.
-        """
+        """The value that begins here."""
         self.peek()
         try:
             value, end = DECODER.raw_decode(self._text, self._at)
@@ -113,9 +98,6 @@ class JsonStream:
 
         Args:
             once: refuse a key that came before; off where there may be millions of them.
-
-        Raises:
-            DataError: the object names a key twice, or is none.
         """
         self.take("{")
         first, seen = True, set[str]()
@@ -146,21 +128,13 @@ class JsonStream:
         self.take("]")
 
     def end(self) -> None:
-        """Make sure nothing follows.
-
-        Raises:
-            DataError: something does.
-        """
+        """Make sure nothing follows."""
         if self.peek():
             raise DataError(f"{self.path} has text after its JSON value: {self._near(self._at)}")
 
 
 def json_lines(path: Path, advance: Callable[[int], object] = lambda _: None) -> Iterator[tuple[int, Any]]:
-    """The values of a file with one JSON value per line, each with its line number from 1.
-
-    Raises:
-        DataError: the file is not UTF-8, or a line is not JSON.
-    """
+    """The values of a file with one JSON value per line, each with its line number from 1."""
     with open_unpacked(path) as file:
         for number, line in enumerate(iter(lambda: file.readline(LARGEST_VALUE + 1), b""), start=1):
             advance(len(line))

@@ -46,9 +46,6 @@ class KernelBenchReader(Reader):
             level: 1 to 9; None when not stated.
             number: as the file has it; a name where problems have none.
             first: number of the file's first problem; None when not stated.
-
-        Raises:
-            RowError: the number lies before the first.
         """
         suite = SUITES.get(self.context.settings.suite or "", "unstated_suite")
         where = f"l{level}" if level is not None else "unstated_level"

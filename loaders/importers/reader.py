@@ -213,9 +213,6 @@ class Context:
             row: which entry of the file: its number from 1, or its name.
             error: what is wrong.
             entry: whether it is an entry of its own, rather than one of several rows an entry became.
-
-        Raises:
-            DataError: bad rows are not to be skipped.
         """
         row_error = BadRow(plain(str(file)), plain(str(row)), error.field, error.value, error.message)
         if entry:
@@ -247,13 +244,7 @@ class Context:
         return told if stated is None else stated
 
     def gpu(self, file: Path, stated: str | None, missing: str) -> str | None:
-        """The GPU of a row: what the file states, else what the caller says of this file, of all files, or its name.
-
-        Args:
-            file: the file.
-            stated: what the file states; None when it states nothing.
-            missing: the reason to record when nobody says.
-        """
+        """The GPU of a row: what the file states, else what the caller says of this file, of all files, or its name."""
         gpus = self.settings.gpus
         known = self.known("gpu", stated, gpus.get(str(file)) or gpus.get(file.name))
         if known is not None:

@@ -42,23 +42,7 @@ def import_files(
     *,
     replace: bool = False,
 ) -> Report:
-    """Import files into a new corpus.
-
-    Args:
-        form: the format's name; found from the files when None.
-        paths: the files, all of one format.
-        out: the corpus folder; it must not exist or be empty, unless it may be replaced.
-        settings: what the caller states.
-        advance: told how many bytes were read since the last call.
-        replace: put the new corpus in the place of one that is there.
-
-    Returns:
-        what was found; also written into the corpus as import.json.
-
-    Raises:
-        UserError: the target cannot be used, or the format is unknown or unclear.
-        DataError: a file is not of its format, a row is bad, or nothing could be imported.
-    """
+    """Import files into a new corpus, which keeps the report as import.json; a format that is not named is found."""
     if not paths:
         raise UserError("no file given; name the files to import")
     require_files(paths)
@@ -85,11 +69,7 @@ def import_files(
 
 
 def _check_settings(settings: ImportSettings, paths: Sequence[Path]) -> None:
-    """Refuse names that cannot be shown, and GPUs of files that are not imported.
-
-    Raises:
-        UserError: names the option.
-    """
+    """Refuse names that cannot be shown, and GPUs of files that are not imported."""
     stated = [("license", settings.license), *(("gpu", name) for name in (settings.gpu, *settings.gpus.values()))]
     for option, value in stated:
         if value is not None and not value.isprintable():

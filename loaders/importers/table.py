@@ -31,11 +31,7 @@ EMPTY = ("", "nan", "none", "null", "n/a")
 
 
 def parse_mapping(text: str) -> dict[str, str]:
-    """The mapping of `--map`: field=column, separated by commas.
-
-    Raises:
-        UserError: a part is no mapping, or a field is unknown or mapped twice.
-    """
+    """The mapping of `--map`: field=column, separated by commas."""
     columns: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         field, equals, column = (word.strip() for word in part.partition("="))

@@ -28,13 +28,10 @@ def cluster_id(structure_id: str) -> str:
 
 
 def problem_groups(links: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """For each problem the name of its group: problems connected by shared clusters.
+    """For each problem the smallest id of its group: problems connected by shared clusters.
 
     Args:
         links: (problem, cluster) of every kernel.
-
-    Returns:
-        the group's smallest problem id, by problem.
     """
     leader: dict[str, str] = {}
 

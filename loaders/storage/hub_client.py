@@ -119,9 +119,6 @@ def evict_damaged(snapshot: Path, *, unproven: bool = False) -> list[str]:
     Args:
         snapshot: the folder; one that is not in the Hub's cache is left alone.
         unproven: whether files that nothing is known of go too.
-
-    Returns:
-        The names of what was removed.
     """
     removed = []
     for path in sorted(snapshot.rglob("*")) if in_hub_cache(snapshot) else []:

@@ -43,11 +43,7 @@ def _hash(data: bytes) -> bytes:
 
 
 def _unsealed(line: bytes, where: str) -> bytes | None:
-    """The line without its hash; None when it has none.
-
-    Raises:
-        DataError: the hash is not the line's.
-    """
+    """The line without its hash; None when it has none."""
     tail = SEAL.fullmatch(line.rstrip(b"\n"), max(0, len(line.rstrip(b"\n")) - SEAL_BYTES))
     if tail is None:
         return None
@@ -58,11 +54,7 @@ def _unsealed(line: bytes, where: str) -> bytes | None:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """A line's JSON.
-
-    Raises:
-        DataError: names the place.
-    """
+    """A line's JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -70,11 +62,7 @@ def parse_json(text: str, where: str) -> Any:
 
 
 def raw_lines(path: Path) -> Iterator[bytes]:
-    """Every line of a file, decompressed where its name says that it is compressed.
-
-    Raises:
-        DataError: names the file whose compressed data is damaged or ends early.
-    """
+    """Every line of a file, decompressed where its name says that it is compressed."""
     try:
         with lzma.open(path, format=lzma.FORMAT_XZ) if path.suffix == ".xz" else path.open("rb") as stream:
             yield from stream
@@ -109,11 +97,7 @@ def read_lines(path: Path, parse: Parse[T]) -> Iterator[tuple[T, int]]:
 
 
 def read_records(path: Path, record: type[R]) -> list[R]:
-    """The records of a file that holds one per line.
-
-    Raises:
-        DataError: names file, line and offset of what is damaged.
-    """
+    """The records of a file that holds one per line."""
     return [one for one, _ in read_lines(path, lambda text, where: from_dict(record, parse_json(text, where), where))]
 
 
@@ -150,9 +134,6 @@ class LineWriter:
         """Open a file, make it where there is none, and cut off a damaged last line.
 
         A file that gets no line goes again, with the folders that were made for it.
-
-        Raises:
-            UserError: another process is writing it, or it cannot be opened.
         """
         self._path, self._made = path, janitor.missing(path.parent)
         try:
@@ -177,14 +158,7 @@ class LineWriter:
         return os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
 
     def append(self, lines: Iterable[str]) -> None:
-        """Write a batch, each line with its hash, and wait until it is on disk.
-
-        Args:
-            lines: JSON objects.
-
-        Raises:
-            InfrastructureError: the disk does not take it; names the file.
-        """
+        """Write a batch, each line with its hash, and wait until it is on disk."""
         data = memoryview(b"".join(map(sealed, lines)))
         if not data:
             return

@@ -27,15 +27,7 @@ _held: set[tuple[int, int, Path]] = set()
 
 @contextmanager
 def held(folder: Path, *, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold a folder against everyone else; one that is missing is made, and goes again if nothing came of it.
-
-    Args:
-        folder: the folder.
-        wait_s: how long to wait for whoever holds it.
-
-    Raises:
-        UserError: another process holds it.
-    """
+    """Hold a folder against everyone else; one that is missing is made, and goes again if nothing came of it."""
     target = Path(os.path.realpath(folder))
     key = (os.getpid(), threading.get_ident(), target)
     if key in _held:
@@ -62,16 +54,7 @@ def held(folder: Path, *, wait_s: float = 0.0) -> Iterator[None]:
 
 
 def locked(path: Path, opened: Callable[[], int], wait_s: float = 0.0) -> int | None:
-    """A descriptor of a file or folder that is locked against everyone else; None where another keeps it.
-
-    Args:
-        path: the file or folder.
-        opened: opens it, or makes it.
-        wait_s: how long to wait for whoever holds it.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
+    """A descriptor of a file or folder that is locked against everyone else; None where another keeps it."""
     missing = None
     for _ in range(max(LEAST_TRIES, round(wait_s / PAUSE_S))):
         try:

@@ -102,9 +102,6 @@ def best_kernels(
         beats: the beginning of a baseline's name, such as cuBLAS or torch.compile, or "vendor" for any library of a
             vendor: only kernels that are faster than it, those furthest ahead first.
         **facets: as in `Corpus.select`.
-
-    Raises:
-        UserError: the corpus has no correct kernel of that kind.
     """
     condition = "speedup is not null" + (f" and ({where})" if where else "")
     chosen = corpus.select(columns=BRIEF, problem=problem, status=Status.OK, where=condition, **facets)
@@ -168,11 +165,7 @@ def reference_times(corpus: Corpus, problem: str, gpu: str | None) -> list[Refer
 
 
 def find_kernel(corpus: Corpus, prefix: str, gpu: str | None = None) -> list[KernelView]:
-    """A kernel by the beginning of its id, on every GPU it was measured on, the one with the most kernels first.
-
-    Raises:
-        UserError: no kernel's id begins so, or several kernels' ids do.
-    """
+    """A kernel by the beginning of its id, on every GPU it was measured on, the one with the most kernels first."""
     rows = corpus.table(
         columns=(*BRIEF, "source"), kernel_id=prefix or None, **({"gpu": gpu} if gpu else {})
     ).to_pylist()

@@ -73,7 +73,7 @@ def check_format(path: Path, form: str | None) -> str:
 def export(
     selection: Selection, path: Path, form: str | None = None, advance: Callable[[int], object] = lambda _: None
 ) -> int:
-    """Write a selection to a file, which appears only when it is whole; its ending is its format unless one is named."""
+    """Write a selection to a file, which appears when it is whole, in a format or in that of its ending."""
     form = check_format(path, form)
     if form == FOLDER:
         return _write_kernel_files(selection, path, advance)

@@ -16,7 +16,6 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -28,7 +27,7 @@ from kbench.loaders.corpus.manifest import PULLED, other_files, read_manifest
 from kbench.loaders.corpus.places import HUB_ID, data_home, is_corpus
 from kbench.loaders.hub.repository import commit_of, fetch_files
 from kbench.loaders.importers import gpu_forecasters as published
-from kbench.loaders.importers.formats import format_named
+from kbench.loaders.importers.formats import FORMATS
 from kbench.loaders.importers.inputs import files_below
 from kbench.loaders.importers.reader import ImportSettings
 from kbench.loaders.importers.run import REPORT, import_files
@@ -56,7 +55,6 @@ def pull_release(
     only: Sequence[str] = (),
     revisions: Mapping[str, str] | None = None,
     say: Callable[[str], object] = lambda _: None,
-    importing: Callable[[int], AbstractContextManager[Callable[[int], object]]] = lambda _: nullcontext(lambda _: None),
 ) -> Pulled:
     """Download the published release and import it; what was pulled before is replaced when the new one is whole.
 
@@ -84,8 +82,8 @@ def pull_release(
             )
         files += parquet_files
     settings = ImportSettings(on_bad_rows="skip", revisions=commits)
-    with importing(sum(path.stat().st_size for path in files)) as advance:
-        report = import_files(published.NAME, files, target, settings, advance, replace=out is None)
+    say(f"importing {published.NAME}")
+    report = import_files(published.NAME, files, target, settings, replace=out is None)
     return Pulled(target, {published.repository(name): sha for name, sha in commits.items()}, report.to_json())
 
 
@@ -227,7 +225,7 @@ def fetch_set(
         say(f"importing {name}")
         settings = ImportSettings(gpu=recipe.gpu, license=recipe.license)
         target = out or data_home() / name
-        paths = [folder] if format_named(recipe.format).BY_FOLDER else list(files_below(folder, "*"))
+        paths = [folder] if FORMATS[recipe.format].BY_FOLDER else list(files_below(folder, "*"))
         report = import_files(recipe.format, paths, target, settings, replace=out is None)
     return Pulled(target, {place.repository: place.commit for place in recipe.places}, report.to_json())
 

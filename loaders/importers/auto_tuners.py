@@ -50,8 +50,8 @@ class TunerReader(Reader):
         kernel = self.kernel(problem_id, source, gpu=self.device, proposer=self.PROPOSER, **verdict)
         return Entry(kernel, problem, [self.measured(kernel, number, samples_us=samples)])
 
-    def head(self, results: str) -> dict[str, Any]:
-        """Everything but the results, which may stand before it."""
+    def read_head(self, results: str) -> None:
+        """Take note of everything but the results, which may stand before it: the device and the unit are in there."""
         head: dict[str, Any] = {}
         stream = JsonStream(self.path)
         for key in stream.members():
@@ -60,7 +60,14 @@ class TunerReader(Reader):
                     stream.value()
             else:
                 head[key] = stream.value()
-        return head
+        stated = head.get("metadata", head.get("Metadata"))
+        try:
+            self.take_head(head, stated if isinstance(stated, Mapping) else {})
+        except RowError as error:
+            raise DataError(f"{self.path}: {error}") from None
+
+    def take_head(self, head: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+        """Set what all configurations share."""
 
     def results(self, name: str) -> Iterator[tuple[int, Any]]:
         """Each result with its number."""
@@ -235,19 +242,16 @@ class T4(TunerReader):
         return opening.has_keys("results", "configuration", "invalidity")
 
     def records(self) -> Iterator[tuple[int, Any]]:
-        head = self.head("results")
-        stated = head.get("metadata")
-        metadata: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
-        try:
-            device = fields.name_text(metadata, "device") or fields.name_text(head, "device_name")
-            named = fields.name_text(metadata, "kernel_name") or fields.name_text(head, "kernel_name")
-            self._kernel = named or kernel_named(self.path)
-            self._problem_id = fields.slug(f"t4_{self._kernel}", "kernel_name")
-            self.unit = _unit(metadata.get("timeunit"), "timeunit")
-            self.device = self.gpu(device, "the file names no device")
-        except RowError as error:
-            raise DataError(f"{self.path}: {error}") from None
-        yield from self.results("results")
+        self.read_head("results")
+        return self.results("results")
+
+    def take_head(self, head: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+        device = fields.name_text(metadata, "device") or fields.name_text(head, "device_name")
+        named = fields.name_text(metadata, "kernel_name") or fields.name_text(head, "kernel_name")
+        self._kernel = named or kernel_named(self.path)
+        self._problem_id = fields.slug(f"t4_{self._kernel}", "kernel_name")
+        self.unit = _unit(metadata.get("timeunit"), "timeunit")
+        self.device = self.gpu(device, "the file names no device")
 
     def entry(self, place: object, record: Any) -> Entry:
         values = fields.mapping(fields.an_object(record, "result"), "configuration")
@@ -307,14 +311,12 @@ class Ktt(TunerReader):
         return opening.has_keys("Metadata", "Results", "TimeUnit")
 
     def records(self) -> Iterator[tuple[int, Any]]:
-        stated = self.head("Results").get("Metadata")
-        metadata: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
-        try:
-            self.unit = self.context.known("unit", _unit(metadata.get("TimeUnit"), "TimeUnit"))
-            self.device = self.gpu(fields.name_text(metadata, "Device"), "the metadata name no device")
-        except RowError as error:
-            raise DataError(f"{self.path}: {error}") from None
-        yield from self.results("Results")
+        self.read_head("Results")
+        return self.results("Results")
+
+    def take_head(self, head: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+        self.unit = self.context.known("unit", _unit(metadata.get("TimeUnit"), "TimeUnit"))
+        self.device = self.gpu(fields.name_text(metadata, "Device"), "the metadata name no device")
 
     def entry(self, place: object, record: Any) -> Entry:
         stated = fields.sequence(fields.an_object(record, "result"), "Configuration")

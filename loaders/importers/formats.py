@@ -16,7 +16,7 @@ from kbench.loaders.importers.reader import Reader
 from kbench.loaders.importers.table import Table
 from kbench.loaders.importers.traces import FlashinferTrace, SolExecBench
 from kbench.loaders.storage.parquet_stream import read_schema
-from kbench.schemas import UnknownNameError, UserError
+from kbench.schemas import UserError
 
 FORMATS: Mapping[str, type[Reader]] = {
     reader.NAME: reader
@@ -28,13 +28,6 @@ FORMATS: Mapping[str, type[Reader]] = {
 """Formats that are read entry by entry; the published release joins its files."""
 NAMES = (*FORMATS, gpu_forecasters.NAME)
 HEAD_BYTES = 1 << 20
-
-
-def format_named(name: str) -> type[Reader]:
-    """The format of a name."""
-    if name not in FORMATS:
-        raise UnknownNameError("import format", name, NAMES)
-    return FORMATS[name]
 
 
 def refuse_misplaced(name: str, paths: Sequence[Path]) -> None:

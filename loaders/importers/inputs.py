@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import fnmatch
 import gzip
-import io
 import itertools
 import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from kbench.loaders.importers.fields import RowError, plain, source_text
 from kbench.loaders.storage.atomic import file_sha256
@@ -67,42 +67,23 @@ def require_files(paths: Iterable[Path]) -> None:
             raise UserError(f"path {str(path)!r} cannot be read ({error.strerror}); check its permissions") from None
 
 
-class _Gunzip(io.RawIOBase):
-    """A gzip file whose damage is an error about the file, not about the machine."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._file = path, gzip.GzipFile(path)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            data = self._file.read(len(buffer))
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(
-                f"{self._path} is cut or damaged gzip ({plain(str(error))[:100]}); fetch it again"
-            ) from None
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-def open_unpacked(path: Path) -> IO[bytes]:
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[Any]:
     """A file's bytes, gunzipped where it is packed, without a byte order mark."""
     with path.open("rb") as file:
         packed = file.read(2) == GZIP
-    opened = io.BufferedReader(_Gunzip(path), 1 << 16) if packed else path.open("rb")
-    start = opened.peek(3)[:3]
-    if start[:2] in WIDE_BOMS:
-        opened.close()
-        raise DataError(f"{path} begins with the byte order mark (BOM) of UTF-16; convert it to UTF-8")
-    if start == BOM:
-        opened.read(3)
-    return opened
+    # Damage is an error about the file, not about the machine.
+    with gzip.open(path) if packed else path.open("rb") as opened:
+        try:
+            start = opened.peek(3)[:3]
+            if start[:2] in WIDE_BOMS:
+                raise DataError(f"{path} begins with the byte order mark (BOM) of UTF-16; convert it to UTF-8")
+            if start == BOM:
+                opened.read(3)
+            yield opened
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            reason = plain(str(error))[:100]
+            raise DataError(f"{path} is cut or damaged gzip ({reason}); fetch it again") from None
 
 
 def has_bom(path: Path) -> bool:
@@ -116,7 +97,8 @@ def has_bom(path: Path) -> bool:
 def head(path: Path, size: int) -> bytes:
     """The first bytes of a file, unpacked."""
     with open_unpacked(path) as file:
-        return file.read(size)
+        data: bytes = file.read(size)
+        return data
 
 
 def digest(path: Path) -> str:

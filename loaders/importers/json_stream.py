@@ -48,7 +48,7 @@ class JsonStream:
     def __init__(self, path: Path, advance: Callable[[int], object] = lambda _: None) -> None:
         """Read a file; whoever is told of progress hears how many characters were decoded."""
         self.path, self._advance, self._at = path, advance, 0
-        with io.TextIOWrapper(open_unpacked(path), encoding="utf-8") as file:
+        with open_unpacked(path) as raw, io.TextIOWrapper(raw, encoding="utf-8") as file:
             try:
                 self._text = file.read(LARGEST_FILE + 1)
             except UnicodeDecodeError as error:

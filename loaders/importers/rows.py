@@ -168,7 +168,7 @@ def _shipped_problems() -> Mapping[str, Mapping[str, Any]]:
 
 
 def problem(problem_id: str, family: str, title: str, reference: str = "") -> Row:
-    """The row of a problem: ours where its name is an alias of one and no reference comes with it, else what is told."""
+    """The row of a problem: ours where its name is an alias and no reference comes with it, else what is told of it."""
     ours = _shipped_problems().get(problem_id)
     if ours is None or reference:
         aliases = () if ours is None else (ours["problem_id"],)

@@ -24,7 +24,7 @@ from kbench.loaders.importers.rows import Row
 from kbench.loaders.importers.sink import Sink
 from kbench.loaders.importers.table import Table
 from kbench.loaders.storage.atomic import whole_folder, write_atomically
-from kbench.schemas import AuthorClass, DataError, QuestionKind, UserError
+from kbench.schemas import AuthorClass, DataError, QuestionKind, UnknownNameError, UserError
 from kbench.schemas.bins import bin_of
 from kbench.schemas.ids import content_hash
 
@@ -47,6 +47,8 @@ def import_files(
         raise UserError("no file given; name the files to import")
     require_files(paths)
     _check_settings(settings, paths)
+    if form is not None and form not in formats.NAMES:
+        raise UnknownNameError("import format", form, formats.NAMES)
     name = form or (Table.NAME if settings.columns else formats.sniff_all(paths))
     formats.refuse_misplaced(name, paths)
     if settings.problem is not None and not (name in formats.FORMATS and formats.FORMATS[name].PROBLEM_STATED):
@@ -90,7 +92,7 @@ def _import_release(paths: Sequence[Path], folder: Path, context: Context) -> No
 
 
 def _import_rows(name: str, paths: Sequence[Path], folder: Path, context: Context) -> None:
-    form = formats.format_named(name)
+    form = formats.FORMATS[name]
     with (
         CorpusWriter(folder, shard_bytes=SHARD_BYTES) as writer,
         Sink(writer, context, over_workloads=form.OVER_WORKLOADS) as sink,

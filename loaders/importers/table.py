@@ -74,7 +74,7 @@ class Table(Reader):
 
     def _csv_rows(self) -> Iterator[tuple[int, Any]]:
         csv.field_size_limit(2 * LARGEST_KERNEL_BYTES)
-        with io.TextIOWrapper(open_unpacked(self.path), encoding="utf-8", newline="") as file:
+        with open_unpacked(self.path) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as file:
             reader = csv.DictReader(_bounded_lines(file, self.path), strict=True)
             try:
                 header = reader.fieldnames or ()

@@ -103,24 +103,24 @@ def set_in_file(**changes: Any) -> Callable[[dict[str, Any]], object]:
     return lambda manifest: manifest["configs"]["kernels"]["files"][0].update(changes)
 
 
+FILE = "a file of config 'kernels'"
 MANIFESTS: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
-    ("size as text", set_in_file(bytes="1"), "bytes is '1', not a whole number"),
-    ("rows as text", set_in_file(rows="1"), "rows is '1', not a whole number"),
-    ("rows true", set_in_file(rows=True), "rows is True, not a whole number"),
-    ("rows negative", set_in_file(rows=-1), "rows is -1, less than 0"),
-    ("hash that is none", set_in_file(rows_hash="zz"), "rows_hash is 'zz', not 64 hex digits"),
-    ("hash as number", set_in_file(sha256=5), "sha256 is 5, not text"),
-    ("path as number", set_in_file(path=3), "path is 3, not text"),
+    ("size as text", set_in_file(bytes="1"), f"{FILE}.bytes is '1' (str); it must be int"),
+    ("rows true", set_in_file(rows=True), f"{FILE}.rows is True (bool); it must be int"),
+    ("rows negative", set_in_file(rows=-1), f"{FILE}.rows is -1; it must be at least 0"),
+    ("hash that is none", set_in_file(rows_hash="zz"), f"{FILE}.rows_hash is 'zz'; it must match [0-9a-f]{{64}}"),
+    ("path as number", set_in_file(path=3), f"{FILE}.path is 3 (int); it must be str"),
     ("path outside", set_in_file(path="../x.parquet"), "path is '../x.parquet', not a file in the folder"),
-    ("values as list", set_in_file(values=[]), "values of a file is [], not an object"),
-    ("value as number", set_in_file(values={"gpu": [1]}), "a value of 'gpu' is 1, not text"),
-    ("unknown field", set_in_file(zz=1), "a file's field 'zz' is unknown"),
-    ("missing field", lambda m: m["configs"]["kernels"]["files"][0].pop("rows"), "a file's field 'rows' is missing"),
-    ("files as text", lambda m: m["configs"]["pairs"].update(files="x"), "files of config 'pairs' is 'x', not a list"),
-    ("configs as list", lambda m: m.update(configs=[]), "configs is [], not an object"),
-    ("no configs", lambda m: m.pop("configs"), "configs is None, not an object"),
-    ("fingerprint as list", lambda m: m.update(fingerprint=[]), "fingerprint is [], not text"),
-    ("strange release", lambda m: m.update(release="2\x1b[2J"), "release is '2\\x1b[2J', not a number such as 2.2.0"),
+    ("companion outside", lambda m: m["companions"].update({"/etc/x": "0" * 64}), "path is '/etc/x', not a file in"),
+    ("values as list", set_in_file(values=[]), "it is not what a manifest is (AttributeError: "),
+    ("value as number", set_in_file(values={"gpu": [1]}), f"{FILE}.values holds what is no text"),
+    ("unknown field", set_in_file(zz=1), f"{FILE} has unknown field 'zz'"),
+    ("missing field", lambda m: m["configs"]["kernels"]["files"][0].pop("rows"), f"{FILE}.rows is missing"),
+    ("files as text", lambda m: m["configs"]["pairs"].update(files="x"), "it is not what a manifest is ("),
+    ("configs as list", lambda m: m.update(configs=[]), "it is not what a manifest is ("),
+    ("no configs", lambda m: m.pop("configs"), "it is not what a manifest is (KeyError: 'configs')"),
+    ("fingerprint as list", lambda m: m.update(fingerprint=[]), "it is not what a manifest is (TypeError: "),
+    ("strange release", lambda m: m.update(release="2\x1b[2J"), "release is '2\\x1b[2J', neither a hash nor a number"),
 ]  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def test_a_damaged_manifest_is_one_line_that_names_what_is_wrong(
     path.write_text(json.dumps(manifest))
     with pytest.raises(DataError) as caught:
         Corpus.open(corpus_path)
-    assert f"is damaged: {message}; fetch the corpus again" in str(caught.value)
+    assert f"is damaged: {message}" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,22 +31,15 @@ OWNERS = {
 """Columns that name the kernels a row is about."""
 
 
-@dataclasses.dataclass(slots=True)
-class Merged:
-    """What a merge did."""
-
-    rows: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Rows written, by config."""
-    left_out: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Rows left out, by config and reason."""
-    fingerprint: str = ""
-
-
-class _Merge:
-    """What is remembered from one corpus to the next."""
+class Merge:
+    """What a merge did, and what is remembered from one corpus to the next."""
 
     def __init__(self) -> None:
-        self.done = Merged()
+        self.rows: Counter[str] = Counter()
+        """Rows written, by config."""
+        self.left_out: Counter[str] = Counter()
+        """Rows left out, by config and reason."""
+        self.fingerprint = ""
         self._keys: dict[str, set[str]] = {name: set() for name in CONFIGS}
         self._earlier: dict[str, str] = {}
         self._current: dict[str, str] = {}
@@ -64,7 +56,7 @@ class _Merge:
         for batch in corpus.select(config.name).batches():
             kept = self._families_of(self._kept(config, pa.Table.from_batches([batch])))
             writer.append(config.name, kept)
-            self.done.rows[config.name] += kept.num_rows
+            self.rows[config.name] += kept.num_rows
             yield batch.num_rows
         self._earlier = self._current | self._earlier
         self._current = {}
@@ -88,7 +80,7 @@ class _Merge:
         if config.name == "live":
             reasons = [self._live(row) for row in table.select(["study", "run_id", "problem_id", "split"]).to_pylist()]
         seen.update(key for key, why in zip(keys, reasons, strict=True) if why is None)
-        self.done.left_out.update(f"{config.name}: {why}" for why in reasons if why is not None)
+        self.left_out.update(f"{config.name}: {why}" for why in reasons if why is not None)
         return table.filter(pa.array([why is None for why in reasons], pa.bool_()))
 
     def _live(self, row: Mapping[str, str]) -> str | None:
@@ -116,14 +108,14 @@ class _Merge:
         return table.set_column(place, table.schema.field("family"), pa.array(families, pa.string()))
 
 
-def merge(paths: Sequence[Location], out: Path, advance: Callable[[int], object] = lambda _: None) -> Merged:
+def merge(paths: Sequence[Location], out: Path, advance: Callable[[int], object] = lambda _: None) -> Merge:
     """Join corpora in a new one. Of rows with the same key, the earliest corpus's is kept."""
     corpora = [Corpus.open(path) for path in paths]
-    state = _Merge()
+    done = Merge()
     with whole_folder(out) as folder, CorpusWriter(folder, shard_bytes=SHARD_BYTES) as writer:
         for name in (*FIRST, *(name for name in CONFIGS if name not in FIRST)):
             for corpus in corpora:
-                for rows in state.add(CONFIGS[name], corpus, writer):
+                for rows in done.add(CONFIGS[name], corpus, writer):
                     advance(rows)
-        state.done.fingerprint = writer.commit()
-    return state.done
+        done.fingerprint = writer.commit()
+    return done

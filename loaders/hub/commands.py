@@ -243,10 +243,7 @@ def _join(paths: Sequence[Path], out: Path, as_json: bool) -> None:
 @json_option
 def push(repository: str, path: Path | None, private: bool, dry_run: bool, as_json: bool) -> None:
     """Upload a corpus to the dataset repository REPOSITORY, tagged with its fingerprint."""
-    import dataclasses
-
     from kbench.loaders.corpus.corpus import Corpus
-    from kbench.loaders.corpus.places import shipped
     from kbench.loaders.hub.repository import push as upload
 
     folder = path or shipped()
@@ -254,11 +251,13 @@ def push(repository: str, path: Path | None, private: bool, dry_run: bool, as_js
     with progress(sum(corpus.rows(name) for name in corpus.configs), "validating") as bar:
         done = upload(folder, repository, private=private, dry_run=dry_run, advance=bar.update)
     if as_json:
-        echo_json(dataclasses.asdict(done))
+        echo_json(done)
         return
     verb = "would upload" if dry_run else "uploaded"
-    click.echo(f"{verb} {len(done.files)} files, {done.bytes:,} bytes, to {repository}, tag {done.fingerprint}")
-    if "eval.yaml" not in done.files:
+    click.echo(
+        f"{verb} {len(done['files'])} files, {done['bytes']:,} bytes, to {repository}, tag {done['fingerprint']}"
+    )
+    if "eval.yaml" not in done["files"]:
         click.echo("note: the corpus has no test split, so the Hub shows no benchmark", err=True)
-    if done.url:
-        click.echo(done.url)
+    if done["url"]:
+        click.echo(done["url"])

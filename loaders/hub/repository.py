@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import CARD, CROISSANT, EVAL, LEDGER, PLOTS, read_manifest
@@ -47,18 +47,6 @@ def fetch_files(repository: str, commit: str, patterns: Sequence[str] | None = N
     return folder
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Push:
-    """What a push does."""
-
-    repository: str
-    fingerprint: str
-    files: tuple[str, ...]
-    bytes: int
-    url: str | None = None
-    """Where it went; None for a dry run."""
-
-
 def push(
     folder: Path,
     repository: str,
@@ -66,8 +54,12 @@ def push(
     private: bool = False,
     dry_run: bool = False,
     advance: Callable[[int], object] = lambda _: None,
-) -> Push:
-    """Upload a corpus as a dataset repository; what a broken upload sent before is not sent again."""
+) -> dict[str, Any]:
+    """Upload a corpus as a dataset repository; what a broken upload sent before is not sent again.
+
+    Returns:
+        what was uploaded, and the URL it went to; None for a dry run.
+    """
     from kbench.loaders.checks.validate import validate
 
     if HUB_ID.match(repository) is None:
@@ -82,31 +74,31 @@ def push(
     listed = read_manifest(folder).companions
     files += [name for name in dict.fromkeys([*described, *listed]) if (folder / name).is_file()]
     size = sum((folder / name).stat().st_size for name in files)
-    made = Push(repository, corpus.fingerprint, tuple(files), size)
+    made = {"repository": repository, "fingerprint": corpus.fingerprint, "files": files, "bytes": size, "url": None}
     if dry_run:
         return made
     # Nobody may change the folder while its files are on their way.
     with held(folder):
-        return dataclasses.replace(made, url=_upload(folder, made, private))
+        return made | {"url": _upload(folder, repository, corpus.fingerprint, files, private)}
 
 
-def _upload(folder: Path, plan: Push, private: bool) -> str:
+def _upload(folder: Path, repository: str, fingerprint: str, files: list[str], private: bool) -> str:
     from huggingface_hub import HfApi
 
     api = HfApi()
     limit_waits()
-    with plain_errors(plan.repository):
-        url = api.create_repo(plan.repository, repo_type="dataset", private=private, exist_ok=True)
+    with plain_errors(repository):
+        url = api.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
         api.upload_folder(
-            repo_id=plan.repository,
+            repo_id=repository,
             folder_path=folder,
             repo_type="dataset",
-            commit_message=f"kbench corpus {plan.fingerprint}",
-            allow_patterns=list(plan.files),
+            commit_message=f"kbench corpus {fingerprint}",
+            allow_patterns=files,
             # Shards of an earlier state would be found by nobody's manifest.
             delete_patterns=["*.parquet"],
         )
-        api.create_tag(plan.repository, tag=plan.fingerprint, repo_type="dataset", exist_ok=True)
+        api.create_tag(repository, tag=fingerprint, repo_type="dataset", exist_ok=True)
     return str(url)
 
 

@@ -76,18 +76,33 @@ def read_lines(path: Path, parse: Parse[T]) -> Iterator[tuple[T, int]]:
     Raises:
         DataError: names file, line and offset of what is damaged.
     """
-    reader = _LineReader(path, parse)
+    seals = False
+
+    def parsed(line: bytes, number: int, offset: int) -> T:
+        """What a line says; once one has a hash, all after it must have one."""
+        nonlocal seals
+        where = f"{path}: line {number} at byte {offset}"
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            raise DataError(f"{where} is not UTF-8; the file is damaged: restore it from a copy") from None
+        data = _unsealed(line, where)
+        if data is None and seals:
+            raise DataError(f"{where} has no hash; the file is damaged: restore it from a copy")
+        seals = data is not None
+        return parse((line if data is None else data).decode(), where)
+
     offset = 0
     waiting: tuple[bytes, int, int] | None = None
     for number, line in enumerate(raw_lines(path), 1):
         if waiting is not None:
-            yield reader.parsed(*waiting), offset
+            yield parsed(*waiting), offset
         waiting = (line, number, offset)
         offset += len(line)
     if waiting is None:
         return
     try:
-        last = reader.parsed(*waiting)
+        last = parsed(*waiting)
     except DataError:
         if _is_torn(waiting[0]):
             return
@@ -106,25 +121,6 @@ def _is_torn(line: bytes) -> bool:
     if line.endswith(b"\n"):
         return not (line.startswith(b"{") or line.endswith(b"}\n"))
     return SEAL.search(line) is None
-
-
-class _LineReader:
-    """Parses the lines of a file; once one has a hash, all after it must have one."""
-
-    def __init__(self, path: Path, parse: Parse[T]) -> None:
-        self._path, self._parse, self._seals = path, parse, False
-
-    def parsed(self, line: bytes, number: int, offset: int) -> Any:
-        where = f"{self._path}: line {number} at byte {offset}"
-        try:
-            line.decode()
-        except UnicodeDecodeError:
-            raise DataError(f"{where} is not UTF-8; the file is damaged: restore it from a copy") from None
-        data = _unsealed(line, where)
-        if data is None and self._seals:
-            raise DataError(f"{where} has no hash; the file is damaged: restore it from a copy")
-        self._seals = data is not None
-        return self._parse((line if data is None else data).decode(), where)
 
 
 class LineWriter:

@@ -168,11 +168,10 @@ def test_the_shipped_card_plots_and_ledger_are_what_the_data_gives(dataset: Corp
     assert json.loads((shipped() / "ledger.json").read_text()) == json.loads(json.dumps(found.costs))
 
 
-def test_the_shipped_dataset_breaks_no_roofline_and_fits_its_weight(dataset: Corpus) -> None:
+def test_the_shipped_dataset_breaks_no_roofline(dataset: Corpus) -> None:
     trust = trust_of(dataset)
     assert trust.floors == load(config="measurements", status="ok").count()
     assert trust.below_floor == 0
-    assert findings_of(dataset).parquet_bytes <= 30e6
 
 
 def test_a_kernel_under_its_floor_and_a_disagreeing_clock_show(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def files_datasets_reads(path: Path) -> list[Path]:
 @pytest.mark.parametrize(
     ("call", "moment"),
     [
-        *(("fsync", f"calls == {number}") for number in (0, 1, 3, 5, 8, 10, 15)),
+        *(("fsync", f"calls == {number}") for number in (0, 3, 8, 15)),
         *(("replace", moment) for moment in ("calls == 0", "calls == 5", AT_THE_CARD, AT_THE_MANIFEST)),
         ("unlink", "'.parquet' in str(arguments[0])"),
     ],

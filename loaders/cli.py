@@ -123,9 +123,9 @@ def _show_coverage(corpus: Corpus, as_json: bool) -> None:
     if gpu:
         click.echo(f"kernels as measured on {gpu}", err=True)
     if as_json:
-        echo_json(dataclasses.asdict(coverage))
+        echo_json(coverage)
         return
-    for line in layout([{"property": figure.what, "found": figure.text} for figure in coverage.figures], width=60):
+    for line in layout([{"property": one["what"], "found": one["text"]} for one in coverage["figures"]], width=60):
         click.echo(line)
 
 
@@ -204,15 +204,16 @@ def _prove_splits(corpus: Corpus, as_json: bool) -> None:
     with progress(sources, "reading sources") as bar:
         known = shapes(corpus, bar.update)
     click.echo("sources read; measuring how far held-out ones lie from training …", err=True)
-    survey = distances(corpus, {kernel: shape.stripped for kernel, shape in known.items()})
-    violations = check_splits(corpus, known) + survey.violations
-    rows = [dataclasses.asdict(one) for one in survey.splits]
+    rows, faults = distances(corpus, {kernel: shape.stripped for kernel, shape in known.items()})
+    violations = check_splits(corpus, known) + faults
     if as_json:
         messages = [dataclasses.asdict(violation) for violation in violations]
         echo_json({"ok": not violations, "splits": rows, "violations": messages})
     else:
         verdict = f"{len(violations)} violations" if violations else f"ok: {len(known):,} kernels"
-        click.echo("\n".join([*layout(rows), *(violation.message for violation in violations), verdict]))
+        click.echo(
+            "\n".join([*layout([dict(row) for row in rows]), *(violation.message for violation in violations), verdict])
+        )
     sys.exit(1 if violations else 0)
 
 

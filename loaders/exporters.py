@@ -52,11 +52,7 @@ def format_of(path: Path) -> str:
 
 
 def check_ending(path: Path, form: str, endings: Sequence[str]) -> None:
-    """Refuse a file whose name promises another format than it would get.
-
-    Raises:
-        UserError: names the endings that fit.
-    """
+    """Refuse a file whose name promises another format than it would get."""
     ending = path.suffix.lstrip(".").lower()
     promised = {*OTHER_ENDINGS, *(one for fitting in ENDINGS.values() for one in fitting)}
     if ending in promised - {*endings}:
@@ -77,20 +73,7 @@ def check_format(path: Path, form: str | None) -> str:
 def export(
     selection: Selection, path: Path, form: str | None = None, advance: Callable[[int], object] = lambda _: None
 ) -> int:
-    """Write a selection to a file, which appears only when it is whole.
-
-    Args:
-        selection: the rows.
-        path: the file, or the folder of kernel files.
-        form: parquet, jsonl, csv, t4, flashinfer-trace or files; by the file's ending when left out.
-        advance: told how many rows were written since the last call.
-
-    Returns:
-        how many rows were written.
-
-    Raises:
-        UserError: the target cannot be written.
-    """
+    """Write a selection to a file, which appears when it is whole, in a format or in that of its ending."""
     form = check_format(path, form)
     if form == FOLDER:
         return _write_kernel_files(selection, path, advance)
@@ -168,11 +151,7 @@ T4_INVALIDITY: Mapping[str, str] = {
 
 
 def _t4_results(selection: Selection) -> Iterator[tuple[int, str]]:
-    """The file's text in pieces, each with the rows it holds; kernels nobody measured are left out.
-
-    Raises:
-        UserError: the rows are not kernels, or of several problems or GPUs.
-    """
+    """The file's text in pieces, each with the rows it holds; kernels nobody measured are left out."""
     if selection.config.name != "kernels" or selection.columns is not None:
         raise UserError("--format t4 takes whole rows of the config 'kernels'; leave --config and --columns out")
     space: tuple[str, str] | None = None
@@ -224,11 +203,7 @@ TRACE_STATUSES: Mapping[str, str] = {
 
 
 def _traces(selection: Selection) -> Iterator[tuple[int, str]]:
-    """The file's text in pieces, each with the rows it holds.
-
-    Raises:
-        UserError: the rows are not measurements.
-    """
+    """The file's text in pieces, each with the rows it holds."""
     if selection.config.name != "measurements" or selection.columns is not None:
         raise UserError("--format flashinfer-trace takes whole rows of --config measurements; leave --columns out")
     for batch in selection.batches():
@@ -271,12 +246,6 @@ def _write_kernel_files(selection: Selection, folder: Path, advance: Callable[[i
     """Write kernels into a new folder, which appears only when it is whole.
 
     Sources are written as they are, without a header: a comment would change the kernel's id.
-
-    Returns:
-        how many rows the manifest has.
-
-    Raises:
-        UserError: the rows are not kernels, or the folder holds something already.
     """
     if selection.config.name != "kernels" or selection.columns is not None:
         raise UserError("--format files takes whole rows of the config 'kernels'; leave --config and --columns out")

@@ -68,13 +68,7 @@ class NearGroup(click.Group):
     """A group that offers the nearest command for one it lacks, and imports lazy commands only when they run."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **attributes: Any) -> None:
-        """Make a group.
-
-        Args:
-            *args: as click takes them.
-            lazy: `module:attribute` by command name.
-            **attributes: as click takes them.
-        """
+        """Make a group; a lazy command is given as `module:attribute`."""
         super().__init__(*args, **attributes)
         self._lazy = dict(lazy or {})
 

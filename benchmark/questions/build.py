@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -32,7 +31,6 @@ from kbench.benchmark.tracks import SELECT, SHOTS, TRACK_NAMES
 from kbench.loaders.corpus.places import data_home
 from kbench.loaders.source.normalise import normalised
 from kbench.loaders.storage.atomic import write_atomically
-from kbench.loaders.summary.counts import distinct
 from kbench.schemas import (
     AuthorClass,
     Backend,
@@ -339,15 +337,15 @@ def _shares(counts: Ints) -> Floats:
 
 def _measure_seconds(corpus: Tables) -> float | None:
     """Mean seconds that a kernel took on the GPU asked about; None where measurements do not say what they cost."""
-    gpu, seconds, said, kernels = asked_gpu(corpus), 0.0, False, array("Q")
+    gpu, seconds, said, kernels = asked_gpu(corpus), 0.0, False, set[int]()
     filters = {} if gpu is None else {"gpu": gpu}
     for part in corpus.batches("measurements", columns=["kernel_id", "gpu", "verify_s", "time_s"], **filters):
         said = said or part.column("time_s").null_count < part.num_rows
         seconds += sum(float(np.nansum(part.column(name).to_numpy())) for name in ("verify_s", "time_s"))
         rows = part.group_by(["kernel_id", "gpu"]).aggregate([]).to_pylist()
         # Hashes: the texts of ten million kernels would not fit.
-        kernels.extend(hash((row["kernel_id"], row["gpu"])) % 2**64 for row in rows)
-    return seconds / distinct(kernels) if said else None
+        kernels.update(hash((row["kernel_id"], row["gpu"])) for row in rows)
+    return seconds / len(kernels) if said else None
 
 
 def training_file(corpus: Tables, splits: tuple[str, ...] = TRAIN_SPLITS) -> Path | None:

@@ -5,20 +5,24 @@ The page itself is `card.md.j2`, and `findings.md.j2` for a corpus that kbench m
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import yaml
 
-from kbench.loaders.card.findings import Findings, findings_of
+from kbench.loaders.card.croissant import render_croissant
+from kbench.loaders.card.findings import findings_of
 from kbench.loaders.card.plots import BINS, CAPTIONS
 from kbench.loaders.card.provenance import EXECUTION, Provenance, citation_of, provenance_of, sheet_of
 from kbench.loaders.corpus.configs import CONFIGS, DEFAULT, SPLITS
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.corpus.manifest import LEDGER, PLOTS
+from kbench.loaders.corpus.manifest import CARD, CROISSANT, EVAL, LEDGER, PLOTS
 from kbench.loaders.summary.counts import UNMEASURED, Counts, count
 from kbench.schemas import QuestionKind, Status, arrow_schema
 from kbench.schemas.bins import LABELS, NUMBERS
@@ -27,11 +31,6 @@ from kbench.schemas.record import field_docs
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-from pathlib import Path
-
-from kbench.loaders.card.croissant import render_croissant
-from kbench.loaders.card.findings import render_ledger
-from kbench.loaders.corpus.manifest import CARD, CROISSANT, EVAL
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What no card may hold, whatever the rows do: a terminal would obey it."""
@@ -44,13 +43,8 @@ SIZES = (
 )
 
 
-def render_card(corpus: Corpus, findings: Findings | None = None) -> str:
-    """The card of a corpus.
-
-    Args:
-        corpus: the corpus.
-        findings: its findings, where they are computed already.
-    """
+def render_card(corpus: Corpus, findings: SimpleNamespace | None = None) -> str:
+    """The card of a corpus."""
     counts, whose = count(corpus), provenance_of(corpus)
     front = yaml.safe_dump(front_matter(corpus, counts, whose), sort_keys=False, allow_unicode=True, width=1000)
     if findings is None and whose.ours:
@@ -235,10 +229,9 @@ def describe(corpus: Corpus, folder: Path) -> dict[str, bytes | None]:
     findings = findings_of(corpus) if provenance_of(corpus).ours else None
     files = {f"{PLOTS}/{name}": text for name, text in findings.plots.items()} if findings else {}
     if findings and findings.costs:
-        files[LEDGER] = render_ledger(findings.costs)
-    tasks = render_eval(corpus)
-    if tasks is not None:
-        files[EVAL] = tasks
+        files[LEDGER] = json.dumps(findings.costs, indent=1) + "\n"
+    if any(entry.split == ASKED_SPLIT for entry in corpus.files(QUESTIONS)):
+        files[EVAL] = yaml.safe_dump(eval_facts(), sort_keys=False, allow_unicode=True)
     files |= {CROISSANT: render_croissant(corpus), CARD: render_card(corpus, findings)}
     made: dict[str, bytes | None] = {name: text.encode() for name, text in files.items()}
     left = [folder / LEDGER, folder / EVAL, *sorted((folder / PLOTS).glob("*.svg"))]
@@ -259,9 +252,3 @@ def eval_facts() -> dict[str, Any]:
         "description": "How fast will this GPU kernel run, and how sure are you?",
         "tasks": [{"id": task, "config": QUESTIONS, "split": ASKED_SPLIT} for task in TASKS],
     }
-
-
-def render_eval(corpus: Corpus) -> str | None:
-    """The tasks' file, eval.yaml, for a corpus; None where it asks nothing."""
-    asked = any(entry.split == ASKED_SPLIT for entry in corpus.files(QUESTIONS))
-    return yaml.safe_dump(eval_facts(), sort_keys=False, allow_unicode=True) if asked else None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars
@@ -18,8 +17,8 @@ import yaml
 
 from kbench.loaders.card.plots import render_plots
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.summary.coverage import Coverage, coverage_of, gathered, timed
-from kbench.loaders.summary.trust import Repeats, Trust, repeats_of, trust_of
+from kbench.loaders.summary.coverage import coverage_of, gathered, timed
+from kbench.loaders.summary.trust import repeats_of, trust_of
 from kbench.schemas import DataError, Status
 
 PEAKS = 10
@@ -44,58 +43,12 @@ def _texts(name: str) -> dict[str, str]:
     return texts
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Peak:
-    """The fastest kernel of a problem, against the PyTorch reference."""
-
-    problem_id: str
-    kernel_id: str
-    backend: str
-    runtime_us: float
-    speedup: float
-    speedup_best: float | None
-    """Over the best reference; None where none but eager PyTorch was timed."""
-
-    @property
-    def reason(self) -> str:
-        """What the reference does badly."""
-        return weaknesses().get(self.problem_id, UNEXPLAINED)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Erratum:
-    """A kernel that is recorded as correct and is not."""
-
-    kernel_id: str
-    problem_id: str
-    wrong: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Findings:
-    """What a corpus shows."""
-
-    gpu: str | None
-    """Of several GPUs the one that peaks, coverage and plots of kernels are about; None where there is one."""
-    peaks: tuple[Peak, ...]
-    """The problems with the largest speedups, largest first."""
-    coverage: Coverage
-    trust: Trust
-    errata: tuple[Erratum, ...]
-    repeats: Repeats | None
-    costs: Costs | None
-    remarks: Remarks
-    plots: Mapping[str, str]
-    """SVG by file name."""
-    parquet_bytes: int
-
-
-def findings_of(corpus: Corpus) -> Findings:
-    """Compute the findings of a corpus."""
+def findings_of(corpus: Corpus) -> SimpleNamespace:
+    """What a corpus shows. Of several GPUs, `gpu` is the one that peaks, coverage and plots of kernels are about."""
     gpu = corpus.main_gpu()
     kernels = timed(corpus, gpu)
     everywhere = timed(corpus) if gpu else kernels
-    return Findings(
+    return SimpleNamespace(
         gpu=gpu,
         peaks=peaks_of(kernels),
         coverage=coverage_of(corpus, kernels),
@@ -109,22 +62,24 @@ def findings_of(corpus: Corpus) -> Findings:
     )
 
 
-def peaks_of(kernels: polars.DataFrame) -> tuple[Peak, ...]:
-    """The problems with the largest speedups, each by its fastest kernel."""
+def peaks_of(kernels: polars.DataFrame) -> list[SimpleNamespace]:
+    """The problems with the largest speedups, largest first, each by its fastest kernel, and why it is so fast.
+
+    `speedup_best` is over the best reference; None where none but eager PyTorch was timed.
+    """
     fastest = polars.col("runtime_us") == polars.col("runtime_us").min().over("problem_id")
     best = kernels.filter(fastest).unique("problem_id", keep="first", maintain_order=True)
-    names = [field.name for field in dataclasses.fields(Peak)]
     ordered = best.sort(polars.col("speedup"), polars.col("problem_id").cast(polars.String), descending=[True, False])
-    return tuple(Peak(**row) for row in ordered.select(names).head(PEAKS).to_dicts())
+    rows = ordered.head(PEAKS).to_dicts()
+    return [SimpleNamespace(**row, reason=weaknesses().get(row["problem_id"], UNEXPLAINED)) for row in rows]
 
 
-def errata_of(corpus: Corpus) -> tuple[Erratum, ...]:
-    """The errata that a corpus has, in the order of their problems."""
-    rows = corpus.table(
-        "kernels", columns=["kernel_id", "problem_id"], kernel_id=list(errata()), status=Status.OK.value
-    )
-    errata_here = {Erratum(row["kernel_id"], row["problem_id"], errata()[row["kernel_id"]]) for row in rows.to_pylist()}
-    return tuple(sorted(errata_here, key=lambda one: (one.problem_id, one.kernel_id)))
+def errata_of(corpus: Corpus) -> list[SimpleNamespace]:
+    """The kernels of a corpus that are recorded as correct and are not, in the order of their problems."""
+    columns = ["problem_id", "kernel_id"]
+    rows = corpus.table("kernels", columns=columns, kernel_id=list(errata()), status=Status.OK.value)
+    found = sorted({(row["problem_id"], row["kernel_id"]) for row in rows.to_pylist()})
+    return [SimpleNamespace(problem_id=problem, kernel_id=kernel, wrong=errata()[kernel]) for problem, kernel in found]
 
 
 PUBLISHED_GPU_HOURS = 600
@@ -132,59 +87,11 @@ PUBLISHED_KERNELS = 12_388
 """What the published release of search-generated kernels states of itself."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
-    """Seconds spent on the measurements of a corpus."""
+def costs_of(corpus: Corpus, ok_kernels: int) -> dict[str, Any] | None:
+    """What the measurements of a corpus cost, as the ledger states it; None when it has none that say so.
 
-    kernels: int
-    """Distinct ones, on however many GPUs they were measured."""
-    ok_kernels: int
-    """Those of them that are correct and timed on one GPU at least."""
-    measurements: int
-    build_cpu_seconds: float
-    """Compiling, on CPU cores beside the GPU."""
-    verify_gpu_seconds: float
-    time_gpu_seconds: float
-    held_seconds: float
-    """From the first to the last start of a measurement, summed over environments: GPU work, waiting and idling."""
-
-    @property
-    def gpu_seconds(self) -> float:
-        """Verifying and timing."""
-        return self.verify_gpu_seconds + self.time_gpu_seconds
-
-    def per_kernel(self, seconds: float) -> float | None:
-        """Seconds for each kernel."""
-        return seconds / self.kernels if self.kernels else None
-
-    @property
-    def kernels_per_gpu_hour(self) -> float | None:
-        """Kernels verified and timed in an hour of GPU work."""
-        return 3600 * self.kernels / self.gpu_seconds if self.gpu_seconds else None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, the published release beside them."""
-        return dataclasses.asdict(self) | {
-            "gpu_seconds": self.gpu_seconds,
-            "gpu_hours": self.gpu_seconds / 3600,
-            "gpu_seconds_per_kernel": self.per_kernel(self.gpu_seconds),
-            "kernels_per_gpu_hour": self.kernels_per_gpu_hour,
-            "published_release": {
-                "gpu_hours": PUBLISHED_GPU_HOURS,
-                "kernels": PUBLISHED_KERNELS,
-                "gpu_seconds_per_kernel": 3600 * PUBLISHED_GPU_HOURS / PUBLISHED_KERNELS,
-                "kernels_per_gpu_hour": PUBLISHED_KERNELS / PUBLISHED_GPU_HOURS,
-            },
-        }
-
-
-def render_ledger(costs: Costs) -> str:
-    """The ledger's file."""
-    return json.dumps(costs.to_json(), indent=1) + "\n"
-
-
-def costs_of(corpus: Corpus, ok_kernels: int) -> Costs | None:
-    """What the measurements of a corpus cost; None when it has none that say so.
+    Compiling runs on CPU cores beside the GPU. A machine is held from the first to the last start of a measurement: GPU
+    work, waiting and idling.
 
     Args:
         corpus: the corpus.
@@ -204,15 +111,26 @@ def costs_of(corpus: Corpus, ok_kernels: int) -> Costs | None:
     build, verify, time = (math.fsum(sums) for sums in stages.values())
     if not verify + time:
         return None
-    return Costs(
-        kernels=len(kernels),
-        ok_kernels=ok_kernels,
-        measurements=corpus.rows("measurements"),
-        build_cpu_seconds=build,
-        verify_gpu_seconds=verify,
-        time_gpu_seconds=time,
-        held_seconds=math.fsum((_moment(last) - _moment(first)).total_seconds() for first, last in spans.values()),
-    )
+    gpu_seconds = verify + time
+    return {
+        "kernels": len(kernels),
+        "ok_kernels": ok_kernels,
+        "measurements": corpus.rows("measurements"),
+        "build_cpu_seconds": build,
+        "verify_gpu_seconds": verify,
+        "time_gpu_seconds": time,
+        "held_seconds": math.fsum((_moment(last) - _moment(first)).total_seconds() for first, last in spans.values()),
+        "gpu_seconds": gpu_seconds,
+        "gpu_hours": gpu_seconds / 3600,
+        "gpu_seconds_per_kernel": gpu_seconds / len(kernels),
+        "kernels_per_gpu_hour": 3600 * len(kernels) / gpu_seconds,
+        "published_release": {
+            "gpu_hours": PUBLISHED_GPU_HOURS,
+            "kernels": PUBLISHED_KERNELS,
+            "gpu_seconds_per_kernel": 3600 * PUBLISHED_GPU_HOURS / PUBLISHED_KERNELS,
+            "kernels_per_gpu_hour": PUBLISHED_KERNELS / PUBLISHED_GPU_HOURS,
+        },
+    }
 
 
 def _moment(text: str) -> datetime:
@@ -233,51 +151,17 @@ LARGE_SHARED_BYTES = 48 * 1024
 CALL = ("kernel_id", "gpu", "workload")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class EarlyPlans:
-    """Measurements of `EARLY`, and those of them that may be too short."""
-
-    measurements: int
-    """All of them."""
-    filled: int
-    """Of calls that fill memory."""
-    large: int
-    """Of Triton kernels with much shared memory."""
-    unplanned: int
-    """Without a row in `plans`, so that nothing says whether they fill memory."""
-    where: str = EARLY
-    """The filter."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Counted:
-    """What config `counters` is about."""
-
-    kernels: int
-    problems: int
-    failed_rows: int
-    """Rows whose measurement did not end with status ok."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Remarks:
-    """What is true of some rows alone; None where a corpus has none of them."""
-
-    early: EarlyPlans | None
-    counted: Counted | None
-    referenced: frozenset[str]
-    """Problems with rows in `references`."""
-    reference_gpus: tuple[str, ...]
-
-
-def remarks_of(corpus: Corpus) -> Remarks:
-    """Count them; reads few columns, a batch at a time."""
+def remarks_of(corpus: Corpus) -> SimpleNamespace:
+    """What is true of some rows alone, None where a corpus has none of them; reads few columns, a batch at a time."""
     names = corpus.table("references", columns=["problem_id", "gpu"])
     problems, gpus = (set(names.column(name).to_pylist()) for name in ("problem_id", "gpu"))
-    return Remarks(_early(corpus), _counted(corpus), frozenset(problems), tuple(sorted(gpus)))
+    return SimpleNamespace(
+        early=_early(corpus), counted=_counted(corpus), referenced=problems, reference_gpus=sorted(gpus)
+    )
 
 
-def _early(corpus: Corpus) -> EarlyPlans | None:
+def _early(corpus: Corpus) -> SimpleNamespace | None:
+    """Measurements that `EARLY` finds, and how many of them may be too short, for which reason."""
     columns = ("kernel_id", "workload", "shared_bytes")
     early = gathered(corpus.select("measurements", columns=columns, where=EARLY), *columns)
     if early.is_empty():
@@ -290,18 +174,22 @@ def _early(corpus: Corpus) -> EarlyPlans | None:
     triton = gathered(corpus.select("kernels", columns=["kernel_id"], backend="triton"), "kernel_id").unique()
     planned = early.join(plans, on=["kernel_id", "workload"], how="left")
     large = early.filter(polars.col("shared_bytes") > LARGE_SHARED_BYTES).join(triton, on="kernel_id", how="semi")
-    return EarlyPlans(
+    return SimpleNamespace(
         measurements=len(early),
         filled=int((planned["fills"] > 0).sum()),
         large=len(large),
         unplanned=planned["fills"].null_count(),
+        where=EARLY,
     )
 
 
-def _counted(corpus: Corpus) -> Counted | None:
+def _counted(corpus: Corpus) -> SimpleNamespace | None:
+    """What config `counters` is about; its failed rows are those whose measurement did not end with status ok."""
     rows = gathered(corpus.select("counters", columns=(*CALL, "problem_id")), *CALL, "problem_id")
     if rows.is_empty():
         return None
     measured = corpus.select("measurements", columns=CALL, where=f"status != '{Status.OK.value}'")
     failed = rows.join(gathered(measured, *CALL), on=CALL, how="semi")
-    return Counted(rows["kernel_id"].n_unique(), rows["problem_id"].n_unique(), len(failed))
+    return SimpleNamespace(
+        kernels=rows["kernel_id"].n_unique(), problems=rows["problem_id"].n_unique(), failed_rows=len(failed)
+    )

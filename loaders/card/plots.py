@@ -51,12 +51,7 @@ LONGEST = 64
 
 
 def render_plots(corpus: Corpus, kernels: polars.DataFrame) -> dict[str, str]:
-    """The plots a corpus has data for, by file name; none on a machine that measures and has no matplotlib.
-
-    Args:
-        corpus: the corpus, whose questions are drawn.
-        kernels: its timed kernels, of one GPU.
-    """
+    """The plots a corpus has data for, by file name; none on a machine that measures and has no matplotlib."""
     drawn: dict[str, str] = {}
     try:
         import matplotlib.figure  # noqa: F401

@@ -7,16 +7,15 @@ origins, and claims nothing else.
 from __future__ import annotations
 
 import dataclasses
-from array import array
-from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
+import polars
 import yaml
 
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.summary.counts import distinct
+from kbench.loaders.summary.coverage import gathered
 
 OURS = "kbench"
 """The origin of rows that kbench measured."""
@@ -77,14 +76,13 @@ class Provenance:
 
 def provenance_of(corpus: Corpus) -> Provenance:
     """Count a corpus's distinct kernels by origin and licence."""
-    # Half of each id, as in `count`; a kernel measured on several GPUs has several rows.
-    ids: defaultdict[tuple[str, str | None], array[int]] = defaultdict(lambda: array("Q"))
-    columns = ["kernel_id", "origin", "license"]
-    for batch in corpus.select("kernels", columns=columns).batches():
-        for kernel, *group in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
-            ids[group[0], group[1]].append(int(kernel[:16], 16))
-    counts = {group: distinct(some) for group, some in ids.items()}
-    return Provenance(dict(sorted(counts.items(), key=str)))
+    columns = ("kernel_id", "origin", "license")
+    rows = gathered(corpus.select("kernels", columns=columns), polars.col("kernel_id").hash(), *columns[1:])
+    # A kernel measured on several GPUs has several rows.
+    counts = rows.group_by("origin", "license").agg(polars.col("kernel_id").n_unique())
+    return Provenance(
+        dict(sorted((((origin, licence), number) for origin, licence, number in counts.iter_rows()), key=str))
+    )
 
 
 def _sheet(texts: Mapping[str, str]) -> SimpleNamespace:

@@ -102,6 +102,17 @@ SEARCH = ("study", "run_id")
 """What names a search of a live study."""
 
 
+def _unlisted(
+    part: Part, key: Sequence[str], listed: pa.Array, message: str, asked: pa.ChunkedArray | None = None
+) -> Iterator[Issue]:
+    """Rows whose key is none of those listed; one that holds a null points at nothing, and some rows are not asked."""
+    file, table = part
+    values = joined([table.column(name) for name in key])
+    wrong = pc.and_(pc.is_valid(values), pc.invert(pc.is_in(values, value_set=listed)))
+    field = key[-1]
+    yield from rows_where(wrong if asked is None else pc.and_(wrong, asked), file, field, table.column(field), message)
+
+
 def _lost(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     for column, (target, key, what) in REFERENCES.items():
         if not parts[target]:
@@ -109,13 +120,11 @@ def _lost(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
             continue
         ids = whole(parts[target], [key]).column(key).combine_chunks()
         for config in parts:
-            if config in SELF_CONTAINED and target == "kernels":
+            if (config in SELF_CONTAINED and target == "kernels") or (config, column) == (target, key):
                 continue
-            for file, table in parts[config] if (config, column) != (target, key) else ():
-                if column in table.column_names:
-                    values = table.column(column)
-                    lost = pc.and_(pc.is_valid(values), pc.invert(pc.is_in(values, value_set=ids)))
-                    yield from rows_where(lost, file, column, values, f"the {what} is not in the corpus")
+            for part in parts[config]:
+                if column in part[1].column_names:
+                    yield from _unlisted(part, [column], ids, f"the {what} is not in the corpus")
 
 
 AGREEMENTS = (
@@ -153,13 +162,12 @@ def _unknown_workloads(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
         return
     problems = whole(parts["problems"], ["problem_id"])
     listed_workloads = joined(workloads(parts["problems"]).columns).combine_chunks()
-    for file, table in parts["measurements"] + parts["repeats"] + parts["references"]:
-        problem, workload = table.column("problem_id"), table.column("workload")
-        listed = pc.is_in(problem, value_set=problems.column("problem_id").combine_chunks())
+    message = "the problem has no workload of this name"
+    for part in parts["measurements"] + parts["repeats"] + parts["references"]:
+        _, table = part
+        listed = pc.is_in(table.column("problem_id"), value_set=problems.column("problem_id").combine_chunks())
         ours = pc.is_valid(table.column("env_id")) if "env_id" in table.column_names else listed
-        asked = pc.and_(ours, listed)
-        strange = pc.and_(asked, pc.invert(pc.is_in(joined([problem, workload]), value_set=listed_workloads)))
-        yield from rows_where(strange, file, "workload", workload, "the problem has no workload of this name")
+        yield from _unlisted(part, ["problem_id", "workload"], listed_workloads, message, pc.and_(ours, listed))
     for file, table in parts["live"]:
         names = table.column("workloads")
         problem = table.column("problem_id").take(pc.list_parent_indices(names))
@@ -167,19 +175,16 @@ def _unknown_workloads(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
         rows = pc.is_in(
             pa.array(range(table.num_rows)), value_set=pc.list_parent_indices(names).filter(strange).combine_chunks()
         )
-        yield from rows_where(rows, file, "workloads", names, "the problem has no workload of this name")
+        yield from rows_where(rows, file, "workloads", names, message)
 
 
 def _lost_parents(live: list[Part]) -> Iterator[Issue]:
     """Kernels of a search whose parents the same search did not measure."""
     if not live:
         return
-    measured = Lookup(whole(live, [*SEARCH, "kernel_id"]), [*SEARCH, "kernel_id"])
-    for (file, table), column in itertools.product(live, ("parent_id", "other_id")):
-        values = table.column(column)
-        parent_rows = measured.rows(*(table.column(name) for name in SEARCH), values)
-        lost = pc.and_(pc.is_valid(values), pc.is_null(parent_rows))
-        yield from rows_where(lost, file, column, values, "the parent is not in its search")
+    measured = joined(whole(live, [*SEARCH, "kernel_id"]).columns).combine_chunks()
+    for part, column in itertools.product(live, ("parent_id", "other_id")):
+        yield from _unlisted(part, [*SEARCH, column], measured, "the parent is not in its search")
 
 
 def _strange_splits(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
@@ -188,12 +193,11 @@ def _strange_splits(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
         return
     kernels = whole(parts["kernels"], ["problem_id", "split"])
     listed = kernels.column("problem_id").combine_chunks()
-    splits_of_problems = joined([kernels.column("problem_id"), kernels.column("split")]).combine_chunks()
-    for file, table in parts["live"]:
-        problem, split = table.column("problem_id"), table.column("split")
-        strange = pc.invert(pc.is_in(joined([problem, split]), value_set=splits_of_problems))
-        wrong = pc.and_(pc.is_in(problem, value_set=listed), strange)
-        yield from rows_where(wrong, file, "split", split, "no kernel of the problem is in this split")
+    sides = joined(kernels.columns).combine_chunks()
+    for part in parts["live"]:
+        asked = pc.is_in(part[1].column("problem_id"), value_set=listed)
+        message = "no kernel of the problem is in this split"
+        yield from _unlisted(part, ["problem_id", "split"], sides, message, asked)
 
 
 def _event_gaps(parts: Sequence[Part]) -> Iterator[Issue]:
@@ -288,7 +292,7 @@ def _pair_speedups(file: str, table: pa.Table, kernels: Lookup, ours: pa.Chunked
 
 
 def _pair_splits(file: str, table: pa.Table, kernels: Lookup, ours: pa.ChunkedArray) -> Iterator[Issue]:
-    """The column form of kbench.loaders.splits.pair_split."""
+    """Pairs and questions whose split is not the more held out of their kernels'; an anchor may be the reference."""
     order = pa.array(HELD_OUT)
     ends = (kernels.rows(table.column(name), table.column("gpu")) for name in ("anchor_id", "candidate_id"))
     ranks = [pc.index_in(kernels.column("split", rows), value_set=order, skip_nulls=True) for rows in ends]

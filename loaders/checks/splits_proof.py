@@ -1,11 +1,11 @@
-"""Prove a corpus's splits: no twin of a held-out kernel in train, no test problem elsewhere, pairs on one side."""
+"""Prove a corpus's splits: no twin of a held-out kernel in train, no test problem elsewhere."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,45 +21,26 @@ from kbench.loaders.splits.lineage import (
     known_splits,
     lineage_splits,
 )
-from kbench.loaders.splits.problems import HELD_OUT, cluster_id, pair_split
+from kbench.loaders.splits.problems import HELD_OUT, cluster_id
 from kbench.loaders.storage.pool import spread
 
 NEAR_DUPLICATE = 0.8
 """Similarity from which a kernel can be answered by looking its neighbour up."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SplitDistance:
-    """One split's nearness to training."""
-
-    split: str
-    problems: int
-    kernels: int
-    nearest_train: float
-    """Mean similarity (Jaccard, token 5-grams) of its kernels to their nearest training kernel."""
-    nearest_problem: float
-    """The same for the problem that comes nearest."""
-    near_duplicates: float
-    """Share of its kernels with a training kernel that is at least 0.8 similar."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Survey:
-    """Every held-out split's nearness, and what is wrong."""
-
-    splits: list[SplitDistance]
-    violations: list[SplitViolation]
-
-
-def distances(corpus: Corpus, stripped: Mapping[str, str]) -> Survey:
-    """Measure a corpus.
+def distances(corpus: Corpus, stripped: Mapping[str, str]) -> tuple[list[Mapping[str, Any]], list[SplitViolation]]:
+    """How near the held-out splits come to training, and what is wrong with them.
 
     Args:
         corpus: the corpus.
         stripped: every kernel's source without comments, by kernel id.
+
+    Returns:
+        Of each split the mean similarity (Jaccard, token 5-grams) of its kernels to their nearest training kernel, the
+        same for the problem that comes nearest, and the share of kernels with one that is at least 0.8 similar.
     """
     if not stripped:
-        return Survey([], [])
+        return [], []
     rows = distinct_kernels(corpus, ["kernel_id", "problem_id", "cluster_id"])
     ids, problems, clusters = zip(*rows, strict=True)
     grams = Grams([stripped[kernel] for kernel in ids])
@@ -71,32 +52,32 @@ def distances(corpus: Corpus, stripped: Mapping[str, str]) -> Survey:
     _, near = grams.nearest(asked, np.unique(grams.row[splits == "train"]))
     nearness = np.ones(len(splits), dtype=np.float32)
     nearness[splits != "train"] = near[place]
-    surveyed = []
+    surveyed: list[Mapping[str, Any]] = []
     for split in HELD_OUT[1:]:
         inside = splits == split
         if inside.any():
             means = [float(nearness[inside & (names == name)].mean()) for name in np.unique(names[inside])]
             surveyed.append(
-                SplitDistance(
-                    split=split,
-                    problems=len(means),
-                    kernels=int(inside.sum()),
-                    nearest_train=round(float(nearness[inside].mean()), 4),
-                    nearest_problem=round(max(means), 4),
-                    near_duplicates=round(float((nearness[inside] >= NEAR_DUPLICATE).mean()), 4),
-                )
+                {
+                    "split": split,
+                    "problems": len(means),
+                    "kernels": int(inside.sum()),
+                    "nearest_train": round(float(nearness[inside].mean()), 4),
+                    "nearest_problem": round(max(means), 4),
+                    "near_duplicates": round(float((nearness[inside] >= NEAR_DUPLICATE).mean()), 4),
+                }
             )
-    return Survey(surveyed, list(_faults(surveyed, rule, used)))
+    return surveyed, list(_faults(surveyed, rule, used))
 
 
 def _faults(
-    surveyed: Sequence[SplitDistance], rule: LineageSplits, used: Mapping[str, str]
+    surveyed: Sequence[Mapping[str, Any]], rule: LineageSplits, used: Mapping[str, str]
 ) -> Iterator[SplitViolation]:
     """What is wrong with splits: test too near, a held-out lineage that also lies elsewhere, splits of another rule."""
     for one in surveyed:
-        if one.split == "test" and one.nearest_train > FAR:
-            message = f"split test is {one.nearest_train} similar to train on average; it must be at most {FAR}"
-            yield SplitViolation("lineage", one.split, message)
+        if one["split"] == "test" and one["nearest_train"] > FAR:
+            message = f"split test is {one['nearest_train']} similar to train on average; it must be at most {FAR}"
+            yield SplitViolation("lineage", "test", message)
     for lineage in sorted(set(rule.groups.values())):
         sides = {used[problem] for problem in rule.groups if rule.groups[problem] == lineage}
         if len(sides) > 1 and sides & {"test", "validation"}:
@@ -118,9 +99,9 @@ class SplitViolation:
     """One way in which the splits leak."""
 
     rule: str
-    """twin, stale_cluster, seen_problem, kernel, pair or lineage."""
+    """twin, stale_cluster, seen_problem, kernel, split or lineage."""
     subject: str
-    """The cluster, problem, kernel or pair."""
+    """The cluster, problem or kernel."""
     message: str
 
 
@@ -133,12 +114,7 @@ class Shape(NamedTuple):
 
 
 def shapes(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) -> dict[str, Shape]:
-    """Every kernel's shape by kernel id.
-
-    Args:
-        corpus: the corpus.
-        advance: told how many kernels were looked at since the last call.
-    """
+    """Every kernel's shape by kernel id."""
     if "kernels" not in corpus.configs:
         return {}
     table = corpus.table("kernels", columns=["kernel_id", "source"])
@@ -154,22 +130,18 @@ def shapes(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) ->
     return named
 
 
-def check_splits(corpus: Corpus, known: Mapping[str, Shape] | None = None) -> list[SplitViolation]:
-    """Every violation in a corpus; empty when the splits hold.
+def check_splits(corpus: Corpus, known: Mapping[str, Shape]) -> list[SplitViolation]:
+    """Every violation in a corpus; empty when the splits hold. Pairs and questions are held against their kernels by
+    `validate`.
 
-    Structures are computed again from the sources, so stored ids are checked, not trusted.
-
-    Args:
-        corpus: the corpus.
-        known: the kernels' shapes, where they are computed already.
+    Structures are those of the kernels' shapes, which come from the sources, so stored ids are checked, not trusted.
     """
-    table = corpus.table("kernels", columns=COLUMNS) if "kernels" in corpus.configs else None
-    if table is None:
+    if "kernels" not in corpus.configs:
         return []
+    table = corpus.table("kernels", columns=COLUMNS)
     columns = [table.column(name).to_pylist() for name in COLUMNS]
     ids, problems, stored, splits = columns
-    found_shapes = shapes(corpus) if known is None else known
-    clusters = [cluster_id(found_shapes[kernel].structure_id) for kernel in ids]
+    clusters = [cluster_id(known[kernel].structure_id) for kernel in ids]
     violations = [
         SplitViolation("stale_cluster", kernel, f"cluster_id is {old!r}; its source is of cluster {new!r}")
         for kernel, old, new in zip(ids, stored, clusters, strict=True)
@@ -179,11 +151,7 @@ def check_splits(corpus: Corpus, known: Mapping[str, Shape] | None = None) -> li
     violations += _mixed("kernel", "kernel", zip(ids, splits, problems, strict=True), set(HELD_OUT))
     # A problem may lie in train and in test_seen, which is what seen means; test and validation problems are unseen.
     sides = [split if split in ("test", "test_near", "validation") else "train" for split in splits]
-    violations += _mixed("seen_problem", "problem", zip(problems, sides, ids, strict=True), set(HELD_OUT))
-    for config, key in (("pairs", "pair_id"), ("questions", "question_id")):
-        if config in corpus.configs:
-            violations += _pairs(corpus, config, key, dict(zip(ids, splits, strict=True)))
-    return violations
+    return [*violations, *_mixed("seen_problem", "problem", zip(problems, sides, ids, strict=True), set(HELD_OUT))]
 
 
 def _shape(source: str) -> Shape:
@@ -200,17 +168,3 @@ def _mixed(rule: str, noun: str, rows: Iterable[tuple[str, str, str]], known: se
         if len(found) > 1:
             where = ", ".join(f"{split} ({example})" for split, example in sorted(found.items()))
             yield SplitViolation(rule, subject, f"{noun} {subject!r} lies in several splits: {where}")
-
-
-def _pairs(corpus: Corpus, config: str, key: str, splits: Mapping[str, str]) -> Iterator[SplitViolation]:
-    table = corpus.table(config, columns=[key, "anchor_id", "candidate_id", "split"])
-    for pair in table.to_pylist():
-        anchor, candidate = pair["anchor_id"], pair["candidate_id"]
-        if candidate not in splits or (anchor is not None and anchor not in splits):
-            missing = candidate if candidate not in splits else anchor
-            yield SplitViolation("pair", pair[key], f"kernel {missing!r} of the pair is not in the corpus")
-            continue
-        wanted = pair_split(splits[anchor] if anchor is not None else None, splits[candidate])
-        if pair["split"] != wanted:
-            message = f"split is {pair['split']!r}; its kernels' splits make it {wanted!r}"
-            yield SplitViolation("pair", pair[key], message)

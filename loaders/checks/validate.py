@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,12 +22,7 @@ from kbench.schemas.ids import kernel_id
 
 
 def validate(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) -> list[Issue]:
-    """Everything wrong with a corpus; empty when it is sound.
-
-    Args:
-        corpus: the corpus.
-        advance: told how many rows were looked at since the last call.
-    """
+    """Everything wrong with a corpus; empty when it is sound."""
     issues: list[Issue] = []
     parts: dict[str, list[Part]] = {}
     for name in corpus.configs:
@@ -162,21 +156,18 @@ def _card_faults(card: Path, manifest: Manifest) -> Iterator[str]:
     if configs is None:
         yield "the card is missing or cannot be read, so `datasets` guesses what the files are"
         return
-    versions = manifest.versions()
-    for name in sorted({*configs, *versions}):
-        version, files = configs.get(name, (None, set()))
+    for name in sorted({*configs, *(name for name, entries in manifest.files.items() if entries)}):
+        files = configs.get(name, set())
         listed = {(entry.split, entry.path) for entry in manifest.files.get(name, ())}
         extra, missing = sorted(files - listed), sorted(listed - files)
         if extra:
             yield f"config {name!r} names {extra[0][1]}, which the manifest does not"
         elif missing:
             yield f"config {name!r} leaves out {missing[0][1]}, which the manifest names"
-        elif name not in versions or not manifest.is_version(name, version):
-            yield f"config {name!r} has version {version}, its rows have {versions.get(name)}"
 
 
-def card_configs(card: Path) -> dict[str, tuple[Any, set[tuple[str, str]]]] | None:
-    """Version and files, as (split, path), of each config that a card describes; None when it cannot be read."""
+def card_configs(card: Path) -> dict[str, set[tuple[str, str]]] | None:
+    """The files, as (split, path), of each config that a card describes; None when it cannot be read."""
     import yaml
 
     try:
@@ -184,10 +175,9 @@ def card_configs(card: Path) -> dict[str, tuple[Any, set[tuple[str, str]]]] | No
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         front = yaml.load(card.read_text(encoding="utf-8").split("---\n")[1], Loader=loader)
         return {
-            str(config["config_name"]): (
-                config.get("version"),
-                {(str(files["split"]), str(path)) for files in config["data_files"] for path in files["path"]},
-            )
+            str(config["config_name"]): {
+                (str(files["split"]), str(path)) for files in config["data_files"] for path in files["path"]
+            }
             for config in front["configs"]
         }
     except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError):

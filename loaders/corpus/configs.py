@@ -141,11 +141,7 @@ DEFAULT = "kernels"
 
 
 def config(name: str) -> Config:
-    """One config.
-
-    Raises:
-        UnknownNameError: with the nearest names.
-    """
+    """One config."""
     if name not in CONFIGS:
         raise UnknownNameError("config", name, CONFIGS)
     return CONFIGS[name]
@@ -156,13 +152,7 @@ JOIN_COLUMNS = ("kernel_id", "problem_id", "gpu", "workload", "env_id", "run_id"
 
 
 def unknown_column(chosen: Config, name: str, configs: Collection[str]) -> UserError:
-    """The error for a column that a config does not have, with near names; where another has it, how to join the two.
-
-    Args:
-        chosen: the config.
-        name: the column.
-        configs: configs that have rows.
-    """
+    """The error for a column that a config lacks, with near names; where another config has it, how to join the two."""
     unknown = UnknownNameError(f"column of config {chosen.name!r}", name, field_types(chosen.record))
     for other in (CONFIGS[one] for one in configs):
         keys = join_keys(chosen, other)

@@ -171,11 +171,7 @@ class Corpus:
         return gpus[0] if len(gpus) > 1 else None
 
     def refuse_absent(self, name: str) -> None:
-        """Refuse a config that has no rows, because a count of 0 would read as an answer; an empty corpus has none.
-
-        Raises:
-            UserError: names the configs that have rows.
-        """
+        """Refuse a config that has no rows, because a count of 0 would read as an answer; an empty corpus has none."""
         if config(name).name in self.configs or not self.configs:
             return
         where = "this corpus" if self.folders else "the files given"
@@ -262,11 +258,7 @@ def _checked(folder: Path, check_files: bool, verified: bool) -> Manifest:
 
 
 def resolve(column: str, value: Any, known: Iterable[str]) -> str:
-    """A value as the data spells it; of a GPU any part will do that one name has, or that one name ends with.
-
-    Raises:
-        UnknownNameError: there is none, or there are several.
-    """
+    """A value as the data spells it; of a GPU any part will do that one name has, or that one name ends with."""
     names = list(known)
     if value in names:
         return str(value)

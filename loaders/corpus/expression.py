@@ -60,10 +60,6 @@ def read_expression(text: str, columns: Collection[str] | Mapping[str, FieldType
     Args:
         text: the condition.
         columns: the columns there are; where their types come with them, what they are compared with must fit.
-
-    Raises:
-        UserError: the text is not a filter.
-        UnknownNameError: it names a column the config does not have.
     """
     try:
         tree = ast.parse(_as_python(text.strip()), mode="eval").body
@@ -223,11 +219,7 @@ WORDS = {str: "text", int: "whole numbers", float: "numbers", bool: "true or fal
 
 
 def kind_of(name: str, field: FieldType) -> type:
-    """What a column's values are: str, int, float or bool.
-
-    Raises:
-        UserError: they are lists or records, which no filter compares.
-    """
+    """What a column's values are: str, int, float or bool."""
     declared = next((kind for kind in (str, bool, int, float) if issubclass(field.base, kind)), None)
     if declared is None:
         raise UserError(f"column {name!r} holds lists or records; a filter can only ask whether it is None")
@@ -235,11 +227,7 @@ def kind_of(name: str, field: FieldType) -> type:
 
 
 def operand(name: str, field: FieldType, value: Any) -> Any:
-    """A value to compare a column with; a whole number may be compared with a broken one.
-
-    Raises:
-        UserError: the value is not what the column holds.
-    """
+    """A value to compare a column with; a whole number may be compared with a broken one."""
     kind = kind_of(name, field)
     if hasattr(value, "as_py"):
         value = value.as_py()  # an Arrow scalar
@@ -254,11 +242,7 @@ def operand(name: str, field: FieldType, value: Any) -> Any:
 
 
 def member(name: str, field: FieldType, value: Any) -> Any:
-    """A value that a column may equal, in the column's own type; None stays None.
-
-    Raises:
-        UserError: the column cannot hold the value.
-    """
+    """A value that a column may equal, in the column's own type; None stays None."""
     if value is None:
         return None
     number = operand(name, field, value)

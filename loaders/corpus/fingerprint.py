@@ -102,8 +102,3 @@ def dataset_version(content: str, schema_version: str) -> str:
     """The major version of the columns, then a number that changes with the content: `datasets` takes it into its cache
     key, and so never serves rows of an earlier state of the folder."""
     return f"{schema_version.split('.')[0]}.{int(content[:5], 16)}.0"
-
-
-def earlier_version(content: str, schema_version: str) -> str:
-    """The longer numbers that corpora of kbench 0.x state; they still open."""
-    return f"{schema_version.split('.')[0]}.{int(content[:8], 16)}.{int(content[8:16], 16)}"

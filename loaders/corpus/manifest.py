@@ -6,15 +6,15 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
 from kbench.loaders.corpus.configs import CONFIGS
-from kbench.loaders.corpus.fingerprint import MODULUS, config_hash, corpus_fingerprint, dataset_version, earlier_version
+from kbench.loaders.corpus.fingerprint import MODULUS, config_hash, corpus_fingerprint, dataset_version
 from kbench.loaders.storage.atomic import file_sha256
-from kbench.schemas import DataError, UserError
-from kbench.schemas.record import field_types
+from kbench.schemas import DataError, Record, UserError, from_dict
+from kbench.schemas.record import ID_PATTERN, Count, Limit, field_types
 
 NAME = "manifest.json"
 CARD, CROISSANT, LEDGER, EVAL, PLOTS = "README.md", "croissant.json", "ledger.json", "eval.yaml", "plots"
@@ -22,27 +22,31 @@ CARD, CROISSANT, LEDGER, EVAL, PLOTS = "README.md", "croissant.json", "ledger.js
 PULLED = "pull.json"
 """Where a pulled corpus came from."""
 FORMAT = "kbench-corpus/1"
-SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256 = "[0-9a-f]{64}"
 RELEASE = re.compile(r"[0-9]+(\.[0-9]+){0,2}")
-KINDS: Mapping[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
-
-T = TypeVar("T")
+Hash = Annotated[str, Limit(pattern=SHA256)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class FileEntry:
-    """One Parquet file."""
+class StatedFile(Record):
+    """What a manifest states of a Parquet file, but for its facets."""
 
     path: str
     """Relative to the corpus folder."""
     split: str
-    rows: int
-    bytes: int
-    sha256: str
+    rows: Count
+    bytes: Count
+    sha256: Hash
     """Of the file's bytes."""
-    rows_hash: str
+    rows_hash: Hash
     """Summed row hashes, in hex."""
     schema_version: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileEntry(StatedFile):
+    """One Parquet file."""
+
     values: Mapping[str, tuple[str, ...]]
     """For each facet the values that occur, when they are few."""
 
@@ -56,8 +60,6 @@ class Manifest:
     """The fingerprint its file states; None when it was not read from one."""
     companions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """SHA-256 of every other file of the corpus by path; manifests of earlier versions list none."""
-    stated_versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """The version its file states of each config."""
     release: str | None = None
     """The number under which it is published, such as 2.2.0; None of a corpus that is no release."""
 
@@ -87,11 +89,6 @@ class Manifest:
             name: dataset_version(value, CONFIGS[name].record.VERSION) for name, value in self.config_hashes.items()
         }
 
-    def is_version(self, config: str, stated: str | None) -> bool:
-        """Whether a config has the version that is stated of it, in today's form or in an earlier one."""
-        content, columns = self.config_hashes[config], CONFIGS[config].record.VERSION
-        return stated in (dataset_version(content, columns), earlier_version(content, columns))
-
     def values(self, config: str, column: str) -> set[str] | None:
         """The values a facet takes in a config; None when some file does not list them."""
         listed: set[str] = set()
@@ -116,15 +113,9 @@ class Manifest:
 
     def faults(self, folder: Path) -> Iterator[tuple[Path, str | None, str | None, str]]:
         """What it says of itself and of files beside the tables, and is not so: path, field, value and message."""
-        stated = {name: said for name, said in self.stated_versions.items() if name in self.config_hashes}
-        wrong = {name: said for name, said in stated.items() if not self.is_version(name, said)}
         if self.stated is not None and self.stated != self.fingerprint:
             message = f"states the fingerprint {self.stated[:32]!r}, and its files make it {self.fingerprint!r}"
             yield folder / NAME, "fingerprint", self.stated, message
-        elif wrong:
-            name, version = next(iter(wrong.items()))
-            message = f"states the version {version[:32]!r} of {name!r}, its files make it {self.versions()[name]!r}"
-            yield folder / NAME, "version", version, message
         for path, sha256 in self.companions.items():
             if not (folder / path).is_file():
                 yield folder / path, None, None, "is missing, though the manifest names it"
@@ -151,13 +142,7 @@ def other_files(folder: Path) -> list[str]:
 
 
 def covering(folder: Path, manifest: Manifest, written: Mapping[str, bytes | None] | None = None) -> Manifest:
-    """A manifest that names every file of its folder beside the tables.
-
-    Args:
-        folder: the corpus folder.
-        manifest: names the tables.
-        written: files that are about to be written, or removed, by path.
-    """
+    """A manifest that names every file of its folder beside the tables."""
     coming = written or {}
     tables = {entry.path for entries in manifest.files.values() for entry in entries}
     there = [name for name in other_files(folder) if name not in tables and Path(name).parts[0] not in CONFIGS]
@@ -168,10 +153,6 @@ def covering(folder: Path, manifest: Manifest, written: Mapping[str, bytes | Non
 
 def read_manifest(folder: Path, *, check_files: bool = True) -> Manifest:
     """The manifest of a corpus folder.
-
-    Args:
-        folder: the corpus folder.
-        check_files: whether to look that every file is there and has its size.
 
     Raises:
         UserError: the folder is not a corpus.
@@ -219,83 +200,40 @@ def _parse(text: str, path: Path) -> Manifest:
         stated_format = data.get("format") if isinstance(data, dict) else data
         raise DataError(f"{path} has format {stated_format!r}; this kbench reads {FORMAT!r}")
     try:
-        configs = _must(dict, "configs", data.get("configs"))
-        files = {name: tuple(_entries(name, value)) for name, value in configs.items()}
-        stated = _must(str, "fingerprint", data.get("fingerprint"))
-        versions = {name: _must(str, "version", value.get("version")) for name, value in configs.items()}
-        listed = _must(dict, "companions", data.get("companions", {}))
-        companions = {_companion(name): _hash("sha256", value) for name, value in listed.items()}
-        release = _release(data["release"]) if "release" in data else None
-    except _DamageError as error:
+        files = {
+            name: tuple(_entry(name, file) for file in stated["files"]) for name, stated in data["configs"].items()
+        }
+        companions = data.get("companions", {})
+        listed = [*companions, *(entry.path for entries in files.values() for entry in entries)]
+        fingerprint, release = data["fingerprint"], data.get("release")
+        _refuse_strange(listed, {"fingerprint": fingerprint, "release": release or "1", **companions})
+    except DataError as error:
         raise DataError(f"{path} is damaged: {error}; fetch the corpus again") from None
+    except (LookupError, TypeError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise DataError(f"{path} is damaged: it is not what a manifest is ({reason}); fetch the corpus again") from None
     unknown = sorted(set(files) - set(CONFIGS))
     if unknown:
         raise DataError(f"{path} names the unknown config {unknown[0]!r}; a newer kbench may have written it")
-    return Manifest(files, stated, companions, versions, release)
+    return Manifest(files, fingerprint, companions, release)
 
 
-class _DamageError(Exception):
-    """Something in a manifest is not what it must be."""
+def _entry(config: str, item: Mapping[str, Any]) -> FileEntry:
+    where = f"a file of config {config!r}"
+    stated = from_dict(StatedFile, {name: value for name, value in item.items() if name != "values"}, where)
+    values = {name: tuple(listed) for name, listed in item["values"].items()}
+    if not all(isinstance(value, str) for listed in values.values() for value in listed):
+        raise DataError(f"{where}.values holds what is no text")
+    return FileEntry(**{name: getattr(stated, name) for name in field_types(StatedFile)}, values=values)
 
 
-def _must(kind: type[T], what: str, value: Any) -> T:
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise _DamageError(f"{what} is {value!r:.60}, not {KINDS[kind]}")
-    return value
-
-
-def _entries(config: str, value: Any) -> Iterator[FileEntry]:
-    files = _must(dict, f"config {config!r}", value).get("files")
-    for item in _must(list, f"files of config {config!r}", files):
-        yield _entry(_must(dict, f"a file of config {config!r}", item))
-
-
-def _entry(item: dict[str, Any]) -> FileEntry:
-    fields = [field.name for field in dataclasses.fields(FileEntry)]
-    if set(item) != set(fields):
-        odd = sorted(set(item) ^ set(fields))[0]
-        raise _DamageError(f"a file's field {odd!r} is {'unknown' if odd in item else 'missing'}")
+def _refuse_strange(paths: Iterable[str], texts: Mapping[str, str]) -> None:
+    """Refuse paths that are not of files in the folder, as we write them, and hashes and numbers that are none."""
     # A manifest from elsewhere must not make the loader read outside the corpus.
-    path = _companion(_must(str, "path", item["path"]))
-    if not path.endswith(".parquet"):
-        raise _DamageError(f"path is {path!r:.60}, not a Parquet file in the folder")
-    values = {
-        name: tuple(_must(str, f"a value of {name!r}", value) for value in _must(list, f"values of {name!r}", found))
-        for name, found in _must(dict, "values of a file", item["values"]).items()
-    }
-    return FileEntry(
-        path=path,
-        split=_must(str, "split", item["split"]),
-        rows=_count("rows", item["rows"]),
-        bytes=_count("bytes", item["bytes"]),
-        sha256=_hash("sha256", item["sha256"]),
-        rows_hash=_hash("rows_hash", item["rows_hash"]),
-        schema_version=_must(str, "schema_version", item["schema_version"]),
-        values=values,
-    )
-
-
-def _count(name: str, value: Any) -> int:
-    if _must(int, name, value) < 0:
-        raise _DamageError(f"{name} is {value}, less than 0")
-    return int(value)
-
-
-def _hash(name: str, value: Any) -> str:
-    if SHA256.fullmatch(_must(str, name, value)) is None:
-        raise _DamageError(f"{name} is {value!r:.60}, not 64 hex digits")
-    return str(value)
-
-
-def _release(value: Any) -> str:
-    if RELEASE.fullmatch(_must(str, "release", value)) is None:
-        raise _DamageError(f"release is {value!r:.60}, not a number such as 2.2.0")
-    return str(value)
-
-
-def _companion(value: str) -> str:
-    path = Path(value)
-    # As it is written by us, so that no file has two names.
-    if path.is_absolute() or ".." in path.parts or path.as_posix() != value or not value.isprintable():
-        raise _DamageError(f"path is {value!r:.60}, not a file in the folder")
-    return value
+    for name in paths:
+        path = Path(name)
+        if path.is_absolute() or ".." in path.parts or path.as_posix() != name or not name.isprintable():
+            raise DataError(f"path is {name!r:.60}, not a file in the folder")
+    for name, text in texts.items():
+        if RELEASE.fullmatch(text) is None and re.fullmatch(ID_PATTERN, text) is None:
+            raise DataError(f"{name} is {text!r:.60}, neither a hash nor a number such as 2.2.0")

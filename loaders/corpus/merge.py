@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,22 +31,15 @@ OWNERS = {
 """Columns that name the kernels a row is about."""
 
 
-@dataclasses.dataclass(slots=True)
-class Merged:
-    """What a merge did."""
-
-    rows: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Rows written, by config."""
-    left_out: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Rows left out, by config and reason."""
-    fingerprint: str = ""
-
-
-class _Merge:
-    """What is remembered from one corpus to the next."""
+class Merge:
+    """What a merge did, and what is remembered from one corpus to the next."""
 
     def __init__(self) -> None:
-        self.done = Merged()
+        self.rows: Counter[str] = Counter()
+        """Rows written, by config."""
+        self.left_out: Counter[str] = Counter()
+        """Rows left out, by config and reason."""
+        self.fingerprint = ""
         self._keys: dict[str, set[str]] = {name: set() for name in CONFIGS}
         self._earlier: dict[str, str] = {}
         self._current: dict[str, str] = {}
@@ -64,7 +56,7 @@ class _Merge:
         for batch in corpus.select(config.name).batches():
             kept = self._families_of(self._kept(config, pa.Table.from_batches([batch])))
             writer.append(config.name, kept)
-            self.done.rows[config.name] += kept.num_rows
+            self.rows[config.name] += kept.num_rows
             yield batch.num_rows
         self._earlier = self._current | self._earlier
         self._current = {}
@@ -76,39 +68,34 @@ class _Merge:
         seen = self._keys[config.name]
         reasons = [AGAIN if key in seen else None for key in keys]
         if config.name == "kernels":
-            facts = zip(
-                *(table.column(name).to_pylist() for name in ("kernel_id", "gpu", "cluster_id", "split")), strict=True
-            )
-            reasons = [why or self._twin(*row) for why, row in zip(reasons, facts, strict=True)]
-            splits = zip(
-                table.column("problem_id").to_pylist(), table.column("split").to_pylist(), reasons, strict=True
-            )
-            for problem, split in ((problem, split) for problem, split, why in splits if why is None):
-                self._splits.setdefault(problem, set()).add(split)
+            facts = table.select(["kernel_id", "gpu", "cluster_id", "split", "problem_id"]).to_pylist()
+            reasons = [why or self._twin(row) for why, row in zip(reasons, facts, strict=True)]
+            for row in (row for row, why in zip(facts, reasons, strict=True) if why is None):
+                self._splits.setdefault(row["problem_id"], set()).add(row["split"])
         for owner in OWNERS.get(config.name, ()):
             owners = zip(table.column(owner).to_pylist(), table.column("gpu").to_pylist(), strict=True)
             reasons = [
                 why or (ORPHAN if one in self._dropped else None) for why, one in zip(reasons, owners, strict=True)
             ]
         if config.name == "live":
-            names = ("study", "run_id", "problem_id", "split")
-            reasons = [self._live(*row) for row in zip(*(table.column(n).to_pylist() for n in names), strict=True)]
+            reasons = [self._live(row) for row in table.select(["study", "run_id", "problem_id", "split"]).to_pylist()]
         seen.update(key for key, why in zip(keys, reasons, strict=True) if why is None)
-        self.done.left_out.update(f"{config.name}: {why}" for why in reasons if why is not None)
+        self.left_out.update(f"{config.name}: {why}" for why in reasons if why is not None)
         return table.filter(pa.array([why is None for why in reasons], pa.bool_()))
 
-    def _live(self, study: str, run_id: str, problem_id: str, split: str) -> str | None:
+    def _live(self, row: Mapping[str, str]) -> str | None:
         """Why a live kernel is left out. A search is one corpus's: rows of two with one name would make a third."""
-        if (study, run_id) in self._earlier_searches:
+        search = row["study"], row["run_id"]
+        if search in self._earlier_searches:
             return AGAIN
-        self._searches.add((study, run_id))
-        return None if split in self._splits.get(problem_id, {split}) else STRANGE
+        self._searches.add(search)
+        return None if row["split"] in self._splits.get(row["problem_id"], {row["split"]}) else STRANGE
 
-    def _twin(self, kernel_id: str, gpu: str, cluster_id: str, split: str) -> str | None:
-        if self._earlier.get(cluster_id, split) == split:
-            self._current[cluster_id] = split
+    def _twin(self, row: Mapping[str, str]) -> str | None:
+        if self._earlier.get(row["cluster_id"], row["split"]) == row["split"]:
+            self._current[row["cluster_id"]] = row["split"]
             return None
-        self._dropped.add((kernel_id, gpu))
+        self._dropped.add((row["kernel_id"], row["gpu"]))
         return TWIN
 
     def _families_of(self, table: pa.Table) -> pa.Table:
@@ -121,24 +108,14 @@ class _Merge:
         return table.set_column(place, table.schema.field("family"), pa.array(families, pa.string()))
 
 
-def merge(paths: Sequence[Location], out: Path, advance: Callable[[int], object] = lambda _: None) -> Merged:
-    """Join corpora in a new one. Of rows with the same key, the earliest corpus's is kept.
-
-    Args:
-        paths: corpus folders or Hub ids.
-        out: the folder to make.
-        advance: told how many rows were read since the last call.
-
-    Raises:
-        UserError: the target exists.
-        DataError: a corpus is damaged.
-    """
+def merge(paths: Sequence[Location], out: Path, advance: Callable[[int], object] = lambda _: None) -> Merge:
+    """Join corpora in a new one. Of rows with the same key, the earliest corpus's is kept."""
     corpora = [Corpus.open(path) for path in paths]
-    state = _Merge()
+    done = Merge()
     with whole_folder(out) as folder, CorpusWriter(folder, shard_bytes=SHARD_BYTES) as writer:
         for name in (*FIRST, *(name for name in CONFIGS if name not in FIRST)):
             for corpus in corpora:
-                for rows in state.add(CONFIGS[name], corpus, writer):
+                for rows in done.add(CONFIGS[name], corpus, writer):
                     advance(rows)
-        state.done.fingerprint = writer.commit()
-    return state.done
+        done.fingerprint = writer.commit()
+    return done

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from kbench.loaders.corpus.configs import CONFIGS
 from kbench.loaders.corpus.manifest import NAME, PULLED
-from kbench.loaders.storage.hub_client import in_hub_cache, limit_waits
-from kbench.schemas import UserError
-from kbench.schemas.errors import first_line
+from kbench.loaders.storage.hub_client import download, in_hub_cache
+from kbench.schemas import InfrastructureError, UserError
 
 Location = str | os.PathLike[str]
 HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
@@ -53,11 +52,7 @@ def from_hub(folder: Path) -> bool:
 
 
 def folder_of(path: Location | None) -> Path:
-    """The folder of a corpus, by path, bare name or Hub id.
-
-    Raises:
-        UserError: there is none.
-    """
+    """The folder of a corpus, by path, bare name or Hub id."""
     if path is None or path == SHIPPED:
         folder = shipped()
         if not folder.is_dir():
@@ -73,27 +68,7 @@ def folder_of(path: Location | None) -> Path:
                 f"path {str(path)!r} does not exist; {meant}give a corpus folder, Parquet files or a Hub id"
             )
         return folder
-    return fetch(path)
-
-
-def fetch(repository: str) -> Path:
-    """The folder of a dataset repository on the Hub, downloaded once and kept in the Hub's cache.
-
-    Raises:
-        UserError: there is no such local folder and the Hub does not answer with one.
-    """
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError
-
-    limit_waits()
     try:
-        return Path(snapshot_download(repository, repo_type="dataset"))
-    except HFValidationError as error:
-        raise UserError(
-            f"path {repository!r} is no local folder, and no name the Hub allows: {first_line(error)}"
-        ) from error
-    except Exception as error:
-        # What the Hub answers makes its client raise errors of every kind.
-        raise UserError(
-            f"path {repository!r} is no local folder, and the Hub did not serve it: {first_line(error)}"
-        ) from error
+        return download(path)
+    except (UserError, InfrastructureError) as error:
+        raise type(error)(f"path {path!r} is no local folder; {error}") from error

@@ -36,12 +36,7 @@ def marked(schema: pa.Schema, config: Config) -> pa.Schema:
 
 
 def describe_shards(paths: Iterable[Path]) -> dict[str, list[tuple[Path, FileEntry]]]:
-    """Files by config, described as a manifest would.
-
-    Raises:
-        UserError: a file does not exist.
-        DataError: a file is not Parquet, is cut short, or has the columns of no config.
-    """
+    """Files by config, described as a manifest would."""
     files: dict[str, list[tuple[Path, FileEntry]]] = {}
     for path in paths:
         name, entry = _describe(path)
@@ -71,22 +66,14 @@ def _describe(path: Path) -> tuple[str, FileEntry]:
 
 
 def read_parquet(path: Path) -> pa.Table:
-    """A whole file.
-
-    Raises:
-        DataError: it is not Parquet or is cut short.
-    """
+    """A whole file."""
     import pyarrow as pa
 
     return pa.concat_tables(row_groups(path))
 
 
 def row_groups(path: Path) -> Iterator[pa.Table]:
-    """The row groups of a file, one at a time; an empty table where there is none.
-
-    Raises:
-        DataError: it is not Parquet or is cut short.
-    """
+    """The row groups of a file, one at a time; an empty table where there is none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -133,11 +120,7 @@ Fault = tuple[str | None, Any, str]
 
 
 def verify(folder: Path, manifest: Manifest) -> None:
-    """Refuse a corpus that is not what its manifest says.
-
-    Raises:
-        DataError: names the file and what differs.
-    """
+    """Refuse a corpus that is not what its manifest says."""
     for path, _, _, message in manifest.faults(folder):
         raise DataError(f"{path} {message}; {FIX}")
     state = _state(folder, manifest)
@@ -185,11 +168,7 @@ def _faults(config: Config, path: Path, entry: FileEntry) -> Iterator[Fault]:
 
 
 def whole(config: Config, table: pa.Table) -> pa.Table:
-    """The table with all columns of its config; those that joined later are null in older files.
-
-    Raises:
-        DataError: the table has a column that the config does not have.
-    """
+    """The table with all columns of its config; those that joined later are null in older files."""
     import pyarrow as pa
 
     schema = arrow_schema(config.record)

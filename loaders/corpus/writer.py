@@ -203,14 +203,7 @@ class CorpusWriter:
 
 
 def refresh(path: str | os.PathLike[str]) -> str:
-    """Rewrite what describes a corpus; its rows stay.
-
-    Returns:
-        the fingerprint, which does not change.
-
-    Raises:
-        UserError: the folder is no corpus, lies in the Hub's cache, or cannot be written.
-    """
+    """Rewrite what describes a corpus; its rows stay."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     folder = Path(path)
@@ -228,9 +221,6 @@ def compact(path: str | os.PathLike[str]) -> str:
     """Rewrite a corpus with few, sorted, densely compressed shards; rows and fingerprint stay.
 
     Works one problem at a time, so that memory is bounded by the largest problem.
-
-    Returns:
-        the fingerprint.
     """
     corpus = Corpus.open(path)
     with CorpusWriter(path, DENSE_LEVEL) as writer:
@@ -284,11 +274,7 @@ def config_table(name: str, rows: Iterable[Record]) -> pa.Table:
 
 
 def tabulate(chosen: Config, rows: Iterable[Record]) -> pa.Table:
-    """Records as a table of a config.
-
-    Raises:
-        DataError: a record is of another type.
-    """
+    """Records as a table of a config."""
     listed = list(rows)
     for row in listed:
         if type(row) is not chosen.record:
@@ -297,11 +283,7 @@ def tabulate(chosen: Config, rows: Iterable[Record]) -> pa.Table:
 
 
 def conform(chosen: Config, table: pa.Table) -> pa.Table:
-    """The table with exactly the config's columns and types.
-
-    Raises:
-        DataError: names the column and what it must be.
-    """
+    """The table with exactly the config's columns and types."""
     schema = arrow_schema(chosen.record)
     unknown = sorted(set(table.column_names) - set(schema.names))
     missing = [name for name in schema.names if name not in table.column_names]
@@ -338,11 +320,7 @@ def texts(folder: Path) -> str:
 
 
 def existing(folder: Path) -> Manifest:
-    """The manifest of the corpus that is there, or an empty one.
-
-    Raises:
-        UserError: the folder holds something else.
-    """
+    """The manifest of the corpus that is there, or an empty one."""
     if (folder / NAME).exists():
         return read_manifest(folder)
     # What a writer that was killed before its first commit leaves.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ FORMATS = (
     "sol-execbench, openevolve, table or gpu-forecasters; read from the files' content when left out."
 )
 """Named here so that help reads no importer; a test compares."""
-
-
-@contextlib.contextmanager
-def _importing(size: int) -> Iterator[Callable[[int], object]]:
-    with progress(size, "importing") as bar:
-        yield bar.update
 
 
 @click.command("fetch", short_help="Download a corpus, the published release, or recorded searches of others.")
@@ -67,7 +60,7 @@ def fetch(
         done = fetch_set(name, out, checkouts, say=say)
     elif name == gpu_forecasters.NAME:
         chosen = [item.strip() for item in only.split(",")] if only else []
-        done = pull_release(out, only=chosen, revisions=_revisions(revisions), say=say, importing=_importing)
+        done = pull_release(out, only=chosen, revisions=_revisions(revisions), say=say)
     elif "/" not in name:
         raise UnknownNameError("corpus or set", name, (gpu_forecasters.NAME, *sets, "owner/name of the Hub"))
     else:
@@ -135,13 +128,10 @@ def import_command(
     if corpora:
         _join([located(path) for path in files], out, as_json)
         return
-    from kbench.loaders.importers.formats import NAMES
     from kbench.loaders.importers.reader import ImportSettings
     from kbench.loaders.importers.run import import_files
     from kbench.loaders.importers.table import parse_mapping
 
-    if form is not None and form not in NAMES:
-        raise UnknownNameError("import format", form, NAMES)
     given |= {"license": license_, "columns": parse_mapping(columns) if columns else {}} | _gpus(gpus, files)
     given |= _kernelbench(kernelbench) if kernelbench else {}
     size = sum(path.stat().st_size for path in files if path.is_file())
@@ -253,10 +243,7 @@ def _join(paths: Sequence[Path], out: Path, as_json: bool) -> None:
 @json_option
 def push(repository: str, path: Path | None, private: bool, dry_run: bool, as_json: bool) -> None:
     """Upload a corpus to the dataset repository REPOSITORY, tagged with its fingerprint."""
-    import dataclasses
-
     from kbench.loaders.corpus.corpus import Corpus
-    from kbench.loaders.corpus.places import shipped
     from kbench.loaders.hub.repository import push as upload
 
     folder = path or shipped()
@@ -264,11 +251,13 @@ def push(repository: str, path: Path | None, private: bool, dry_run: bool, as_js
     with progress(sum(corpus.rows(name) for name in corpus.configs), "validating") as bar:
         done = upload(folder, repository, private=private, dry_run=dry_run, advance=bar.update)
     if as_json:
-        echo_json(dataclasses.asdict(done))
+        echo_json(done)
         return
     verb = "would upload" if dry_run else "uploaded"
-    click.echo(f"{verb} {len(done.files)} files, {done.bytes:,} bytes, to {repository}, tag {done.fingerprint}")
-    if "eval.yaml" not in done.files:
+    click.echo(
+        f"{verb} {len(done['files'])} files, {done['bytes']:,} bytes, to {repository}, tag {done['fingerprint']}"
+    )
+    if "eval.yaml" not in done["files"]:
         click.echo("note: the corpus has no test split, so the Hub shows no benchmark", err=True)
-    if done.url:
-        click.echo(done.url)
+    if done["url"]:
+        click.echo(done["url"])

@@ -16,7 +16,6 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -28,7 +27,7 @@ from kbench.loaders.corpus.manifest import PULLED, other_files, read_manifest
 from kbench.loaders.corpus.places import HUB_ID, data_home, is_corpus
 from kbench.loaders.hub.repository import commit_of, fetch_files
 from kbench.loaders.importers import gpu_forecasters as published
-from kbench.loaders.importers.formats import format_named
+from kbench.loaders.importers.formats import FORMATS
 from kbench.loaders.importers.inputs import files_below
 from kbench.loaders.importers.reader import ImportSettings
 from kbench.loaders.importers.run import REPORT, import_files
@@ -56,23 +55,10 @@ def pull_release(
     only: Sequence[str] = (),
     revisions: Mapping[str, str] | None = None,
     say: Callable[[str], object] = lambda _: None,
-    importing: Callable[[int], AbstractContextManager[Callable[[int], object]]] = lambda _: nullcontext(lambda _: None),
 ) -> Pulled:
     """Download the published release and import it; what was pulled before is replaced when the new one is whole.
 
-    Args:
-        out: the corpus folder; gpu-forecasters in the data folder when left out.
-        only: datasets to pull; all five when empty.
-        revisions: commit, tag or branch by dataset; `""` stands for all; the newest commit when left out.
-        say: told what begins.
-        importing: given the bytes to import, a context that gives what is told of every few that were.
-
-    Raises:
-        UnknownNameError: the release has no such dataset.
-        UserError: a repository or revision does not exist, predictions are asked without what they answer, or a
-            corpus from elsewhere is in the release's place.
-        InfrastructureError: the Hub does not answer, or the disk is full.
-        DataError: a dataset is not what it was when this importer was written.
+    `revisions` names a commit, tag or branch by dataset; `""` stands for all.
     """
     wanted = tuple(only) or published.DATASETS
     asked = revisions or {}
@@ -96,8 +82,8 @@ def pull_release(
             )
         files += parquet_files
     settings = ImportSettings(on_bad_rows="skip", revisions=commits)
-    with importing(sum(path.stat().st_size for path in files)) as advance:
-        report = import_files(published.NAME, files, target, settings, advance, replace=out is None)
+    say(f"importing {published.NAME}")
+    report = import_files(published.NAME, files, target, settings, replace=out is None)
     return Pulled(target, {published.repository(name): sha for name, sha in commits.items()}, report.to_json())
 
 
@@ -108,19 +94,7 @@ def fetch_parquet(repository: str, commit: str) -> list[Path]:
 
 
 def pull_corpus(repository: str, out: Path | None = None, revision: str | None = None) -> Pulled:
-    """Download a kbench corpus and check every file against its manifest.
-
-    Args:
-        repository: owner/name.
-        out: the folder; the repository's name in the data folder when left out.
-        revision: commit, tag or branch; the newest commit when left out.
-
-    Raises:
-        UserError: there is no such repository or revision, it is no kbench corpus, or a corpus from elsewhere is in
-            its place.
-        InfrastructureError: the Hub does not answer, or the disk is full.
-        DataError: a file is not what the manifest says.
-    """
+    """Download a kbench corpus and check every file against its manifest."""
     if HUB_ID.match(repository) is None:
         raise UserError(f"{repository!r} is neither gpu-forecasters nor a Hub id such as owner/name")
     target = out or data_home() / repository.split("/")[1]
@@ -148,11 +122,7 @@ def pull_corpus(repository: str, out: Path | None = None, revision: str | None =
 
 
 def _refuse_other(target: Path, source: str) -> None:
-    """Refuse to put a corpus in the place of one from elsewhere: the data folder tells corpora apart by bare names.
-
-    Raises:
-        UserError: names what is there, and how both can be had.
-    """
+    """Refuse to put a corpus in the place of one from elsewhere: the data folder tells corpora apart by bare names."""
     if not is_corpus(target):
         return
     there = _source(target)
@@ -234,20 +204,7 @@ def fetch_set(
     checkouts: Sequence[Path] = (),
     say: Callable[[str], object] = lambda _: None,
 ) -> Pulled:
-    """Fetch a set and import it; an earlier fetch is replaced when the new one is whole.
-
-    Args:
-        name: the set.
-        out: the corpus folder; the set's name in the data folder when left out.
-        checkouts: copies of the repositories that are already here, instead of the network.
-        say: told what begins.
-
-    Raises:
-        UnknownNameError: there is no such set.
-        UserError: no checkout has a repository's folders, or the target is taken.
-        InfrastructureError: the network does not answer.
-        DataError: the files are not those of the recipe.
-    """
+    """Fetch a set and import it; an earlier fetch is replaced when the new one is whole."""
     if name not in foreign_sets():
         raise UnknownNameError("set", name, tuple(foreign_sets()))
     recipe = foreign_sets()[name]
@@ -268,7 +225,7 @@ def fetch_set(
         say(f"importing {name}")
         settings = ImportSettings(gpu=recipe.gpu, license=recipe.license)
         target = out or data_home() / name
-        paths = [folder] if format_named(recipe.format).BY_FOLDER else list(files_below(folder, "*"))
+        paths = [folder] if FORMATS[recipe.format].BY_FOLDER else list(files_below(folder, "*"))
         report = import_files(recipe.format, paths, target, settings, replace=out is None)
     return Pulled(target, {place.repository: place.commit for place in recipe.places}, report.to_json())
 
@@ -313,11 +270,7 @@ def _unpack(archive: Path, place: Place, folder: Path) -> None:
 
 
 def _checkout_of(place: Place, checkouts: Sequence[Path]) -> Path:
-    """The copy that holds a place's folders.
-
-    Raises:
-        UserError: none does.
-    """
+    """The copy that holds a place's folders."""
     for checkout in checkouts:
         if all(next(checkout.glob(one), None) is not None for one in place.folders):
             return checkout

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-import errno
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import CARD, CROISSANT, EVAL, LEDGER, PLOTS, read_manifest
 from kbench.loaders.corpus.manifest import NAME as MANIFEST
 from kbench.loaders.corpus.places import HUB_ID
-from kbench.loaders.storage.hub_client import check_names, evict_damaged, limit_waits, within
+from kbench.loaders.storage.hub_client import download, evict_damaged, limit_waits, plain_errors
 from kbench.loaders.storage.lock import held
-from kbench.schemas import DataError, InfrastructureError, KbenchError, UserError
-from kbench.schemas.errors import first_line
+from kbench.schemas import DataError, UserError
 
 COMPANIONS = (CARD, CROISSANT, MANIFEST, LEDGER, EVAL)
 """What is pushed beside the tables."""
@@ -25,138 +22,29 @@ OPEN_LICENCES = re.compile(
     r"CDLA-Permissive-[12]\.0|ODC-By-1\.0|PDDL-1\.0|MPL-2\.0)"
 )
 """Licences that let the text be passed on."""
-TRANSPORT = ("httpx", "httpx2", "httpcore", "httpcore2", "huggingface_hub")
-"""Packages whose errors mean that the Hub or the way to it failed."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
-@contextmanager
-def plain_errors(repository: str) -> Iterator[None]:
-    """What the Hub's client raises, as one line that says what to do."""
-    from huggingface_hub import errors
-
-    try:
-        yield
-    except errors.RepositoryNotFoundError as error:
-        hint = "check the name, or log in with `hf auth login` if it is private"
-        raise UserError(f"repository {repository!r} was not found on the Hub; {hint}") from error
-    except errors.RevisionNotFoundError as error:
-        raise UserError(f"repository {repository!r} has no such revision; give a commit, tag or branch") from error
-    except errors.HFValidationError as error:
-        raise UserError(f"repository {repository!r} has no name the Hub allows: {first_line(error)}") from error
-    except errors.LocalEntryNotFoundError as error:
-        raise InfrastructureError(f"the Hub did not answer for {repository!r}: {first_line(error)}") from error
-    except errors.HfHubHTTPError as error:
-        raise _explained(repository, error) from error
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise InfrastructureError(
-                f"the disk is full while fetching {repository!r}; free some space and run the same command"
-            ) from error
-        raise InfrastructureError(f"the Hub did not answer for {repository!r}: {first_line(error)}") from error
-    except Exception as error:
-        # The client wraps what broke an upload in errors of no family of its own; the cause tells them from ours.
-        chain = list(_causes(error))
-        refusal = next((cause for cause in chain if isinstance(cause, errors.HfHubHTTPError)), None)
-        if refusal is not None:
-            raise _explained(repository, refusal) from error
-        if not any(type(cause).__module__.split(".")[0] in TRANSPORT for cause in chain):
-            raise
-        reason = f"{type(error).__name__}: {first_line(error)}"
-        raise InfrastructureError(f"the connection to the Hub broke ({reason}); run the command again") from error
-
-
-@contextmanager
-def hub_answers(repository: str) -> Iterator[None]:
-    """Around calls of the Hub's client alone: an answer that it cannot make sense of is the Hub's fault."""
-    from huggingface_hub.errors import HFValidationError
-
-    with plain_errors(repository):
-        try:
-            yield
-        except (KbenchError, HFValidationError):
-            raise
-        except (ValueError, TypeError, LookupError, AttributeError, AssertionError, RecursionError) as error:
-            reason = f"{type(error).__name__}: {first_line(error)[:200]}"
-            raise InfrastructureError(f"the Hub's answer for {repository!r} makes no sense ({reason})") from error
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__
-
-
-def _explained(repository: str, error: Exception) -> Exception:
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    if status == 401:
-        return UserError(f"the Hub refused the token for {repository!r}; log in with `hf auth login` or set HF_TOKEN")
-    if status == 403:
-        return UserError(f"the token may not do this with {repository!r}; ask its owner, or use a token that may write")
-    if status is not None and status < 500:
-        return UserError(f"the Hub refused {repository!r} ({status}): {first_line(error)}")
-    return InfrastructureError(f"the Hub failed for {repository!r} ({status}); run the same command to resume")
-
-
 def commit_of(repository: str, revision: str | None = None) -> str:
-    """The commit a branch or tag points to, so that what is fetched is pinned.
-
-    Raises:
-        UserError: there is no such repository or revision.
-        InfrastructureError: the Hub does not answer.
-    """
+    """The commit a branch or tag points to, so that what is fetched is pinned."""
     from huggingface_hub import HfApi
 
     if revision is not None and COMMIT.fullmatch(revision):
         return revision
-    with hub_answers(repository):
-        sha = within(lambda: HfApi().dataset_info(repository, revision=revision).sha, repository)
-    if not isinstance(sha, str) or COMMIT.fullmatch(sha) is None:
-        raise InfrastructureError(f"the Hub names no commit for {repository!r}; try again")
-    return sha
+    limit_waits()
+    with plain_errors(repository):
+        return str(HfApi().dataset_info(repository, revision=revision).sha)
 
 
 def fetch_files(repository: str, commit: str, patterns: Sequence[str] | None = None) -> Path:
-    """A repository's files at a commit, downloaded once into the Hub's cache; an interrupted download resumes.
-
-    Args:
-        repository: owner/name.
-        commit: the commit.
-        patterns: which files; all when left out.
-
-    Raises:
-        UserError: there is no such repository or commit.
-        InfrastructureError: the Hub does not answer, or the disk is full.
-        DataError: a file is not what the Hub's hash says, or has a name that no file has.
-    """
-    from huggingface_hub import HfApi, snapshot_download
-
-    def fetched() -> Path:
-        allowed = None if patterns is None else list(patterns)
-        return Path(snapshot_download(repository, repo_type="dataset", revision=commit, allow_patterns=allowed))
-
-    with hub_answers(repository):
-        listed = within(lambda: HfApi().dataset_info(repository, revision=commit).siblings, repository)
-        check_names(repository, [getattr(one, "rfilename", one) for one in listed or ()])
-        folder = fetched()
-        if evict_damaged(folder):
-            folder = fetched()
-    damaged = evict_damaged(folder)
-    if damaged:
-        raise DataError(f"{damaged[0]} of {repository!r} is damaged: its bytes differ from the hash the Hub states")
+    """A repository's files at a commit, or those that fit a pattern; what the cache holds damaged is fetched anew."""
+    folder = download(repository, commit, patterns)
+    if evict_damaged(folder):
+        folder = download(repository, commit, patterns)
+        damaged = evict_damaged(folder)
+        if damaged:
+            raise DataError(f"{damaged[0]} of {repository!r} is damaged: its bytes differ from the hash the Hub states")
     return folder
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Push:
-    """What a push does."""
-
-    repository: str
-    fingerprint: str
-    files: tuple[str, ...]
-    bytes: int
-    url: str | None = None
-    """Where it went; None for a dry run."""
 
 
 def push(
@@ -166,78 +54,56 @@ def push(
     private: bool = False,
     dry_run: bool = False,
     advance: Callable[[int], object] = lambda _: None,
-) -> Push:
+) -> dict[str, Any]:
     """Upload a corpus as a dataset repository; what a broken upload sent before is not sent again.
 
-    Args:
-        folder: the corpus.
-        repository: owner/name; made when missing.
-        private: make it private.
-        dry_run: check everything and upload nothing.
-        advance: told how many rows were validated since the last call.
-
-    Raises:
-        DataError: the corpus does not validate, or a row may not be passed on.
-        UserError: the name is no repository, the token is refused, or the token may not write there.
-        InfrastructureError: the connection broke; the same call resumes.
+    Returns:
+        what was uploaded, and the URL it went to; None for a dry run.
     """
+    from kbench.loaders.checks.validate import validate
+
     if HUB_ID.match(repository) is None:
         raise UserError(f"repository is {repository!r}; it must be owner/name")
     corpus = Corpus.open(folder)
-    refuse_unsound(corpus, advance)
+    issues = validate(corpus, advance)
+    if issues:
+        raise DataError(f"the corpus does not validate ({len(issues)} issues): {issues[0]}; see kbench data validate")
     refuse_closed(corpus)
     files = [entry.path for name in corpus.configs for entry in corpus.files(name)]
     described = [*COMPANIONS, *(f"{PLOTS}/{path.name}" for path in sorted((folder / PLOTS).glob("*.svg")))]
     listed = read_manifest(folder).companions
     files += [name for name in dict.fromkeys([*described, *listed]) if (folder / name).is_file()]
     size = sum((folder / name).stat().st_size for name in files)
-    made = Push(repository, corpus.fingerprint, tuple(files), size)
+    made = {"repository": repository, "fingerprint": corpus.fingerprint, "files": files, "bytes": size, "url": None}
     if dry_run:
         return made
     # Nobody may change the folder while its files are on their way.
     with held(folder):
-        return dataclasses.replace(made, url=_upload(folder, made, private))
+        return made | {"url": _upload(folder, repository, corpus.fingerprint, files, private)}
 
 
-def _upload(folder: Path, plan: Push, private: bool) -> str:
+def _upload(folder: Path, repository: str, fingerprint: str, files: list[str], private: bool) -> str:
     from huggingface_hub import HfApi
 
     api = HfApi()
     limit_waits()
-    with hub_answers(plan.repository):
-        url = api.create_repo(plan.repository, repo_type="dataset", private=private, exist_ok=True)
+    with plain_errors(repository):
+        url = api.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
         api.upload_folder(
-            repo_id=plan.repository,
+            repo_id=repository,
             folder_path=folder,
             repo_type="dataset",
-            commit_message=f"kbench corpus {plan.fingerprint}",
-            allow_patterns=list(plan.files),
+            commit_message=f"kbench corpus {fingerprint}",
+            allow_patterns=files,
             # Shards of an earlier state would be found by nobody's manifest.
             delete_patterns=["*.parquet"],
         )
-        api.create_tag(plan.repository, tag=plan.fingerprint, repo_type="dataset", exist_ok=True)
+        api.create_tag(repository, tag=fingerprint, repo_type="dataset", exist_ok=True)
     return str(url)
 
 
-def refuse_unsound(corpus: Corpus, advance: Callable[[int], object] = lambda _: None) -> None:
-    """Refuse a corpus that does not validate.
-
-    Raises:
-        DataError: names the first thing wrong.
-    """
-    from kbench.loaders.checks.validate import validate
-
-    issues = validate(corpus, advance)
-    if issues:
-        raise DataError(f"the corpus does not validate ({len(issues)} issues): {issues[0]}; see kbench data validate")
-
-
 def refuse_closed(corpus: Corpus) -> None:
-    """Refuse rows whose licence does not let them be passed on, or is not stated.
-
-    Raises:
-        DataError: names how many rows of which origin, and their licence.
-    """
+    """Refuse rows whose licence does not let them be passed on, or is not stated."""
     import pyarrow as pa
 
     table = corpus.table("kernels", columns=["origin", "license"])

@@ -50,36 +50,39 @@ class TunerReader(Reader):
         kernel = self.kernel(problem_id, source, gpu=self.device, proposer=self.PROPOSER, **verdict)
         return Entry(kernel, problem, [self.measured(kernel, number, samples_us=samples)])
 
-    def head(self, results: str) -> dict[str, Any]:
-        """Everything but the results, which may stand before it."""
+    def read_head(self, results: str) -> None:
+        """Take note of everything but the results, which may stand before it: the device and the unit are in there."""
         head: dict[str, Any] = {}
-        with JsonStream(self.path) as stream:
-            for key in stream.members():
-                if key == results and stream.peek() == "[":
-                    for _ in stream.elements():
-                        stream.value()
-                else:
-                    head[key] = stream.value()
-        return head
+        stream = JsonStream(self.path)
+        for key in stream.members():
+            if key == results and stream.peek() == "[":
+                for _ in stream.elements():
+                    stream.value()
+            else:
+                head[key] = stream.value()
+        stated = head.get("metadata", head.get("Metadata"))
+        try:
+            self.take_head(head, stated if isinstance(stated, Mapping) else {})
+        except RowError as error:
+            raise DataError(f"{self.path}: {error}") from None
+
+    def take_head(self, head: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+        """Set what all configurations share."""
 
     def results(self, name: str) -> Iterator[tuple[int, Any]]:
         """Each result with its number."""
-        with JsonStream(self.path, self.context.advance) as stream:
-            for key in stream.members():
-                if key != name:
-                    stream.value()
-                    continue
-                for number in stream.elements():
-                    yield number, stream.value()
-            stream.end()
+        stream = JsonStream(self.path, self.context.advance)
+        for key in stream.members():
+            if key != name:
+                stream.value()
+                continue
+            for number in stream.elements():
+                yield number, stream.value()
+        stream.end()
 
 
 def _unit(stated: object, field: str) -> str | None:
-    """A unit as a file spells it; None for none.
-
-    Raises:
-        RowError: nobody knows it.
-    """
+    """A unit as a file spells it; None for none."""
     if stated is None or stated == "":
         return None
     unit = SPELLED_UNITS.get(str(stated).strip().lower())
@@ -128,21 +131,21 @@ class KernelTunerCache(TunerReader):
     def records(self) -> Iterator[tuple[str, Any]]:
         head: dict[str, Any] = {}
         opened = False
-        with JsonStream(self.path, self.context.advance) as stream:
-            try:
-                for key in stream.members():
-                    if key != "cache":
-                        head[key] = stream.value()
-                        continue
-                    self._read_head(head)
-                    opened = True
-                    for number, entry in enumerate(stream.members(once=False)):
-                        yield entry, (number, stream.value())
-                stream.end()
-            except CutShortError as error:
-                if not opened or error.inside_value:
-                    raise
-                self.context.note("caches that were never closed; taken up to their last whole entry")
+        stream = JsonStream(self.path, self.context.advance)
+        try:
+            for key in stream.members():
+                if key != "cache":
+                    head[key] = stream.value()
+                    continue
+                self._read_head(head)
+                opened = True
+                for number, entry in enumerate(stream.members(once=False)):
+                    yield entry, (number, stream.value())
+            stream.end()
+        except CutShortError as error:
+            if not opened or error.inside_value:
+                raise
+            self.context.note("caches that were never closed; taken up to their last whole entry")
         if "tune_params_keys" not in head:
             raise DataError(f"{self.path} has no tune_params_keys; it is not a Kernel Tuner cache")
 
@@ -239,19 +242,16 @@ class T4(TunerReader):
         return opening.has_keys("results", "configuration", "invalidity")
 
     def records(self) -> Iterator[tuple[int, Any]]:
-        head = self.head("results")
-        stated = head.get("metadata")
-        metadata: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
-        try:
-            device = fields.name_text(metadata, "device") or fields.name_text(head, "device_name")
-            named = fields.name_text(metadata, "kernel_name") or fields.name_text(head, "kernel_name")
-            self._kernel = named or kernel_named(self.path)
-            self._problem_id = fields.slug(f"t4_{self._kernel}", "kernel_name")
-            self.unit = _unit(metadata.get("timeunit"), "timeunit")
-            self.device = self.gpu(device, "the file names no device")
-        except RowError as error:
-            raise DataError(f"{self.path}: {error}") from None
-        yield from self.results("results")
+        self.read_head("results")
+        return self.results("results")
+
+    def take_head(self, head: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+        device = fields.name_text(metadata, "device") or fields.name_text(head, "device_name")
+        named = fields.name_text(metadata, "kernel_name") or fields.name_text(head, "kernel_name")
+        self._kernel = named or kernel_named(self.path)
+        self._problem_id = fields.slug(f"t4_{self._kernel}", "kernel_name")
+        self.unit = _unit(metadata.get("timeunit"), "timeunit")
+        self.device = self.gpu(device, "the file names no device")
 
     def entry(self, place: object, record: Any) -> Entry:
         values = fields.mapping(fields.an_object(record, "result"), "configuration")
@@ -311,14 +311,12 @@ class Ktt(TunerReader):
         return opening.has_keys("Metadata", "Results", "TimeUnit")
 
     def records(self) -> Iterator[tuple[int, Any]]:
-        stated = self.head("Results").get("Metadata")
-        metadata: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
-        try:
-            self.unit = self.context.known("unit", _unit(metadata.get("TimeUnit"), "TimeUnit"))
-            self.device = self.gpu(fields.name_text(metadata, "Device"), "the metadata name no device")
-        except RowError as error:
-            raise DataError(f"{self.path}: {error}") from None
-        yield from self.results("Results")
+        self.read_head("Results")
+        return self.results("Results")
+
+    def take_head(self, head: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+        self.unit = self.context.known("unit", _unit(metadata.get("TimeUnit"), "TimeUnit"))
+        self.device = self.gpu(fields.name_text(metadata, "Device"), "the metadata name no device")
 
     def entry(self, place: object, record: Any) -> Entry:
         stated = fields.sequence(fields.an_object(record, "result"), "Configuration")

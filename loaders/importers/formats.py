@@ -16,7 +16,7 @@ from kbench.loaders.importers.reader import Reader
 from kbench.loaders.importers.table import Table
 from kbench.loaders.importers.traces import FlashinferTrace, SolExecBench
 from kbench.loaders.storage.parquet_stream import read_schema
-from kbench.schemas import UnknownNameError, UserError
+from kbench.schemas import UserError
 
 FORMATS: Mapping[str, type[Reader]] = {
     reader.NAME: reader
@@ -30,23 +30,8 @@ NAMES = (*FORMATS, gpu_forecasters.NAME)
 HEAD_BYTES = 1 << 20
 
 
-def format_named(name: str) -> type[Reader]:
-    """The format of a name.
-
-    Raises:
-        UnknownNameError: there is no such format.
-    """
-    if name not in FORMATS:
-        raise UnknownNameError("import format", name, NAMES)
-    return FORMATS[name]
-
-
 def refuse_misplaced(name: str, paths: Sequence[Path]) -> None:
-    """Refuse a folder for a format that is read file by file, and a file for one that is read by folder.
-
-    Raises:
-        UserError: says which to give.
-    """
+    """Refuse a folder for a format that is read file by file, and a file for one that is read by folder."""
     by_folder = name in FORMATS and FORMATS[name].BY_FOLDER
     for path in paths:
         if path.is_dir() and not by_folder:
@@ -56,11 +41,7 @@ def refuse_misplaced(name: str, paths: Sequence[Path]) -> None:
 
 
 def sniff_all(paths: Sequence[Path]) -> str:
-    """The one format all files have.
-
-    Raises:
-        UserError: a file's format is unclear, or the files differ.
-    """
+    """The one format all files have."""
     names = sorted({sniff(path) for path in paths})
     if len(names) > 1:
         raise UserError(f"the files are of different formats ({', '.join(names)}); import them one format at a time")
@@ -68,11 +49,7 @@ def sniff_all(paths: Sequence[Path]) -> str:
 
 
 def sniff(path: Path) -> str:
-    """A file's format, by what is in it.
-
-    Raises:
-        UserError: it could be none or several; name the format.
-    """
+    """A file's format, by what is in it."""
     readers = FORMATS.values()
     if path.is_dir():
         fits = [reader.NAME for reader in readers if reader.folder_fits(path)]

@@ -90,13 +90,7 @@ def repository(dataset: str) -> str:
 
 
 def problem_of(name: str, family: str | None, field: str) -> tuple[str, str]:
-    """Our id and family of a problem the release names; one we do not have keeps the release's words.
-
-    Args:
-        name: the release's name.
-        family: the release's benchmark family, where it states one.
-        field: where the name was read, for errors.
-    """
+    """Our id and family of a problem the release names; one we do not have keeps the release's words."""
     if name in PROBLEMS:
         return PROBLEMS[name], FAMILY
     group = fields.slug(family, "benchmark_family") if family else "gpu_forecasters"
@@ -144,11 +138,7 @@ class Importer:
         """Evaluations and correct kernels that each search states."""
 
     def run(self, paths: Sequence[Path], sink: Sink) -> None:
-        """Import files of any of the datasets, in whichever order they are given.
-
-        Raises:
-            DataError: a file is none of the release's, or lacks a column.
-        """
+        """Import files of any of the datasets, in whichever order they are given."""
         datasets = {path: _dataset(path) for path in without_combined(paths, self._context)}
         for path in sorted(datasets, key=lambda path: ORDER.index(datasets[path])):
             if datasets[path] == EVENTS:
@@ -187,11 +177,7 @@ class Importer:
             self._row_counts[dataset] += 1
 
     def _question(self, dataset: str, data: Mapping[str, Any], place: Place) -> Row:
-        """One pair; what the other datasets join on is remembered.
-
-        Raises:
-            RowError: a value is missing or contradicts another.
-        """
+        """One pair; what the other datasets join on is remembered."""
         columns = PAIR_COLUMNS[dataset]
         identity, gpu, name = (
             fields.text(data, columns.identity),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import fnmatch
 import gzip
-import io
 import itertools
 import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from kbench.loaders.importers.fields import RowError, plain, source_text
 from kbench.loaders.storage.atomic import file_sha256
@@ -49,11 +49,7 @@ def files_below(folder: Path, *patterns: str) -> Iterator[Path]:
 
 
 def require_files(paths: Iterable[Path]) -> None:
-    """Refuse what is neither a regular file nor a folder, and a file named twice, whose entries would seem new.
-
-    Raises:
-        UserError: says what the path is, and what to give instead.
-    """
+    """Refuse what is neither a regular file nor a folder, and a file named twice, whose entries would seem new."""
     # By name, not by what a link leads to: the Hub's cache keeps equal files once.
     seen: set[str] = set()
     for path in paths:
@@ -71,46 +67,23 @@ def require_files(paths: Iterable[Path]) -> None:
             raise UserError(f"path {str(path)!r} cannot be read ({error.strerror}); check its permissions") from None
 
 
-class _Gunzip(io.RawIOBase):
-    """A gzip file whose damage is an error about the file, not about the machine."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._file = path, gzip.GzipFile(path)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            data = self._file.read(len(buffer))
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(
-                f"{self._path} is cut or damaged gzip ({plain(str(error))[:100]}); fetch it again"
-            ) from None
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-def open_unpacked(path: Path) -> IO[bytes]:
-    """A file's bytes, gunzipped where it is packed, without a byte order mark.
-
-    Raises:
-        DataError: it begins with the byte order mark of UTF-16, which no format here is in.
-    """
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[Any]:
+    """A file's bytes, gunzipped where it is packed, without a byte order mark."""
     with path.open("rb") as file:
         packed = file.read(2) == GZIP
-    opened = io.BufferedReader(_Gunzip(path), 1 << 16) if packed else path.open("rb")
-    start = opened.peek(3)[:3]
-    if start[:2] in WIDE_BOMS:
-        opened.close()
-        raise DataError(f"{path} begins with the byte order mark (BOM) of UTF-16; convert it to UTF-8")
-    if start == BOM:
-        opened.read(3)
-    return opened
+    # Damage is an error about the file, not about the machine.
+    with gzip.open(path) if packed else path.open("rb") as opened:
+        try:
+            start = opened.peek(3)[:3]
+            if start[:2] in WIDE_BOMS:
+                raise DataError(f"{path} begins with the byte order mark (BOM) of UTF-16; convert it to UTF-8")
+            if start == BOM:
+                opened.read(3)
+            yield opened
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            reason = plain(str(error))[:100]
+            raise DataError(f"{path} is cut or damaged gzip ({reason}); fetch it again") from None
 
 
 def has_bom(path: Path) -> bool:
@@ -124,7 +97,8 @@ def has_bom(path: Path) -> bool:
 def head(path: Path, size: int) -> bytes:
     """The first bytes of a file, unpacked."""
     with open_unpacked(path) as file:
-        return file.read(size)
+        data: bytes = file.read(size)
+        return data
 
 
 def digest(path: Path) -> str:
@@ -141,16 +115,7 @@ def _digest(path: Path, *_: int) -> str:
 def parquet_rows(
     path: Path, columns: Sequence[str] | None = None, advance: Callable[[int], object] = lambda _: None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a Parquet file, each with its number from 0.
-
-    Args:
-        path: the file.
-        columns: columns to read; all when left out. Those the file lacks are skipped.
-        advance: told how many bytes were read since the last call.
-
-    Raises:
-        DataError: a value is none that Python has, such as a date in the year 20,000.
-    """
+    """The rows of a Parquet file, each with its number from 0; columns that the file lacks are skipped."""
     number = itertools.count()
     for table in open_parquet(path, columns)[1]:
         try:
@@ -192,11 +157,7 @@ def gpu_named(path: Path) -> str | None:
 
 
 def read_inside(path: Path, folder: Path) -> bytes | None:
-    """A small file that lies in a folder; None when there is none.
-
-    Raises:
-        RowError: it is a link that leads out of the folder, no regular file, empty, or too large.
-    """
+    """A small file that lies in a folder; None when there is none."""
     if len(path.name.encode(errors="replace")) > LONGEST_FILE_NAME:
         return None
     if not path.is_file():
@@ -217,11 +178,7 @@ def read_inside(path: Path, folder: Path) -> bytes | None:
 
 
 def kernel_text(path: Path, folder: Path) -> str | None:
-    """The text of a kernel file that lies in a folder; None when there is none.
-
-    Raises:
-        RowError: the file may not be read, or is not text in UTF-8.
-    """
+    """The text of a kernel file that lies in a folder; None when there is none."""
     data = read_inside(path, folder)
     if data is None:
         return None

@@ -1,22 +1,23 @@
-"""JSON read piece by piece, so that a file larger than memory can be imported and one cut short is noticed."""
+"""JSON decoded value by value, so that a file cut short is noticed and taken up to its end where a format allows it."""
 
 from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kbench.loaders.importers.fields import shown
 from kbench.loaders.importers.inputs import open_unpacked
 from kbench.schemas import DataError
 
-CHUNK = 1 << 16
+LARGEST_FILE = 2 << 30
+"""Characters of a file once it is unpacked: a few kilobytes may be gzip of any number."""
 LARGEST_VALUE = 24 << 20
-"""Characters of one value: more than any record of a format has, and few enough that a decoded one fits in memory."""
-BLANKS = " \t\r\n"
+"""Bytes of a line: more than any record of a format has, and few enough that a decoded one fits in memory."""
+BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 class CutShortError(DataError):
@@ -39,106 +40,64 @@ DECODER = json.JSONDecoder(object_pairs_hook=_unique)
 
 
 class JsonStream:
-    """A cursor over a JSON text: walk into objects and lists, decode values."""
+    """A cursor over a JSON text: walk into objects and lists, decode values one by one.
+
+    The text is in memory as a whole; its values, which take ten times as much, are not.
+    """
 
     def __init__(self, path: Path, advance: Callable[[int], object] = lambda _: None) -> None:
-        """Open a file.
-
-        Args:
-            path: the file.
-            advance: told how many characters were read since the last call.
-        """
-        self.path, self._advance = path, advance
-        self._file = io.TextIOWrapper(open_unpacked(path), encoding="utf-8")
-        self._text, self._at, self._ended = "", 0, False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file.close()
-
-    def _fill(self, size: int = CHUNK) -> bool:
-        try:
-            more = self._file.read(size)
-        except UnicodeDecodeError as error:
-            raise DataError(f"{self.path} is not text in UTF-8 ({error.reason} at byte {error.start})") from None
-        self._advance(len(more))
-        self._text = self._text[self._at :] + more
-        self._at = 0
-        self._ended = not more
-        return bool(more)
+        """Read a file; whoever is told of progress hears how many characters were decoded."""
+        self.path, self._advance, self._at = path, advance, 0
+        with open_unpacked(path) as raw, io.TextIOWrapper(raw, encoding="utf-8") as file:
+            try:
+                self._text = file.read(LARGEST_FILE + 1)
+            except UnicodeDecodeError as error:
+                raise DataError(f"{path} is not text in UTF-8 ({error.reason} at byte {error.start})") from None
+        if len(self._text) > LARGEST_FILE:
+            raise DataError(f"{path} has more than {LARGEST_FILE:,} characters; import it in parts")
 
     def peek(self) -> str:
         """The next character that is not blank; empty at the end."""
-        while True:
-            while self._at < len(self._text):
-                if self._text[self._at] not in BLANKS:
-                    return self._text[self._at]
-                self._at += 1
-            if self._ended or not self._fill():
-                return ""
+        blanks = BLANKS.match(self._text, self._at)
+        self._at = blanks.end() if blanks else self._at
+        return self._text[self._at : self._at + 1]
+
+    def _near(self, at: int) -> str:
+        return shown(self._text[at : at + 20])
 
     def take(self, wanted: str) -> None:
-        """Step over one character.
-
-        Raises:
-            CutShortError: the file ends here.
-            DataError: another character stands here.
-        """
+        """Step over one character."""
         found = self.peek()
+        if not found:
+            between = wanted in '}],"'
+            raise CutShortError(f"{self.path} is cut short: it ends where {wanted!r} is expected", not between)
         if found != wanted:
-            if not found:
-                between = wanted in '}],"'
-                raise CutShortError(f"{self.path} is cut short: it ends where {wanted!r} is expected", not between)
-            near = shown(self._text[self._at : self._at + 20])
+            near = self._near(self._at)
             raise DataError(f"{self.path} is not the JSON of its format: {wanted!r} is expected at {near}")
         self._at += 1
 
     def value(self) -> Any:
-        """The value that begins here.
-
-        Raises:
-            CutShortError: the file ends inside it.
-            DataError: it is not JSON.
-        """
+        """The value that begins here."""
         self.peek()
-        more = CHUNK
-        while True:
-            try:
-                value, end = DECODER.raw_decode(self._text, self._at)
-            except json.JSONDecodeError as error:
-                if len(self._text) - self._at > LARGEST_VALUE:
-                    size = f"{LARGEST_VALUE:,} characters"
-                    raise DataError(f"{self.path} holds a value of more than {size}, or is not JSON") from None
-                if self._ended or not self._fill(more):
-                    raise self._broken(error) from None
-            except DataError as error:
-                raise DataError(f"{self.path} {error}") from None
-            except (RecursionError, ValueError) as error:
-                raise DataError(f"{self.path} holds a value that cannot be read ({type(error).__name__})") from None
-            else:
-                # A number at the end of what was read may go on in what was not.
-                if end < len(self._text) or self._ended:
-                    self._at = end
-                    return value
-                self._fill(more)
-            more *= 2
-
-    def _broken(self, error: json.JSONDecodeError) -> DataError:
-        near_end = error.pos >= len(self._text.rstrip()) - 1 or "Unterminated" in error.msg
-        if near_end:
-            return CutShortError(f"{self.path} is cut short: it ends inside a value", True)
-        return DataError(f"{self.path} is not JSON ({error.msg} at {shown(self._text[error.pos : error.pos + 20])})")
+        try:
+            value, end = DECODER.raw_decode(self._text, self._at)
+        except json.JSONDecodeError as error:
+            if error.pos >= len(self._text.rstrip()) - 1 or "Unterminated" in error.msg:
+                raise CutShortError(f"{self.path} is cut short: it ends inside a value", True) from None
+            raise DataError(f"{self.path} is not JSON ({error.msg} at {self._near(error.pos)})") from None
+        except DataError as error:
+            raise DataError(f"{self.path} {error}") from None
+        except (RecursionError, ValueError) as error:
+            raise DataError(f"{self.path} holds a value that cannot be read ({type(error).__name__})") from None
+        self._advance(end - self._at)
+        self._at = end
+        return value
 
     def members(self, *, once: bool = True) -> Iterator[str]:
         """The keys of the object that begins here; take each one's value before asking for the next.
 
         Args:
             once: refuse a key that came before; off where there may be millions of them.
-
-        Raises:
-            DataError: the object names a key twice, or is none.
         """
         self.take("{")
         first, seen = True, set[str]()
@@ -169,22 +128,13 @@ class JsonStream:
         self.take("]")
 
     def end(self) -> None:
-        """Make sure nothing follows.
-
-        Raises:
-            DataError: something does.
-        """
+        """Make sure nothing follows."""
         if self.peek():
-            near = shown(self._text[self._at : self._at + 20])
-            raise DataError(f"{self.path} has text after its JSON value: {near}")
+            raise DataError(f"{self.path} has text after its JSON value: {self._near(self._at)}")
 
 
 def json_lines(path: Path, advance: Callable[[int], object] = lambda _: None) -> Iterator[tuple[int, Any]]:
-    """The values of a file with one JSON value per line, each with its line number from 1.
-
-    Raises:
-        DataError: the file is not UTF-8, or a line is not JSON.
-    """
+    """The values of a file with one JSON value per line, each with its line number from 1."""
     with open_unpacked(path) as file:
         for number, line in enumerate(iter(lambda: file.readline(LARGEST_VALUE + 1), b""), start=1):
             advance(len(line))

@@ -46,9 +46,6 @@ class KernelBenchReader(Reader):
             level: 1 to 9; None when not stated.
             number: as the file has it; a name where problems have none.
             first: number of the file's first problem; None when not stated.
-
-        Raises:
-            RowError: the number lies before the first.
         """
         suite = SUITES.get(self.context.settings.suite or "", "unstated_suite")
         where = f"l{level}" if level is not None else "unstated_level"
@@ -258,11 +255,11 @@ class KernelBenchTiming(KernelBenchReader):
             yield f"{level}/{name}", (number, level, name, record)
 
     def _timings(self, context: Context | None = None) -> Iterator[tuple[str, str, Any]]:
-        with JsonStream(self.path, context.advance if context else lambda _: None) as stream:
-            for level in stream.members():
-                for name in stream.members(once=False):
-                    yield level, name, stream.value()
-            stream.end()
+        stream = JsonStream(self.path, context.advance if context else lambda _: None)
+        for level in stream.members():
+            for name in stream.members(once=False):
+                yield level, name, stream.value()
+        stream.end()
 
     def entry(self, place: object, record: Any) -> Entry:
         number, level, name, timing = record

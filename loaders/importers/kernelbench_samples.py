@@ -90,18 +90,16 @@ def _number(key: str) -> int:
 
 def problems_in(path: Path, outer: int | None, context: Context | None = None) -> Iterator[tuple[int | None, str, Any]]:
     """Level, problem and value of every problem of a file."""
-    with JsonStream(path, context.advance if context else lambda _: None) as stream:
-        if stream.peek() == "[":
-            for _ in stream.elements():
-                value = stream.value()
-                stated = value if isinstance(value, Mapping) else {}
-                level, key = (
-                    stated.get(a, stated.get(b)) for a, b in (("level", "level_id"), ("problem_id", "task_id"))
-                )
-                yield _level(level, outer), str(key), value
-        else:
-            yield from _members(stream, path, outer)
-        stream.end()
+    stream = JsonStream(path, context.advance if context else lambda _: None)
+    if stream.peek() == "[":
+        for _ in stream.elements():
+            value = stream.value()
+            stated = value if isinstance(value, Mapping) else {}
+            level, key = (stated.get(a, stated.get(b)) for a, b in (("level", "level_id"), ("problem_id", "task_id")))
+            yield _level(level, outer), str(key), value
+    else:
+        yield from _members(stream, path, outer)
+    stream.end()
 
 
 def _level(stated: Any, outer: int | None) -> int | None:

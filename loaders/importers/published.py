@@ -71,14 +71,7 @@ class PublishedSearch:
     """One search of the release."""
 
     def __init__(self, search: str, problem: tuple[str, str], gpu: str | None, context: Context) -> None:
-        """Start a search.
-
-        Args:
-            search: the search's name.
-            problem: our id and family of its problem.
-            gpu: what it was measured on, where the release says so.
-            context: the import.
-        """
+        """Start a search."""
         self._search, self._gpu, self._context = search, gpu, context
         self._problem, self._family = problem
         self._candidates: dict[str, Candidate] = {}
@@ -88,11 +81,7 @@ class PublishedSearch:
         self._forecast = False
 
     def event(self, data: Mapping[str, Any]) -> None:
-        """Take one event.
-
-        Raises:
-            RowError: an unknown kind, an index out of order, or a field that is missing.
-        """
+        """Take one event."""
         index, kind = fields.whole(data, "event_index"), fields.text(data, "event_kind")
         if kind not in EVENT_KINDS:
             raise RowError("event_kind", kind, "is not a kind of event this importer knows")
@@ -210,11 +199,7 @@ INFRASTRUCTURE = "infrastructure_failure"
 
 
 def read_evaluation(evaluation: Mapping[str, Any]) -> Verdict:
-    """An evaluation's verdict.
-
-    Raises:
-        RowError: an unknown kind of feedback, or figures that are missing or impossible.
-    """
+    """An evaluation's verdict."""
     observation = fields.mapping(evaluation, "observation")
     feedback = observation.get("feedback")
     feedback = feedback if isinstance(feedback, Mapping) else observation
@@ -282,11 +267,7 @@ class PublishedForecasts:
         self._forecasts: dict[str, list[dict[str, Any]]] = {}
 
     def add(self, data: Mapping[str, Any]) -> None:
-        """Take one row.
-
-        Raises:
-            RowError: a value is missing, or the row answers nothing in the evaluation set.
-        """
+        """Take one row."""
         surrogate, comparison = fields.text(data, "surrogate_label"), fields.text(data, "comparison_id")
         repeat = fields.whole(data, "repeat")
         if SAFE_NAME.fullmatch(surrogate) is None:
@@ -342,15 +323,7 @@ class PublishedForecasts:
                 self._context.report.differences.append(difference)
 
     def write(self, folder: Path, fingerprint: str) -> int:
-        """Write one Parquet file per surrogate.
-
-        Args:
-            folder: made when missing.
-            fingerprint: of the corpus the forecasts are for.
-
-        Returns:
-            how many forecasts there are.
-        """
+        """Write one Parquet file per surrogate."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -76,8 +76,22 @@ class Reader(abc.ABC):
         """
 
     def gpu(self, stated: str | None, missing: str) -> str | None:
-        """The GPU of an entry: see `Context.gpu`."""
-        return self.context.gpu(self.path, stated, missing)
+        """The GPU of an entry: what the file states, else what the caller says of this file, of all files, or its name.
+
+        Args:
+            stated: what the file states; None when it states nothing.
+            missing: the reason to record when nobody says.
+        """
+        file, gpus = self.path, self.context.settings.gpus
+        known = self.context.known("gpu", stated, gpus.get(str(file)) or gpus.get(file.name))
+        if known is not None:
+            return known
+        named = gpu_named(file)
+        if named is not None:
+            self.context.note(f"rows whose GPU, {named}, is read from the name of {plain(file.name)}")
+        else:
+            self.context.null("gpu", f"{missing}; state it with --gpu, or --gpu {plain(file.name)}=NAME")
+        return named
 
     def kernel(
         self, problem_id: str, source: Source, *, gpu: str | None, family: str | None = None,
@@ -95,9 +109,12 @@ class Reader(abc.ABC):
             **figures: further fields.
         """
         backend, text, more = source
+        known_license = self.context.known("license", license)
+        if known_license is None:
+            self.context.null("license", f"{missing}; state it with --license")
         return kernel_row(
             problem_id, family or self.FAMILY, backend, text, gpu=gpu, origin=f"{self.NAME} {plain(self.path.name)}",
-            license=self.context.license(license, missing), split=self.context.settings.split, **more, **figures,
+            license=known_license, split=self.context.settings.split, **more, **figures,
         )  # fmt: skip
 
     def measured(self, kernel: Row, place: object, workload: str = "published", **figures: Any) -> Row:
@@ -213,9 +230,6 @@ class Context:
             row: which entry of the file: its number from 1, or its name.
             error: what is wrong.
             entry: whether it is an entry of its own, rather than one of several rows an entry became.
-
-        Raises:
-            DataError: bad rows are not to be skipped.
         """
         row_error = BadRow(plain(str(file)), plain(str(row)), error.field, error.value, error.message)
         if entry:
@@ -245,32 +259,6 @@ class Context:
         if stated is not None and told not in (None, stated):
             self.note(f"--{option} {told} was not used: {shown(stated)} is stated")
         return told if stated is None else stated
-
-    def gpu(self, file: Path, stated: str | None, missing: str) -> str | None:
-        """The GPU of a row: what the file states, else what the caller says of this file, of all files, or its name.
-
-        Args:
-            file: the file.
-            stated: what the file states; None when it states nothing.
-            missing: the reason to record when nobody says.
-        """
-        gpus = self.settings.gpus
-        known = self.known("gpu", stated, gpus.get(str(file)) or gpus.get(file.name))
-        if known is not None:
-            return known
-        named = gpu_named(file)
-        if named is not None:
-            self.note(f"rows whose GPU, {named}, is read from the name of {plain(file.name)}")
-        else:
-            self.null("gpu", f"{missing}; state it with --gpu, or --gpu {plain(file.name)}=NAME")
-        return named
-
-    def license(self, stated: str | None = None, missing: str = "the file states none") -> str | None:
-        """The licence of a row: what the file states, else what the caller says; `missing` is recorded for neither."""
-        license_ = self.known("license", stated)
-        if license_ is None:
-            self.null("license", f"{missing}; state it with --license")
-        return license_
 
     def null(self, field: str, reason: str) -> None:
         """Count a value that is null because nobody states it."""

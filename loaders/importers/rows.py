@@ -91,20 +91,7 @@ def kernel_row(
     keys: tuple[str, ...] = (),
     **figures: Any,
 ) -> Row:
-    """A row of the kernels table.
-
-    Args:
-        problem_id: the problem.
-        family: the problem's family.
-        backend: how the kernel is written.
-        source: its text.
-        gpu: where it was measured; None when not stated.
-        origin: where the row comes from.
-        license: licence of the text; None when not stated.
-        split: the row's split.
-        keys: names of a configuration's parameters, for the backend `config`.
-        **figures: further fields.
-    """
+    """A row of the kernels table; a configuration has the names of its parameters as `keys`."""
     # Kernels of a search often differ in numbers alone, and so in neither structure nor cluster.
     structure, cluster = _space_structure(problem_id, keys) if keys else structure_of(_NUMBER.sub("1", source))
     return _KERNEL | {
@@ -130,11 +117,7 @@ def kernel_row(
 def measurement_row(kernel: Row, workload: str, place: str, **figures: Any) -> Row:
     """A row of the measurements table: the kernel's verdict and figures on one workload.
 
-    Args:
-        kernel: the kernel's row.
-        workload: the workload's name.
-        place: file and row it was read from, which tell equal measurements apart.
-        **figures: further fields, and those in which the workload differs from the kernel.
+    File and row that it was read from, its `place`, tell equal measurements apart.
     """
     names = ("kernel_id", "problem_id", "gpu", "status", "error", "runtime_us", "speedup")
     copied = {name: kernel[name] for name in names}
@@ -185,14 +168,7 @@ def _shipped_problems() -> Mapping[str, Mapping[str, Any]]:
 
 
 def problem(problem_id: str, family: str, title: str, reference: str = "") -> Row:
-    """The row of a problem: ours where the origin's name is an alias of one, else what the origin tells.
-
-    Args:
-        problem_id: its id in the imported corpus.
-        family: the family its kernels have there.
-        title: what the origin calls it.
-        reference: the origin's reference text, where it gives one; it goes before ours.
-    """
+    """The row of a problem: ours where its name is an alias and no reference comes with it, else what is told of it."""
     ours = _shipped_problems().get(problem_id)
     if ours is None or reference:
         aliases = () if ours is None else (ours["problem_id"],)

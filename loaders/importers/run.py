@@ -24,7 +24,7 @@ from kbench.loaders.importers.rows import Row
 from kbench.loaders.importers.sink import Sink
 from kbench.loaders.importers.table import Table
 from kbench.loaders.storage.atomic import whole_folder, write_atomically
-from kbench.schemas import AuthorClass, DataError, QuestionKind, UserError
+from kbench.schemas import AuthorClass, DataError, QuestionKind, UnknownNameError, UserError
 from kbench.schemas.bins import bin_of
 from kbench.schemas.ids import content_hash
 
@@ -42,27 +42,13 @@ def import_files(
     *,
     replace: bool = False,
 ) -> Report:
-    """Import files into a new corpus.
-
-    Args:
-        form: the format's name; found from the files when None.
-        paths: the files, all of one format.
-        out: the corpus folder; it must not exist or be empty, unless it may be replaced.
-        settings: what the caller states.
-        advance: told how many bytes were read since the last call.
-        replace: put the new corpus in the place of one that is there.
-
-    Returns:
-        what was found; also written into the corpus as import.json.
-
-    Raises:
-        UserError: the target cannot be used, or the format is unknown or unclear.
-        DataError: a file is not of its format, a row is bad, or nothing could be imported.
-    """
+    """Import files into a new corpus, which keeps the report as import.json; a format that is not named is found."""
     if not paths:
         raise UserError("no file given; name the files to import")
     require_files(paths)
     _check_settings(settings, paths)
+    if form is not None and form not in formats.NAMES:
+        raise UnknownNameError("import format", form, formats.NAMES)
     name = form or (Table.NAME if settings.columns else formats.sniff_all(paths))
     formats.refuse_misplaced(name, paths)
     if settings.problem is not None and not (name in formats.FORMATS and formats.FORMATS[name].PROBLEM_STATED):
@@ -85,11 +71,7 @@ def import_files(
 
 
 def _check_settings(settings: ImportSettings, paths: Sequence[Path]) -> None:
-    """Refuse names that cannot be shown, and GPUs of files that are not imported.
-
-    Raises:
-        UserError: names the option.
-    """
+    """Refuse names that cannot be shown, and GPUs of files that are not imported."""
     stated = [("license", settings.license), *(("gpu", name) for name in (settings.gpu, *settings.gpus.values()))]
     for option, value in stated:
         if value is not None and not value.isprintable():
@@ -110,7 +92,7 @@ def _import_release(paths: Sequence[Path], folder: Path, context: Context) -> No
 
 
 def _import_rows(name: str, paths: Sequence[Path], folder: Path, context: Context) -> None:
-    form = formats.format_named(name)
+    form = formats.FORMATS[name]
     with (
         CorpusWriter(folder, shard_bytes=SHARD_BYTES) as writer,
         Sink(writer, context, over_workloads=form.OVER_WORKLOADS) as sink,

@@ -75,14 +75,7 @@ UNREADABLE = (UnknownValueError, SyntaxError, ValueError, RecursionError, Memory
 def workload_of(
     source: str, function: str = "get_inputs", name: str = "stated", arguments: Mapping[str, Any] | None = None
 ) -> Row | None:
-    """The workload that a function of a text makes inputs for; None where its tensors are not plain to see.
-
-    Args:
-        source: the text of a module.
-        function: its name, such as get_inputs.
-        name: what the workload is called.
-        arguments: what the function is called with.
-    """
+    """The workload that a function of a text makes inputs for; None where its tensors are not plain to see."""
     given = dict(arguments or {})
     try:
         leaves = list(_leaves(_Reader(ast.parse(source)).returned(function, dict(given))))

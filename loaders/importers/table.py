@@ -31,11 +31,7 @@ EMPTY = ("", "nan", "none", "null", "n/a")
 
 
 def parse_mapping(text: str) -> dict[str, str]:
-    """The mapping of `--map`: field=column, separated by commas.
-
-    Raises:
-        UserError: a part is no mapping, or a field is unknown or mapped twice.
-    """
+    """The mapping of `--map`: field=column, separated by commas."""
     columns: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         field, equals, column = (word.strip() for word in part.partition("="))
@@ -67,10 +63,10 @@ class Table(Reader):
         if start[:4] == b"PAR1":
             yield from parquet_rows(self.path, advance=self.context.advance)
         elif start[:1] == b"[":
-            with JsonStream(self.path, self.context.advance) as stream:
-                for number in stream.elements():
-                    yield number, stream.value()
-                stream.end()
+            stream = JsonStream(self.path, self.context.advance)
+            for number in stream.elements():
+                yield number, stream.value()
+            stream.end()
         elif start[:1] == b"{":
             yield from json_lines(self.path, self.context.advance)
         else:
@@ -78,7 +74,7 @@ class Table(Reader):
 
     def _csv_rows(self) -> Iterator[tuple[int, Any]]:
         csv.field_size_limit(2 * LARGEST_KERNEL_BYTES)
-        with io.TextIOWrapper(open_unpacked(self.path), encoding="utf-8", newline="") as file:
+        with open_unpacked(self.path) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as file:
             reader = csv.DictReader(_bounded_lines(file, self.path), strict=True)
             try:
                 header = reader.fieldnames or ()

@@ -318,15 +318,7 @@ class Definitions:
 def workloads_in(
     path: Path | None, folder: Path, definition: Mapping[str, Any], context: Context, missing: str
 ) -> list[Row]:
-    """The workloads that a list in a folder names, one per line, as it is or as a trace's; none where there is none.
-
-    Args:
-        path: the list.
-        folder: what it must lie in, links resolved.
-        definition: of their problem; may be empty.
-        context: told why there are none.
-        missing: the reason.
-    """
+    """The workloads that a list in a folder names, one per line, as it is or as a trace's; none where there is none."""
     if path is None or not path.resolve().is_relative_to(folder.resolve()):
         context.null("workloads", missing)
         return []
@@ -341,11 +333,7 @@ def _keys(path: Path) -> tuple[str, str]:
 
 
 def definition_in(path: Path, folder: Path) -> Mapping[str, Any]:
-    """The definition that a file of a folder holds.
-
-    Raises:
-        RowError: the file cannot be read.
-    """
+    """The definition that a file of a folder holds."""
     value = fields.json_value(read_inside(path, folder) or b"{}", "definition", path.name)
     return value if isinstance(value, Mapping) else {}
 
@@ -360,10 +348,6 @@ def workload_row(entry: Mapping[str, Any], definition: Mapping[str, Any]) -> Row
 
     A definition names axes (constant, given by each workload, or an expression of others) and the shape and type of
     every input and output in them. Without one, a workload keeps its axes and has no inputs; nothing is guessed.
-
-    Args:
-        entry: uuid and axes, as traces and lists of workloads give them.
-        definition: axes, inputs and outputs; may be empty.
     """
     uuid, given = entry.get("uuid"), entry.get("axes")
     if not isinstance(uuid, str) or not uuid.strip() or not isinstance(given, Mapping):

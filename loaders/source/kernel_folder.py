@@ -21,12 +21,7 @@ class KernelFile:
 
 
 def read_folder(folder: Path) -> list[KernelFile]:
-    """Every kernel file of a folder, sorted by name.
-
-    Raises:
-        UserError: there are no kernel files.
-        DataError: a file's name or text is wrong.
-    """
+    """Every kernel file of a folder, sorted by name."""
     paths = sorted(folder.glob("*.py"))
     if not paths:
         raise UserError(f"no kernels in {str(folder)!r}; expected files named <problem>__<backend>__<name>.py")

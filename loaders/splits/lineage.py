@@ -88,13 +88,7 @@ def _recorded() -> dict[str, dict[str, str]]:
 
 
 def kernel_splits(problems: Sequence[str], clusters: Sequence[str], splits: Mapping[str, str]) -> list[str]:
-    """Each kernel's split: its problem's, or test_seen for some whole clusters of training problems.
-
-    Args:
-        problems: of each kernel.
-        clusters: of each kernel.
-        splits: of each problem.
-    """
+    """Each kernel's split: its problem's, or test_seen for some whole clusters of training problems."""
     rows = list(zip(problems, clusters, strict=True))
     training = [(problem, cluster) for problem, cluster in rows if splits[problem] == "train"]
     seen = held_out_clusters(training, {problem: problem for problem in splits})
@@ -173,12 +167,7 @@ class Nearness:
     """How near the kernels of each problem come to those of every other problem."""
 
     def __init__(self, problems: Sequence[str], grams: Grams) -> None:
-        """Compare all kernels with all.
-
-        Args:
-            problems: of each kernel.
-            grams: of the kernels, in the same order.
-        """
+        """Compare all kernels with all."""
         self.names, index = np.unique(np.asarray(problems, dtype=str), return_inverse=True)
         self._kernels = [grams.row[index == number] for number in range(len(self.names))]
         own: list[Positions] = [np.unique(rows) for rows in self._kernels]

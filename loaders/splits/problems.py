@@ -27,24 +27,11 @@ def cluster_id(structure_id: str) -> str:
     return content_hash("cluster", structure_id)
 
 
-def pair_split(anchor: str | None, candidate: str) -> str:
-    """A pair's split: the more held out of its kernels'.
-
-    Args:
-        anchor: the anchor's split; None when the anchor is the PyTorch reference.
-        candidate: the candidate's split.
-    """
-    return max(anchor or candidate, candidate, key=HELD_OUT.index)
-
-
 def problem_groups(links: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """For each problem the name of its group: problems connected by shared clusters.
+    """For each problem the smallest id of its group: problems connected by shared clusters.
 
     Args:
         links: (problem, cluster) of every kernel.
-
-    Returns:
-        the group's smallest problem id, by problem.
     """
     leader: dict[str, str] = {}
 

@@ -33,11 +33,7 @@ def write_atomically(path: Path, data: bytes | str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes its place when the block ends well; nothing changes when it does not.
-
-    Raises:
-        UserError: a folder, device or pipe stands there.
-    """
+    """A file to write that takes its place when the block ends well; nothing changes when it does not."""
     if path.is_symlink():
         path = Path(os.path.realpath(path))  # /dev/stdout stays a link
     if path.exists() and not path.is_file():
@@ -80,10 +76,6 @@ def replace_together(folder: Path, files: Mapping[str, Content]) -> None:
 
     A copy of the folder is made beside it, of links to its files; the new files go there, and the two folders are
     exchanged in one step.
-
-    Args:
-        folder: the folder; made when missing.
-        files: content by relative path.
 
     Raises:
         UserError: another process is changing the folder, and takes long.
@@ -128,10 +120,6 @@ def replace_in_order(folder: Path, files: Mapping[str, Content]) -> None:
 
     All are written aside before the first takes its place, so a full disk is met while nothing has changed. They take
     their places in the order given; when one cannot, those before it become what they were.
-
-    Args:
-        folder: the folder.
-        files: content by relative path.
     """
     before = {name: _content(folder / name) for name in files}
     staged: dict[str, Path] = {}
@@ -160,16 +148,7 @@ def replace_in_order(folder: Path, files: Mapping[str, Content]) -> None:
 
 @contextmanager
 def whole_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
-    """A folder to build in that becomes `out` when all went well, and vanishes otherwise.
-
-    Args:
-        out: the folder to make.
-        replace: whether what is there may be replaced.
-
-    Raises:
-        UserError: `out` holds something already, or another process is making it.
-        InfrastructureError: the disk is full or failing.
-    """
+    """A folder to build in that becomes `out` when all went well, and vanishes otherwise."""
     if out.exists() and not replace and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"--out {str(out)!r} exists and is not an empty folder; choose another or remove it")
     try:

@@ -1,26 +1,24 @@
-"""The Hub's client within bounds: every wait has an end, listings name plain files, a damaged cache is noticed."""
+"""The Hub's client: every wait has an end, what it raises is one line, and a damaged cache is noticed."""
 
 from __future__ import annotations
 
+import errno
 import os
-import queue
 import re
-import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from kbench.loaders.storage.atomic import file_sha256
-from kbench.schemas import DataError, InfrastructureError
+from kbench.schemas import InfrastructureError, UserError
+from kbench.schemas.errors import first_line
 
 WAIT_S = float(os.environ.get("KBENCH_HUB_TIMEOUT_S") or 30.0)
 """Longest silence of the Hub; $KBENCH_HUB_TIMEOUT_S changes it."""
-ANSWER_S = 4 * WAIT_S
-"""Longest time a small answer may take as a whole."""
-LONGEST_NAME = 400
 SHA256 = re.compile(r"[0-9a-f]{64}")
-
-T = TypeVar("T")
+TRANSPORT = ("httpx", "httpx2", "httpcore", "httpcore2", "huggingface_hub")
+"""Packages whose errors mean that the Hub or the way to it failed."""
 
 
 def limit_waits() -> None:
@@ -39,42 +37,72 @@ def _limit(request: Any) -> None:
     request.extensions["timeout"] = {name: min(given.get(name) or WAIT_S, WAIT_S) for name in names}
 
 
-def within(call: Callable[[], T], what: str, seconds: float = ANSWER_S) -> T:
-    """A call's result, unless it takes too long: a server may send a byte now and then for ever.
+def download(repository: str, revision: str | None = None, patterns: Sequence[str] | None = None) -> Path:
+    """The files of a dataset repository, downloaded once into the Hub's cache; an interrupted download resumes.
 
     Raises:
-        InfrastructureError: it took too long.
+        UserError: there is no such repository or revision.
+        InfrastructureError: the Hub does not answer, or the disk is full.
     """
+    from huggingface_hub import snapshot_download
+
     limit_waits()
-    done: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+    allowed = None if patterns is None else list(patterns)
+    with plain_errors(repository):
+        return Path(snapshot_download(repository, repo_type="dataset", revision=revision, allow_patterns=allowed))
 
-    def run() -> None:
-        try:
-            done.put((call(), None))
-        except BaseException as error:  # noqa: BLE001 - handed to the asking thread, which raises it
-            done.put((None, error))
 
-    threading.Thread(target=run, daemon=True).start()
+@contextmanager
+def plain_errors(repository: str) -> Iterator[None]:
+    """What the Hub's client raises, as one line that says what to do."""
+    from huggingface_hub import errors
+
     try:
-        result, error = done.get(timeout=seconds)
-    except queue.Empty:
-        raise InfrastructureError(f"the Hub did not answer for {what!r} within {seconds:g} s; try again") from None
-    if error is not None:
-        raise error
-    return result  # type: ignore[return-value]
+        yield
+    except errors.RepositoryNotFoundError as error:
+        hint = "check the name, or log in with `hf auth login` if it is private"
+        raise UserError(f"repository {repository!r} was not found on the Hub; {hint}") from error
+    except errors.RevisionNotFoundError as error:
+        raise UserError(f"repository {repository!r} has no such revision; give a commit, tag or branch") from error
+    except errors.HFValidationError as error:
+        raise UserError(f"repository {repository!r} has no name the Hub allows: {first_line(error)}") from error
+    except errors.LocalEntryNotFoundError as error:
+        raise InfrastructureError(f"the Hub did not answer for {repository!r}: {first_line(error)}") from error
+    except errors.HfHubHTTPError as error:
+        raise _explained(repository, error) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise InfrastructureError(
+                f"the disk is full while fetching {repository!r}; free some space and run the same command"
+            ) from error
+        raise InfrastructureError(f"the Hub did not answer for {repository!r}: {first_line(error)}") from error
+    except Exception as error:
+        # The client wraps what broke an upload in errors of no family of its own; the cause tells them from ours.
+        chain = list(_causes(error))
+        refusal = next((cause for cause in chain if isinstance(cause, errors.HfHubHTTPError)), None)
+        if refusal is not None:
+            raise _explained(repository, refusal) from error
+        if not any(type(cause).__module__.split(".")[0] in TRANSPORT for cause in chain):
+            raise
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise InfrastructureError(f"the connection to the Hub broke ({reason}); run the command again") from error
 
 
-def check_names(repository: str, names: Sequence[Any]) -> None:
-    """Refuse a listing with names that no file of a repository has.
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
 
-    Raises:
-        DataError: names the first.
-    """
-    for name in names:
-        plain = isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and name.isprintable() and "\\" not in name
-        parts = PurePosixPath(name).parts if plain else ()
-        if not plain or name.startswith("/") or ".." in parts or ":" in name:
-            raise DataError(f"repository {repository!r} lists a file {ascii(name)[:80]}, which is no name of one")
+
+def _explained(repository: str, error: Exception) -> Exception:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status == 401:
+        return UserError(f"the Hub refused the token for {repository!r}; log in with `hf auth login` or set HF_TOKEN")
+    if status == 403:
+        return UserError(f"the token may not do this with {repository!r}; ask its owner, or use a token that may write")
+    if status is not None and status < 500:
+        return UserError(f"the Hub refused {repository!r} ({status}): {first_line(error)}")
+    return InfrastructureError(f"the Hub failed for {repository!r} ({status}); run the same command to resume")
 
 
 def in_hub_cache(folder: Path) -> bool:
@@ -91,9 +119,6 @@ def evict_damaged(snapshot: Path, *, unproven: bool = False) -> list[str]:
     Args:
         snapshot: the folder; one that is not in the Hub's cache is left alone.
         unproven: whether files that nothing is known of go too.
-
-    Returns:
-        The names of what was removed.
     """
     removed = []
     for path in sorted(snapshot.rglob("*")) if in_hub_cache(snapshot) else []:

@@ -49,20 +49,12 @@ class Reader:
         self._server: subprocess.Popen[bytes] | None = None
 
     def read(self, data: bytes, name: str) -> bytes:
-        """The parser's whole answer.
-
-        Raises:
-            DataError: the file is refused, or reading it broke the reader.
-        """
+        """The parser's whole answer."""
         with self._lock:
             return b"".join(self._pieces(data, name))
 
     def stream(self, data: bytes, name: str) -> Iterator[bytes]:
-        """The parser's answer in the pieces it comes in.
-
-        Raises:
-            DataError: the file is refused, or reading it broke the reader.
-        """
+        """The parser's answer in the pieces it comes in."""
         if self._lock.acquire(blocking=False):
             try:
                 yield from self._pieces(data, name)

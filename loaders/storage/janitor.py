@@ -27,7 +27,6 @@ for line in sys.stdin.buffer:
         told[line[1:-1]] = count
 groups = [int(one[1:]) for one in told if one[:1] == b"g"]
 paths = [one[1:] for one in told if one[:1] == b"p"]
-empty = [one[1:] for one in told if one[:1] == b"e"]
 for group in groups:
     try:
         os.killpg(group, signal.SIGKILL)
@@ -87,27 +86,6 @@ for _ in range(20):
         except OSError:
             pass
     time.sleep(0.05 if groups else 0)
-
-def is_in_place(handle, path):
-    return os.path.samestat(os.fstat(handle), os.stat(path))
-
-# Files and inner folders first.
-for path in sorted(empty, key=len, reverse=True):
-    try:
-        is_folder = os.path.isdir(path)
-        handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
-        try:
-            # What is not empty is not even locked: the same command, run again, would find it taken.
-            is_empty = not (os.listdir(path) if is_folder else os.fstat(handle).st_size)
-            if is_empty and is_free(handle) and is_in_place(handle, path):
-                if is_folder:
-                    os.rmdir(path)
-                elif not os.fstat(handle).st_size:
-                    os.unlink(path)
-        finally:
-            os.close(handle)
-    except OSError:
-        pass
 """
 _lock = threading.Lock()
 _started: tuple[int, subprocess.Popen[bytes]] | None = None
@@ -125,21 +103,31 @@ def watch_path(path: Path) -> None:
 
 
 def watch_empty(path: Path) -> None:
-    """Have a folder or file removed when this process ends, however it does, unless something is in it then."""
-    _tell(b"+e" + os.fsencode(path.absolute()) + b"\n")
+    """Remove a folder or file when this process ends, unless it is killed or something is in it then."""
+    atexit.register(_remove_empty, path.absolute(), os.getpid())
 
 
-def forget_empty(path: Path) -> None:
-    """The folder or file is gone, or is to stay."""
-    _tell(b"-e" + os.fsencode(path.absolute()) + b"\n")
+def _remove_empty(path: Path, process: int) -> None:
+    with contextlib.suppress(OSError):
+        if process != os.getpid():  # a fork, which is not who made it
+            return
+        if path.is_dir():
+            path.rmdir()
+        elif not path.stat().st_size:
+            path.unlink()
 
 
 def make_folder(path: Path) -> None:
     """Make a folder and its parents; those that hold nothing when this process ends go again."""
-    # Before they are there, so that there is no moment at which nobody would remove them.
-    for one in [one for one in (path, *path.parents) if not one.exists()]:
+    # What is registered last is removed first: inner folders.
+    for one in reversed(missing(path)):
         watch_empty(one)
     path.mkdir(parents=True, exist_ok=True)
+
+
+def missing(path: Path) -> list[Path]:
+    """A folder and its parents, as far as they are not there; inner ones first."""
+    return [one for one in (path, *path.parents) if not one.exists()]
 
 
 def forget_group(process: int) -> None:

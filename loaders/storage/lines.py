@@ -13,6 +13,7 @@ import lzma
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -42,11 +43,7 @@ def _hash(data: bytes) -> bytes:
 
 
 def _unsealed(line: bytes, where: str) -> bytes | None:
-    """The line without its hash; None when it has none.
-
-    Raises:
-        DataError: the hash is not the line's.
-    """
+    """The line without its hash; None when it has none."""
     tail = SEAL.fullmatch(line.rstrip(b"\n"), max(0, len(line.rstrip(b"\n")) - SEAL_BYTES))
     if tail is None:
         return None
@@ -57,11 +54,7 @@ def _unsealed(line: bytes, where: str) -> bytes | None:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """A line's JSON.
-
-    Raises:
-        DataError: names the place.
-    """
+    """A line's JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -69,11 +62,7 @@ def parse_json(text: str, where: str) -> Any:
 
 
 def raw_lines(path: Path) -> Iterator[bytes]:
-    """Every line of a file, decompressed where its name says that it is compressed.
-
-    Raises:
-        DataError: names the file whose compressed data is damaged or ends early.
-    """
+    """Every line of a file, decompressed where its name says that it is compressed."""
     try:
         with lzma.open(path, format=lzma.FORMAT_XZ) if path.suffix == ".xz" else path.open("rb") as stream:
             yield from stream
@@ -87,18 +76,33 @@ def read_lines(path: Path, parse: Parse[T]) -> Iterator[tuple[T, int]]:
     Raises:
         DataError: names file, line and offset of what is damaged.
     """
-    reader = _LineReader(path, parse)
+    seals = False
+
+    def parsed(line: bytes, number: int, offset: int) -> T:
+        """What a line says; once one has a hash, all after it must have one."""
+        nonlocal seals
+        where = f"{path}: line {number} at byte {offset}"
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            raise DataError(f"{where} is not UTF-8; the file is damaged: restore it from a copy") from None
+        data = _unsealed(line, where)
+        if data is None and seals:
+            raise DataError(f"{where} has no hash; the file is damaged: restore it from a copy")
+        seals = data is not None
+        return parse((line if data is None else data).decode(), where)
+
     offset = 0
     waiting: tuple[bytes, int, int] | None = None
     for number, line in enumerate(raw_lines(path), 1):
         if waiting is not None:
-            yield reader.parsed(*waiting), offset
+            yield parsed(*waiting), offset
         waiting = (line, number, offset)
         offset += len(line)
     if waiting is None:
         return
     try:
-        last = reader.parsed(*waiting)
+        last = parsed(*waiting)
     except DataError:
         if _is_torn(waiting[0]):
             return
@@ -108,11 +112,7 @@ def read_lines(path: Path, parse: Parse[T]) -> Iterator[tuple[T, int]]:
 
 
 def read_records(path: Path, record: type[R]) -> list[R]:
-    """The records of a file that holds one per line.
-
-    Raises:
-        DataError: names file, line and offset of what is damaged.
-    """
+    """The records of a file that holds one per line."""
     return [one for one, _ in read_lines(path, lambda text, where: from_dict(record, parse_json(text, where), where))]
 
 
@@ -123,25 +123,6 @@ def _is_torn(line: bytes) -> bool:
     return SEAL.search(line) is None
 
 
-class _LineReader:
-    """Parses the lines of a file; once one has a hash, all after it must have one."""
-
-    def __init__(self, path: Path, parse: Parse[T]) -> None:
-        self._path, self._parse, self._seals = path, parse, False
-
-    def parsed(self, line: bytes, number: int, offset: int) -> Any:
-        where = f"{self._path}: line {number} at byte {offset}"
-        try:
-            line.decode()
-        except UnicodeDecodeError:
-            raise DataError(f"{where} is not UTF-8; the file is damaged: restore it from a copy") from None
-        data = _unsealed(line, where)
-        if data is None and self._seals:
-            raise DataError(f"{where} has no hash; the file is damaged: restore it from a copy")
-        self._seals = data is not None
-        return self._parse((line if data is None else data).decode(), where)
-
-
 class LineWriter:
     """Appends lines to a file; one writer at a time."""
 
@@ -149,26 +130,16 @@ class LineWriter:
         """Open a file, make it where there is none, and cut off a damaged last line.
 
         A file that gets no line goes again, with the folders that were made for it.
-
-        Raises:
-            UserError: another process is writing it, or it cannot be opened.
         """
-        self._path = path
-        # Before it is there, so that there is no moment at which nobody would remove it.
-        janitor.watch_empty(path)
+        self._path, self._made = path, janitor.missing(path.parent)
         try:
             descriptor = locked(path, self._opened)
         except OSError as error:
-            janitor.forget_empty(path)
             raise UserError(f"{path} cannot be written ({error.strerror}); choose another folder for --out") from None
         if descriptor is None:
-            janitor.forget_empty(path)
             raise UserError(f"{path} is being written by another run; wait for it or choose another --out")
         self._descriptor = descriptor
         try:
-            self._is_empty = not os.fstat(self._descriptor).st_size
-            if not self._is_empty:
-                janitor.forget_empty(path)
             good = 0
             for _, end in read_lines(path, parse):
                 good = end
@@ -179,18 +150,11 @@ class LineWriter:
             raise
 
     def _opened(self) -> int:
-        janitor.make_folder(self._path.parent)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
 
     def append(self, lines: Iterable[str]) -> None:
-        """Write a batch, each line with its hash, and wait until it is on disk.
-
-        Args:
-            lines: JSON objects.
-
-        Raises:
-            InfrastructureError: the disk does not take it; names the file.
-        """
+        """Write a batch, each line with its hash, and wait until it is on disk."""
         data = memoryview(b"".join(map(sealed, lines)))
         if not data:
             return
@@ -198,9 +162,6 @@ class LineWriter:
             while data:
                 data = data[os.write(self._descriptor, data) :]
             os.fsync(self._descriptor)
-            if self._is_empty:
-                janitor.forget_empty(self._path)
-                self._is_empty = False
         except OSError as error:
             raise InfrastructureError(
                 f"{self._path} cannot be written ({error.strerror or error}); fix that and run the same command "
@@ -208,7 +169,12 @@ class LineWriter:
             ) from error
 
     def close(self) -> None:
-        """Release the file."""
+        """Release the file; one without a line goes, while nobody else can have it, and so do its folders."""
+        if not os.fstat(self._descriptor).st_size:
+            with suppress(OSError):  # a folder holds something else
+                self._path.unlink()
+                for folder in self._made:
+                    folder.rmdir()
         os.close(self._descriptor)
 
     def __enter__(self) -> Self:

@@ -27,65 +27,34 @@ _held: set[tuple[int, int, Path]] = set()
 
 @contextmanager
 def held(folder: Path, *, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold a folder against everyone else; one that is missing is made, and goes again if nothing came of it.
-
-    Args:
-        folder: the folder.
-        wait_s: how long to wait for whoever holds it.
-
-    Raises:
-        UserError: another process holds it.
-    """
+    """Hold a folder against everyone else; one that is missing is made, and goes again if nothing came of it."""
     target = Path(os.path.realpath(folder))
     key = (os.getpid(), threading.get_ident(), target)
     if key in _held:
         yield
         return
-    handle, made = _taken(target, wait_s)
+    made = janitor.missing(target)
+
+    def opened() -> int:
+        target.mkdir(parents=True, exist_ok=True)
+        return os.open(target, os.O_RDONLY | os.O_DIRECTORY)
+
+    handle = locked(target, opened, wait_s)
+    if handle is None:
+        raise UserError(f"{str(target)!r} is being changed by another process; wait for it to end")
     _held.add(key)
     try:
         yield
     finally:
         _held.discard(key)
-        if made:
-            with suppress(OSError):  # it holds something now
-                target.rmdir()
-            janitor.forget_empty(target)
+        with suppress(OSError):  # it holds something now
+            for path in made:
+                path.rmdir()
         os.close(handle)
 
 
-def _taken(target: Path, wait_s: float) -> tuple[int, bool]:
-    """A descriptor of the locked folder, and whether it was made for this."""
-    made = False
-
-    def opened() -> int:
-        nonlocal made
-        if made:
-            # Another process was quicker to lock it: it is theirs to remove.
-            janitor.forget_empty(target)
-            made = False
-        made = _made(target)
-        return os.open(target, os.O_RDONLY | os.O_DIRECTORY)
-
-    handle = locked(target, opened, wait_s)
-    if handle is None:
-        if made:
-            janitor.forget_empty(target)
-        raise UserError(f"{str(target)!r} is being changed by another process; wait for it to end") from None
-    return handle, made
-
-
 def locked(path: Path, opened: Callable[[], int], wait_s: float = 0.0) -> int | None:
-    """A descriptor of a file or folder that is locked against everyone else; None where another keeps it.
-
-    Args:
-        path: the file or folder.
-        opened: opens it, or makes it.
-        wait_s: how long to wait for whoever holds it.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
+    """A descriptor of a file or folder that is locked against everyone else; None where another keeps it."""
     missing = None
     for _ in range(max(LEAST_TRIES, round(wait_s / PAUSE_S))):
         try:
@@ -100,24 +69,6 @@ def locked(path: Path, opened: Callable[[], int], wait_s: float = 0.0) -> int | 
     if missing is not None:
         raise missing
     return None
-
-
-def _made(target: Path) -> bool:
-    """Make a folder, to be removed by the janitor while it is empty; False where there is one."""
-    if target.is_dir():
-        return False
-    janitor.make_folder(target.parent)
-    # Before it is there, so that there is no moment at which nobody would remove it.
-    janitor.watch_empty(target)
-    try:
-        target.mkdir()
-    except OSError as error:
-        # Not after a signal, which may come when the folder is there.
-        janitor.forget_empty(target)
-        if isinstance(error, FileExistsError) and target.is_dir():
-            return False
-        raise
-    return True
 
 
 def _lock(handle: int, path: Path) -> bool:

@@ -21,16 +21,7 @@ CPU_SECONDS = 3600
 
 
 def open_parquet(path: Path, columns: Sequence[str] | None = None) -> tuple[pa.Schema, Iterator[pa.Table]]:
-    """A file's schema, and its rows in tables of a few thousand.
-
-    Args:
-        path: the file.
-        columns: columns to read; all when left out. Those the file lacks are skipped.
-
-    Raises:
-        UserError: there is no such file.
-        DataError: it is not Parquet, is cut short, or broke the reader.
-    """
+    """A file's schema, and its rows in tables of a few thousand; columns that the file lacks are skipped."""
     import pyarrow as pa
 
     if not path.is_file():
@@ -63,11 +54,7 @@ def warm_up() -> None:
 
 
 def chunks(request: bytes) -> Iterator[bytes]:
-    """In the fork: the schema, then each batch, as Arrow IPC streams.
-
-    Raises:
-        DataError: the file is not Parquet or is damaged.
-    """
+    """In the fork: the schema, then each batch, as Arrow IPC streams."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -102,9 +102,6 @@ def best_kernels(
             vendor, or "best" for the best reference: only kernels that are faster than it, those furthest ahead first.
         each: only the fastest kernel of each problem and GPU.
         **facets: as in `Corpus.select`.
-
-    Raises:
-        UserError: the corpus has no correct kernel of that kind.
     """
     condition = "speedup is not null" + (f" and ({where})" if where else "")
     chosen = corpus.select(columns=BRIEF, problem=problem, status=Status.OK, where=condition, **facets)
@@ -179,11 +176,7 @@ def reference_times(corpus: Corpus, problem: str, gpu: str | None) -> list[Refer
 
 
 def find_kernel(corpus: Corpus, prefix: str, gpu: str | None = None) -> list[KernelView]:
-    """A kernel by the beginning of its id, on every GPU it was measured on, the one with the most kernels first.
-
-    Raises:
-        UserError: no kernel's id begins so, or several kernels' ids do.
-    """
+    """A kernel by the beginning of its id, on every GPU it was measured on, the one with the most kernels first."""
     rows = corpus.table(
         columns=(*BRIEF, "source"), kernel_id=prefix or None, **({"gpu": gpu} if gpu else {})
     ).to_pylist()
@@ -199,35 +192,26 @@ def find_kernel(corpus: Corpus, prefix: str, gpu: str | None = None) -> list[Ker
 
 
 def _view(corpus: Corpus, row: dict[str, Any]) -> KernelView:
-    timed = []
+    timed, counted = [], {}
+    gpu = f"gpu == {row['gpu']!r}" if row["gpu"] else "gpu is null"
     if "measurements" in corpus.configs:
-        where = f"gpu == {row['gpu']!r}" if row["gpu"] else "gpu is null"
-        timed = corpus.table("measurements", columns=FIGURES, kernel_id=row["kernel_id"], where=where).to_pylist()
-    shares = [share(one) for one in timed]
-    known_shares = [value for value in shares if value is not None]
-    seen = counted(corpus, row["kernel_id"], row["gpu"])
+        timed = corpus.table("measurements", columns=FIGURES, kernel_id=row["kernel_id"], where=gpu).to_pylist()
+    if "counters" in corpus.configs and row["gpu"]:
+        found = corpus.table("counters", kernel_id=row["kernel_id"], where=gpu).to_pylist()
+        counted = {one["workload"]: counters_text(one) for one in found}
     references = {one.workload: one for one in reference_times(corpus, row["problem_id"], row["gpu"])}
-    workloads = tuple(
-        one
-        | {
-            "roofline_share": value,
-            "best_reference": references[one["workload"]].best if one["workload"] in references else None,
-            "launch_bound": references[one["workload"]].launch_bound if one["workload"] in references else None,
-            "counted": seen.get(one["workload"]),
+    for one in timed:
+        reference = references.get(one["workload"])
+        one |= {
+            "roofline_share": share(one),
+            "best_reference": reference.best if reference else None,
+            "launch_bound": reference.launch_bound if reference else None,
+            "counted": counted.get(one["workload"]),
         }
-        for one, value in zip(timed, shares, strict=True)
-    )
-    whole = row | {"roofline_share": geometric_mean(known_shares) if known_shares else None}
+    shares = [one["roofline_share"] for one in timed if one["roofline_share"] is not None]
+    whole = row | {"roofline_share": geometric_mean(shares) if shares else None}
     same = corpus.select(columns=LINEAGE, problem=row["problem_id"], backend=row["backend"], gpu=row["gpu"])
-    return KernelView(whole, workloads, tuple(same.ancestors(row["kernel_id"]).to_pylist()))
-
-
-def counted(corpus: Corpus, kernel_id: str, gpu: str | None) -> dict[str, str]:
-    """What the hardware counted of a kernel, by workload; empty where the corpus does not say."""
-    if "counters" not in corpus.configs or gpu is None:
-        return {}
-    rows = corpus.table("counters", kernel_id=kernel_id, where=f"gpu == {gpu!r}").to_pylist()
-    return {row["workload"]: counters_text(row) for row in rows}
+    return KernelView(whole, tuple(timed), tuple(same.ancestors(row["kernel_id"]).to_pylist()))
 
 
 def counters_text(row: Mapping[str, Any]) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-from array import array
-from collections import Counter
 from collections.abc import Mapping
 
-import numpy
+import polars
 import pyarrow.compute as pc
 
 from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.summary.coverage import gathered
 
 UNMEASURED = "unmeasured"
 """Where a kernel's gpu or status is null."""
@@ -43,37 +41,21 @@ class Counts:
 
 def count(corpus: Corpus) -> Counts:
     """Count a corpus; reads only the facet columns, a batch at a time."""
-    facets: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
-    # Half of each id: 64 bits tell ten million kernels apart and take a tenth of the memory their texts would.
-    ids, problems = array("Q"), array("Q")
-    for batch in corpus.select("kernels", columns=["kernel_id", "problem_id", *FACETS]).batches():
-        for name, values in facets.items():
-            for item in pc.value_counts(pc.fill_null(batch.column(name), UNMEASURED)).to_pylist():
-                values[item["values"]] += item["counts"]
-        ids.extend(int(text[:16], 16) for text in batch.column("kernel_id").to_pylist())
-        # An imported table may name a problem per row, and names are longer than ids.
-        names = pc.unique(batch.column("problem_id")).drop_null().to_pylist()
-        problems.extend(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) for name in names)
+    # Numbers that stand for ids tell ten million kernels apart and take a fraction of the memory their texts would.
+    identities = polars.col("kernel_id", "problem_id").hash()
+    facets = polars.col(FACETS).fill_null(UNMEASURED).cast(polars.Categorical)
+    kernels = gathered(corpus.select("kernels", columns=["kernel_id", "problem_id", *FACETS]), identities, facets)
     spans = [
         pc.min_max(batch.column(0)).as_py() for batch in corpus.select("measurements", columns=["started_at"]).batches()
     ]
-    with_kernels = distinct(problems)
+    with_kernels = kernels["problem_id"].n_unique()
+    values = {name: kernels[name].cast(polars.String).value_counts().iter_rows() for name in FACETS}
     return Counts(
         rows={name: corpus.rows(name) for name in corpus.configs},
-        distinct_kernels=distinct(ids),
-        facets={
-            name: dict(sorted(values.items(), key=lambda item: (-item[1], item[0]))) for name, values in facets.items()
-        },
+        distinct_kernels=kernels["kernel_id"].n_unique(),
+        facets={name: dict(sorted(found, key=lambda item: (-item[1], item[0]))) for name, found in values.items()},
         problems_with_kernels=with_kernels,
         problems=max(corpus.rows("problems"), with_kernels),
         first_measured=min((span["min"] for span in spans if span["min"]), default=None),
         last_measured=max((span["max"] for span in spans if span["max"]), default=None),
     )
-
-
-def distinct(values: array[int]) -> int:
-    """How many different numbers an array of 64-bit numbers holds; it is sorted where it lies."""
-    # Not numpy.unique, whose hash table takes ten times the memory.
-    ordered = numpy.frombuffer(values, numpy.uint64)
-    ordered.sort()
-    return int((ordered[1:] != ordered[:-1]).sum()) + (len(ordered) > 0)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars
@@ -23,70 +22,20 @@ WELL, LEAST = 30, 10
 """Timed kernels that make a cell well covered, and covered at all."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProblemCoverage:
-    """The timed kernels of one problem."""
-
-    problem_id: str
-    kernels: dict[str, int]
-    """By backend."""
-    structures: dict[str, int]
-    """Distinct structures by backend."""
-    spread: float | None
-    """95th over 5th percentile of the runtime."""
-    best_speedup: float | None
-    """Of the fastest kernel, as its ends are."""
-    best_speedup_low: float | None
-    best_speedup_high: float | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CoverageFigure:
-    """One property of a corpus."""
-
-    name: str
-    what: str
-    value: float
-    share: bool = False
-    """Whether the value is a share, shown in percent."""
-    of: int | None = None
-    """Of how many things it is a share, where they are shown instead."""
-
-    @property
-    def text(self) -> str:
-        """The value, for people."""
-        if self.of is not None:
-            return f"{round(self.value * self.of):,} of {self.of:,}"
-        if self.share:
-            return f"{self.value:.1%}"
-        return f"{self.value:,.0f}" if self.value == int(self.value) else f"{self.value:.2f}"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Coverage:
-    """Every problem's coverage, and figures over all of them."""
-
-    problems: tuple[ProblemCoverage, ...]
-    figures: tuple[CoverageFigure, ...]
-
-    @property
-    def backends(self) -> list[str]:
-        """Every backend a kernel has."""
-        return sorted({name for problem in self.problems for name in problem.kernels}, reverse=True)
-
-
-def coverage_of(corpus: Corpus, kernels: polars.DataFrame) -> Coverage:
-    """The coverage of a corpus.
+def coverage_of(corpus: Corpus, kernels: polars.DataFrame) -> dict[str, Any]:
+    """The coverage of a corpus: of every problem, as `problems`, and figures over all of them, as `figures`.
 
     Args:
         corpus: the corpus.
         kernels: its timed kernels, of one GPU: runtimes on several would widen every problem's spread.
     """
-    problems = tuple(_problems(corpus, kernels))
-    return Coverage(problems, tuple(_figures(corpus, kernels, problems)))
+    problems = list(_problems(corpus, kernels))
+    return {"problems": problems, "figures": list(_figures(corpus, kernels, problems))}
 
 
-def _problems(corpus: Corpus, kernels: polars.DataFrame) -> Iterator[ProblemCoverage]:
+def _problems(corpus: Corpus, kernels: polars.DataFrame) -> Iterator[dict[str, Any]]:
+    """Each problem's kernels and structures by backend, the 95th over the 5th percentile of their runtimes, and the
+    speedup of the fastest with its interval."""
     col = polars.col
     cells = kernels.group_by("problem_id", "backend").agg(polars.len(), structures=col("structure_id").n_unique())
     low, high = (col("runtime_us").quantile(share, "linear") for share in (0.05, 0.95))
@@ -96,45 +45,54 @@ def _problems(corpus: Corpus, kernels: polars.DataFrame) -> Iterator[ProblemCove
     counted = {(problem, backend): counts for problem, backend, *counts in cells.iter_rows()}
     ranges = {problem: figures for problem, *figures in whole.iter_rows()}
     listed = corpus.table("problems", columns=["problem_id"]).column(0).to_pylist() if corpus.rows("problems") else []
+    backends = sorted({*BACKENDS, *(backend for _, backend in counted)}, reverse=True)
     for name in sorted({*listed, *ranges}):
-        backends = sorted({*BACKENDS, *(backend for problem, backend in counted if problem == name)}, reverse=True)
         counts = {backend: counted.get((name, backend), (0, 0)) for backend in backends}
         spread, *speedups = ranges.get(name, (None,) * 4)
-        yield ProblemCoverage(
-            problem_id=name,
-            kernels={backend: count for backend, (count, _) in counts.items()},
-            structures={backend: structures for backend, (_, structures) in counts.items()},
-            spread=spread,
-            best_speedup=speedups[0],
-            best_speedup_low=speedups[1],
-            best_speedup_high=speedups[2],
-        )
+        yield {
+            "problem_id": name,
+            "kernels": {backend: count for backend, (count, _) in counts.items()},
+            "structures": {backend: structures for backend, (_, structures) in counts.items()},
+            "spread": spread,
+            **dict(zip(("best_speedup", "best_speedup_low", "best_speedup_high"), speedups, strict=True)),
+        }
 
 
 def _figures(
-    corpus: Corpus, kernels: polars.DataFrame, problems: Sequence[ProblemCoverage]
-) -> Iterator[CoverageFigure]:
-    timed = [problem for problem in problems if problem.best_speedup is not None]
-    cells = [problem.kernels[backend] for problem in problems for backend in BACKENDS]
-    structures = [problem.structures[backend] for problem in problems for backend in BACKENDS]
+    corpus: Corpus, kernels: polars.DataFrame, problems: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    timed = [problem for problem in problems if problem["best_speedup"] is not None]
+    cells = [problem["kernels"][backend] for problem in problems for backend in BACKENDS]
+    structures = [problem["structures"][backend] for problem in problems for backend in BACKENDS]
     written = kernels.filter(polars.col("proposer").cast(polars.String).is_in(WRITERS))
     methods = Counter(dict(kernels.group_by("search_method").len().iter_rows()))
     test = bins_by_split(corpus).get("test", Counter())
     bins = Counter({number: test[number] for number in NUMBERS})
-    yield CoverageFigure("kernels", "distinct kernels with status ok", kernels["kernel_id"].n_unique())
-    yield CoverageFigure("problems", "problems with such kernels", len(timed))
-    yield CoverageFigure("well_covered", f"cells (problem × backend) with at least {WELL}", _share(cells, WELL), True)
-    yield CoverageFigure("covered", f"cells with at least {LEAST}", _share(cells, LEAST), True)
-    yield CoverageFigure("method_share", "smallest share of a search method", _least_share(methods), True)
-    yield CoverageFigure("written", "kernels written freely, not from templates", len(written))
-    yield CoverageFigure("written_problems", "problems with kernels written freely", written["problem_id"].n_unique())
-    yield CoverageFigure("structures", "median of distinct structures in a cell", statistics.median(structures or [0]))
-    spreads = [problem.spread or 0.0 for problem in timed]
-    yield CoverageFigure("spread", "median within a problem of p95/p5 runtime", statistics.median(spreads or [0.0]))
-    yield CoverageFigure("bin_share", "smallest share of a bin among test questions", _least_share(bins), True)
-    beaten = sum((problem.best_speedup or 0) > 1 for problem in timed)
+    yield _figure("kernels", "distinct kernels with status ok", kernels["kernel_id"].n_unique())
+    yield _figure("problems", "problems with such kernels", len(timed))
+    yield _figure("well_covered", f"cells (problem × backend) with at least {WELL}", _share(cells, WELL), True)
+    yield _figure("covered", f"cells with at least {LEAST}", _share(cells, LEAST), True)
+    yield _figure("method_share", "smallest share of a search method", _least_share(methods), True)
+    yield _figure("written", "kernels written freely, not from templates", len(written))
+    yield _figure("written_problems", "problems with kernels written freely", written["problem_id"].n_unique())
+    yield _figure("structures", "median of distinct structures in a cell", statistics.median(structures or [0]))
+    spreads = [problem["spread"] or 0.0 for problem in timed]
+    yield _figure("spread", "median within a problem of p95/p5 runtime", statistics.median(spreads or [0.0]))
+    yield _figure("bin_share", "smallest share of a bin among test questions", _least_share(bins), True)
+    beaten = sum((problem["best_speedup"] or 0) > 1 for problem in timed)
     share = beaten / max(len(timed), 1)
-    yield CoverageFigure("beaten", "problems whose best kernel beats PyTorch", share, True, len(timed))
+    yield _figure("beaten", "problems whose best kernel beats PyTorch", share, True, len(timed))
+
+
+def _figure(name: str, what: str, value: float, share: bool = False, of: int | None = None) -> dict[str, Any]:
+    """One property of a corpus, and its value for people: a share in percent, or as so many of so many."""
+    if of is not None:
+        text = f"{round(value * of):,} of {of:,}"
+    elif share:
+        text = f"{value:.1%}"
+    else:
+        text = f"{value:,.0f}" if value == int(value) else f"{value:.2f}"
+    return {"name": name, "what": what, "value": value, "share": share, "of": of, "text": text}
 
 
 def _share(cells: Sequence[int], least: int) -> float:

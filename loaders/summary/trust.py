@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-import statistics
-from typing import Any
+from types import SimpleNamespace
 
 import polars
 import pyarrow.compute as pc
@@ -21,91 +19,46 @@ LEAST = 20
 """Fewest measurements to say so."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Compared:
-    """One measurement taken by two clocks."""
+def trust_of(corpus: Corpus) -> SimpleNamespace:
+    """What the measurements say about themselves; their figures are read a batch at a time.
 
-    kernel_id: str
-    problem_id: str
-    workload: str
-    runtime_us: float
-    second_clock_us: float
-    disagree: bool
-    ruled: bool
-    """Whether the launch overhead was timed too: earlier rows were flagged without allowing for the marks' distance."""
-
-    @property
-    def gap_us(self) -> float:
-        """Event timer minus CUPTI."""
-        return self.runtime_us - self.second_clock_us
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Trust:
-    """What the measurements say about themselves."""
-
-    noise: tuple[dict[str, Any], ...]
-    """Half-widths of the 95 % intervals, by decade of the runtime: `low_us` (the decade's lower end), `measurements`,
-    `median` and `p95` as a share of the runtime, `median_us`."""
-    compared: tuple[Compared, ...]
-    """By runtime."""
-    floors: int
-    """Timed measurements with a roofline floor."""
-    below_floor: int
-    nearest_floor: float | None
-    """The smallest runtime over its floor."""
-    wavering: tuple[dict[str, Any], ...] = ()
-    """References whose time differs between the measurements they served as anchor for: `problem_id`, `workload`,
-    `gpu`, `measurements`, and the 5th, 50th and 95th percentile as `low_us`, `median_us` and `high_us`."""
-
-    @property
-    def disagreements(self) -> tuple[Compared, ...]:
-        """Where the clocks differ by more than the harness's bound."""
-        return tuple(one for one in self.compared if one.disagree)
-
-    @property
-    def median_gap_us(self) -> float:
-        """How far the two clocks lie apart, in the median."""
-        return statistics.median(one.gap_us for one in self.compared)
-
-    @property
-    def median_gap_share(self) -> float:
-        """How far they lie apart without that constant, as a share of the runtime, in the median."""
-        constant = self.median_gap_us
-        return statistics.median(abs(one.gap_us - constant) / one.runtime_us for one in self.compared)
-
-
-def trust_of(corpus: Corpus) -> Trust:
-    """Read the measurements' figures, a batch at a time."""
-    runtime, half_width = polars.col("runtime_us"), (polars.col("runtime_high_us") - polars.col("runtime_low_us")) / 2
+    Returns:
+        `noise`, half-widths of the 95 % intervals by decade of the runtime; of the measurements that two clocks took,
+        `compared`, `disagreements`, `median_gap_us` and `median_gap_share`; of those with a roofline floor, `floors`,
+        `below_floor` and `nearest_floor`; and `wavering`, references whose time differs between the measurements that
+        they served as anchor for.
+    """
+    col = polars.col
+    runtime, half_width = col("runtime_us"), (col("runtime_high_us") - col("runtime_low_us")) / 2
     figures = gathered(
         corpus.select("measurements", columns=FIGURES),
-        polars.col(NAMES).cast(polars.Categorical),
+        col(NAMES).cast(polars.Categorical),
         runtime,
         (half_width / runtime).alias("noise"),
-        polars.when(polars.col("floor_us") > 0).then(runtime / polars.col("floor_us")).alias("over_floor"),
+        polars.when(col("floor_us") > 0).then(runtime / col("floor_us")).alias("over_floor"),
         # The reference's time is that of each kernel times its speedup.
-        (polars.col("speedup") * runtime).alias("anchor_us"),
+        (col("speedup") * runtime).alias("anchor_us"),
     )
     timed = figures.filter(_known("runtime_us"), runtime > 0)
     over = timed.filter(_known("over_floor"))["over_floor"]
-    nearest = over.min()
     both = corpus.table("measurements", columns=CLOCKS, where="second_clock_us is not null and runtime_us is not null")
-    compared = [
-        Compared(
-            **{name: row[name] for name in CLOCKS[:5]},
-            disagree=bool(row["clocks_disagree"]),
-            ruled=row["ruler_us"] is not None,
-        )
-        for row in both.to_pylist()
-    ]
-    return Trust(
-        noise=tuple(_noise(timed.filter(_known("noise"))).to_dicts()),
-        compared=tuple(sorted(compared, key=lambda one: (one.runtime_us, one.kernel_id))),
+    # Rows without a ruler were flagged without allowing for the distance of the event timer's marks.
+    compared = polars.DataFrame(both).with_columns(
+        gap_us=runtime - col("second_clock_us"), ruled=col("ruler_us").is_not_null()
+    )
+    median_gap = compared["gap_us"].median()
+    # A constant distance of the marks is no disagreement: what is left of it, as a share of the runtime.
+    left = compared.select((col("gap_us") - median_gap).abs() / runtime).to_series()
+    return SimpleNamespace(
+        noise=_noise(timed.filter(_known("noise"))).to_dicts(),
+        compared=len(compared),
+        disagreements=compared.filter("clocks_disagree").sort("runtime_us", "kernel_id").to_dicts(),
+        median_gap_us=median_gap,
+        median_gap_share=left.median(),
         floors=len(over),
         below_floor=int((over < 1).sum()),
-        nearest_floor=nearest if isinstance(nearest, float) else None,
-        wavering=tuple(_wavering(figures.filter(_known("anchor_us"))).to_dicts()),
+        nearest_floor=over.min(),
+        wavering=_wavering(figures.filter(_known("anchor_us"))).to_dicts(),
     )
 
 
@@ -135,37 +88,15 @@ KEY = ("kernel_id", "gpu", "workload")
 REPEATED = (*KEY, "status", "runtime_us", "runtime_low_us", "runtime_high_us")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Agreement:
-    """Differences of the measurements within one range of runtimes."""
+def repeats_of(corpus: Corpus) -> SimpleNamespace | None:
+    """Compare a corpus's repeats with its measurements; None when it lacks either.
 
-    low_us: float
-    high_us: float
-    measurements: int
-    median: float
-    """Of the absolute logarithm of the ratio."""
-    p95: float
-    bias: float
-    """Median of the logarithm itself: above zero when the repeat took longer."""
-    agreeing: float
-    """Share of the measurements that differ by no more than both 95 % intervals allow: the root of their squares."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Repeats:
-    """What repeating showed."""
-
-    kernels: int
-    share: float
-    """Of the corpus's kernels."""
-    measurements: int
-    same_status: int
-    groups: tuple[Agreement, ...]
-    """Long kernels first."""
-
-
-def repeats_of(corpus: Corpus) -> Repeats | None:
-    """Compare a corpus's repeats with its measurements; None when it lacks either."""
+    Returns:
+        how many `kernels` were repeated and which `share` of all that is, `measurements`, those with the `same_status`,
+        and `groups` by runtime, long kernels first. A group has the absolute logarithms of the ratios (`median` and
+        `p95`), the median of the logarithms (`bias`: above zero when the repeat took longer), and the share that
+        differs by no more than both 95 % intervals allow, the root of their squares (`agreeing`).
+    """
     if not {"repeats", "measurements"} <= set(corpus.configs):
         return None
     col = polars.col
@@ -190,13 +121,13 @@ def repeats_of(corpus: Corpus) -> Repeats | None:
                 p95=col("ratio").abs().quantile(0.95, "linear"), bias=col("ratio").median(),
                 agreeing=col("agree").mean(),
             ).to_dicts()  # fmt: skip
-            groups.append(Agreement(least, most, **row))
+            groups.append(SimpleNamespace(low_us=least, high_us=most, **row))
     kernels = both["kernel_id"].n_unique()
     every = pc.count_distinct(corpus.table("kernels", columns=["kernel_id"]).column(0)).as_py()
-    return Repeats(
+    return SimpleNamespace(
         kernels=kernels,
         share=kernels / max(1, every),
         measurements=len(both),
         same_status=int((both["status"] == both["status_first"]).sum()),
-        groups=tuple(groups),
+        groups=groups,
     )

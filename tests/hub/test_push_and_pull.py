@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.hub.repository import plain_errors
+from kbench.loaders.storage.hub_client import plain_errors
 from kbench.schemas import InfrastructureError
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

@@ -179,6 +179,9 @@ def test_a_config_without_rows_is_refused_with_those_that_have_some(tmp_path: Pa
     with CorpusWriter(tmp_path / "empty"):
         pass
     assert load(tmp_path / "empty", config="tuning").count() == 0, "a corpus that holds nothing yet is no mistake"
+    files = list((tmp_path / "corpus" / "kernels").glob("*.parquet"))
+    with pytest.raises(UserError, match="'pairs' has no rows in the files given; configs with rows: kernels"):
+        load(files, config="pairs")
 
 
 def test_a_path_that_is_no_corpus_is_refused(tmp_path: Path) -> None:

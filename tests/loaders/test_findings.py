@@ -145,10 +145,10 @@ def test_the_shipped_card_names_kernels_that_were_found_wrong_since(dataset: Cor
     # Those that the release has corrected are not named; the recipe still needs them.
     known_wrong = load(columns=["kernel_id", "status"], kernel_id=sorted(errata())).to_arrow()
     assert set(known_wrong.column("kernel_id").to_pylist()) == set(errata())
-    assert (found == ()) == ("ok" not in known_wrong.column("status").to_pylist())
+    assert (not found) == ("ok" not in known_wrong.column("status").to_pylist())
     for one in found:
         assert f"| `{one.kernel_id[:12]}` | `{one.problem_id}` | {one.wrong} |" in card
-    assert errata_of(Corpus.open(corpus_path)) == ()
+    assert errata_of(Corpus.open(corpus_path)) == []
 
 
 def words(svg: str) -> list[str]:
@@ -165,14 +165,13 @@ def test_the_shipped_card_plots_and_ledger_are_what_the_data_gives(dataset: Corp
         assert f"(plots/{name})" in card
         assert len(text) < 200_000
     assert found.costs is not None
-    assert json.loads((shipped() / "ledger.json").read_text()) == json.loads(json.dumps(found.costs.to_json()))
+    assert json.loads((shipped() / "ledger.json").read_text()) == json.loads(json.dumps(found.costs))
 
 
-def test_the_shipped_dataset_breaks_no_roofline_and_fits_its_weight(dataset: Corpus) -> None:
+def test_the_shipped_dataset_breaks_no_roofline(dataset: Corpus) -> None:
     trust = trust_of(dataset)
     assert trust.floors == load(config="measurements", status="ok").count()
     assert trust.below_floor == 0
-    assert findings_of(dataset).parquet_bytes <= 30e6
 
 
 def test_a_kernel_under_its_floor_and_a_disagreeing_clock_show(tmp_path: Path) -> None:
@@ -182,7 +181,7 @@ def test_a_kernel_under_its_floor_and_a_disagreeing_clock_show(tmp_path: Path) -
         writer.append("measurements", [row])
     trust = trust_of(Corpus.open(tmp_path / "corpus"))
     assert (trust.below_floor, trust.nearest_floor) == (1, 0.5)
-    assert [one.gap_us for one in trust.disagreements] == [3.0]
+    assert [one["gap_us"] for one in trust.disagreements] == [3.0]
     (noise,) = trust.noise
     assert (noise["low_us"], noise["measurements"]) == (10.0, 1)
     assert noise["median"] == pytest.approx(0.1)
@@ -209,9 +208,9 @@ def test_costs_are_summed_by_stage_and_a_corpus_without_them_has_no_ledger(corpu
     corpus = Corpus.open(corpus_path)
     costs = costs_of(corpus, 1)
     assert costs is not None
-    assert costs.gpu_seconds == pytest.approx(sum(row["verify_s"] + row["time_s"] for row in rows))
-    assert costs.build_cpu_seconds == pytest.approx(sum(row["build_s"] for row in rows))
-    assert costs.kernels_per_gpu_hour == pytest.approx(3600 * costs.kernels / costs.gpu_seconds)
+    assert costs["gpu_seconds"] == pytest.approx(sum(row["verify_s"] + row["time_s"] for row in rows))
+    assert costs["build_cpu_seconds"] == pytest.approx(sum(row["build_s"] for row in rows))
+    assert costs["kernels_per_gpu_hour"] == pytest.approx(3600 * costs["kernels"] / costs["gpu_seconds"])
     assert (corpus_path / "ledger.json").is_file()
     with CorpusWriter(corpus_path) as writer:
         writer.replace("measurements", [])
@@ -222,16 +221,16 @@ def test_coverage_counts_cells_and_structures(corpus_path: Path) -> None:
     corpus = Corpus.open(corpus_path)
     found = coverage_of(corpus, timed(corpus))
     rows = load(corpus_path, status="ok").to_arrow().to_pylist()
-    for problem in found.problems:
-        mine = [row for row in rows if row["problem_id"] == problem.problem_id]
-        for backend, number in problem.kernels.items():
+    for problem in found["problems"]:
+        mine = [row for row in rows if row["problem_id"] == problem["problem_id"]]
+        for backend, number in problem["kernels"].items():
             cell = [row for row in mine if row["backend"] == backend]
             assert number == len(cell)
-            assert problem.structures[backend] == len({row["structure_id"] for row in cell})
+            assert problem["structures"][backend] == len({row["structure_id"] for row in cell})
         fastest = min(mine, key=lambda row: row["runtime_us"])
-        ends = (problem.best_speedup_low, problem.best_speedup, problem.best_speedup_high)
-        assert ends == (fastest["speedup_low"], fastest["speedup"], fastest["speedup_high"])
-    figures = {figure.name: figure.value for figure in found.figures}
+        for name in ("speedup_low", "speedup", "speedup_high"):
+            assert problem[f"best_{name}"] == fastest[name]
+    figures = {figure["name"]: figure["value"] for figure in found["figures"]}
     assert figures["kernels"] == len({row["kernel_id"] for row in rows})
     assert figures["problems"] == len({row["problem_id"] for row in rows})
 
@@ -250,14 +249,13 @@ def test_a_kernel_on_two_gpus_counts_once_and_its_figures_are_those_of_the_main_
         writer.append("kernels", [*main, *part])
         writer.append("measurements", [make_measurement(kernel) for kernel in (*main, *part)])
     found = findings_of(Corpus.open(tmp_path / "corpus"))
-    (problem,) = found.coverage.problems
-    assert (problem.kernels["triton"], problem.best_speedup) == (4, 2.0)
-    assert problem.spread is not None
-    assert problem.spread < 1.4
+    (problem,) = found.coverage["problems"]
+    assert (problem["kernels"]["triton"], problem["best_speedup"]) == (4, 2.0)
+    assert problem["spread"] < 1.4
     assert [peak.speedup for peak in found.peaks] == [2.0]
     assert "activation (2; 1)" in words(found.plots["speedup-by-family.svg"])
     assert found.costs is not None
-    assert (found.costs.kernels, found.costs.ok_kernels) == (4, 4)
+    assert (found.costs["kernels"], found.costs["ok_kernels"]) == (4, 4)
     card = (tmp_path / "corpus" / "README.md").read_text()
     assert "4 distinct kernels for 1 of 1 problems" in card
     assert "| backend | rows |\n| --- | --- |\n| triton | 6 |" in card

@@ -24,7 +24,7 @@ from kbench.loaders.corpus.shards import read_parquet
 from kbench.loaders.corpus.writer import CorpusWriter, refresh
 from kbench.loaders.exporters import export
 from kbench.loaders.hub.repository import push
-from kbench.schemas import DataError, UserError
+from kbench.schemas import DataError
 from kbench.schemas.files import versions
 
 
@@ -48,10 +48,6 @@ def card_less_a_config(path: Path) -> None:
     (path / "README.md").write_text(text[:start] + text[text.index("dataset_info:") :])
 
 
-def card_of_another_version(path: Path) -> None:
-    change_card(path, Corpus.open(path).manifest.versions()["kernels"], "1.2.3")
-
-
 def card_that_is_no_yaml(path: Path) -> None:
     (path / "README.md").write_text("---\n[\n---\n")
 
@@ -62,7 +58,6 @@ def card_that_is_no_yaml(path: Path) -> None:
         (card_without, "the card is missing or cannot be read"),
         (card_of_other_files, "config 'pairs' names pairs/other-"),
         (card_less_a_config, "config 'tuning' leaves out tuning/"),
-        (card_of_another_version, "config 'kernels' has version 1.2.3, its rows have "),
         (card_that_is_no_yaml, "the card is missing or cannot be read"),
     ],
 )
@@ -78,13 +73,6 @@ def test_a_card_that_disagrees_with_the_manifest_is_noticed_by_validate_and_push
         push(corpus_path, "owner/name", dry_run=True)
     refresh(corpus_path)
     assert validate(Corpus.open(corpus_path)) == []
-
-
-def test_a_fingerprint_that_is_not_the_rows_is_noticed(corpus_path: Path) -> None:
-    manifest = corpus_path / "manifest.json"
-    true = Corpus.open(corpus_path).fingerprint
-    manifest.write_text(manifest.read_text().replace(true, "0" * 32))
-    assert [(issue.field, issue.value) for issue in validate(Corpus.open(corpus_path))] == [("fingerprint", "0" * 32)]
 
 
 @pytest.mark.parametrize(
@@ -108,24 +96,24 @@ def set_in_file(**changes: Any) -> Callable[[dict[str, Any]], object]:
     return lambda manifest: manifest["configs"]["kernels"]["files"][0].update(changes)
 
 
+FILE = "a file of config 'kernels'"
 MANIFESTS: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
-    ("size as text", set_in_file(bytes="1"), "bytes is '1', not a whole number"),
-    ("rows as text", set_in_file(rows="1"), "rows is '1', not a whole number"),
-    ("rows true", set_in_file(rows=True), "rows is True, not a whole number"),
-    ("rows negative", set_in_file(rows=-1), "rows is -1, less than 0"),
-    ("hash that is none", set_in_file(rows_hash="zz"), "rows_hash is 'zz', not 64 hex digits"),
-    ("hash as number", set_in_file(sha256=5), "sha256 is 5, not text"),
-    ("path as number", set_in_file(path=3), "path is 3, not text"),
+    ("size as text", set_in_file(bytes="1"), f"{FILE}.bytes is '1' (str); it must be int"),
+    ("rows true", set_in_file(rows=True), f"{FILE}.rows is True (bool); it must be int"),
+    ("rows negative", set_in_file(rows=-1), f"{FILE}.rows is -1; it must be at least 0"),
+    ("hash that is none", set_in_file(rows_hash="zz"), f"{FILE}.rows_hash is 'zz'; it must match [0-9a-f]{{64}}"),
+    ("path as number", set_in_file(path=3), f"{FILE}.path is 3 (int); it must be str"),
     ("path outside", set_in_file(path="../x.parquet"), "path is '../x.parquet', not a file in the folder"),
-    ("values as list", set_in_file(values=[]), "values of a file is [], not an object"),
-    ("value as number", set_in_file(values={"gpu": [1]}), "a value of 'gpu' is 1, not text"),
-    ("unknown field", set_in_file(zz=1), "a file's field 'zz' is unknown"),
-    ("missing field", lambda m: m["configs"]["kernels"]["files"][0].pop("rows"), "a file's field 'rows' is missing"),
-    ("files as text", lambda m: m["configs"]["pairs"].update(files="x"), "files of config 'pairs' is 'x', not a list"),
-    ("configs as list", lambda m: m.update(configs=[]), "configs is [], not an object"),
-    ("no configs", lambda m: m.pop("configs"), "configs is None, not an object"),
-    ("fingerprint as list", lambda m: m.update(fingerprint=[]), "fingerprint is [], not text"),
-    ("strange release", lambda m: m.update(release="2\x1b[2J"), "release is '2\\x1b[2J', not a number such as 2.2.0"),
+    ("companion outside", lambda m: m["companions"].update({"/etc/x": "0" * 64}), "path is '/etc/x', not a file in"),
+    ("values as list", set_in_file(values=[]), "it is not what a manifest is (AttributeError: "),
+    ("value as number", set_in_file(values={"gpu": [1]}), f"{FILE}.values holds what is no text"),
+    ("unknown field", set_in_file(zz=1), f"{FILE} has unknown field 'zz'"),
+    ("missing field", lambda m: m["configs"]["kernels"]["files"][0].pop("rows"), f"{FILE}.rows is missing"),
+    ("files as text", lambda m: m["configs"]["pairs"].update(files="x"), "it is not what a manifest is ("),
+    ("configs as list", lambda m: m.update(configs=[]), "it is not what a manifest is ("),
+    ("no configs", lambda m: m.pop("configs"), "it is not what a manifest is (KeyError: 'configs')"),
+    ("fingerprint as list", lambda m: m.update(fingerprint=[]), "it is not what a manifest is (TypeError: "),
+    ("strange release", lambda m: m.update(release="2\x1b[2J"), "release is '2\\x1b[2J', neither a hash nor a number"),
 ]  # fmt: skip
 
 
@@ -139,7 +127,7 @@ def test_a_damaged_manifest_is_one_line_that_names_what_is_wrong(
     path.write_text(json.dumps(manifest))
     with pytest.raises(DataError) as caught:
         Corpus.open(corpus_path)
-    assert f"is damaged: {message}; fetch the corpus again" in str(caught.value)
+    assert f"is damaged: {message}" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -241,22 +229,6 @@ def test_a_folder_of_a_config_with_other_columns_says_nothing(corpus_path: Path,
     assert Corpus.open(path).configs == ("pairs",)
 
 
-def test_a_config_that_none_of_the_files_has_is_refused(corpus_path: Path) -> None:
-    files = [shard(corpus_path, "repeats"), shard(corpus_path, "pairs")]
-    with pytest.raises(UserError, match="'kernels' has no rows in the files given; configs with rows: pairs, repeats"):
-        load(files)
-    result = CliRunner().invoke(data, ["query", str(files[0]), "--config", "measurements"])
-    assert isinstance(result.exception, UserError)
-    assert load(files, config="repeats").count() == 2
-
-
-def test_a_folder_without_rows_of_a_config_is_no_empty_answer(corpus_path: Path) -> None:
-    with CorpusWriter(corpus_path) as writer:
-        writer.replace("repeats", [])
-    with pytest.raises(UserError, match="config 'repeats' has no rows in this corpus; configs with rows: kernels, "):
-        load(corpus_path, config="repeats")
-
-
 FINGERPRINTS = {
     "1.0.0": "063f24a8f40e7f42e8456bfce52f602d",
     "1.1.0": "95762e8c89cc7d1d2514ec301a81a44a",
@@ -265,24 +237,17 @@ FINGERPRINTS = {
 }
 
 
-def test_there_is_a_corpus_for_every_published_version(old_corpora: Path) -> None:
-    assert sorted(path.name for path in old_corpora.iterdir()) == sorted(versions()) == sorted(FINGERPRINTS)
-
-
 @pytest.mark.parametrize("version", FINGERPRINTS)
 def test_a_corpus_of_every_version_opens_and_validates(version: str, old_corpora: Path) -> None:
+    assert sorted(path.name for path in old_corpora.iterdir()) == sorted(versions()) == sorted(FINGERPRINTS)
     corpus = Corpus.open(old_corpora / version)
+    assert corpus.fingerprint == FINGERPRINTS[version]
     later = ("plans", "references", "counters", "live", "questions", "tuning")
     since = {"repeats": "1.3.0", **dict.fromkeys(later, "1.4.0")}
     assert corpus.configs == tuple(name for name in CONFIGS if version >= since.get(name, ""))
     assert validate(corpus) == []
     for name in corpus.configs:
         assert sum(1 for _ in corpus.select(name).records()) == corpus.rows(name) > 0
-
-
-@pytest.mark.parametrize("version", FINGERPRINTS)
-def test_the_fingerprint_of_old_content_stays(version: str, old_corpora: Path) -> None:
-    assert Corpus.open(old_corpora / version).fingerprint == FINGERPRINTS[version]
 
 
 @pytest.mark.parametrize("version", ["1.0.0", "1.1.0"])

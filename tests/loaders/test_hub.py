@@ -11,7 +11,7 @@ from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.hub import pull as pull_module
 from kbench.loaders.hub.pull import pull_corpus, pull_release
 from kbench.loaders.hub.repository import commit_of
-from kbench.schemas import UserError
+from kbench.schemas import InfrastructureError, UserError
 
 from .conftest import write_corpus
 
@@ -19,7 +19,7 @@ from .conftest import write_corpus
 def test_a_hub_id_is_fetched_and_opened(corpus_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str | None]] = []
 
-    def snapshot(repository: str, repo_type: str) -> str:
+    def snapshot(repository: str, repo_type: str, **_: Any) -> str:
         asked.append((repository, repo_type))
         return str(corpus_path)
 
@@ -42,13 +42,13 @@ def test_a_hub_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch)
         raise LocalEntryNotFoundError("Cannot find it.\nCheck your connection.")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
-    with pytest.raises(UserError, match=r"path 'owner/name' is no local folder, .*: Cannot find it$"):
+    with pytest.raises(InfrastructureError, match=r"path 'owner/name' is no local folder; .*: Cannot find it$"):
         Corpus.open("owner/name")
 
 
 @pytest.mark.parametrize("name", ["foo/bar.git", "foo/a--b"])
 def test_a_name_the_hub_does_not_allow_is_one_line(name: str) -> None:
-    with pytest.raises(UserError, match=rf"path '{name}' is no local folder, and no name the Hub allows") as caught:
+    with pytest.raises(UserError, match=rf"path '{name}' is no local folder; .* has no name the Hub allows") as caught:
         Corpus.open(name)
     assert "\n" not in str(caught.value)
     with pytest.raises(UserError, match=f"repository '{name}' has no name the Hub allows"):

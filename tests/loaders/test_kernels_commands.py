@@ -63,10 +63,6 @@ def test_best_says_what_the_fastest_changed_against_its_parent_where_no_ancestor
     assert "(4 us, 4.000x)" in shown
     assert '-"""softmax number 24."""' in shown.splitlines()
     assert '+"""softmax number 32."""' in shown.splitlines()
-
-
-def test_a_difference_within_noise_is_not_said_to_explain_a_speed(family: Path) -> None:
-    shown = run("best", "softmax", "--dataset", family, "--limit", 1, "--diff").output
     assert "against the parent: no ancestor is decidedly slower, the difference is within noise" in shown
 
 

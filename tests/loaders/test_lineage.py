@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.loaders.checks.splits_proof import check_splits, distances, shapes
+from kbench.loaders.checks.splits_proof import SplitViolation, check_splits, distances, shapes
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.similarity import Grams
@@ -25,11 +25,11 @@ from kbench.loaders.splits.lineage import (
     published_splits,
     split_kernels,
 )
-from kbench.loaders.splits.problems import cluster_id, pair_split, problem_groups
+from kbench.loaders.splits.problems import cluster_id, problem_groups
 from kbench.schemas import Kernel, from_dict
 from kbench.schemas.ids import content_hash, kernel_id
 
-from .conftest import make_kernel, make_pair
+from .conftest import make_kernel
 
 
 def test_similarity_is_the_jaccard_index_of_five_grams_with_numbers_masked() -> None:
@@ -140,11 +140,11 @@ def test_kernels_of_an_assembled_corpus_get_the_splits_of_the_rule_on_however_ma
 def test_distances_tell_how_near_each_split_comes(tmp_path: Path) -> None:
     corpus = corpus_of(tmp_path / "corpus")
     table = corpus.table("kernels", columns=["kernel_id", "source"])
-    survey = distances(corpus, dict(zip(*(c.to_pylist() for c in table.columns), strict=True)))
-    assert survey.violations == []
-    by_split = {one.split: one for one in survey.splits}
-    assert by_split["test"].problems == 2
-    assert by_split["test"].nearest_train < FAR
+    surveyed, faults = distances(corpus, dict(zip(*(c.to_pylist() for c in table.columns), strict=True)))
+    assert faults == []
+    by_split = {one["split"]: one for one in surveyed}
+    assert by_split["test"]["problems"] == 2
+    assert by_split["test"]["nearest_train"] < FAR
 
 
 def test_the_recorded_splits_cover_the_shipped_dataset_and_tear_no_lineage() -> None:
@@ -203,25 +203,14 @@ def test_problems_that_share_a_cluster_are_one_group(links: list[tuple[str, int]
                 assert groups[first] == groups[second]
 
 
-@pytest.mark.parametrize(
-    ("anchor", "candidate", "expected"),
-    [
-        (None, "test", "test"),
-        ("train", "train", "train"),
-        ("train", "test_seen", "test_seen"),
-        ("test_seen", "train", "test_seen"),
-    ],
-)
-def test_a_pair_is_as_held_out_as_its_more_held_out_kernel(anchor: str | None, candidate: str, expected: str) -> None:
-    assert pair_split(anchor, candidate) == expected
-
-
-def write(path: Path, kernels: list[Kernel], **pair_changes: str) -> Corpus:
+def write(path: Path, kernels: list[Kernel]) -> Corpus:
     with CorpusWriter(path) as writer:
         writer.append("kernels", kernels)
-        pairs = [make_pair(row) for row in kernels if row.speedup]
-        writer.append("pairs", [dataclasses.replace(pairs[0], **pair_changes), *pairs[1:]])
     return Corpus.open(path)
+
+
+def violations(corpus: Corpus) -> list[SplitViolation]:
+    return check_splits(corpus, shapes(corpus))
 
 
 def test_assigned_splits_pass_the_check(tmp_path: Path) -> None:
@@ -238,7 +227,7 @@ def test_the_check_finds_a_twin_that_hides_behind_comments_names_and_numbers(tmp
     source = "# other\n" + test.source.replace("SIZE", "WIDTH").replace("x", "value")
     changes = {"source": source, "kernel_id": kernel_id(train.problem_id, "triton", source)}
     rows.append(dataclasses.replace(train, **changes))
-    found = check_splits(write(tmp_path / "c", rows))
+    found = violations(write(tmp_path / "c", rows))
     assert {violation.rule for violation in found} == {"twin", "stale_cluster"}
     twin = next(violation for violation in found if violation.rule == "twin")
     assert "lies in several splits: test (" in twin.message
@@ -248,16 +237,5 @@ def test_the_check_finds_a_test_problem_in_train(tmp_path: Path) -> None:
     rows = assigned(kernels_of(12, 10))
     position = next(i for i, row in enumerate(rows) if row.split == "test")
     rows[position] = dataclasses.replace(rows[position], split="train")
-    found = check_splits(write(tmp_path / "c", rows))
+    found = violations(write(tmp_path / "c", rows))
     assert {violation.rule for violation in found} >= {"seen_problem", "twin"}
-
-
-def test_the_check_finds_pairs_on_the_wrong_side_or_without_kernels(tmp_path: Path) -> None:
-    rows = assigned(kernels_of(12, 10))
-    rows.sort(key=lambda row: row.split != "test" or row.speedup is None)
-    wrong = check_splits(write(tmp_path / "wrong", rows, split="train"))
-    assert [violation.rule for violation in wrong] == ["pair"]
-    assert "make it 'test'" in wrong[0].message
-    lost = check_splits(write(tmp_path / "lost", rows, candidate_id=content_hash("nobody")))
-    assert [violation.rule for violation in lost] == ["pair"]
-    assert "is not in the corpus" in lost[0].message

@@ -101,13 +101,13 @@ def files_datasets_reads(path: Path) -> list[Path]:
     """What `load_dataset` would open: the files the card names."""
     told = card_configs(path / "README.md")
     assert told is not None
-    return [path / name for _, files in told.values() for _, name in files]
+    return [path / name for files in told.values() for _, name in files]
 
 
 @pytest.mark.parametrize(
     ("call", "moment"),
     [
-        *(("fsync", f"calls == {number}") for number in (0, 1, 3, 5, 8, 10, 15)),
+        *(("fsync", f"calls == {number}") for number in (0, 3, 8, 15)),
         *(("replace", moment) for moment in ("calls == 0", "calls == 5", AT_THE_CARD, AT_THE_MANIFEST)),
         ("unlink", "'.parquet' in str(arguments[0])"),
     ],
@@ -183,24 +183,6 @@ def test_a_full_disk_is_met_before_the_first_file_changes(corpus_path: Path, mon
     with pytest.raises(InfrastructureError, match="unchanged"), CorpusWriter(corpus_path) as writer:
         writer.append("kernels", [make_kernel(1000)])
     assert contents(corpus_path) == before
-
-
-def test_a_card_that_cannot_be_put_back_keeps_the_files_it_names(corpus_path: Path, monkeypatch: Any) -> None:
-    rows = Corpus.open(corpus_path).rows("kernels")
-    real = Path.replace
-
-    def replace(aside: Path, target: Path) -> None:
-        if target.name == "manifest.json" or target in written:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        written.add(target)
-        real(aside, target)
-
-    written: set[Path] = set()
-    monkeypatch.setattr(Path, "replace", replace)
-    with pytest.raises(InfrastructureError), CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [make_kernel(1000)])
-    assert Corpus.open(corpus_path).rows("kernels") == rows
-    assert all(file.is_file() for file in files_datasets_reads(corpus_path))
 
 
 def test_a_failed_writer_removes_nothing_that_a_killed_ones_card_names(tmp_path: Path) -> None:

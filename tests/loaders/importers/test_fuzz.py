@@ -137,7 +137,7 @@ def read_rows(form: str, paths: list[Path], settings: ImportSettings) -> Collect
         if form == gpu_forecasters.NAME:
             gpu_forecasters.Importer(context).run(paths, sink)
         else:
-            read_file(formats.format_named(form)(paths[0], context), sink)
+            read_file(formats.FORMATS[form](paths[0], context), sink)
     return writer
 
 

@@ -287,6 +287,18 @@ def test_an_export_with_a_row_per_run_keeps_every_runtime(run_import: Run, tmp_p
     assert sorted(filter(None, times)) == pytest.approx([400, 400, 900, 900])
 
 
+def write_table(path: Path, records: list[dict[str, Any]]) -> Path:
+    """A table in the format of its ending."""
+    if path.suffix == ".csv":
+        pyarrow.csv.write_csv(pa.Table.from_pylist(records), path)
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(records), path)
+    else:
+        lines = [json.dumps(record) for record in records]
+        path.write_text("\n".join(lines) if path.suffix == ".jsonl" else f"[{','.join(lines)}]")
+    return path
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl", "json", "parquet"])
 def test_any_table_is_read_with_its_columns_mapped(tmp_path: Path, form: str) -> None:
     records = [
@@ -295,16 +307,9 @@ def test_any_table_is_read_with_its_columns_mapped(tmp_path: Path, form: str) ->
          "correct": True},
         {"code": foreign.CUDA + "#", "task": "add", "level": 1, "time": None, "card": "NVIDIA H100", "correct": False},
     ]  # fmt: skip
-    path = tmp_path / f"table.{form}"
-    table = pa.Table.from_pylist(records)
+    path = write_table(tmp_path / f"table.{form}", records)
     if form == "csv":
-        pyarrow.csv.write_csv(table, path)
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    elif form == "parquet":
-        pq.write_table(table, path)
-    else:
-        lines = [json.dumps(record) for record in records]
-        path.write_text("\n".join(lines) if form == "jsonl" else f"[{','.join(lines)}]")
     mapping = "source=code,problem=level+task,runtime_us=time*1000,gpu=card,correct=correct,license='MIT'"
     result = CliRunner().invoke(data, ["import", str(path), "-o", str(tmp_path / "out"), "--map", mapping, "--json"])
     assert result.exit_code == 0, result.output
@@ -321,14 +326,7 @@ def test_any_table_is_read_with_its_columns_mapped(tmp_path: Path, form: str) ->
 @pytest.mark.parametrize("form", ["csv", "jsonl", "json", "parquet"])
 def test_a_bad_entry_is_counted_from_one_and_named_by_its_column(tmp_path: Path, form: str) -> None:
     records = [{"code": foreign.TRITON + f"x = {ms}\n", "task": "add", "ms": ms} for ms in (1, 2, -1)]
-    path = tmp_path / f"t.{form}"
-    if form == "csv":
-        pyarrow.csv.write_csv(pa.Table.from_pylist(records), path)
-    elif form == "parquet":
-        pq.write_table(pa.Table.from_pylist(records), path)
-    else:
-        lines = [json.dumps(record) for record in records]
-        path.write_text("\n".join(lines) if form == "jsonl" else f"[{','.join(lines)}]")
+    path = write_table(tmp_path / f"t.{form}", records)
     arguments = ["import", str(path), "-o", str(tmp_path / "out"), "--on-bad-rows", "skip"]
     result = CliRunner().invoke(data, [*arguments, "--map", "source=code,problem=task,runtime_us=ms*1000"])
     assert result.exit_code == 0, result.output

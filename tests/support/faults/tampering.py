@@ -179,8 +179,6 @@ CASES: dict[str, Case] = {
     "a manifest of 5 GB": lambda folder, rng: os.truncate(folder / "manifest.json", 5 << 30),
     "a shard that is a pipe": pipe("*.parquet"),
     "a manifest that is a pipe": pipe("manifest.json"),
-    "another version of a config": edit_manifest(lambda m: m["configs"]["questions"].update(version="0.0.1")),
-    "no version of a config": edit_manifest(lambda m: m["configs"]["questions"].pop("version")),
     "a card with another licence": beside("README.md", lambda data: data.replace(b"license", b"licence", 1)),
     "a card with a line more": beside("README.md", lambda data: data + b"\n"),
     "a card that is gone": beside("README.md", lambda data: None),

@@ -149,7 +149,6 @@ class Drive:
 
     executor: Executor
     deadline_s: float | None = None
-    gpu_seconds: float | None = None
     clock: Clock = utc_now
     proposer_for: Callable[[RunSettings], Proposer] | None = None
     """Overrides the proposer a run's settings name."""
@@ -224,7 +223,7 @@ class Campaign:
         self.progress.total = sum(_allowance(search) for search in self._searches)
         ready = [search for search in self._searches if not search.done]
         try:
-            while (ready or (self._outstanding and self._how.measure)) and not self._late():
+            while (ready or (self._outstanding and self._how.measure)) and time.monotonic() < self._searched:
                 ready = self._feed(ready)
                 for result in self._executor.collect(POLL_S if self._waiting else 0.0):
                     ready.extend(self._settle(result))
@@ -241,16 +240,11 @@ class Campaign:
             self._write()
         return self.progress
 
-    def _late(self) -> bool:
-        if self._how.gpu_seconds is not None and self.progress.gpu_seconds >= self._how.gpu_seconds:
-            return True
-        return time.monotonic() >= self._searched
-
     def _feed(self, ready: list[Search]) -> list[Search]:
         """Advance searches, least advanced first, until enough is in flight; returns those still ready."""
         ready.sort(key=self._turn, reverse=True)
         kernels: list[KernelSource] = []
-        while ready and len(self._waiting) < self._ahead and not self._late():
+        while ready and len(self._waiting) < self._ahead and time.monotonic() < self._searched:
             search = ready.pop()
             kernels.extend(self._queue(search, self._advance(search)))
             if not search.done and search.state.run_id not in self._outstanding:

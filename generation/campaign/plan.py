@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from types import SimpleNamespace
 
 import click
 from click.core import ParameterSource
@@ -47,35 +46,11 @@ UNUSED_BY_EXECUTOR: Mapping[str, tuple[str, ...]] = {
     "local": ("recorded",),
     "ray": ("recorded", "gpu"),
     "replay": ("gpu", "half_width"),
-    "none": ("gpu", "half_width", "gpu_seconds"),
+    "none": ("gpu", "half_width"),
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateOptions:
-    """Every option of `kbench generate`; its help text says what each means."""
-
-    problem_id: str | None
-    campaign: Path | None
-    from_folder: Path | None
-    backend: str | None
-    method: str
-    proposer: str | None
-    budget: str | None
-    seed: int
-    surrogate: str | None
-    variants: int
-    executor: str
-    recorded: Path | None
-    gpu: str
-    half_width: float
-    deadline: float | None
-    gpu_seconds: float | None
-    out: Path | None
-    as_json: bool
-
-
-def refuse_unused(ctx: click.Context, options: GenerateOptions) -> None:
+def refuse_unused(ctx: click.Context, options: SimpleNamespace) -> None:
     """Refuse options that were given and change nothing: the user expects that they do."""
     modes = [name for name in UNUSED_BY_MODE if getattr(options, name) is not None]
     if len(modes) != 1:
@@ -93,7 +68,7 @@ def refuse_unused(ctx: click.Context, options: GenerateOptions) -> None:
 
 
 def planned(
-    options: GenerateOptions, compiler: Compiler | None, report: Callable[[CampaignProgress], None]
+    options: SimpleNamespace, compiler: Compiler | None, report: Callable[[CampaignProgress], None]
 ) -> tuple[list[RunSettings], Drive]:
     """The runs that the options describe, and how they are driven.
 
@@ -125,7 +100,7 @@ def planned(
             guide=None if options.surrogate is None else FilterSettings(surrogate=options.surrogate),
         )]  # fmt: skip
     return runs, Drive(
-        executor=_executor(options, runs), deadline_s=options.deadline, gpu_seconds=options.gpu_seconds,
+        executor=_executor(options, runs), deadline_s=options.deadline,
         proposer_for=proposer_for, surrogate_for=functools.partial(guide_named, compiler=compiler), report=report,
         order=order, measure=options.executor != "none",
         references=recorded_references(options.recorded) if options.executor == "none" and options.recorded else (),
@@ -153,7 +128,7 @@ def single_run(
     return settings
 
 
-def _executor(options: GenerateOptions, runs: Sequence[RunSettings]) -> Executor:
+def _executor(options: SimpleNamespace, runs: Sequence[RunSettings]) -> Executor:
     if options.executor == "ray":
         if users():
             raise UserError("--executor ray searches problems of the benchmark; other machines do not have your file")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kbench.benchmark.problems.registry import listed, problems
 from kbench.generation.campaign.campaign import ORDERS, ROUNDS
@@ -25,14 +25,11 @@ from kbench.schemas import Backend, DataError, UserError, from_dict, to_dict
 from kbench.schemas.record import Record
 
 EVERY = "*"
-OF_THE_CELL = ("problem_id", "backend", "method", "seed", "filter")
-"""Settings that tell a campaign's searches apart, and so are not for `settings` and `overrides` to change."""
-
 TWELVE = Budget(measurements=12)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Searches(Record):
+class CampaignSpec(Record):
     """One search for every problem, backend, method and seed."""
 
     TYPE: ClassVar[str] = "campaign"
@@ -51,6 +48,10 @@ class Searches(Record):
     random_seeds: tuple[int, ...] = (0,)
     seeds: int = 4
     batch: int = 4
+    parents: int | None = None
+    patience: int | None = None
+    exploration: float | None = None
+    """Settings of the methods; by default those of the proposer."""
     budget: Budget = TWELVE
     surrogate: str = "online"
     draw: int = 3
@@ -61,19 +62,6 @@ class Searches(Record):
     """`rounds` advances all searches evenly; `problems` measures all seeds and then one problem after another."""
 
 
-Changes = Mapping[str, Any]
-"""Settings by name."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CampaignSpec(Searches):
-    """The searches with what else is set for them: by `settings` for all, by `overrides` for single problems."""
-
-    settings: Changes = dataclasses.field(default_factory=dict)
-    """Further settings of every run, such as patience or parents."""
-    overrides: Mapping[str, Changes] = dataclasses.field(default_factory=dict)
-
-
 def read_spec(path: Path) -> CampaignSpec:
     """Read a campaign file."""
     try:
@@ -82,37 +70,15 @@ def read_spec(path: Path) -> CampaignSpec:
         raise UserError(f"campaign file {str(path)!r} cannot be read ({error.strerror}); name a JSON file") from None
     except ValueError as error:
         raise DataError(f"{path.name}: not JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise DataError(f"{path.name}: a campaign is a JSON object, not {type(data).__name__}")
     return spec_of(data, "campaign")
 
 
-def spec_of(data: dict[str, Any], where: str) -> CampaignSpec:
+def spec_of(data: object, where: str) -> CampaignSpec:
     """A campaign from plain values."""
-    settings = _changes(data.pop("settings", {}), f"{where}.settings")
-    overrides = _object(data.pop("overrides", {}), f"{where}.overrides")
-    changed = {name: _changes(one, f"{where}.overrides.{name}") for name, one in overrides.items()}
-    searches = from_dict(Searches, data, where)
-    if searches.order not in ORDERS:
-        raise DataError(f"{where}.order is {searches.order!r}; it must be one of {', '.join(ORDERS)}")
-    fields = {field.name: getattr(searches, field.name) for field in dataclasses.fields(Searches)}
-    return CampaignSpec(**fields, settings=settings, overrides=changed)
-
-
-def _object(value: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise DataError(f"{where} is {value!r}; it must be an object")
-    return value
-
-
-def _changes(value: Any, where: str) -> Changes:
-    """Settings that may be changed; their values are checked with the run they make."""
-    names = sorted({field.name for field in dataclasses.fields(RunSettings)} - set(OF_THE_CELL))
-    unknown = sorted(set(_object(value, where)) - set(names))
-    if unknown:
-        raise DataError(f"{where} has unknown setting {unknown[0]!r}; known: {', '.join(names)}")
-    _object(value.get("budget", {}), f"{where}.budget")
-    return dict(value)
+    spec = from_dict(CampaignSpec, data, where)
+    if spec.order not in ORDERS:
+        raise DataError(f"{where}.order is {spec.order!r}; it must be one of {', '.join(ORDERS)}")
+    return spec
 
 
 def runs_of(spec: CampaignSpec) -> tuple[list[RunSettings], list[str]]:
@@ -123,30 +89,25 @@ def runs_of(spec: CampaignSpec) -> tuple[list[RunSettings], list[str]]:
     """
     runs: list[RunSettings] = []
     uncovered: list[str] = []
-    every = EVERY in spec.problems
-    problem_ids = list(problems()) if every else [listed(problem_id).id for problem_id in spec.problems]
-    for name in spec.overrides:
-        if listed(name).id not in problem_ids:
-            raise DataError(
-                f"campaign.overrides names {name!r}, which is not among its problems; add it or leave it out"
-            )
+    problem_ids = list(problems()) if EVERY in spec.problems else [listed(one).id for one in spec.problems]
     for name in spec.backends:
         if name not in ("triton", "cuda"):
             raise DataError(f"campaign names backend {name!r}; it must be triton or cuda")
     for problem_id, backend in itertools.product(problem_ids, map(Backend, spec.backends)):
-        cell = list(_cell(spec, problem_id, backend))
-        if families_for(problem_id, backend) or all(settings.proposer == "llm" for settings in cell):
-            runs.extend(cell)
+        if spec.proposer == "llm" or families_for(problem_id, backend):
+            runs.extend(_cell(spec, problem_id, backend))
         else:
             uncovered.append(f"{problem_id}/{backend.value}")
     return runs, uncovered
 
 
 def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[RunSettings]:
-    shared = {"proposer": spec.proposer, "seeds": spec.seeds, "batch": spec.batch, "label": spec.label}
-    changes = {**spec.settings, **spec.overrides.get(problem_id, {})}
-    extra = {**shared, **defaults_for(changes.get("proposer", spec.proposer)), **changes}
-    extra["budget"] = to_dict(spec.budget) | extra.get("budget", {})
+    stated = {name: getattr(spec, name) for name in ("parents", "patience", "exploration")}
+    shared = {
+        "proposer": spec.proposer, "seeds": spec.seeds, "batch": spec.batch, "label": spec.label,
+        "budget": to_dict(spec.budget), **defaults_for(spec.proposer),
+        **{name: value for name, value in stated.items() if value is not None},
+    }  # fmt: skip
     forecasts = FilterSettings(
         surrogate=spec.surrogate, draw=spec.draw, unsure_share=spec.unsure_share, confidence=spec.confidence,
         against_parent=spec.against_parent,
@@ -157,4 +118,4 @@ def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[Run
         cell = {"problem_id": problem_id, "backend": backend.value, "method": plain, "seed": seed, "filter": chosen}
         if spec.independent:
             cell |= {"label": f"{spec.label}/{name}/{seed}", "first": f"{spec.label}/{seed}"}
-        yield settings_from_json(extra | cell, f"campaign.{problem_id}")
+        yield settings_from_json(shared | cell, f"campaign.{problem_id}")

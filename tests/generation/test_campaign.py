@@ -87,12 +87,13 @@ def test_a_problem_without_a_family_is_the_users_mistake(run_folder: Path, how: 
         drive(run_folder, [settings], how)
 
 
+@pytest.mark.usefixtures("ticks")
 def test_budgets_are_spent_evenly_when_a_campaign_is_cut_short(tmp_path: Path, how: Drive) -> None:
-    runs = [settings_for(method, seed=seed) for method in ("random", "puct") for seed in range(60)]
-    drive(tmp_path, runs, dataclasses.replace(how, gpu_seconds=40.0))
-    measured = [state.charge.measurements for state in recorded_states(tmp_path).values()]
-    assert len(measured) == len(runs)
-    assert max(measured) - min(measured) <= 8
+    runs = [settings_for("puct", seed=seed, label=str(seed)) for seed in range(60)]
+    drive(tmp_path, runs, dataclasses.replace(how, deadline_s=200))
+    steps = [state.step for state in recorded_states(tmp_path).values()]
+    assert len(steps) == len(runs)
+    assert 0 < max(steps) <= min(steps) + 1
 
 
 def test_runs_of_one_problem_are_submitted_together(tmp_path: Path, how: Drive) -> None:
@@ -241,23 +242,13 @@ def test_a_spec_names_one_run_for_every_cell() -> None:
     assert {run.search_method for run in runs} == {"random", "hill_climb", "evolve", "puct", "puct+surrogate"}
 
 
-def test_overrides_change_single_problems() -> None:
-    spec = CampaignSpec(
-        problems=["matmul_square", "matmul_batched"], backends=["triton"], methods=["random"],
-        overrides={"matmul_square": {"batch": 7, "budget": {"measurements": 99}}},
-    )  # fmt: skip
-    one, two = runs_of(spec)[0]
-    assert (one.batch, one.budget.measurements) == (7, 99)
-    assert (two.batch, two.budget.measurements) == (4, 12)
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[]", "a campaign is a JSON object"),
+        ("[]", r"campaign is \[\]; it must be an object"),
         ("{", "not JSON"),
         ('{"backends": ["hip"], "problems": ["matmul_square"]}', "backend 'hip'"),
-        ('{"settings": {"patients": 3}, "problems": ["matmul_square"]}', "unknown setting 'patients'"),
+        ('{"patients": 3, "problems": ["matmul_square"]}', "unknown field 'patients'"),
     ],
 )
 def test_a_spec_that_cannot_be_is_refused(tmp_path: Path, content: str, message: str) -> None:
@@ -275,11 +266,7 @@ def test_a_spec_that_cannot_be_is_refused(tmp_path: Path, content: str, message:
         ({"seeds": 0}, "campaign.softmax.seeds is 0; it must be at least 1"),
         ({"random_seeds": 0}, "campaign.random_seeds is 0; it must be a list"),
         ({"draw": 1, "methods": ["puct+surrogate"]}, "campaign.softmax.filter.draw is 1; it must be at least 2"),
-        ({"settings": {"patience": "3"}}, "campaign.softmax.patience is '3' (str); it must be int"),
-        ({"overrides": []}, "campaign.overrides is []; it must be an object"),
-        ({"overrides": {"softmax": {"method": "puct"}}}, "campaign.overrides.softmax has unknown setting 'method'"),
-        ({"overrides": {"sofmax": {"batch": 2}}}, "unknown problem 'sofmax'; did you mean 'softmax'"),
-        ({"overrides": {"matmul_square": {}}}, "campaign.overrides names 'matmul_square', which is not among"),
+        ({"patience": "3"}, "campaign.patience is '3' (str); it must be int"),
         ({"order": "names"}, "campaign.order is 'names'; it must be one of rounds, problems"),
         ({"methods": ["none"]}, "unknown method 'none'; known: bayes, evolve, hill_climb, puct, random"),
         ({"problems": ["fp8_quant_float32"]}, "unknown problem 'fp8_quant_float32'"),

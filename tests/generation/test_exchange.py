@@ -221,13 +221,14 @@ def test_requests_that_nobody_waits_for_any_more_leave_the_file(tmp_path: Path) 
     assert stale not in exchange.requests()
 
 
+@pytest.mark.usefixtures("ticks")
 def test_a_campaign_cut_short_keeps_the_requests_it_did_not_come_to(tmp_path: Path) -> None:
     exchange = Exchange(tmp_path)
     exchange.go()
     before = {request["custom_id"] for request in exchange.requests()}
     exchange.answer(lambda place: place < 6, broken)
     assert "; 2 searches could not continue in this call; run the same command again to get their next requests" in (
-        exchange.go(gpu_seconds=0.01) or ""
+        exchange.go(deadline_s=10) or ""
     )
     assert {request["custom_id"] for request in exchange.requests()} == before - set(exchange.asked)
     assert (exchange.go() or "").startswith("18 requests of 6 searches wait")

@@ -121,9 +121,10 @@ def test_no_kernel_is_measured_twice_in_a_campaign(tmp_path: Path, how: Drive) -
     assert progress.measured == 24 * len(runs)
 
 
+@pytest.mark.usefixtures("ticks")
 def test_a_campaign_stopped_by_its_deadline_goes_on_where_it_stopped(tmp_path: Path, how: Drive) -> None:
     runs = [settings_for(method, seed=seed) for method in METHODS for seed in range(3)]
-    drive(tmp_path, runs, dataclasses.replace(how, gpu_seconds=2.0))
+    drive(tmp_path, runs, dataclasses.replace(how, deadline_s=40))
     stopped = sum(state.charge.measurements for state in recorded_states(tmp_path).values())
     assert 0 < stopped < 24 * len(runs)
     drive(tmp_path, runs, how)

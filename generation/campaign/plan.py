@@ -15,7 +15,7 @@ from kbench.generation.campaign.campaign import ROUNDS, CampaignProgress, Drive
 from kbench.generation.campaign.spec import read_spec, runs_of
 from kbench.generation.executors.executor import Executor
 from kbench.generation.executors.local import LocalExecutor, open_harness
-from kbench.generation.executors.ray import RayExecutor, harness_maker
+from kbench.generation.executors.ray import RayExecutor
 from kbench.generation.executors.replay import open_facts, open_recording, recorded_references
 from kbench.generation.proposers.folder import folder_runs
 from kbench.generation.search.guidance.question import guide_named
@@ -24,7 +24,6 @@ from kbench.generation.search.settings import (
     FilterSettings,
     RunSettings,
     changes,
-    check,
     defaults_for,
     parse_budget,
     settings_from_json,
@@ -124,15 +123,16 @@ def single_run(
         problem_id=problem_id, backend=Backend(backend), method=searchable(method), proposer=proposer,
         seed=seed, filter=guide, budget=parse_budget(budget), **{**defaults_for(proposer), **more},
     )  # fmt: skip
-    check(settings)
-    return settings
+    # Written and read, so that amounts are checked as those of a log are.
+    return settings_from_json(settings.to_json(), "settings")
 
 
 def _executor(options: SimpleNamespace, runs: Sequence[RunSettings]) -> Executor:
     if options.executor == "ray":
         if users():
             raise UserError("--executor ray searches problems of the benchmark; other machines do not have your file")
-        return RayExecutor(harness_maker(options.half_width))
+        # Ray shows an actor its own GPU alone.
+        return RayExecutor(functools.partial(open_harness, 0, options.half_width))
     if options.executor == "local":
         gpu = Gpu.parse(options.gpu)
         require_gpus([gpu], WITHOUT_GPU)

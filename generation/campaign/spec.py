@@ -70,15 +70,7 @@ def read_spec(path: Path) -> CampaignSpec:
         raise UserError(f"campaign file {str(path)!r} cannot be read ({error.strerror}); name a JSON file") from None
     except ValueError as error:
         raise DataError(f"{path.name}: not JSON: {error}") from None
-    return spec_of(data, "campaign")
-
-
-def spec_of(data: object, where: str) -> CampaignSpec:
-    """A campaign from plain values."""
-    spec = from_dict(CampaignSpec, data, where)
-    if spec.order not in ORDERS:
-        raise DataError(f"{where}.order is {spec.order!r}; it must be one of {', '.join(ORDERS)}")
-    return spec
+    return from_dict(CampaignSpec, data, "campaign")
 
 
 def runs_of(spec: CampaignSpec) -> tuple[list[RunSettings], list[str]]:
@@ -90,6 +82,8 @@ def runs_of(spec: CampaignSpec) -> tuple[list[RunSettings], list[str]]:
     runs: list[RunSettings] = []
     uncovered: list[str] = []
     problem_ids = list(problems()) if EVERY in spec.problems else [listed(one).id for one in spec.problems]
+    if spec.order not in ORDERS:
+        raise DataError(f"campaign.order is {spec.order!r}; it must be one of {', '.join(ORDERS)}")
     for name in spec.backends:
         if name not in ("triton", "cuda"):
             raise DataError(f"campaign names backend {name!r}; it must be triton or cuda")

@@ -39,9 +39,9 @@ class LogEntry:
         data = {name: getattr(self, name) for name in FIELDS}
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
 
-    def event(self, payload: Mapping[str, Any] | None = None) -> Event:
-        """The fact as a corpus record, with its own payload or a shortened one."""
-        text = json.dumps(self.payload if payload is None else payload, sort_keys=True, ensure_ascii=False)
+    def event(self, payload: Mapping[str, Any]) -> Event:
+        """The fact as a corpus record, with a shortened payload."""
+        text = json.dumps(payload, sort_keys=True, ensure_ascii=False)
         return Event(
             run_id=self.run_id, index=self.index, kind=self.kind, step=self.step, at=self.at, payload_json=text
         )

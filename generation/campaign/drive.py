@@ -55,7 +55,15 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
         WaitingForResponsesError: searches wait for a language model's responses, everything else is done.
     """
     began = time.monotonic()
-    _refuse_repeated(runs)
+    # Two runs of one key would write two courses of one search into the log, which could not be read again.
+    seen: set[RunKey] = set()
+    for settings in runs:
+        if _key(settings) in seen:
+            raise UserError(
+                f"problem {settings.problem_id!r}, backend {settings.backend.value!r}, method "
+                f"{settings.search_method!r}, seed {settings.seed} is named twice; name each search once"
+            )
+        seen.add(_key(settings))
     # What is not available is refused before anything is written.
     by_name = functools.cache(proposer_named)
     proposers = [how.proposer_for(settings) if how.proposer_for else by_name(settings.proposer) for settings in runs]
@@ -120,18 +128,6 @@ def best_references(rows: Iterable[ReferenceTime], place: Environment | None) ->
         if place is not None and row.gpu == place.gpu:
             best.setdefault(row.problem_id, {})[row.workload] = BestReference(*row.best)
     return best
-
-
-def _refuse_repeated(runs: Sequence[RunSettings]) -> None:
-    """Two runs of one key would write two courses of one search into the log, which could not be read again."""
-    seen: set[RunKey] = set()
-    for settings in runs:
-        if _key(settings) in seen:
-            raise UserError(
-                f"problem {settings.problem_id!r}, backend {settings.backend.value!r}, method "
-                f"{settings.search_method!r}, seed {settings.seed} is named twice; name each search once"
-            )
-        seen.add(_key(settings))
 
 
 RunKey = tuple[str, str, str, int, str]

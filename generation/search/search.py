@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
 from kbench.generation.executors.executor import Result
 from kbench.generation.log import Clock, LogEntry
 from kbench.generation.search import action
 from kbench.generation.search.guidance.filter import Guess, decide, tokens
+from kbench.generation.search.guidance.guide import Guide, guesses, query_id
 from kbench.generation.search.methods.catalogue import SEARCHES, filter_of, learns
 from kbench.generation.search.methods.evolve import archive
 from kbench.generation.search.methods.method import LLM
@@ -46,9 +47,6 @@ from kbench.schemas.ids import content_hash, kernel_id
 
 Siblings = Callable[[], Iterable[Node]]
 """Measured candidates of other runs on the same problem and backend, for the surrogate to learn from."""
-
-if TYPE_CHECKING:
-    from kbench.generation.search.guidance.question import Guide
 
 
 def place_of(origin: str, step: int, slot: int, request: ProposalRequest) -> str:
@@ -282,9 +280,6 @@ class Search:
         )
 
     def _guesses(self, known: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Guess]:
-        # It loads numpy, whose threads the command limits first.
-        from kbench.generation.search.guidance.question import guesses, query_id
-
         assert self._surrogate is not None
         try:
             parents = {node.kernel_id: self.state.nodes.get(node.parent_id or "") for node in nodes}

@@ -25,7 +25,7 @@ from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import LogEntry
 from kbench.generation.search.action import IDLE_STEPS
-from kbench.generation.search.guidance.question import ONLINE, guide_named
+from kbench.generation.search.guidance.guide import ONLINE, guide_named
 from kbench.generation.search.methods.catalogue import SEARCHES, filter_of, searchable
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search
@@ -366,7 +366,8 @@ def verdict(done: Study) -> str:
     brackets = f"no brackets: {done.too_few}" if done.too_few else f"brackets: 95 % over {drawn}"
     lines = [f"Share of the pool's best speedup; {brackets}; last column: paired difference, minus {first.method}."]
     lines += [
-        f"{one.method}: ahead of {first.method} on {counted(one.ahead, 'pool')}, equal on {one.equal}, behind on {one.behind}"
+        f"{one.method}: ahead of {first.method} on {counted(one.ahead, 'pool')}, equal on {one.equal}, "
+        f"behind on {one.behind}"
         for one in others
     ]
     for one in (first, *others):

@@ -13,7 +13,7 @@ from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.executor import Executor
 from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.search.guidance.guide import guide_named
+from kbench.generation.search.guide import guide_named
 from kbench.generation.search.settings import FilterSettings
 from kbench.generation.search.state import RunState
 from kbench.generation.study.pool import pool_of

@@ -20,7 +20,7 @@ from kbench.generation.campaign.closing import RESERVED, close_runs
 from kbench.generation.executors.executor import Executor, Result
 from kbench.generation.log import Clock, LogEntry, utc_now
 from kbench.generation.search.action import filters
-from kbench.generation.search.guidance.guide import Guide, guide_named
+from kbench.generation.search.guide import Guide, guide_named
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import RunSettings

@@ -18,7 +18,7 @@ from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.ray import RayExecutor
 from kbench.generation.executors.replay import open_facts, open_recording, recorded_references
 from kbench.generation.proposers.folder import folder_runs
-from kbench.generation.search.guidance.guide import guide_named
+from kbench.generation.search.guide import guide_named
 from kbench.generation.search.methods.catalogue import searchable
 from kbench.generation.search.settings import (
     FilterSettings,

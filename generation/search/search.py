@@ -11,8 +11,7 @@ from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
 from kbench.generation.executors.executor import Result
 from kbench.generation.log import Clock, LogEntry
 from kbench.generation.search import action
-from kbench.generation.search.guidance.filter import Guess, decide, tokens
-from kbench.generation.search.guidance.guide import Guide, guesses, query_id
+from kbench.generation.search.guide import Guess, Guide, decide, guesses, query_id, tokens
 from kbench.generation.search.methods.catalogue import SEARCHES, filter_of, learns
 from kbench.generation.search.methods.evolve import archive
 from kbench.generation.search.methods.method import LLM

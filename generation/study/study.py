@@ -25,7 +25,7 @@ from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import LogEntry
 from kbench.generation.search.action import IDLE_STEPS
-from kbench.generation.search.guidance.guide import ONLINE, guide_named
+from kbench.generation.search.guide import ONLINE, guide_named
 from kbench.generation.search.methods.catalogue import SEARCHES, filter_of, searchable
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search

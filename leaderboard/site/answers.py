@@ -18,7 +18,7 @@ from kbench.benchmark.scoring.by_problem import of_problems
 from kbench.benchmark.scoring.rows import pair_rows
 from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.leaderboard.board import Entry
-from kbench.leaderboard.scoring.copies import PackedForecasts
+from kbench.leaderboard.scoring.flags import PackedForecasts
 from kbench.leaderboard.site.kernels import SHORT_ID
 from kbench.leaderboard.site.shards import compact, shortened
 

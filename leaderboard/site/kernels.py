@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import math
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.questions.asked import known_problems
 from kbench.leaderboard.site.shards import shard, shortened
+from kbench.loaders.storage.atomic import parquet_bytes
 from kbench.loaders.summary.best import counters_text, reference_speedups, share
 from kbench.schemas import Status
 
@@ -64,12 +64,15 @@ WORD = re.compile(r"[a-z_][a-z0-9_]+")
 
 def corpus_files(corpus: Corpus) -> Iterator[tuple[str, bytes]]:
     """Every file of the site that a corpus alone decides."""
-    rows = _kernel_rows(corpus)
+    rows = _table(corpus, "kernels")
+    # Alike kernels stand together: both the shards and the index of words are then half as large.
+    rows.sort(key=lambda r: (r["problem_id"], r["backend"], r["structure_id"] or "", r["source"], r["gpu"]))
     problems = {row["problem_id"]: row for row in _table(corpus, "problems")} or known_problems()
     references = _references(corpus)
     measured = _measured(corpus)
     for row in rows:
-        row["roofline"] = _roofline(measured.get((row["kernel_id"], row["gpu"]), []))
+        reached = [figure for one in measured[row["kernel_id"], row["gpu"]] if (figure := share(one)) is not None]
+        row["roofline"] = geometric_mean(reached) if reached else None
     by_problem: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_problem[row["problem_id"]].append(row)
@@ -86,7 +89,8 @@ def corpus_files(corpus: Corpus) -> Iterator[tuple[str, bytes]]:
     titles = {problem_id: about.get("title") or problem_id for problem_id, about in problems.items()}
     yield "data/kernels.js", shard("kernels", _columns(rows) | {"baselines": baselines, "titles": titles})
     yield "data/words.js", shard("words", _words([row["source"] for row in rows]))
-    yield "data/kernels.parquet", _parquet(corpus)
+    # For those who want to go on with their own tools.
+    yield "data/kernels.parquet", parquet_bytes(corpus.table("kernels").drop_columns(["source"]))
 
 
 def latest_records(corpus: Corpus) -> list[Row]:
@@ -127,12 +131,6 @@ def _table(corpus: Corpus, name: str, columns: list[str] | None = None) -> list[
     table = corpus.table(name)
     rows: list[Row] = (table.select([c for c in columns if c in table.column_names]) if columns else table).to_pylist()
     return rows
-
-
-def _kernel_rows(corpus: Corpus) -> list[Row]:
-    """Alike kernels stand together: both the shards and the index of words are then half as large."""
-    rows = _table(corpus, "kernels")
-    return sorted(rows, key=lambda r: (r["problem_id"], r["backend"], r["structure_id"] or "", r["source"], r["gpu"]))
 
 
 def _measured(corpus: Corpus) -> Mapping[Key, list[Row]]:
@@ -180,11 +178,6 @@ def _anchors(kernels: Sequence[Row], measured: Mapping[Key, list[Row]]) -> list[
                 times[one["workload"], row["gpu"]].append(one["runtime_us"] * one["speedup"])
     return [{"workload": workload, "gpu": gpu, "reference_us": shortened(median(values))}
             for (workload, gpu), values in sorted(times.items())]  # fmt: skip
-
-
-def _roofline(measured: Sequence[Row]) -> float | None:
-    shares = [reached for one in measured if (reached := share(one)) is not None]
-    return geometric_mean(shares) if shares else None
 
 
 def _problem(record: Row, kernel: Row) -> Row:
@@ -266,15 +259,6 @@ def _words(sources: Sequence[str]) -> Mapping[str, list[int]]:
             else:
                 ends += [at, end]
     return {word: [b - a for a, b in zip([0, *ends], ends, strict=False)] for word, ends in sorted(runs.items())}
-
-
-def _parquet(corpus: Corpus) -> bytes:
-    """Every kernel without its source, for those who want to go on with their own tools."""
-    import pyarrow.parquet as pq
-
-    file = io.BytesIO()
-    pq.write_table(corpus.table("kernels").drop_columns(["source"]), file, compression="zstd")
-    return file.getvalue()
 
 
 def _short(value: Any, digits: int = 4) -> Any:

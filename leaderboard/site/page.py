@@ -62,7 +62,7 @@ def page_data(
         dataset: what `dataset_facts` says of it.
         probes: what needs no understanding of a kernel scores on the same questions.
     """
-    entries = [_entry(result) for result in results]
+    entries = [entry_data(result) for result in results]
     headlines = {track: _headlines(results, track, dataset) for track in (*TRACK_NAMES, OVERALL)}
     places, power = {}, {}
     for track, of_track in headlines.items():
@@ -142,13 +142,8 @@ def _description(dataset: Mapping[str, Any]) -> str:
 
 def entry_data(result: Results) -> dict[str, Any]:
     """What the page and its JSON file hold of an entry, rounded as shown."""
-    rounded: dict[str, Any] = _rounded(_entry(result))
-    return rounded
-
-
-def _entry(result: Results) -> dict[str, Any]:
     meta = result.submission
-    return {
+    entry: dict[str, Any] = _rounded({
         "id": result.entry_id,
         **{name: _stated(getattr(meta, name)) for name in METADATA},
         "open": meta.open_weights,
@@ -158,7 +153,8 @@ def _entry(result: Results) -> dict[str, Any]:
         "curves": result.curves,
         "scores": (scores := _scores_by_slice(result)),
         "part": None if "all" in scores or not scores else next(iter(scores)),
-    }
+    })  # fmt: skip
+    return entry
 
 
 def _stated(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,27 +34,13 @@ class Expected:
 
     fingerprint: str
     query_ids: Sequence[str]
-    pair_ids: frozenset[str] | None = None
+    pair_ids: Sequence[str] | None = None
     """Those that the pair tracks ask; an entry for these tracks alone needs to answer no others."""
-    other_ids: frozenset[str] = frozenset()
+    other_ids: Sequence[str] = ()
     """Queries that may be answered and do not count: the rest of a split of which only a part is asked."""
     split: str = ""
     elsewhere: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     """Queries of other splits, by split, so that forecasts of the wrong one are recognised."""
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        pairs = None if self.pair_ids is None else sorted(self.pair_ids)
-        queries = {"query_ids": list(self.query_ids), "pair_ids": pairs, "other_ids": sorted(self.other_ids)}
-        return {"fingerprint": self.fingerprint, "split": self.split, "elsewhere": dict(self.elsewhere)} | queries
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Expected:
-        """From plain JSON values."""
-        pairs = value["pair_ids"]
-        pairs = None if pairs is None else frozenset(pairs)
-        others = frozenset(value["other_ids"])
-        return cls(value["fingerprint"], value["query_ids"], pairs, others, value["split"], value["elsewhere"])
 
     def required(self, submission: Submission | None) -> set[str]:
         """The queries an entry must answer, by the tracks it is for."""
@@ -87,23 +73,18 @@ def check_forecasts(
         table = read_forecasts(files[name], name)
     except DataError as error:
         return None, [Flaw(name, "file", "unreadable", str(error))]
-    elsewhere = max(map(len, expected.elsewhere.values()), default=0) if expected is not None else 0
-    if expected is not None and table.num_rows > max(
-        MOST_TIMES * (most := _most_rows(expected, submission)), elsewhere
-    ):
-        return None, [Flaw(name, "rows", f"{table.num_rows:,}", f"give one row per query and repeat, {most:,} in all")]
+    if expected is not None:
+        repeats = submission.repeats if submission is not None else REPEATS
+        most = (len(expected.query_ids) + len(expected.other_ids)) * repeats
+        if table.num_rows > max([MOST_TIMES * most, *map(len, expected.elsewhere.values())]):
+            fix = f"give one row per query and repeat, {most:,} in all"
+            return None, [Flaw(name, "rows", f"{table.num_rows:,}", fix)]
     rows = _rows_by_query(table)
     flaws = [*_value_flaws(table, name), *_text_flaws(table, name), *_repeat_flaws(table, name, submission)]
     flaws += [*_unasked(table, name), *_repeated(rows, name)]
     if expected is not None:
         flaws += _query_flaws(rows, name, expected, submission)
     return table, flaws
-
-
-def _most_rows(expected: Expected, submission: Submission | None) -> int:
-    return (len(expected.query_ids) + len(expected.other_ids)) * (
-        submission.repeats if submission is not None else REPEATS
-    )
 
 
 def _repeat_flaws(table: pa.Table, name: str, submission: Submission | None) -> list[Flaw]:

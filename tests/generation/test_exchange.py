@@ -201,24 +201,16 @@ def test_a_campaign_killed_at_any_byte_asks_and_measures_the_rest_alone(tmp_path
         assert len(exchange.gpu.measured) == 48 - done
 
 
-def test_a_command_killed_while_writing_requests_loses_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [lambda text: text[: len(text) // 2], lambda text: text + '{"custom_id": "old"}\n'])
+def test_the_file_of_requests_holds_those_that_wait_whatever_it_held_before(
+    tmp_path: Path, damage: Callable[[str], str]
+) -> None:
     exchange = Exchange(tmp_path)
     exchange.go()
-    lines = exchange.files.requests.read_bytes()
-    exchange.files.requests.write_bytes(lines[: len(lines) // 2])
+    text = exchange.files.requests.read_text()
+    exchange.files.requests.write_text(damage(text))
     exchange.go()
-    assert sorted(exchange.files.requests.read_bytes().splitlines()) == sorted(lines.splitlines())
-
-
-def test_requests_that_nobody_waits_for_any_more_leave_the_file(tmp_path: Path) -> None:
-    exchange = Exchange(tmp_path)
-    exchange.go()
-    stale = {"custom_id": "of an earlier prompt", "body": {}}
-    with exchange.files.requests.open("a") as stream:
-        stream.write(json.dumps(stale) + "\n")
-    exchange.go()
-    assert len(exchange.requests()) == 18
-    assert stale not in exchange.requests()
+    assert sorted(exchange.files.requests.read_text().splitlines()) == sorted(text.splitlines())
 
 
 @pytest.mark.usefixtures("ticks")

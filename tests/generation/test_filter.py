@@ -16,8 +16,7 @@ from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.campaign.status import render as render_report
 from kbench.generation.campaign.status import summaries
 from kbench.generation.log import read_log
-from kbench.generation.search.guidance.filter import Guess, decide, expected_log2, in_order
-from kbench.generation.search.guidance.guide import OnlineGuide, encoded
+from kbench.generation.search.guide import Guess, OnlineGuide, decide, encoded, expected_log2, in_order
 from kbench.generation.search.settings import Budget, FilterSettings
 from kbench.generation.search.state import KernelOutcome, Node
 from kbench.schemas import Forecast, Query, Status

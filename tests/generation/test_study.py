@@ -24,7 +24,7 @@ from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Operator
 from kbench.generation.study import pool
 from kbench.generation.study.pool import PoolProposer, RecordedPool, pools_in
-from kbench.generation.study.study import Study, _points, interval, study, table, verdict, weights, write_study
+from kbench.generation.study.study import Study, interval, study, table, verdict, weights, write_study
 from kbench.loaders.importers.reader import ImportSettings
 from kbench.loaders.importers.run import import_files
 from kbench.schemas import Backend, Status, UserError
@@ -358,22 +358,6 @@ def test_an_interval_covers_the_mean_and_narrows_with_more_problems_and_more_sea
 
     assert width(100, 2) < width(10, 2)
     assert width(10, 20) < width(10, 2)
-
-
-def test_luck_is_seldom_decided_among_few_pools_or_searches() -> None:
-    rng = np.random.default_rng(3)
-
-    def decided(pools: int, seeds: int) -> int:
-        problems, shape, count = [str(n) for n in range(pools)], (pools, seeds, 1), 0
-        for _ in range(60):
-            first, *others = (np.minimum(rng.random(shape) + 0.3, 1.0) for _ in range(4))
-            count += any(
-                next(_points("copy", other, first, problems, 3, [1] * pools * seeds)).decided for other in others
-            )
-        return count
-
-    assert decided(1, 12) <= 8
-    assert decided(10, 2) <= 4
 
 
 def test_a_draw_takes_a_problem_with_all_its_pools() -> None:

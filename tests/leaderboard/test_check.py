@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import shutil
@@ -36,7 +37,7 @@ from kbench.leaderboard.submission.check import PARSER, check
 from kbench.leaderboard.submission.forecast_rows import Expected
 from kbench.loaders.storage.isolation import shared_reader
 asked = json.load(sys.stdin)
-expected = Expected.from_json(asked["expected"])
+expected = Expected(**asked["expected"])
 flaws = [[str(flaw) for flaw in check(Path(path), expected).flaws] for path in asked["paths"]]
 shared_reader(PARSER).close()
 # The figure of getrusage would include what the parent of this process holds.
@@ -50,7 +51,7 @@ json.dump({"flaws": flaws, "peak_kib": max(own_kib, used[1].ru_maxrss), "cpu_s":
 
 def checked_alone(paths: list[Path], questions: Questions) -> dict[str, Any]:
     """What is wrong with each submission, and what checking all of them took."""
-    asked = json.dumps({"paths": [str(path) for path in paths], "expected": expected_of(questions).to_json()})
+    asked = json.dumps({"paths": [str(path) for path in paths], "expected": dataclasses.asdict(expected_of(questions))})
     done = subprocess.run([sys.executable, "-c", ALONE], input=asked, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)

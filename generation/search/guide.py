@@ -4,10 +4,13 @@ Any surrogate may answer. The `online` surrogate of a search is a Gaussian proce
 has measured so far. It says how fast a candidate may be, and how much it may improve on the best kernel. A prior, such
 as `static`, can give the mean before anything is measured; the run's measurements then say how far to trust it.
 Kernels without a genome are compared by their tokens.
+
+The filter then measures candidates ranked high and those the surrogate is unsure about.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import math
@@ -23,15 +26,106 @@ from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.questions.render import render_query
 from kbench.benchmark.surrogates.llm import LlmSurrogate
 from kbench.benchmark.surrogates.online import Matrix, distribution, features, squared_distances
-from kbench.benchmark.surrogates.protocol import Compiler, Surrogate
+from kbench.benchmark.surrogates.protocol import Compiler, Surrogate, accept
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.surrogates.stack import CombinedSurrogate
-from kbench.generation.search.guidance.filter import Guess, expected_log2, in_order
-from kbench.generation.search.settings import RunSettings
+from kbench.generation.search.settings import FilterSettings, RunSettings
 from kbench.generation.search.state import Node
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import AuthorClass, Forecast, PairKind, Query, Question, QuestionKind, UserError, bins, to_dict
 from kbench.schemas.ids import content_hash
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guess:
+    """What is expected of a candidate."""
+
+    forecast: Forecast
+    improvement: float | None = None
+    """Expected rise of the best log2 speedup; None where it is not known."""
+
+
+Decision = dict[str, Any]
+"""What the filter decided on one candidate, as the log has it: `kernel_id`, `measure`, `why` (`rank`, `unsure` or
+`no forecast` if measured, else `below` or `no place`), `score`, `confidence` and `forecast`."""
+
+
+def decide(kernel_ids: Sequence[str], guesses: Sequence[Guess], settings: FilterSettings, keep: int) -> list[Decision]:
+    """Which candidates to measure, in the order given.
+
+    Candidates without a forecast come first, up to `keep`: nothing is known against them. Of the remaining places a
+    share goes to the least confident forecasts below the threshold, the rest to the highest scores.
+    """
+    scored = {key: score(guess) for key, guess in zip(kernel_ids, guesses, strict=True)}
+    sure = {key: confidence(guess.forecast) for key, guess in zip(kernel_ids, guesses, strict=True)}
+    silent = [key for key in kernel_ids if scored[key] is None]
+    why = dict.fromkeys(silent[:keep], "no forecast")
+    passed_over = dict.fromkeys(silent, "no place")
+    answered = [key for key in kernel_ids if scored[key] is not None]
+    unsure = [key for key in answered if (sure[key] or 0.0) < settings.confidence]
+    unsure.sort(key=lambda key: sure[key] or 0.0)
+    for key in unsure[: math.floor((keep - len(why)) * settings.unsure_share)]:
+        why[key] = "unsure"
+    ranked = sorted((k for k in answered if k not in why), key=lambda k: -(scored[k] or 0.0))
+    for key in ranked[: keep - len(why)]:
+        why[key] = "rank"
+    return [
+        {
+            "kernel_id": key,
+            "measure": key in why,
+            "why": why.get(key) or passed_over.get(key, "below"),
+            "score": scored[key],
+            "confidence": sure[key],
+            "forecast": _summary(guess.forecast),
+        }
+        for key, guess in zip(kernel_ids, guesses, strict=True)
+    ]
+
+
+def score(guess: Guess) -> float | None:
+    """Expected improvement where it is known, else expected log2 speedup, weighed by the chance of being valid."""
+    return expected_log2(guess.forecast) if guess.improvement is None else guess.improvement
+
+
+def expected_log2(forecast: Forecast) -> float | None:
+    """Expected log2 speedup, with the slowest bin for an invalid kernel; None without a forecast."""
+    if forecast.probabilities is None:
+        return None
+    if forecast.speedup is not None:
+        expected = math.log2(forecast.speedup)
+    else:
+        expected = sum(p * math.log2(bins.center(n)) for n, p in zip(bins.NUMBERS, forecast.probabilities, strict=True))
+    valid = 1.0 if forecast.p_valid is None else forecast.p_valid
+    return valid * expected + (1 - valid) * math.log2(bins.center(1))
+
+
+def confidence(forecast: Forecast) -> float | None:
+    """The surrogate's own confidence, else its largest probability."""
+    if forecast.confidence is not None:
+        return forecast.confidence
+    return max(forecast.probabilities) if forecast.probabilities else None
+
+
+def _summary(forecast: Forecast) -> dict[str, Any]:
+    if forecast.probabilities is None:
+        return {"failure": forecast.failure}
+    summary: dict[str, Any] = {"probabilities": list(forecast.probabilities)}
+    if forecast.p_valid is not None:
+        summary["p_valid"] = forecast.p_valid
+    return summary
+
+
+def in_order(query_ids: Sequence[str], forecasts: Sequence[Forecast]) -> list[Forecast]:
+    """Forecasts in the queries' order, checked; a query without an answer gets a failure."""
+    answers = {forecast.query_id: accept(forecast) for forecast in forecasts}
+    missing = "the surrogate gave no forecast"
+    return [answers.get(key) or Forecast(query_id=key, failure=missing) for key in query_ids]
+
+
+def tokens(forecasts: Sequence[Forecast]) -> tuple[int, int]:
+    """Tokens read and written for these forecasts."""
+    return sum(f.input_tokens or 0 for f in forecasts), sum(f.output_tokens or 0 for f in forecasts)
+
 
 ONLINE, MODEL = "online", "llm"
 MODEL_VARIABLE = "KBENCH_LLM_FORECAST_MODEL"

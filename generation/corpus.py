@@ -23,7 +23,7 @@ import click
 from kbench.benchmark.llm.batch import WaitingForResponsesError
 from kbench.generation.assembly.assemble import Ledger, Recipe, assemble
 from kbench.generation.campaign.drive import REFERENCES
-from kbench.generation.campaign.spec import CampaignSpec, runs_of
+from kbench.generation.campaign.plan import CampaignSpec, runs_of
 from kbench.generation.proposers.llm.llm import BATCH_VARIABLE, ENDPOINT_VARIABLE, MODEL_VARIABLE
 from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu

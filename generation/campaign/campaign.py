@@ -220,8 +220,9 @@ class Campaign:
 
         The log is consistent at every moment.
         """
-        self.progress.total = sum(_allowance(search) for search in self._searches)
         ready = [search for search in self._searches if not search.done]
+        states = [search.state for search in ready]
+        self.progress.total = sum(state.settings.budget.measurements_left(state.charge) or 0 for state in states)
         try:
             while (ready or (self._outstanding and self._how.measure)) and time.monotonic() < self._searched:
                 ready = self._feed(ready)
@@ -370,8 +371,3 @@ def _place(problem_id: str) -> str:
 
 ORDERS: Mapping[str, Callable[[Search], Turn]] = {ROUNDS: _by_round, "problems": _by_problem}
 """The order in which ready searches advance."""
-
-
-def _allowance(search: Search) -> int:
-    left = search.state.settings.budget.measurements_left(search.state.charge)
-    return 0 if search.done or left is None else left

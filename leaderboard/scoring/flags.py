@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.evaluate.folder import open_fields
 from kbench.benchmark.metrics.arrays import Booleans, Floats
-from kbench.benchmark.metrics.metric import Ceiling, PairRows
+from kbench.benchmark.metrics.metric import Ceiling
 from kbench.benchmark.metrics.registry import METRICS
 from kbench.benchmark.questions.questions import Questions
 from kbench.benchmark.scoring.rows import pair_rows
@@ -49,41 +49,30 @@ def flags(
         questions: the questions with their labels.
         scores: its figures, with the noise ceiling where there is one.
     """
-    failed = table.failed[:, asked_queries(submission, questions)]
-    left = open_fields(submission)
-    return [
-        *([f"its author has not stated {', '.join(left)}"] if left else []),
-        *_missing(submission, table.repeats, failed),
-        *_beyond_ceiling(scores),
-        *_certain(pair_rows(questions, table)),
-    ]
-
-
-def _beyond_ceiling(scores: Sequence[Score]) -> Iterator[str]:
-    """Figures that are better than a second measurement of the same kernels would score."""
+    raised = []
+    if left := open_fields(submission):
+        raised.append(f"its author has not stated {', '.join(left)}")
+    if table.repeats != submission.repeats:
+        raised.append(f"states {submission.repeats} repeats and holds {table.repeats}")
+    missing = float(table.failed[:, asked_queries(submission, questions)].mean())
+    if missing > 0.01:
+        raised.append(f"gives no usable forecast for {missing:.1%} of queries")
+    # Figures that are better than a second measurement of the same kernels would score.
     over_all = {(score.track, score.metric): score for score in scores if score.slice == "all"}
     for metric in METRICS:
         score = over_all.get((metric.track.name, metric.name))
         if metric.ceiling is not Ceiling.BINDING or score is None or score.value is None or score.ceiling is None:
             continue
         if metric.sign * score.value > metric.sign * score.ceiling:
-            yield f"{metric.label} {score.value:.4f} is better than a second measurement ({score.ceiling:.4f})"
-
-
-def _missing(submission: Submission, repeats: int, failed: npt.NDArray[np.bool_]) -> Iterator[str]:
-    if repeats != submission.repeats:
-        yield f"states {submission.repeats} repeats and holds {repeats}"
-    share = float(failed.mean())
-    if share > 0.01:
-        yield f"gives no usable forecast for {share:.1%} of queries"
-
-
-def _certain(rows: PairRows) -> Iterator[str]:
-    """Certainty that only someone who knows the answers has."""
+            raised.append(f"{metric.label} {score.value:.4f} is better than a second measurement ({score.ceiling:.4f})")
+    # Certainty that only someone who knows the answers has.
+    rows = pair_rows(questions, table)
     certain = rows.probabilities.max(axis=1) > CERTAIN
     right = rows.probabilities.argmax(axis=1) + 1 == rows.bins
     if len(certain) and certain.mean() > 0.5 and right[certain].mean() > LABEL_ACCURACY:
-        yield f"is certain on {certain.mean():.0%} of pairs and correct on {right[certain].mean():.1%} of those"
+        correct = f"correct on {right[certain].mean():.1%} of those"
+        raised.append(f"is certain on {certain.mean():.0%} of pairs and {correct}")
+    return raised
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -116,6 +116,10 @@ def render_page(data: Mapping[str, Any], preview: str = PREVIEW.name) -> str:
 
     parts = "\n".join((HERE / "js" / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
     script, style = f'(async () => {{\n"use strict";\n{parts}}})();\n', (HERE / "style.css").read_text("utf-8")
+    counts, queries = data["dataset"]["counts"], data["dataset"]["scope"]["queries"]
+    held = ""
+    if counts:
+        held = f"{counts['kernels']:,} measured CUDA and Triton kernels of {counts['problems']} problems; "
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("page.html.jinja").render(
         data=data,
@@ -125,19 +129,11 @@ def render_page(data: Mapping[str, Any], preview: str = PREVIEW.name) -> str:
         script_hash=_csp_hash(script),
         icon=ICON,
         preview=preview,
-        description=_description(data["dataset"]),
+        description=f"{held}forecasters of GPU kernel speed, scored on {queries:,} queries with intervals.",
         style_hash=_csp_hash(style),
         submission_fields=_fields(json_schema(Submission)),
         forecast_fields=_fields(json_schema(Forecast)),
     )
-
-
-def _description(dataset: Mapping[str, Any]) -> str:
-    counts, scope = dataset["counts"], dataset["scope"]
-    held = (
-        f"{counts['kernels']:,} measured CUDA and Triton kernels of {counts['problems']} problems; " if counts else ""
-    )
-    return f"{held}forecasters of GPU kernel speed, scored on {scope['queries']:,} queries with intervals."
 
 
 def entry_data(result: Results) -> dict[str, Any]:

@@ -67,7 +67,15 @@ def check_metadata(data: bytes | None) -> tuple[Submission | None, list[Flaw]]:
         return None, [Flaw(METADATA_FILE, "file", "unreadable", str(error))]
     errors = sorted(_validator().iter_errors(value), key=lambda e: list(map(str, e.path)))
     if errors:
-        return None, [_schema_flaw(error) for error in errors[:SHOWN_ERRORS]]
+        return None, [
+            Flaw(
+                METADATA_FILE,
+                "/".join(map(str, error.path)) or "(top level)",
+                shown(error.instance),
+                error.message if len(error.message) < SHOWN_REASON else error.message[:SHOWN_REASON] + "…",
+            )
+            for error in errors[:SHOWN_ERRORS]
+        ]
     try:
         submission = from_dict(Submission, value)
     except DataError as error:
@@ -128,13 +136,6 @@ def _validator() -> Draft202012Validator:
     from jsonschema import Draft202012Validator
 
     return Draft202012Validator(json_schema(Submission))
-
-
-def _schema_flaw(error: Any) -> Flaw:
-    field = "/".join(map(str, error.path)) or "(top level)"
-    reason = str(error.message)
-    short = reason if len(reason) < SHOWN_REASON else reason[:SHOWN_REASON] + "…"
-    return Flaw(METADATA_FILE, field, shown(error.instance), short)
 
 
 def skeleton(name: str) -> str:

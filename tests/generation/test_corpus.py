@@ -13,7 +13,7 @@ from kbench.cli import cli
 from kbench.generation.assembly.assemble import command
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
-from kbench.generation.campaign.spec import runs_of
+from kbench.generation.campaign.plan import runs_of
 from kbench.generation.corpus import StageError, make_corpus, read_corpus_recipe
 from kbench.generation.executors.executor import Result
 from kbench.loaders.corpus.corpus import Corpus

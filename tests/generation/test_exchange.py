@@ -19,7 +19,7 @@ from kbench.benchmark.problems import problem
 from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
-from kbench.generation.campaign.spec import CampaignSpec, runs_of
+from kbench.generation.campaign.plan import CampaignSpec, runs_of
 from kbench.generation.executors.executor import Result
 from kbench.generation.executors.replay import recorded_references
 from kbench.generation.log import read_log
@@ -99,11 +99,15 @@ def answer_as(status: str) -> Answerer:
 
 
 def reply(request: dict[str, Any]) -> dict[str, Any]:
-    """A fifth of the answers is no kernel, two fifths are kernels that fail, the rest is correct."""
+    """A fifth of the answers is no kernel, two fifths are kernels that fail, the rest is correct; in both forms."""
     key = request["custom_id"]
     draw = int(key[-4:], 16) % 5
     status = "ok" if draw > 2 else ("incorrect" if draw == 2 else "compile_error")
     text = "I cannot." if draw == 0 else f"A change.\n\n```python\n{kernel_text(key, status)}```\n"
+    if draw % 2:
+        usage = {"prompt_tokens": 30, "completion_tokens": 12}
+        body = {"choices": [{"message": {"content": text}}], "model": "scribe", "usage": usage}
+        return {"custom_id": key, "response": {"status_code": 200, "body": body}}
     return {"custom_id": key, "text": text, "model": "scribe", "usage": {"input_tokens": 30, "output_tokens": 12}}
 
 

@@ -26,7 +26,7 @@ for name in {ABSENT!r}:
 import kbench.generation.cli
 assert "numpy" not in sys.modules, "the command limits numpy's threads before it loads"
 from pathlib import Path
-from kbench.generation.campaign.spec import read_spec, runs_of
+from kbench.generation.campaign.plan import read_spec, runs_of
 from kbench.generation.proposers.mixed import proposer
 proposer("genome+rewrite")
 runs, uncovered = runs_of(read_spec(Path("examples/campaign.json")))

@@ -262,32 +262,6 @@ def test_a_long_error_keeps_its_beginning_and_its_end() -> None:
     assert len(text) < LONGEST_ERROR + 50
 
 
-def respond(files: BatchFiles, text: str) -> None:
-    lines = [json.loads(line) for line in files.requests.read_text().splitlines()]
-    rows = [
-        {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": json.loads(completion(text))}}
-        for line in lines
-    ]
-    files.responses.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def test_batch_files_write_requests_once_and_go_on_when_answered(tmp_path: Path, how: Drive) -> None:
-    files = BatchFiles(requests=tmp_path / "requests.jsonl", responses=tmp_path / "responses.jsonl")
-    settings = settings_for("random", proposer="llm", seeds=2, batch=2)
-    search = asking(how, files)
-    for _ in range(2):
-        with pytest.raises(WaitingForResponsesError, match="2 requests of 1 search wait"):
-            drive(tmp_path / "run", [settings], search)
-    assert len(files.requests.read_text().splitlines()) == 2
-    respond(files, fenced(KERNEL))
-    with pytest.raises(WaitingForResponsesError):
-        drive(tmp_path / "run", [settings], search)
-    (state,) = recorded_states(tmp_path / "run").values()
-    assert state.step == 1
-    assert len(state.nodes) == 1
-    assert state.charge.tokens == 240
-
-
 ERRORS = [
     {"error": {"code": "batch_expired"}, "response": None},
     {"error": None, "response": {"status_code": 500, "body": {"error": "oops"}}},

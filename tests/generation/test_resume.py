@@ -17,7 +17,7 @@ import pytest
 from kbench.generation.assembly.figures import Samples
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
-from kbench.generation.campaign.spec import read_spec, runs_of
+from kbench.generation.campaign.plan import read_spec, runs_of
 from kbench.generation.log import (
     LogEntry,
     LogWriter,

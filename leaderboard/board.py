@@ -89,22 +89,16 @@ def _drafts() -> list[Path]:
 
 def _entries(name: str, dataset: str) -> list[Path]:
     """Shipped entries for a dataset and those beside one; where two have one folder's name, the latter's."""
-    local = local_submissions()
-    folders = _folders(SUBMISSIONS / name, dataset) | ({} if local is None else _folders(local / name, dataset))
-    return [folders[each] for each in sorted(folders)]
-
-
-def _folders(place: Path, dataset: str) -> dict[str, Path]:
-    """Folders of entries for a dataset by their names; one that cannot be read is for the check to refuse."""
     folders = {}
-    for file in place.glob(f"*/{METADATA_FILE}"):
-        try:
-            about = json.loads(file.read_bytes())["dataset_fingerprint"]
-        except (ValueError, KeyError, TypeError):
-            about = dataset
-        if about == dataset:
-            folders[file.parent.name] = file.parent
-    return folders
+    for place in filter(None, (SUBMISSIONS, local_submissions())):
+        for file in (place / name).glob(f"*/{METADATA_FILE}"):
+            try:
+                about = json.loads(file.read_bytes())["dataset_fingerprint"]
+            except (ValueError, KeyError, TypeError):
+                about = dataset  # for the check to refuse
+            if about == dataset:
+                folders[file.parent.name] = file.parent
+    return [folders[each] for each in sorted(folders)]
 
 
 def part_name(questions: Questions | Options) -> str:

@@ -63,7 +63,8 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
     by_name = functools.cache(proposer_named)
     proposers = [how.proposer_for(settings) if how.proposer_for else by_name(settings.proposer) for settings in runs]
     guides = [how.surrogate_for(chosen.surrogate) if (chosen := filter_of(settings)) else None for settings in runs]
-    for author in (*proposers, *guides):
+    authors = [part for one in (*proposers, *guides) for part in (one, *getattr(one, "parts", ()))]
+    for author in authors:
         # What a language model answers is paid for before the log knows of it.
         if keep_replies := getattr(author, "keep_replies", None):
             keep_replies(folder)
@@ -103,7 +104,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
                 progress = campaign.run()
             finally:
                 record_environments(folder, executor.environments())
-            for find in {find for author in proposers if (find := getattr(author, "strangers", None))}:
+            for find in {find for author in authors if (find := getattr(author, "strangers", None))}:
                 progress.strangers = find(asked_places(read_log(folder)))
             wait_for_responses(campaign.unanswered, progress)
             return progress

@@ -78,6 +78,13 @@ def score_submission(
             on_core = score(core, table, smaller, sliced=False, bounds=bounds("core", core))
             scores += [dataclasses.replace(one, slice="core") for one in on_core.scores()]
             core_draws = headline_draws(on_core)
+    # What the page shows: headlines and overall, and every other metric as track.metric.
+    shown = {
+        f"{track}.{metric.name}": figures.get(metric.name)
+        for track, figures in scored.figures.items()
+        for metric in of_track(track)
+        if metric.shown is Shown.BOARD and not metric.headline
+    }
     exact = Results(
         submission=submission,
         dataset_fingerprint=questions.dataset,
@@ -87,7 +94,7 @@ def score_submission(
         answered_share=float(1.0 - failed.mean()),
         cost=_cost(submission, table, failed.size),
         scores=scores,
-        draws=_draws(scored),
+        draws=headline_draws(scored) | _kept_draws(shown),
         core_draws=core_draws,
         curves=_curves(entered, table),
     )
@@ -117,17 +124,6 @@ def _cost(submission: Submission, table: ForecastTable, count: int) -> Mapping[s
 def headline_draws(scored: Scored) -> dict[str, list[float]]:
     """Draws of every headline under its track's name, and of overall."""
     return _kept_draws({track: scored.headline(track) for track in (*scored.figures, OVERALL)})
-
-
-def _draws(scored: Scored) -> dict[str, list[float]]:
-    """Draws of what the page shows: headlines and overall, and every other metric as track.metric."""
-    shown = {
-        f"{track}.{metric.name}": figures.get(metric.name)
-        for track, figures in scored.figures.items()
-        for metric in of_track(track)
-        if metric.shown is Shown.BOARD and not metric.headline
-    }
-    return headline_draws(scored) | _kept_draws(shown)
 
 
 def _kept_draws(figures: Mapping[str, Figure | None]) -> dict[str, list[float]]:

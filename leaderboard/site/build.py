@@ -104,20 +104,16 @@ def build(
     preview = PREVIEW.name if address is None else f"{address.rstrip('/')}/{PREVIEW.name}"
     first = data | {"entries": [_brief(entry) for entry in data["entries"]]}
     files["index.html"] = render_page(first, preview).encode()
-    files |= dict.fromkeys(_stale(out, files))
+    # Data files that an earlier build wrote and this one does not, such as those of an entry that is gone.
+    try:
+        earlier = json.loads((out / BUILT).read_bytes())
+    except (OSError, ValueError):
+        earlier = []
+    names = [name for name in earlier if isinstance(name, str)] if isinstance(earlier, list) else []
+    files |= {name: None for name in names if name.startswith("data/") and ".." not in name and name not in files}
     files[BUILT] = compact(sorted(name for name, content in files.items() if content is not None)).encode()
     replace_together(out, files)
     return out / "index.html"
-
-
-def _stale(out: Path, files: Mapping[str, Content]) -> list[str]:
-    """Data files that an earlier build wrote and this one does not, such as those of an entry that is gone."""
-    try:
-        names = json.loads((out / BUILT).read_bytes())
-    except (OSError, ValueError):
-        return []
-    texts = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-    return [name for name in texts if name.startswith("data/") and ".." not in name and name not in files]
 
 
 def _short(result: Results) -> Results:

@@ -76,7 +76,12 @@ def corpus_files(corpus: Corpus) -> Iterator[tuple[str, bytes]]:
     by_problem: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_problem[row["problem_id"]].append(row)
-    baselines = {problem_id: _baselines(corpus, problem_id, kernels) for problem_id, kernels in by_problem.items()}
+    # By problem and GPU, speedups of PyTorch's compiler and of the vendor's library over eager PyTorch.
+    baselines: dict[str, dict[str, Row]] = {problem_id: {} for problem_id in by_problem}
+    for problem_id, kernels in by_problem.items():
+        for gpu in sorted({row["gpu"] for row in kernels if row["gpu"]}):
+            if speedups := reference_speedups(corpus, problem_id, gpu):
+                baselines[problem_id][gpu] = {name: shortened(value, 5) for name, value in speedups.items()}
     for problem_id, kernels in by_problem.items():
         timed = references.get(problem_id) or _anchors(kernels, measured)
         about = _problem(problems.get(problem_id, {}), kernels[0])
@@ -156,17 +161,6 @@ def _references(corpus: Corpus) -> Mapping[str, list[Row]]:
     for row in _table(corpus, "references"):
         references[row["problem_id"]].append({name: _short(row[name]) for name in REFERENCE})
     return references
-
-
-def _baselines(corpus: Corpus, problem_id: str, kernels: Sequence[Row]) -> dict[str, dict[str, Any]]:
-    """By GPU, the speedups of PyTorch's compiler and of the vendor's library over eager PyTorch, where timed."""
-    gpus = sorted({row["gpu"] for row in kernels if row["gpu"]})
-    by_gpu = {gpu: reference_speedups(corpus, problem_id, gpu) for gpu in gpus}
-    return {
-        gpu: {name: shortened(value, 5) for name, value in speedups.items()}
-        for gpu, speedups in by_gpu.items()
-        if speedups
-    }
 
 
 def _anchors(kernels: Sequence[Row], measured: Mapping[Key, list[Row]]) -> list[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,6 +64,8 @@ def check_forecasts(
         submission: its metadata, where that is right.
         expected: what it must answer; None checks the values alone.
     """
+    import pyarrow as pa
+
     names = [name for name in FORECAST_FILES if name in files]
     if len(names) != 1:
         value = "missing" if not names else "given twice"
@@ -79,47 +81,32 @@ def check_forecasts(
         if table.num_rows > max([MOST_TIMES * most, *map(len, expected.elsewhere.values())]):
             fix = f"give one row per query and repeat, {most:,} in all"
             return None, [Flaw(name, "rows", f"{table.num_rows:,}", fix)]
-    rows = _rows_by_query(table)
-    flaws = [*_value_flaws(table, name), *_text_flaws(table, name), *_repeat_flaws(table, name, submission)]
-    flaws += [*_unasked(table, name), *_repeated(rows, name)]
+    # Of each query and repeat; Python objects of all rows would take ten times the table's memory.
+    keys = pa.table({"query_id": table.column("query_id"), "repeat": table.column("repeat").fill_null(0)})
+    rows = keys.group_by(["query_id", "repeat"], use_threads=False).aggregate([([], "count_all")])
+    flaws = [*_value_flaws(table, name), *_text_flaws(table, name), *_count_flaws(table, rows, name, submission)]
     if expected is not None:
         flaws += _query_flaws(rows, name, expected, submission)
     return table, flaws
 
 
-def _repeat_flaws(table: pa.Table, name: str, submission: Submission | None) -> list[Flaw]:
-    repeats = np.asarray(table.column("repeat").fill_null(0))
-    if not len(repeats):
-        return [Flaw(name, "rows", "0", "a submission answers every query")]
-    if submission is None or (submission.repeats == int(repeats.max()) + 1 and repeats.min() == 0):
-        return []
-    value = f"{int(repeats.min())}…{int(repeats.max())}"
-    return [Flaw(name, "repeat", value, f"submission.json states {submission.repeats} repeats, numbered from 0")]
-
-
-def _unasked(table: pa.Table, name: str) -> Iterable[Flaw]:
-    """Rows of an evaluation that was interrupted: no answers, though they say that they failed."""
+def _count_flaws(table: pa.Table, rows: pa.Table, name: str, submission: Submission | None) -> Iterator[Flaw]:
+    """Repeats unlike the stated ones, rows that are no answers, and queries that more than one row answers."""
     import pyarrow.compute as pc
 
-    rows = pc.sum(pc.equal(table.column("failure"), INTERRUPTED)).as_py()
-    if rows:
+    repeats = np.asarray(table.column("repeat").fill_null(0))
+    if not len(repeats):
+        yield Flaw(name, "rows", "0", "a submission answers every query")
+    elif submission is not None and (submission.repeats != int(repeats.max()) + 1 or repeats.min() != 0):
+        value = f"{int(repeats.min())}…{int(repeats.max())}"
+        yield Flaw(name, "repeat", value, f"submission.json states {submission.repeats} repeats, numbered from 0")
+    # Rows of an evaluation that was interrupted say that they failed.
+    if unasked := pc.sum(pc.equal(table.column("failure"), INTERRUPTED)).as_py():
         fix = "run the same `kbench evaluate` again, which goes on where it stopped"
-        yield Flaw(name, "failure", f"{rows:,} rows {INTERRUPTED!r}", fix)
-
-
-def _repeated(rows: pa.Table, name: str) -> Iterable[Flaw]:
-    """A query and repeat that more than one row answers."""
+        yield Flaw(name, "failure", f"{unasked:,} rows {INTERRUPTED!r}", fix)
     for row in rows.sort_by([("count_all", "descending")]).slice(0, 1).to_pylist():
         if row["count_all"] > 1:
             yield Flaw(name, "query_id", f"{shown(row['query_id'])} repeat {row['repeat']} twice", "keep one row each")
-
-
-def _rows_by_query(table: pa.Table) -> pa.Table:
-    """How many rows each query and repeat has; Python objects of all rows would take ten times the table's memory."""
-    import pyarrow as pa
-
-    keys = pa.table({"query_id": table.column("query_id"), "repeat": table.column("repeat").fill_null(0)})
-    return keys.group_by(["query_id", "repeat"], use_threads=False).aggregate([([], "count_all")])
 
 
 def _query_flaws(rows: pa.Table, name: str, expected: Expected, submission: Submission | None) -> list[Flaw]:

@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbench.benchmark.llm.batch import WaitingForResponsesError
-from kbench.cli import cli
 from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
@@ -206,9 +205,3 @@ def test_a_recorded_corpus_explains_the_environments_of_what_it_answers(
     # It proposes other kernels than the first one; what was replayed still says where.
     assert "most kernels were lost" in str(search(tmp_path / "corpus", tmp_path / "second").exception)
     assert read_environments(tmp_path / "second") == [ENVIRONMENT]
-
-
-def test_assembling_is_found_where_corpora_are() -> None:
-    shown = CliRunner().invoke(cli, ["data", "assemble", "--help"])
-    assert shown.exit_code == 0
-    assert "Merge run logs into a corpus" in shown.output

@@ -43,11 +43,6 @@ def test_methods_that_learn_have_parents_and_say_what_changed(run_folder: Path, 
     assert all(n.edit and n.parent_id in state.nodes for n in children)
 
 
-def test_random_search_has_no_parents(run_folder: Path, how: Drive) -> None:
-    state = final(run_folder, how, "random")
-    assert {n.parent_id for n in state.nodes.values()} == {None}
-
-
 @pytest.mark.parametrize("method", ["hill_climb", "evolve", "puct", "bayes"])
 def test_over_twenty_seeds_search_beats_random_on_a_smooth_landscape(tmp_path: Path, how: Drive, method: str) -> None:
     def mean_best(name: str) -> float:

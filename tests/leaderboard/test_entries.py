@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -74,14 +73,6 @@ def test_an_entry_may_answer_core_alone_and_one_that_answers_all_takes_part(
     assert check(whole, expected_of(core, newest)).ok
     assert [flaw.field for flaw in check(part, expected_of(newest)).flaws] == ["rows"]
     assert not check(whole, expected_of(core)).ok
-
-
-def test_an_entry_made_for_another_release_is_refused(newest: Questions, tmp_path: Path) -> None:
-    entry = tmp_path / "entry"
-    shutil.copytree(SUBMISSIONS / "test" / "length", entry)
-    about = json.loads((entry / "submission.json").read_text("utf-8"))
-    (entry / "submission.json").write_text(json.dumps(about | {"dataset_fingerprint": "0" * 32}), "utf-8")
-    assert [flaw.field for flaw in check(entry, expected_of(newest)).flaws] == ["dataset_fingerprint"]
 
 
 @pytest.mark.parametrize("options", [Options(subset="core"), Options(subset="core", shots=8)], ids=part_name)

@@ -114,17 +114,18 @@ def test_an_unknown_proposer_or_surrogate_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
-class Unreachable(GenomeProposer):
-    """Cannot be reached."""
+class Refusing(GenomeProposer):
+    """Gives no kernel, by default because nobody can be reached."""
+
+    reason = "connection error: refused"
 
     def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
-        for _ in asks:
-            yield Refusal(reason="connection error: refused", proposer=self.name)
+        yield from [Refusal(reason=self.reason, proposer=self.name)] * len(asks)
 
 
 def test_a_run_whose_proposer_cannot_be_reached_halts_and_the_others_go_on(tmp_path: Path, how: Drive) -> None:
     runs = [settings_for("random", seed=0), settings_for("random", seed=1)]
-    proposers = {0: Unreachable({}), 1: GenomeProposer({FAMILY.name: FAMILY})}
+    proposers = {0: Refusing({}), 1: GenomeProposer({FAMILY.name: FAMILY})}
     progress = drive(tmp_path, runs, dataclasses.replace(how, proposer_for=lambda s: proposers[s.seed]))
     halted, done = (recorded_states(tmp_path)[settings.run_id] for settings in runs)
     assert progress.halted == {runs[0].run_id: "connection error: refused"}
@@ -134,7 +135,7 @@ def test_a_run_whose_proposer_cannot_be_reached_halts_and_the_others_go_on(tmp_p
 
 
 def test_a_halted_run_takes_the_course_it_would_have_taken(tmp_path: Path, how: Drive) -> None:
-    unreachable = dataclasses.replace(how, proposer_for=lambda s: Unreachable({}))
+    unreachable = dataclasses.replace(how, proposer_for=lambda s: Refusing({}))
     for _ in range(2):
         drive(tmp_path / "halted", [settings_for("evolve")], unreachable)
     drive(tmp_path / "halted", [settings_for("evolve")], how)
@@ -144,17 +145,11 @@ def test_a_halted_run_takes_the_course_it_would_have_taken(tmp_path: Path, how: 
     assert (one.step, one.halted, one.stopped) == (two.step, None, two.stopped)
 
 
-class Empty(GenomeProposer):
-    """Answers with what is no kernel."""
-
-    def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
-        for _ in asks:
-            yield Refusal(reason="no code: the reply has none", proposer=self.name)
-
-
 @pytest.mark.parametrize("budget", [24, 32], ids=["same budget", "larger budget"])
 def test_a_run_that_found_nothing_new_is_resumed(tmp_path: Path, how: Drive, budget: int) -> None:
-    drive(tmp_path, [settings_for("random")], dataclasses.replace(how, proposer_for=lambda s: Empty({})))
+    empty = Refusing({})
+    empty.reason = "no code: the reply has none"
+    drive(tmp_path, [settings_for("random")], dataclasses.replace(how, proposer_for=lambda s: empty))
     (state,) = recorded_states(tmp_path).values()
     assert state.stopped == "nothing new in 4 steps"
     drive(tmp_path, [settings_for("random", budget=Budget(measurements=budget))], how)

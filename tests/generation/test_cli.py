@@ -20,7 +20,7 @@ from kbench.generation.search.settings import Budget
 from kbench.schemas import InfrastructureError, UserError
 
 from .conftest import FAMILY, PROBLEM, Recorded, replaying, settings_for
-from .test_campaign import Unreachable
+from .test_campaign import Refusing
 from .test_executors import ENVIRONMENT
 
 
@@ -166,7 +166,7 @@ def test_an_out_that_is_a_file_is_named(recording_folder: Path, tmp_path: Path) 
 def test_a_search_whose_proposer_cannot_be_reached_says_what_it_did_and_fails(
     recording_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(mixed.PROPOSERS, "genome", lambda: Unreachable({}))  # type: ignore[attr-defined]
+    monkeypatch.setitem(mixed.PROPOSERS, "genome", lambda: Refusing({}))  # type: ignore[attr-defined]
     result = search(recording_folder, tmp_path / "run", "--json")
     assert isinstance(result.exception, InfrastructureError)
     assert "1 of 1 runs cannot go on, the first because of: connection error: refused" in str(result.exception)

@@ -50,7 +50,7 @@ def run_here(words: Sequence[str], variables: Mapping[str, str]) -> int:
 class AnyKernel(FakeGpu):
     """Measures every kernel as correct, on every workload."""
 
-    def _result(self, kernel: KernelSource) -> Result:
+    def result(self, kernel: KernelSource) -> Result:
         names = [size.name for size in problem(kernel.problem_id).sizes]
         speed = 1 + int(kernel.kernel_id[:4], 16) / 2**16
         rows = [measurement(kernel.kernel_id, kernel.problem_id, Status.OK, speed, name) for name in names]

@@ -10,7 +10,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
@@ -21,7 +21,7 @@ from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.campaign.plan import CampaignSpec, runs_of
 from kbench.generation.executors.executor import Result
-from kbench.generation.executors.replay import recorded_references
+from kbench.generation.executors.replay import ReplayExecutor, recorded_references
 from kbench.generation.log import read_log
 from kbench.generation.proposers.llm.llm import LlmProposer
 from kbench.generation.search.methods.catalogue import MOST_REPAIRS, with_repairs
@@ -44,42 +44,31 @@ MOST_EXCHANGES = 60
 FAILED = KernelOutcome(Status.INCORRECT, "off by one", None, None)
 
 
-class FakeGpu:
+class FakeGpu(ReplayExecutor):
     """Measures by what a kernel's text says of itself."""
 
     def __init__(self) -> None:
+        super().__init__({})
         self.measured: list[str] = []
         self.place = ENVIRONMENT
-        self._queue: list[KernelSource] = []
+        self.waiting: list[KernelSource] = []
 
     def submit(self, kernels: Sequence[KernelSource]) -> None:
-        self._queue.extend(kernels)
+        self.waiting.extend(kernels)
 
     def collect(self, timeout_s: float) -> list[Result]:
-        queue, self._queue = self._queue, []
+        queue, self.waiting = self.waiting, []
         self.measured += [kernel.kernel_id for kernel in queue]
-        return [self._result(kernel) for kernel in queue]
+        return [self.result(kernel) for kernel in queue]
 
-    def _result(self, kernel: KernelSource) -> Result:
+    def result(self, kernel: KernelSource) -> Result:
         found = re.search(r"STATUS, SPEED = '(\w+)', ([\d.]+)", kernel.source)
         assert found is not None
         key = kernel.kernel_id
         return Result(key, (measurement(key, kernel.problem_id, Status(found[1]), float(found[2])),))
 
-    def second_clock(self, kernels: Sequence[KernelSource]) -> dict[str, Any]:
-        return {}
-
-    def compare(self, pairs: Sequence[Any]) -> list[Any]:
-        return []
-
     def environments(self) -> list[Environment]:
         return [self.place]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._queue.clear()
 
 
 def kernel_text(key: str, status: str = "ok") -> str:

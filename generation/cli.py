@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -68,7 +69,6 @@ MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
     help="Relative half-width of a measurement's interval.",
 )  # fmt: skip
 @click.option("--deadline", type=MORE_THAN_0, help="Stop cleanly after this many seconds; resume later.")
-@click.option("--gpu-seconds", type=MORE_THAN_0, help="Stop cleanly after this many GPU-seconds.")
 @json_option
 @click.pass_context
 def generate(ctx: click.Context, /, **options: Any) -> None:
@@ -78,14 +78,14 @@ def generate(ctx: click.Context, /, **options: Any) -> None:
     if options["out"] is None:
         raise UserError("--out is missing; name a folder for the run's log")
     from kbench.generation.campaign.drive import CampaignWaitingError, drive
-    from kbench.generation.campaign.plan import GenerateOptions, planned, refuse_unused
+    from kbench.generation.campaign.plan import planned, refuse_unused
     from kbench.generation.executors.replay import ReplayExecutor
 
-    chosen = GenerateOptions(**options)
+    chosen = SimpleNamespace(**options)
     refuse_unused(ctx, chosen)
     runs, how = planned(chosen, ctx.obj, _reporter())
     try:
-        progress = drive(options["out"], runs, how)
+        progress = drive(chosen.out, runs, how)
         missing = how.executor.refuse_another_search() if isinstance(how.executor, ReplayExecutor) else None
     except CampaignWaitingError as waiting:
         if chosen.as_json:

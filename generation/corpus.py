@@ -23,14 +23,14 @@ import click
 from kbench.benchmark.llm.batch import WaitingForResponsesError
 from kbench.generation.assembly.assemble import Ledger, Recipe, assemble
 from kbench.generation.campaign.drive import REFERENCES
-from kbench.generation.campaign.spec import CampaignSpec, runs_of, spec_of
+from kbench.generation.campaign.plan import CampaignSpec, runs_of
 from kbench.generation.proposers.llm.llm import BATCH_VARIABLE, ENDPOINT_VARIABLE, MODEL_VARIABLE
 from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
 from kbench.loaders.corpus.places import located
 from kbench.loaders.options import echo_json, json_option, out_option
 from kbench.loaders.storage.atomic import write_atomically
-from kbench.schemas import DataError, KbenchError, from_dict, require_package
+from kbench.schemas import DataError, KbenchError, from_dict, require_package, to_dict
 from kbench.schemas.record import Limit, Record
 
 Command = Sequence[str]
@@ -50,21 +50,31 @@ WITHOUT_GPU = "a recipe whose field `recorded` names a run folder or corpus is a
 def command(recipe: Path, out: Path, as_json: bool) -> None:
     """Search, time references, measure again, count and assemble, as a TOML file says."""
     chosen = read_corpus_recipe(recipe)
-    if chosen.measures.recorded is None:
+    if chosen.recorded is None:
         # Before the folder is made: the first stage would fail in it.
-        require_gpus([Gpu.parse(one) for one in chosen.measures.devices], WITHOUT_GPU)
+        require_gpus([Gpu.parse(one) for one in chosen.devices], WITHOUT_GPU)
         require_package("torch", "gpu", "measuring")
     ledger = make_corpus(chosen, out, run_process)
     echo_json(ledger.to_json()) if as_json else click.echo(ledger.text())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Measures(Record):
-    """What is measured beside the searches."""
+class Stage(CampaignSpec):
+    """One campaign of a recipe."""
+
+    model: str | None = None
+    """The language model's name; its requests are exchanged as files unless an endpoint is named."""
+    endpoint: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusRecipe(Record):
+    """The searches that a corpus is made by, and what is measured beside them."""
 
     TYPE: ClassVar[str] = "recipe"
     VERSION: ClassVar[str] = "1.0.0"
 
+    campaigns: tuple[Stage, ...]
     devices: tuple[str, ...] = ("0",)
     """GPUs or partitions; searches run on the first, and their correct kernels are measured on the others too."""
     recorded: str | None = None
@@ -77,60 +87,31 @@ class Measures(Record):
     """Kernels run under the profiler."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Stage:
-    """One campaign of a recipe."""
-
-    spec: CampaignSpec
-    table: Mapping[str, Any]
-    """As the recipe states it."""
-    model: str | None
-    """The language model's name; its requests are exchanged as files unless an endpoint is named."""
-    endpoint: str | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CorpusRecipe:
-    """What a corpus is made by."""
-
-    measures: Measures
-    stages: Mapping[str, Stage]
-    """By their labels."""
-
-
 def read_corpus_recipe(path: Path) -> CorpusRecipe:
     """Read a recipe; all its campaigns are checked before the first begins."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        recipe = from_dict(CorpusRecipe, tomllib.loads(path.read_text(encoding="utf-8")))
+    except DataError:
+        raise
     except ValueError as error:
         raise DataError(f"{path}: not TOML: {error}") from None
-    tables = data.pop("campaigns", None)
-    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-        is_now = "missing" if tables is None else repr(tables)[:60]
-        raise DataError(f"{path}: field 'campaigns' is {is_now}; write a table [[campaigns]] for each")
-    measures = from_dict(Measures, data)
-    if measures.recorded is not None:
-        if measures.references or measures.repeats or measures.counters or len(measures.devices) > 1:
+    if recipe.recorded is not None:
+        if recipe.references or recipe.repeats or recipe.counters or len(recipe.devices) > 1:
             raise DataError(f"{path}: 'recorded' answers searches alone; leave out what else is to be measured")
-        recorded = (path.parent / located(measures.recorded)).resolve()
+        recorded = (path.parent / located(recipe.recorded)).resolve()
         if not recorded.exists():
             raise DataError(f"{path}: field 'recorded' names {str(recorded)!r}, which does not exist")
-        measures = dataclasses.replace(measures, recorded=str(recorded))
-    stages: dict[str, Stage] = {}
-    for number, table in enumerate(tables):
+        recipe = dataclasses.replace(recipe, recorded=str(recorded))
+    labels: set[str] = set()
+    for number, stage in enumerate(recipe.campaigns):
         where = f"recipe.campaigns[{number}]"
-        author = {name: table.pop(name, None) for name in ("model", "endpoint")}
-        for name, value in author.items():
-            if not isinstance(value, str | None):
-                raise DataError(f"{where}.{name} is {value!r}; it must be a text")
-        spec = spec_of(dict(table), where)
-        if not spec.label or spec.label in stages or not spec.label.replace("-", "").replace("_", "").isalnum():
-            raise DataError(f"{where}.label is {spec.label!r}; give each campaign a short name of its own")
-        if "llm" in spec.proposer.split("+") and not author["model"]:
-            raise DataError(f"{where}.model is missing; name the language model that proposer {spec.proposer!r} asks")
-        runs_of(spec)
-        stages[spec.label] = Stage(spec, table, **author)
-    return CorpusRecipe(measures, stages)
+        if not stage.label or stage.label in labels or not stage.label.replace("-", "").replace("_", "").isalnum():
+            raise DataError(f"{where}.label is {stage.label!r}; give each campaign a short name of its own")
+        if "llm" in stage.proposer.split("+") and not stage.model:
+            raise DataError(f"{where}.model is missing; name the language model that proposer {stage.proposer!r} asks")
+        runs_of(stage)
+        labels.add(stage.label)
+    return recipe
 
 
 def make_corpus(recipe: CorpusRecipe, folder: Path, run: Runner) -> Ledger:
@@ -141,22 +122,19 @@ def make_corpus(recipe: CorpusRecipe, folder: Path, run: Runner) -> Ledger:
     """
     folder.mkdir(parents=True, exist_ok=True)
     dataset, references = folder / "dataset", folder / REFERENCES
-    measures = recipe.measures
-    if measures.references:
-        chosen = sorted(
-            {settings.problem_id for stage in recipe.stages.values() for settings in runs_of(stage.spec)[0]}
-        )
+    if recipe.references:
+        chosen = sorted({settings.problem_id for stage in recipe.campaigns for settings in runs_of(stage)[0]})
         named = [word for problem in chosen for word in ("--problem", problem)]
-        _run(run, ["problems", "references", *named, "--out", str(references), "--gpu", _index(measures.devices[0])])
-    waiting = [label for label, stage in recipe.stages.items() if not _search(run, label, stage, measures, folder)]
+        _run(run, ["problems", "references", *named, "--out", str(references), "--gpu", _index(recipe.devices[0])])
+    waiting = [stage.label for stage in recipe.campaigns if not _search(run, stage, recipe, folder)]
     if waiting:
         raise StageError(
             f"searches of {', '.join(waiting)} wait for responses; put them there and run this again", WAITING
         )
-    runs = tuple(folder / "runs" / label for label in recipe.stages)
+    runs = tuple(folder / "runs" / stage.label for stage in recipe.campaigns)
     made = Recipe(runs=runs, references=(references,) if references.is_file() else ())
     ledger = assemble(made, dataset)
-    further = list(_further(measures, folder))
+    further = list(_further(recipe, folder))
     for name, out, words in further:
         _run(run, [*words, "--corpus", str(dataset), "--where", CORRECT, "--out", str(out)])
         more: dict[str, Any] = {name: (*getattr(made, name), out)}
@@ -164,15 +142,15 @@ def make_corpus(recipe: CorpusRecipe, folder: Path, run: Runner) -> Ledger:
     return assemble(made, dataset) if further else ledger
 
 
-def _further(measures: Measures, folder: Path) -> Iterator[tuple[str, Path, Command]]:
+def _further(recipe: CorpusRecipe, folder: Path) -> Iterator[tuple[str, Path, Command]]:
     """What is measured of the searches' kernels: the field of the assembly it goes to, its place and its command."""
-    first = measures.devices[0]
-    if measures.repeats:
-        yield "repeats", folder / "repeats", ["measure", "--gpu", first, "--limit", str(measures.repeats)]
-    for device in measures.devices[1:]:
+    first = recipe.devices[0]
+    if recipe.repeats:
+        yield "repeats", folder / "repeats", ["measure", "--gpu", first, "--limit", str(recipe.repeats)]
+    for device in recipe.devices[1:]:
         yield "other_gpus", folder / "devices" / device.replace(":", "-"), ["measure", "--gpu", device]
-    if measures.counters:
-        words = ["kernels", "counters", "--gpu", _index(first), "--limit", str(measures.counters)]
+    if recipe.counters:
+        words = ["kernels", "counters", "--gpu", _index(first), "--limit", str(recipe.counters)]
         yield "counters", folder / "counters.jsonl", words
 
 
@@ -181,17 +159,18 @@ def _index(device: str) -> str:
     return device.partition(":")[0]
 
 
-def _search(run: Runner, label: str, stage: Stage, measures: Measures, folder: Path) -> bool:
+def _search(run: Runner, stage: Stage, recipe: CorpusRecipe, folder: Path) -> bool:
     """Carry a campaign forward; whether it is done, not waiting for responses."""
-    out = folder / "runs" / label
-    campaign = folder / f"{label}.json"
-    write_atomically(campaign, (json.dumps(stage.table, indent=1) + "\n").encode())
-    place = ["--gpu", measures.devices[0]]
-    if measures.recorded is not None:
-        place = ["--executor", "replay", "--recorded", measures.recorded]
+    out = folder / "runs" / stage.label
+    campaign = folder / f"{stage.label}.json"
+    spec = {name: value for name, value in to_dict(stage).items() if name not in ("model", "endpoint")}
+    write_atomically(campaign, (json.dumps(spec, indent=1) + "\n").encode())
+    place = ["--gpu", recipe.devices[0]]
+    if recipe.recorded is not None:
+        place = ["--executor", "replay", "--recorded", recipe.recorded]
     variables = {}
     if stage.model is not None:
-        exchange = {BATCH_VARIABLE: str(folder / "batch" / label)}
+        exchange = {BATCH_VARIABLE: str(folder / "batch" / stage.label)}
         variables = {MODEL_VARIABLE: stage.model} | (
             exchange if stage.endpoint is None else {ENDPOINT_VARIABLE: stage.endpoint, BATCH_VARIABLE: ""}
         )

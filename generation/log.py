@@ -39,9 +39,9 @@ class LogEntry:
         data = {name: getattr(self, name) for name in FIELDS}
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
 
-    def event(self, payload: Mapping[str, Any] | None = None) -> Event:
-        """The fact as a corpus record, with its own payload or a shortened one."""
-        text = json.dumps(self.payload if payload is None else payload, sort_keys=True, ensure_ascii=False)
+    def event(self, payload: Mapping[str, Any]) -> Event:
+        """The fact as a corpus record, with a shortened payload."""
+        text = json.dumps(payload, sort_keys=True, ensure_ascii=False)
         return Event(
             run_id=self.run_id, index=self.index, kind=self.kind, step=self.step, at=self.at, payload_json=text
         )
@@ -82,18 +82,13 @@ def found_files(folder: Path) -> list[Path]:
     return [*sorted(folder.glob(PART_PATTERN)), *([live] if live.is_file() else [])]
 
 
-def log_files(path: Path) -> list[Path]:
-    """The files of a log in reading order."""
-    files = [path] if path.is_file() else found_files(path)
-    if not files:
-        raise UserError(f"no search log in {str(path)!r}; expected {LIVE_NAME} or events-NNN.jsonl.xz in it")
-    return files
-
-
 def read_log(path: Path) -> Iterator[LogEntry]:
     """Every entry of a log, in order; each run's indices are checked to have no gap."""
     expected: dict[str, int] = {}
-    for file in log_files(path):
+    files = [path] if path.is_file() else found_files(path)
+    if not files:
+        raise UserError(f"no search log in {str(path)!r}; expected {LIVE_NAME} or events-NNN.jsonl.xz in it")
+    for file in files:
         for entry, _ in read_lines(file, parse_entry):
             want = expected.get(entry.run_id, 0)
             if entry.index != want:

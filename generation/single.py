@@ -7,13 +7,13 @@ import functools
 from pathlib import Path
 
 from kbench.generation.campaign.campaign import Drive
-from kbench.generation.campaign.drive import drive, recorded_state
+from kbench.generation.campaign.drive import drive, recorded_states, run_key
 from kbench.generation.campaign.plan import single_run
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.executor import Executor
 from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.search.guidance.question import guide_named
+from kbench.generation.search.guide import guide_named
 from kbench.generation.search.settings import FilterSettings
 from kbench.generation.search.state import RunState
 from kbench.generation.study.pool import pool_of
@@ -75,4 +75,5 @@ def search(
     with contextlib.ExitStack() as stack:
         folder = Path(out) if out is not None else stack.enter_context(temporary_folder())
         drive(folder, [settings], how)
-        return recorded_state(folder, settings)
+        states = recorded_states(folder).values()
+        return next(state for state in states if run_key(state.settings) == run_key(settings))

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 from kbench.benchmark.evaluate.folder import RESULTS
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.scoring.probes import probe_scores
-from kbench.benchmark.scoring.score import BootstrapSettings, Scored
+from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored
 from kbench.benchmark.surrogates.forecasts import ForecastTable, align
-from kbench.leaderboard.scoring.copies import Copies, PackedForecasts
-from kbench.leaderboard.scoring.flags import flags
+from kbench.leaderboard.scoring.flags import Copies, PackedForecasts, flags
 from kbench.leaderboard.scoring.results import KeptResults, Results, cached_results, entry_id
-from kbench.leaderboard.scoring.score import Limits, score_submission
+from kbench.leaderboard.scoring.score import score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
 from kbench.leaderboard.submission.check import Checked, check
 from kbench.leaderboard.submission.forecast_rows import Expected
@@ -90,42 +89,16 @@ def _drafts() -> list[Path]:
 
 def _entries(name: str, dataset: str) -> list[Path]:
     """Shipped entries for a dataset and those beside one; where two have one folder's name, the latter's."""
-    local = local_submissions()
-    folders = _folders(SUBMISSIONS / name, dataset) | ({} if local is None else _folders(local / name, dataset))
-    return [folders[each] for each in sorted(folders)]
-
-
-def _folders(place: Path, dataset: str) -> dict[str, Path]:
-    """Folders of entries for a dataset by their names; one that cannot be read is for the check to refuse."""
     folders = {}
-    for file in place.glob(f"*/{METADATA_FILE}"):
-        try:
-            about = json.loads(file.read_bytes())["dataset_fingerprint"]
-        except (ValueError, KeyError, TypeError):
-            about = dataset
-        if about == dataset:
-            folders[file.parent.name] = file.parent
-    return folders
-
-
-def replaced(dataset: str) -> list[str]:
-    """A line for each shipped entry in whose place another is shown."""
-    local = local_submissions()
-    if local is None:
-        return []
-    lines = []
-    for name in (WHOLE, *map(part_name, PARTS)):
-        shipped_ones, others = _folders(SUBMISSIONS / name, dataset), _folders(local / name, dataset)
-        lines += [
-            f"{others[each]} takes the place of the shipped entry of that name"
-            for each in sorted(shipped_ones.keys() & others.keys())
-            if any(_content(shipped_ones[each] / file) != _content(others[each] / file) for file in KNOWN_FILES)
-        ]
-    return lines
-
-
-def _content(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None
+    for place in filter(None, (SUBMISSIONS, local_submissions())):
+        for file in (place / name).glob(f"*/{METADATA_FILE}"):
+            try:
+                about = json.loads(file.read_bytes())["dataset_fingerprint"]
+            except (ValueError, KeyError, TypeError):
+                about = dataset  # for the check to refuse
+            if about == dataset:
+                folders[file.parent.name] = file.parent
+    return [folders[each] for each in sorted(folders)]
 
 
 def part_name(questions: Questions | Options) -> str:
@@ -142,8 +115,9 @@ def expected_of(questions: Questions, whole: Questions | None = None) -> Expecte
         whole: those of the whole split, where only a part of it is scored; answers to the rest do no harm.
     """
     ids = [query.query_id for query in questions.queries]
-    others = frozenset(query.query_id for query in whole.queries) - set(ids) if whole is not None else frozenset()
-    pairs = frozenset(ids[at] for at in questions.pair_queries.tolist())
+    asked = set(ids)
+    others = [query.query_id for query in whole.queries if query.query_id not in asked] if whole is not None else []
+    pairs = [ids[at] for at in questions.pair_queries.tolist()]
     return Expected(questions.dataset, ids, pairs, others, questions.split)
 
 
@@ -296,7 +270,7 @@ def score_entries(
         look: called with each entry, whose forecasts are then given up, and with what is kept of them.
     """
     settings = settings or BootstrapSettings()
-    limits = Limits(questions, settings)
+    limits: dict[str, Bounds] = {}
     key = (questions.fingerprint, str(settings.resamples), str(settings.seed), "sliced" if sliced else "whole")
 
     def score(entry: Entry) -> Results:

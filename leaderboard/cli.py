@@ -207,7 +207,7 @@ def build(
     The site works from disk and contacts no other host.
     """
     from kbench.benchmark.questions.corpus_view import benchmark_of
-    from kbench.leaderboard.board import entries_text, replaced, score_board
+    from kbench.leaderboard.board import entries_text, score_board
     from kbench.leaderboard.season_record import SEASONS
     from kbench.leaderboard.site.answers import answers_of
     from kbench.leaderboard.site.build import build as build_site
@@ -226,8 +226,6 @@ def build(
         version = benchmark_of(corpus)
         questions = Options().questions(version)
     click.echo(f"submissions: {submissions or entries_text(questions)}", err=True)
-    for line in replaced(questions.dataset) if submissions is None else ():
-        click.echo(f"note: {line}", err=True)
     answers = answers_of(questions, version)
     look = (lambda entry, packed: None) if answers is None else answers.look
     with held(out), temporary_folder() as scratch:

@@ -170,7 +170,7 @@ def _expected(folder: Path, season: Season) -> Expected:
     """What an entry must answer: the questions as they were published."""
     table = _edition(folder, season).table("questions", columns=["question_id", "kind"])
     kinds = dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
-    pairs = frozenset(key for key, kind in kinds.items() if kind != QuestionKind.LEVEL)
+    pairs = [key for key, kind in kinds.items() if kind != QuestionKind.LEVEL]
     return Expected(season.fingerprint, sorted(kinds), pairs)
 
 

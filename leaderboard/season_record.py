@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
+from kbench.loaders.storage.atomic import parquet_bytes
 from kbench.schemas import DataError, Record, Score, UserError, arrow_schema, from_dict, to_dict
 from kbench.schemas.record import Count, Limit, Sha
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SEASONS = Path(__file__).parent / "seasons"
 """Where seasons are published, one folder each."""
@@ -143,7 +140,7 @@ def packed_entries(entries: Mapping[str, Mapping[str, bytes]]) -> bytes:
     rows = [{"entry_id": entry, "file": name, "content": content}
             for entry, files in entries.items() for name, content in files.items()]  # fmt: skip
     schema = pa.schema([("entry_id", pa.string()), ("file", pa.string()), ("content", pa.binary())])
-    return _parquet(pa.Table.from_pylist(rows, schema=schema))
+    return parquet_bytes(pa.Table.from_pylist(rows, schema=schema))
 
 
 def packed_results(scores: Mapping[str, Sequence[Score]]) -> bytes:
@@ -151,15 +148,7 @@ def packed_results(scores: Mapping[str, Sequence[Score]]) -> bytes:
     import pyarrow as pa
 
     rows = [{"entry_id": entry, **to_dict(score)} for entry, found in scores.items() for score in found]
-    return _parquet(pa.Table.from_pylist(rows, pa.schema([("entry_id", pa.string()), *arrow_schema(Score)])))
-
-
-def _parquet(table: pa.Table) -> bytes:
-    import pyarrow.parquet as pq
-
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd")
-    return sink.getvalue()
+    return parquet_bytes(pa.Table.from_pylist(rows, pa.schema([("entry_id", pa.string()), *arrow_schema(Score)])))
 
 
 def season_scores(folder: Path) -> dict[str, list[Score]]:

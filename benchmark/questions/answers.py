@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kbench.loaders.storage.atomic import parquet_bytes
 from kbench.schemas import DataError, Kernel, Question, arrow_schema, bins
 from kbench.schemas.ratio import ratio
 
@@ -55,14 +56,11 @@ def with_answer(question: Question, measured: Mapping[str, Mapping[str, Any]]) -
 def packed_answers(questions: Iterable[Question]) -> bytes:
     """The second file: the answers of these questions as Parquet."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     columns = ["question_id", *ANSWER]
     schema = pa.schema([arrow_schema(Question).field(name) for name in columns])
     rows = [{name: getattr(one, name) for name in columns} for one in questions]
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
-    return bytes(sink.getvalue())
+    return parquet_bytes(pa.Table.from_pylist(rows, schema=schema))
 
 
 def read_answers(path: Path) -> Answers | None:

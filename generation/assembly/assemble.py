@@ -20,7 +20,7 @@ from kbench.benchmark.questions.draw import draw_questions
 from kbench.benchmark.work.table import read_work_text
 from kbench.generation.assembly.figures import Samples, corrected, measured_elsewhere, read_errata, refuted, repeated
 from kbench.generation.assembly.gather import Gathered, Measured, gather
-from kbench.generation.assembly.kernels import against_best, kernel_rows, orphans, rows_elsewhere, write_unmeasured
+from kbench.generation.assembly.kernels import against_best, kernel_rows, rows_elsewhere, write_unmeasured
 from kbench.loaders.corpus.manifest import RELEASE
 from kbench.loaders.importers.run import REPORT
 from kbench.loaders.options import echo_json, json_option, out_option
@@ -152,10 +152,11 @@ def assemble(recipe: Recipe, out: Path, report: Callable[[str], None] = lambda t
     errata = read_errata(recipe.errata, gathered.kernels)
     gathered = dataclasses.replace(gathered, kernels=refuted(samples.kernels(gathered.kernels), errata))
     kernels = kernel_rows(gathered)
-    lost = orphans(kernels)
-    if lost:
-        raise DataError(f"kernel {lost[0].kernel_id} has the parent {lost[0].parent_id}, which no run measured")
-    repeats, repeated_in = repeated(recipe.repeats, {kernel.kernel_id for kernel in kernels})
+    kernel_ids = {kernel.kernel_id for kernel in kernels}
+    for kernel in kernels:
+        if kernel.parent_id is not None and kernel.parent_id not in kernel_ids:
+            raise DataError(f"kernel {kernel.kernel_id} has the parent {kernel.parent_id}, which no run measured")
+    repeats, repeated_in = repeated(recipe.repeats, kernel_ids)
     moved, moved_to = measured_elsewhere(recipe.other_gpus, gathered.kernels)
     moved = refuted(samples.kernels(moved), errata)
     kernels += rows_elsewhere(moved, kernels)
@@ -163,7 +164,7 @@ def assemble(recipe: Recipe, out: Path, report: Callable[[str], None] = lambda t
     report("questions")
     questions = draw_questions(kernels, measurements)
     environments = {one.env_id: one for one in (*gathered.environments, *corrected_in, *repeated_in, *moved_to)}
-    kernel_ids, solved = {kernel.kernel_id for kernel in kernels}, {kernel.problem_id for kernel in kernels}
+    solved = {kernel.problem_id for kernel in kernels}
     references = [row for path in recipe.references for row in read_records(path, ReferenceTime)]
     kernels = against_best(kernels, measurements, references)
     counters = [row for path in recipe.counters for row in read_records(path, KernelCounters)]

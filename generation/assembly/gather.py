@@ -118,7 +118,11 @@ def gather(
             found_rows = list(_measured(state, entries))
             check_trust(found_rows)
             rows.extend(found_rows)
-            events.extend(entry.event(_shortened(entry)) for entry in entries)
+            for entry in entries:
+                payload = {name: value for name, value in entry.payload.items() if name not in LONG_FIELDS}
+                if entry.kind == "kernel_measured":
+                    payload["measurement_ids"] = [row["measurement_id"] for row in entry.payload["measurements"]]
+                events.append(entry.event(payload))
         environments |= {one.env_id: one for one in read_environments(folder)}
     report(f"texts of {len(rows):,} kernels")
     texts = text_facts(row.node.source for row in rows)
@@ -169,13 +173,6 @@ def ancestors(state: RunState, node: Node) -> Iterator[Node]:
     while node.parent_id is not None:
         node = state.nodes[node.parent_id]
         yield node
-
-
-def _shortened(entry: LogEntry) -> dict[str, Any]:
-    payload = {name: value for name, value in entry.payload.items() if name not in LONG_FIELDS}
-    if entry.kind == "kernel_measured":
-        payload["measurement_ids"] = [row["measurement_id"] for row in entry.payload["measurements"]]
-    return payload
 
 
 def distinct(rows: Sequence[Measured], texts: Mapping[str, TextFacts]) -> tuple[tuple[Measured, ...], dict[str, str]]:

@@ -112,12 +112,6 @@ def kernel_row(measured: Measured, text: TextFacts, parent: str | None, figures:
     )  # fmt: skip
 
 
-def orphans(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """The rows whose parent is missing from the table: none, when lineage is complete."""
-    ids = {kernel.kernel_id for kernel in kernels}
-    return [kernel for kernel in kernels if kernel.parent_id is not None and kernel.parent_id not in ids]
-
-
 def write_unmeasured(runs: Sequence[Path], out: Path) -> int:
     """Write a corpus of the kernels that searches proposed and nobody has measured; how many there are."""
     from kbench.loaders.corpus.corpus import Corpus

@@ -20,7 +20,7 @@ from kbench.generation.campaign.closing import RESERVED, close_runs
 from kbench.generation.executors.executor import Executor, Result
 from kbench.generation.log import Clock, LogEntry, utc_now
 from kbench.generation.search.action import filters
-from kbench.generation.search.guidance.question import Guide, guide_named
+from kbench.generation.search.guide import Guide, guide_named
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import RunSettings
@@ -149,7 +149,6 @@ class Drive:
 
     executor: Executor
     deadline_s: float | None = None
-    gpu_seconds: float | None = None
     clock: Clock = utc_now
     proposer_for: Callable[[RunSettings], Proposer] | None = None
     """Overrides the proposer a run's settings name."""
@@ -221,10 +220,11 @@ class Campaign:
 
         The log is consistent at every moment.
         """
-        self.progress.total = sum(_allowance(search) for search in self._searches)
         ready = [search for search in self._searches if not search.done]
+        states = [search.state for search in ready]
+        self.progress.total = sum(state.settings.budget.measurements_left(state.charge) or 0 for state in states)
         try:
-            while (ready or (self._outstanding and self._how.measure)) and not self._late():
+            while (ready or (self._outstanding and self._how.measure)) and time.monotonic() < self._searched:
                 ready = self._feed(ready)
                 for result in self._executor.collect(POLL_S if self._waiting else 0.0):
                     ready.extend(self._settle(result))
@@ -241,16 +241,11 @@ class Campaign:
             self._write()
         return self.progress
 
-    def _late(self) -> bool:
-        if self._how.gpu_seconds is not None and self.progress.gpu_seconds >= self._how.gpu_seconds:
-            return True
-        return time.monotonic() >= self._searched
-
     def _feed(self, ready: list[Search]) -> list[Search]:
         """Advance searches, least advanced first, until enough is in flight; returns those still ready."""
         ready.sort(key=self._turn, reverse=True)
         kernels: list[KernelSource] = []
-        while ready and len(self._waiting) < self._ahead and not self._late():
+        while ready and len(self._waiting) < self._ahead and time.monotonic() < self._searched:
             search = ready.pop()
             kernels.extend(self._queue(search, self._advance(search)))
             if not search.done and search.state.run_id not in self._outstanding:
@@ -376,8 +371,3 @@ def _place(problem_id: str) -> str:
 
 ORDERS: Mapping[str, Callable[[Search], Turn]] = {ROUNDS: _by_round, "problems": _by_problem}
 """The order in which ready searches advance."""
-
-
-def _allowance(search: Search) -> int:
-    left = search.state.settings.budget.measurements_left(search.state.charge)
-    return 0 if search.done or left is None else left

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from kbench.generation.executors.executor import Executor
 from kbench.generation.search.search import Search
 from kbench.generation.search.state import Node, RunState
-from kbench.schemas import KernelSource
 
 if TYPE_CHECKING:
     from kbench.harness.commands.compare import Comparison
@@ -31,7 +30,12 @@ RESERVED = 0.15
 
 def close_runs(searches: Sequence[Search], executor: Executor, late: Callable[[], bool]) -> None:
     """Have correct kernels timed by the profiler, and hold finales; what time does not suffice for waits."""
-    due_kernels = unrefereed(searches)
+    due_kernels = {
+        node.kernel_id: search.kernel(node)
+        for search in searches
+        for node in search.state.rewarded()
+        if not node.refereed
+    }
     for start in range(0, len(due_kernels), TOGETHER):
         if late():
             return
@@ -57,16 +61,6 @@ def close_runs(searches: Sequence[Search], executor: Executor, late: Callable[[]
         duels = [Duel(other, next(comparisons, [])) for other in others]
         if all(duel.workloads for duel in duels):
             search.hold_finale([leader, *others], winner(leader, duels), [duel.to_json() for duel in duels])
-
-
-def unrefereed(searches: Sequence[Search]) -> dict[str, KernelSource]:
-    """Correct kernels that the profiler was not asked about, by id."""
-    return {
-        node.kernel_id: search.kernel(node)
-        for search in searches
-        for node in search.state.rewarded()
-        if not node.refereed
-    }
 
 
 def finalists(state: RunState) -> list[Node]:

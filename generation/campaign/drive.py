@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,6 @@ def recorded_states(folder: Path) -> dict[str, RunState]:
     return {run_id: state for run_id, state in states.items() if state is not None}
 
 
-def recorded_state(folder: Path, settings: RunSettings) -> RunState:
-    """The state of the run in a folder that these settings started or continue."""
-    return next(state for state in recorded_states(folder).values() if _key(state.settings) == _key(settings))
-
-
 def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProgress:
     """Start or resume runs: the same code, since a run is its log.
 
@@ -55,12 +50,21 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
         WaitingForResponsesError: searches wait for a language model's responses, everything else is done.
     """
     began = time.monotonic()
-    _refuse_repeated(runs)
+    # Two runs of one key would write two courses of one search into the log, which could not be read again.
+    seen: set[RunKey] = set()
+    for settings in runs:
+        if run_key(settings) in seen:
+            raise UserError(
+                f"problem {settings.problem_id!r}, backend {settings.backend.value!r}, method "
+                f"{settings.search_method!r}, seed {settings.seed} is named twice; name each search once"
+            )
+        seen.add(run_key(settings))
     # What is not available is refused before anything is written.
     by_name = functools.cache(proposer_named)
     proposers = [how.proposer_for(settings) if how.proposer_for else by_name(settings.proposer) for settings in runs]
     guides = [how.surrogate_for(chosen.surrogate) if (chosen := filter_of(settings)) else None for settings in runs]
-    for author in (*proposers, *guides):
+    authors = [part for one in (*proposers, *guides) for part in (one, *getattr(one, "parts", ()))]
+    for author in authors:
         # What a language model answers is paid for before the log knows of it.
         if keep_replies := getattr(author, "keep_replies", None):
             keep_replies(folder)
@@ -68,10 +72,10 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
         states = recorded_states(folder)
         if len(states) == 1 and len(runs) == 1:
             refuse_changes(next(iter(states.values())).settings, runs[0])
-        recorded = {_key(state.settings): state for state in states.values()}
+        recorded = {run_key(state.settings): state for state in states.values()}
         for settings in runs:
-            if _key(settings) in recorded:
-                refuse_changes(recorded[_key(settings)].settings, settings)
+            if run_key(settings) in recorded:
+                refuse_changes(recorded[run_key(settings)].settings, settings)
         with how.executor as executor:
             places = executor.environments()
             record_environments(folder, places)
@@ -79,15 +83,18 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
             rows = (
                 read_records(folder / REFERENCES, ReferenceTime) if (folder / REFERENCES).is_file() else how.references
             )
-            references = best_references(rows, place)
+            references: dict[str, dict[str, BestReference]] = {}
+            for row in rows:
+                if place is not None and row.gpu == place.gpu:
+                    references.setdefault(row.problem_id, {})[row.workload] = BestReference(*row.best)
             # Opening the log and the GPU counts: a deadline is for the whole command.
             left = None if how.deadline_s is None else how.deadline_s - (time.monotonic() - began)
             campaign = Campaign(dataclasses.replace(how, deadline_s=left), log.write)
-            driven = {_key(settings) for settings in runs}
+            driven = {run_key(settings) for settings in runs}
             campaign.remember(state for key, state in recorded.items() if key not in driven)
             for settings, proposer, guide in zip(runs, proposers, guides, strict=True):
                 campaign.add(Search(
-                    settings, proposer, how.clock, surrogate=guide, state=recorded.get(_key(settings)),
+                    settings, proposer, how.clock, surrogate=guide, state=recorded.get(run_key(settings)),
                     seen_elsewhere=functools.partial(campaign.seen, settings.label),
                     siblings=functools.partial(campaign.siblings, settings),
                     references=references.get(settings.problem_id, {}), gpu=place.gpu if place else "unknown",
@@ -97,7 +104,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
                 progress = campaign.run()
             finally:
                 record_environments(folder, executor.environments())
-            for find in {find for author in proposers if (find := getattr(author, "strangers", None))}:
+            for find in {find for author in authors if (find := getattr(author, "strangers", None))}:
                 progress.strangers = find(asked_places(read_log(folder)))
             wait_for_responses(campaign.unanswered, progress)
             return progress
@@ -113,32 +120,11 @@ def _described(folder: Path, places: Sequence[Environment]) -> Environment | Non
     return next((one for one in read_environments(folder) if one.gpu == places[0].gpu), places[0])
 
 
-def best_references(rows: Iterable[ReferenceTime], place: Environment | None) -> dict[str, dict[str, BestReference]]:
-    """The best reference of each problem and workload on this GPU."""
-    best: dict[str, dict[str, BestReference]] = {}
-    for row in rows:
-        if place is not None and row.gpu == place.gpu:
-            best.setdefault(row.problem_id, {})[row.workload] = BestReference(*row.best)
-    return best
-
-
-def _refuse_repeated(runs: Sequence[RunSettings]) -> None:
-    """Two runs of one key would write two courses of one search into the log, which could not be read again."""
-    seen: set[RunKey] = set()
-    for settings in runs:
-        if _key(settings) in seen:
-            raise UserError(
-                f"problem {settings.problem_id!r}, backend {settings.backend.value!r}, method "
-                f"{settings.search_method!r}, seed {settings.seed} is named twice; name each search once"
-            )
-        seen.add(_key(settings))
-
-
 RunKey = tuple[str, str, str, int, str]
-"""What tells the runs of a folder apart."""
 
 
-def _key(settings: RunSettings) -> RunKey:
+def run_key(settings: RunSettings) -> RunKey:
+    """What tells the runs of a folder apart."""
     return (settings.problem_id, settings.backend.value, settings.search_method, settings.seed, settings.label)
 
 

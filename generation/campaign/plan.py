@@ -1,38 +1,44 @@
-"""The plan of `kbench generate`: which runs its options describe, and what measures for them."""
+"""The plan of `kbench generate`: which runs its options or a campaign file describe, and what measures for them."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import click
 from click.core import ParameterSource
 
-from kbench.benchmark.problems.registry import listed, named, users
+from kbench.benchmark.problems.registry import listed, named, problems, users
 from kbench.benchmark.surrogates.protocol import Compiler
-from kbench.generation.campaign.campaign import ROUNDS, CampaignProgress, Drive
-from kbench.generation.campaign.spec import read_spec, runs_of
+from kbench.generation.campaign.campaign import ORDERS, ROUNDS, CampaignProgress, Drive
 from kbench.generation.executors.executor import Executor
 from kbench.generation.executors.local import LocalExecutor, open_harness
-from kbench.generation.executors.ray import RayExecutor, harness_maker
+from kbench.generation.executors.ray import RayExecutor
 from kbench.generation.executors.replay import open_facts, open_recording, recorded_references
 from kbench.generation.proposers.folder import folder_runs
-from kbench.generation.search.guidance.question import guide_named
+from kbench.generation.proposers.genome.header import families_for
+from kbench.generation.search.guide import guide_named
 from kbench.generation.search.methods.catalogue import searchable
 from kbench.generation.search.settings import (
+    SURROGATE,
+    Budget,
     FilterSettings,
     RunSettings,
     changes,
-    check,
     defaults_for,
     parse_budget,
     settings_from_json,
 )
 from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
-from kbench.schemas import Backend, UnknownNameError, UserError
+from kbench.schemas import Backend, DataError, UnknownNameError, UserError, from_dict, to_dict
+from kbench.schemas.record import Record
 
 WITHOUT_GPU = "`kbench generate study CORPUS --out FOLDER` replays every method on measurements made before"
 SEARCHED = (Backend.TRITON, Backend.CUDA, Backend.CONFIG)
@@ -47,35 +53,11 @@ UNUSED_BY_EXECUTOR: Mapping[str, tuple[str, ...]] = {
     "local": ("recorded",),
     "ray": ("recorded", "gpu"),
     "replay": ("gpu", "half_width"),
-    "none": ("gpu", "half_width", "gpu_seconds"),
+    "none": ("gpu", "half_width"),
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateOptions:
-    """Every option of `kbench generate`; its help text says what each means."""
-
-    problem_id: str | None
-    campaign: Path | None
-    from_folder: Path | None
-    backend: str | None
-    method: str
-    proposer: str | None
-    budget: str | None
-    seed: int
-    surrogate: str | None
-    variants: int
-    executor: str
-    recorded: Path | None
-    gpu: str
-    half_width: float
-    deadline: float | None
-    gpu_seconds: float | None
-    out: Path | None
-    as_json: bool
-
-
-def refuse_unused(ctx: click.Context, options: GenerateOptions) -> None:
+def refuse_unused(ctx: click.Context, options: SimpleNamespace) -> None:
     """Refuse options that were given and change nothing: the user expects that they do."""
     modes = [name for name in UNUSED_BY_MODE if getattr(options, name) is not None]
     if len(modes) != 1:
@@ -93,7 +75,7 @@ def refuse_unused(ctx: click.Context, options: GenerateOptions) -> None:
 
 
 def planned(
-    options: GenerateOptions, compiler: Compiler | None, report: Callable[[CampaignProgress], None]
+    options: SimpleNamespace, compiler: Compiler | None, report: Callable[[CampaignProgress], None]
 ) -> tuple[list[RunSettings], Drive]:
     """The runs that the options describe, and how they are driven.
 
@@ -125,7 +107,7 @@ def planned(
             guide=None if options.surrogate is None else FilterSettings(surrogate=options.surrogate),
         )]  # fmt: skip
     return runs, Drive(
-        executor=_executor(options, runs), deadline_s=options.deadline, gpu_seconds=options.gpu_seconds,
+        executor=_executor(options, runs), deadline_s=options.deadline,
         proposer_for=proposer_for, surrogate_for=functools.partial(guide_named, compiler=compiler), report=report,
         order=order, measure=options.executor != "none",
         references=recorded_references(options.recorded) if options.executor == "none" and options.recorded else (),
@@ -149,15 +131,16 @@ def single_run(
         problem_id=problem_id, backend=Backend(backend), method=searchable(method), proposer=proposer,
         seed=seed, filter=guide, budget=parse_budget(budget), **{**defaults_for(proposer), **more},
     )  # fmt: skip
-    check(settings)
-    return settings
+    # Written and read, so that amounts are checked as those of a log are.
+    return settings_from_json(settings.to_json(), "settings")
 
 
-def _executor(options: GenerateOptions, runs: Sequence[RunSettings]) -> Executor:
+def _executor(options: SimpleNamespace, runs: Sequence[RunSettings]) -> Executor:
     if options.executor == "ray":
         if users():
             raise UserError("--executor ray searches problems of the benchmark; other machines do not have your file")
-        return RayExecutor(harness_maker(options.half_width))
+        # Ray shows an actor its own GPU alone.
+        return RayExecutor(functools.partial(open_harness, 0, options.half_width))
     if options.executor == "local":
         gpu = Gpu.parse(options.gpu)
         require_gpus([gpu], WITHOUT_GPU)
@@ -174,3 +157,94 @@ def _executor(options: GenerateOptions, runs: Sequence[RunSettings]) -> Executor
         said = ", ".join(f"{name} {before!r} and not {after!r}" for name, (before, after) in differences.items())
         executor.other = f"{str(options.recorded)!r} was recorded with {said}; "
     return executor
+
+
+EVERY = "*"
+TWELVE = Budget(measurements=12)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignSpec(Record):
+    """One search for every problem, backend, method and seed."""
+
+    TYPE: ClassVar[str] = "campaign"
+    VERSION: ClassVar[str] = "1.0.0"
+
+    label: str = ""
+    independent: bool = False
+    """Whether every search measures for itself, from the same first kernels as the others of its cell and seed.
+    Otherwise those of a cell avoid and learn from each other's kernels."""
+    problems: tuple[str, ...] = (EVERY,)
+    """Problem ids, or `*` for all."""
+    backends: tuple[str, ...] = ("triton", "cuda")
+    methods: tuple[str, ...] = ("random", "hill_climb", "evolve", "puct", "puct+surrogate")
+    """Methods; `+surrogate` adds the filter."""
+    proposer: str = "genome+rewrite"
+    random_seeds: tuple[int, ...] = (0,)
+    seeds: int = 4
+    batch: int = 4
+    parents: int | None = None
+    patience: int | None = None
+    exploration: float | None = None
+    """Settings of the methods; by default those of the proposer."""
+    budget: Budget = TWELVE
+    surrogate: str = "online"
+    draw: int = 3
+    unsure_share: float = 0.25
+    confidence: float = 0.5
+    against_parent: bool = False
+    order: str = ROUNDS
+    """`rounds` advances all searches evenly; `problems` measures all seeds and then one problem after another."""
+
+
+def read_spec(path: Path) -> CampaignSpec:
+    """Read a campaign file."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"campaign file {str(path)!r} cannot be read ({error.strerror}); name a JSON file") from None
+    except ValueError as error:
+        raise DataError(f"{path.name}: not JSON: {error}") from None
+    return from_dict(CampaignSpec, data, "campaign")
+
+
+def runs_of(spec: CampaignSpec) -> tuple[list[RunSettings], list[str]]:
+    """The campaign's runs, and the cells left out because no genome family covers them.
+
+    Raises:
+        UserError: names the problem, backend, method or setting that cannot be.
+    """
+    runs: list[RunSettings] = []
+    uncovered: list[str] = []
+    problem_ids = list(problems()) if EVERY in spec.problems else [listed(one).id for one in spec.problems]
+    if spec.order not in ORDERS:
+        raise DataError(f"campaign.order is {spec.order!r}; it must be one of {', '.join(ORDERS)}")
+    for name in spec.backends:
+        if name not in ("triton", "cuda"):
+            raise DataError(f"campaign names backend {name!r}; it must be triton or cuda")
+    for problem_id, backend in itertools.product(problem_ids, map(Backend, spec.backends)):
+        if spec.proposer == "llm" or families_for(problem_id, backend):
+            runs.extend(_cell(spec, problem_id, backend))
+        else:
+            uncovered.append(f"{problem_id}/{backend.value}")
+    return runs, uncovered
+
+
+def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[RunSettings]:
+    stated = {name: getattr(spec, name) for name in ("parents", "patience", "exploration")}
+    shared = {
+        "proposer": spec.proposer, "seeds": spec.seeds, "batch": spec.batch, "label": spec.label,
+        "budget": to_dict(spec.budget), **defaults_for(spec.proposer),
+        **{name: value for name, value in stated.items() if value is not None},
+    }  # fmt: skip
+    forecasts = FilterSettings(
+        surrogate=spec.surrogate, draw=spec.draw, unsure_share=spec.unsure_share, confidence=spec.confidence,
+        against_parent=spec.against_parent,
+    )  # fmt: skip
+    for name, seed in itertools.product(spec.methods, spec.random_seeds):
+        plain = searchable(name.removesuffix(SURROGATE))
+        chosen = to_dict(forecasts) if name.endswith(SURROGATE) else None
+        cell = {"problem_id": problem_id, "backend": backend.value, "method": plain, "seed": seed, "filter": chosen}
+        if spec.independent:
+            cell |= {"label": f"{spec.label}/{name}/{seed}", "first": f"{spec.label}/{seed}"}
+        yield settings_from_json(shared | cell, f"campaign.{problem_id}")

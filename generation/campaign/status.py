@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from kbench.generation.campaign.campaign import failed_forecasts
-from kbench.generation.log import LogEntry, by_run, found_files, read_log
+from kbench.generation.log import by_run, found_files, read_log
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.state import RunState
 from kbench.loaders.options import echo_json, json_option
@@ -34,15 +34,13 @@ def summaries(folder: Path) -> list[Row]:
     """One row for every run."""
     if not found_files(folder):
         raise UserError(f"no search log in {str(folder)!r}; start one with kbench generate --out {folder}")
-    runs = by_run(map(_without_text, read_log(folder))).values()
+    # Figures need no kernel's text, which shipped logs leave out.
+    entries = (
+        dataclasses.replace(entry, payload={**entry.payload, "source": ""}) if "source" in entry.payload else entry
+        for entry in read_log(folder)
+    )
+    runs = by_run(entries).values()
     return [_summary(state) for entries in runs if (state := replay(entries))]
-
-
-def _without_text(entry: LogEntry) -> LogEntry:
-    """The entry without a kernel's text, which figures do not need and shipped logs leave out."""
-    if entry.kind != "candidate_proposed":
-        return entry
-    return dataclasses.replace(entry, payload={**entry.payload, "source": ""})
 
 
 def _summary(state: RunState) -> Row:

@@ -7,12 +7,12 @@ import contextlib
 import functools
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
 
 from kbench.benchmark.problems.registry import problem
 from kbench.generation.executors.executor import THRESHOLD, Pair, Result, result_of
-from kbench.harness.commands.compare import Comparison, Contest, compare_pairs
+from kbench.harness.commands.compare import Comparison, compare_pairs
 from kbench.harness.harness import GpuChoice, Harness
 from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import Environment, InfrastructureError, KernelSource, Measurement
@@ -25,25 +25,11 @@ class ClosingError(Exception):
     """Ends the harness's loop from within: the executor is being closed."""
 
 
-class Measurer(Contest, contextlib.AbstractContextManager["Measurer"], Protocol):
-    """What an executor needs from a harness."""
-
-    def measure(
-        self, kernels: Iterable[KernelSource | None], *, on_lost: Callable[[KernelSource, str], None]
-    ) -> Iterator[Measurement]:
-        """Measurements of each kernel on each workload, as they finish; None among the kernels means: none for now."""
-        ...
-
-    def environment(self) -> Environment:
-        """The machine."""
-        ...
-
-
 BUILD_TIMEOUT_S = 15.0
 """A search has many candidates: one that takes longer to compile is not worth the wait."""
 
 
-def open_harness(gpu: GpuChoice, half_width: float) -> Measurer:
+def open_harness(gpu: GpuChoice, half_width: float) -> Harness:
     """The harness on one GPU."""
     return Harness(gpu=gpu, half_width=half_width, build_timeout_s=BUILD_TIMEOUT_S)
 
@@ -57,14 +43,14 @@ def workload_count(problem_id: str) -> int:
 class LocalExecutor:
     """Measures on one local GPU. The harness runs in a thread and pulls kernels when it can take more."""
 
-    def __init__(self, make: Callable[[], Measurer], workloads: Callable[[str], int] = workload_count) -> None:
+    def __init__(self, make: Callable[[], Harness], workloads: Callable[[str], int] = workload_count) -> None:
         self._make, self._workloads = make, workloads
         self._queue: queue.Queue[KernelSource] = queue.Queue()
         self._done: queue.Queue[Result | BaseException] = queue.Queue()
         self._closing = threading.Event()
         self._environments: list[Environment] = []
         self._thread = threading.Thread(target=self._work, name="kbench-local-executor", daemon=True)
-        self._harness: Measurer | None = None
+        self._harness: Harness | None = None
         self._unfinished = 0
         """Kernels that were submitted and are not done."""
 
@@ -109,7 +95,7 @@ class LocalExecutor:
         """Kernels against each other."""
         return compare_pairs(self._idle_harness(), pairs, THRESHOLD)
 
-    def _idle_harness(self) -> Measurer:
+    def _idle_harness(self) -> Harness:
         """The harness, which measures nothing any more; a new one where kernels were left over."""
         assert self._harness is not None
         self._closing.set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import functools
 import queue
 import threading
 import time
@@ -11,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from kbench.generation.executors.executor import THRESHOLD, Pair, Result, result_of
-from kbench.generation.executors.local import Measurer, open_harness
 from kbench.harness.commands.compare import Comparison, compare_pairs
+from kbench.harness.harness import Harness
 from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import Environment, InfrastructureError, KernelSource, Measurement, MissingDependencyError
 
@@ -29,12 +28,7 @@ ANSWER_S = 30.0
 LONGEST_WAIT_S = 120.0
 """How long to wait at the start for the actors' environments."""
 
-Maker = Callable[[], Measurer]
-
-
-def harness_maker(half_width: float) -> Maker:
-    """Opens the harness on the GPU that Ray gave the actor."""
-    return functools.partial(open_harness, 0, half_width)
+Maker = Callable[[], Harness]
 
 
 def _gone(reason: str) -> InfrastructureError:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.llm.llm import proposer_from_environment
@@ -29,19 +28,9 @@ class MixedProposer:
             edits_text: whether every change of a parent is one of its text, not only those asked for by name.
         """
         self.name = "+".join(one.name for one in (genome, *others))
-        self._genome, self._others, self._edits_text = genome, others, edits_text
-
-    def keep_replies(self, folder: Path) -> None:
-        """Keep what a language model answers in a run folder."""
-        for one in self._others:
-            keep = getattr(one, "keep_replies", None)
-            if keep is not None:
-                keep(folder)
-
-    def strangers(self, places: Iterable[str]) -> list[str]:
-        """Ids of responses to none of the asks at these places."""
-        able = (find for one in self._others if (find := getattr(one, "strangers", None)))
-        return next((find(places) for find in able), [])
+        self._genome, self._edits_text = genome, edits_text
+        self.parts = others
+        """Those that change text."""
 
     def propose(self, task: ProposalTask, asks: Sequence[Ask]) -> Iterator[Answer]:
         """One answer for each ask, in order. What one proposer is asked goes to it together."""
@@ -54,15 +43,15 @@ class MixedProposer:
     def _choose(self, ask: Ask) -> Proposer:
         if ask.operator is Operator.FRESH or ask.parent is None:
             return self._genome
-        named = next((one for one in self._others if one.name == ask.operator.value), None)
+        named = next((one for one in self.parts if one.name == ask.operator.value), None)
         if named is not None:
             return named
         if not self._genome.knows(ask.parent.recipe):
             # The last can join two texts if it is a language model; to change one, the first is cheaper.
-            return self._others[-1 if ask.operator is Operator.CROSS else 0]
+            return self.parts[-1 if ask.operator is Operator.CROSS else 0]
         if ask.operator is Operator.CROSS:
             return self._genome
-        return self._others[0] if self._edits_text else self._genome
+        return self.parts[0] if self._edits_text else self._genome
 
 
 PROPOSERS: Mapping[str, Callable[[], Proposer]] = {

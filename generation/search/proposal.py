@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kbench.generation.search.state import BestKnown, BestReference, Node, Operator
+from kbench.loaders.source.similarity import GRAM, TOKEN
 from kbench.loaders.source.strip import strip_comments
 from kbench.schemas import Backend, KbenchError
 
@@ -142,9 +143,6 @@ def near_duplicate(source: str, measured: Iterable[Node]) -> str | None:
 @functools.lru_cache(maxsize=256)
 def read_text(source: str) -> Text:
     """A kernel's text made comparable; the kernels of a problem are compared over and over."""
-    # It loads numpy, whose threads the command limits first.
-    from kbench.loaders.source.similarity import GRAM, TOKEN
-
     stripped = strip_comments(source)
     tokens = ["0" if piece[0].isdigit() else piece for piece in TOKEN.findall(stripped)]
     return Text(stripped, frozenset(zip(*(tokens[start:] for start in range(GRAM)), strict=False)))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
 from kbench.generation.executors.executor import Result
 from kbench.generation.log import Clock, LogEntry
 from kbench.generation.search import action
-from kbench.generation.search.guidance.filter import Guess, decide, tokens
+from kbench.generation.search.guide import Guess, Guide, decide, guesses, query_id, tokens
 from kbench.generation.search.methods.catalogue import SEARCHES, filter_of, learns
 from kbench.generation.search.methods.evolve import archive
 from kbench.generation.search.methods.method import LLM
@@ -46,9 +46,6 @@ from kbench.schemas.ids import content_hash, kernel_id
 
 Siblings = Callable[[], Iterable[Node]]
 """Measured candidates of other runs on the same problem and backend, for the surrogate to learn from."""
-
-if TYPE_CHECKING:
-    from kbench.generation.search.guidance.question import Guide
 
 
 def place_of(origin: str, step: int, slot: int, request: ProposalRequest) -> str:
@@ -97,7 +94,11 @@ class Search:
                 self._record("budget_changed", budget=settings.to_json()["budget"], batch=settings.batch)
             elif state.stopped is not None and settings.budget.spent(state.charge) is None:
                 self._record("run_resumed")
-            self._plan_again()
+            if self.state.requests and not self.state.answered:
+                # A step that nobody has answered is planned again where the batch or the method asks otherwise.
+                todo = action.next_action(dataclasses.replace(self.state, requests=()))
+                if isinstance(todo, action.StartStep) and todo.requests != self.state.requests:
+                    self._carry_out(todo)
 
     def _record(self, kind: str, **payload: Any) -> None:
         entry = LogEntry(self.state.run_id, self.state.entries, kind, self.state.step, self._clock(), payload)
@@ -153,34 +154,21 @@ class Search:
         yield from self._siblings()
         yield from (node for node in self.state.nodes.values() if node.outcome is not None)
 
-    def _plan_again(self) -> None:
-        """Replace a step that nobody has answered where the batch, or the method since, would ask something else."""
-        if self.state.requests and not self.state.answered:
-            todo = action.next_action(dataclasses.replace(self.state, requests=()))
-            if isinstance(todo, action.StartStep) and todo.requests != self.state.requests:
-                self._carry_out(todo)
-
     def _briefing(self) -> dict[str, Any]:
         """What the requests of a step tell from outside the run.
 
         It is logged with the step: what others find later must not change a request that waits for its answer.
         """
         briefing: dict[str, Any] = {}
-        if best := self._best_known():
-            briefing["best_known"] = dataclasses.asdict(best)
+        if learns(self.settings):
+            # The cell's fastest kernel whose author stated an idea.
+            stated = [(node.reward, node) for node in self._measured() if node.reward is not None and node.idea]
+            if stated:
+                reward, best = max(stated, key=lambda pair: pair[0])
+                briefing["best_known"] = dataclasses.asdict(BestKnown(best.kernel_id, reward, best.idea or ""))
         if self._references and LLM in self.settings.proposer.split("+"):
             briefing["references"] = {name: dataclasses.astuple(one) for name, one in self._references.items()}
         return briefing
-
-    def _best_known(self) -> BestKnown | None:
-        """The cell's fastest kernel whose author stated an idea."""
-        if not learns(self.settings):
-            return None
-        with_idea = [(node.reward, node) for node in self._measured() if node.reward is not None and node.idea]
-        if not with_idea:
-            return None
-        reward, best = max(with_idea, key=lambda pair: pair[0])
-        return BestKnown(best.kernel_id, reward, best.idea or "")
 
     def kernel(self, node: Node) -> KernelSource:
         """A candidate as what is measured."""
@@ -282,9 +270,6 @@ class Search:
         )
 
     def _guesses(self, known: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Guess]:
-        # It loads numpy, whose threads the command limits first.
-        from kbench.generation.search.guidance.question import guesses, query_id
-
         assert self._surrogate is not None
         try:
             parents = {node.kernel_id: self.state.nodes.get(node.parent_id or "") for node in nodes}

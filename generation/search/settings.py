@@ -188,15 +188,6 @@ def settings_from_json(data: Mapping[str, Any], where: str) -> RunSettings:
     return from_dict(RunSettings, {name: value for name, value in data.items() if name not in RETIRED}, where)
 
 
-def check(settings: RunSettings) -> None:
-    """Refuse settings that cannot be run.
-
-    Raises:
-        DataError: names the setting, its value and what it must be.
-    """
-    settings_from_json(settings.to_json(), "settings")
-
-
 def _frozen(settings: RunSettings) -> dict[str, Any]:
     data = settings.to_json()
     del data["budget"]

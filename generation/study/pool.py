@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.surrogates.online import features
-from kbench.generation.proposers.genome.header import Family, Gene, Genome, Value
+from kbench.generation.proposers.genome.header import Family, Gene, Genome
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
 from kbench.generation.search.state import Operator
@@ -193,7 +193,10 @@ class PoolProposer:
 def space_proposer(problem_id: str, sources: Iterable[str]) -> GenomeProposer:
     """Proposes only recorded configurations: one family whose genes are the parameters that vary."""
     configurations = {source: json.loads(source) for source in sources}
-    genes = tuple(_gene(name, configurations.values()) for name in next(iter(configurations.values())))
+    genes = []
+    for name in next(iter(configurations.values())):
+        values = {configuration[name] for configuration in configurations.values()}
+        genes.append(Gene(name, tuple(sorted(values, key=lambda value: (str(type(value)), value)))))
 
     def text(problem: str, genome: Genome) -> str:
         return json.dumps(dict(genome), sort_keys=True, ensure_ascii=True)
@@ -201,10 +204,5 @@ def space_proposer(problem_id: str, sources: Iterable[str]) -> GenomeProposer:
     def missing(problem: str, genome: Genome) -> str | None:
         return None if text(problem, genome) in configurations else "not recorded"
 
-    family = Family("recorded", Backend.CONFIG, (problem_id,), lambda problem: genes, text, missing)
+    family = Family("recorded", Backend.CONFIG, (problem_id,), lambda problem: tuple(genes), text, missing)
     return GenomeProposer({family.name: family})
-
-
-def _gene(name: str, configurations: Iterable[Mapping[str, Value]]) -> Gene:
-    values = {configuration[name] for configuration in configurations}
-    return Gene(name, tuple(sorted(values, key=lambda value: (str(type(value)), value))))

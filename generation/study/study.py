@@ -20,12 +20,12 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.bootstrap import LEVEL, interval_level
 from kbench.benchmark.questions.render import gpu_facts
 from kbench.benchmark.surrogates.resolve import locate
-from kbench.generation.campaign.campaign import Campaign, Drive, failed_forecasts
+from kbench.generation.campaign.campaign import Campaign, Drive, counted, failed_forecasts
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import LogEntry
 from kbench.generation.search.action import IDLE_STEPS
-from kbench.generation.search.guidance.question import ONLINE, guide_named
+from kbench.generation.search.guide import ONLINE, guide_named
 from kbench.generation.search.methods.catalogue import SEARCHES, filter_of, searchable
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search
@@ -366,7 +366,8 @@ def verdict(done: Study) -> str:
     brackets = f"no brackets: {done.too_few}" if done.too_few else f"brackets: 95 % over {drawn}"
     lines = [f"Share of the pool's best speedup; {brackets}; last column: paired difference, minus {first.method}."]
     lines += [
-        f"{one.method}: ahead of {first.method} on {_pools(one.ahead)}, equal on {one.equal}, behind on {one.behind}"
+        f"{one.method}: ahead of {first.method} on {counted(one.ahead, 'pool')}, equal on {one.equal}, "
+        f"behind on {one.behind}"
         for one in others
     ]
     for one in (first, *others):
@@ -382,12 +383,8 @@ def verdict(done: Study) -> str:
     undecided = [one.method for one in others if not one.decided]
     at_once = f" (95 % for all {len(others)} at once)" if len(others) > 1 else ""
     parts = [f"decided{at_once}: {', '.join(decided) or 'none'}", f"undecided: {', '.join(undecided) or 'none'}"]
-    size = f"{_pools(last.pools)}, {last.seeds} {'seed' if last.seeds == 1 else 'seeds'}"
+    size = f"{counted(last.pools, 'pool')}, {counted(last.seeds, 'seed')}"
     return "\n".join([*lines, f"After {last.measurements} measurements: {'; '.join(parts)}; {size}."])
-
-
-def _pools(count: int) -> str:
-    return f"{count} {'pool' if count == 1 else 'pools'}"
 
 
 def plot_study(points: Sequence[Point], path: Path) -> None:

@@ -23,6 +23,9 @@ from kbench.benchmark.questions.questions import Questions
 from kbench.leaderboard.submission.labels import queries_by_track
 from kbench.schemas import PairKind, Query
 
+Features = dict[str, Floats]
+"""A column by its name."""
+
 LIMIT = 0.05
 """Spearman correlation from which a feature gives answers away."""
 FOLDS = 5
@@ -54,11 +57,13 @@ def probe(questions: Questions) -> list[Finding]:
     Each feature is taken in its better direction; after them come the models of all of them.
     """
     ids = [questions.queries[at].query_id for at in questions.pools.query.tolist()]
-    features = KernelFeatures(queries_by_track(questions), dict(zip(ids, questions.pools.pool.tolist(), strict=True)))
-    row_of = {query.query_id: row for row, query in enumerate(features.asked)}
+    pool_of = dict(zip(ids, questions.pools.pool.tolist(), strict=True))
+    asked, features = kernel_features(queries_by_track(questions), pool_of)
+    row_of = {query_id: row for row, query_id in enumerate(asked)}
     correct = questions.pools.valid & ~np.isnan(questions.pools.runtime_us)
     pools, rows = questions.pools.take(correct), np.array([row_of[key] for key in ids], dtype=np.int64)[correct]
-    strata = np.array([features.stratum[row] for row in rows], dtype=object)
+    # Problem, GPU, backend and author class are constant within a pool.
+    strata = np.array([pool_of[asked[row]] for row in rows], dtype=object)
     members = [np.flatnonzero(strata == name) for name in dict.fromkeys(strata.tolist())]
     members = [stratum for stratum in members if len(stratum) >= LEAST_RANKED]
     if not members:
@@ -73,8 +78,8 @@ def probe(questions: Questions) -> list[Finding]:
     for stratum in members:
         order = speed[stratum].argsort().argsort()
         place[stratum] = order / len(order) - 0.5
-    table, figures = features.standard(rows), {}
-    for name, column in zip(features.columns, table.T, strict=True):
+    table, figures = _standard(features, rows, strata), {}
+    for name, column in zip(features, table.T, strict=True):
         one = figure(column)
         figures[name] = one if one.value >= 0.0 else figure(-column)
     for name, fitted in _fits(table, place, pools.problem):
@@ -103,111 +108,83 @@ def _fits(table: Floats, target: Floats, problem: npt.NDArray[np.object_]) -> It
         yield label, predicted
 
 
-class KernelFeatures:
+def kernel_features(files: Mapping[str, Sequence[Query]], pools: Mapping[str, str]) -> tuple[list[str], Features]:
     """What the query files of all tracks say of each kernel that is asked against the reference.
 
     Sources serve as names only: which queries are about the same kernel is what anyone can see.
+
+    Args:
+        files: the queries of each track, in the order of its file.
+        pools: of each query about a kernel of a pool.
+
+    Returns:
+        The queries about kernels of a pool, and a column of each feature for them.
     """
+    queries = {query.query_id: query for of_track in files.values() for query in of_track}
+    index: dict[tuple[str, str], int] = {}
+    ends: list[tuple[int, int]] = []
+    for query in queries.values():
+        candidate = index.setdefault((query.gpu, query.candidate_source), len(index))
+        if query.kind is not PairKind.REFERENCE:
+            ends.append((index.setdefault((query.gpu, query.anchor_source), len(index)), candidate))
+    count, graph = len(index), np.array(ends, dtype=np.int64).reshape(-1, 2)
+    ids, edits, lists, held, place = (np.zeros(count) for _ in range(5))
+    shown: defaultdict[int, list[float]] = defaultdict(list)
+    for query in queries.values():
+        at, known = index[query.gpu, query.candidate_source], getattr(query, "known", None) or ()
+        if query.kind is PairKind.REFERENCE:
+            ids[at] = int(query.query_id[:12], 16)
+            lists[at] = len(json.loads(query.workloads_json)) + len(known)
+        elif query.kind is PairKind.PARENT_EDIT:
+            edits[[at, index[query.gpu, query.anchor_source]]] += 1
+        # A measured kernel that one query shows is an answer if another query asks about it.
+        for shot in known:
+            if (measured := index.get((query.gpu, shot.source))) is not None:
+                shown[measured].append(shot.speedup)
+    for of_track in files.values():
+        for position, query in enumerate(of_track):
+            held[index[query.gpu, query.candidate_source]] += 1
+            place[index[query.gpu, query.candidate_source]] += position / len(of_track)
+    as_anchor, as_candidate = (np.bincount(side, minlength=count).astype(np.float64) for side in graph.T)
+    degree, beside, elsewhere = as_anchor + as_candidate, np.zeros(count), np.zeros(count)
+    np.add.at(beside, graph[:, 0], degree[graph[:, 1]])
+    np.add.at(beside, graph[:, 1], degree[graph[:, 0]])
+    for at, speedups in shown.items():
+        elsewhere[at] = float(np.mean(speedups))
+    columns = {
+        "occurrences": degree,
+        "as anchor": as_anchor,
+        "side": as_candidate - as_anchor,
+        "neighbours": beside / np.maximum(degree, 1.0),
+        "graph fit": _potential(graph, count),
+        "id": ids,
+        "kind": edits / np.maximum(degree, 1.0),
+        "lists": lists,
+        "files": held,
+        "order": place / np.maximum(held, 1.0),
+        "shown elsewhere": elsewhere,
+    }
+    asked = [query for query in queries.values() if query.query_id in pools]
+    rows = np.array([index[query.gpu, query.candidate_source] for query in asked], dtype=np.int64)
+    return [query.query_id for query in asked], {name: column[rows] for name, column in columns.items()}
 
-    def __init__(self, files: Mapping[str, Sequence[Query]], pools: Mapping[str, str]) -> None:
-        """Look at each track's queries, in the order of its file.
 
-        Args:
-            files: the queries of each track.
-            pools: of each query about a kernel of a pool.
-        """
-        self._files = files
-        self._queries = {query.query_id: query for of_track in files.values() for query in of_track}
-        self._index: dict[tuple[str, str], int] = {}
-        for query in self._queries.values():
-            self._index.setdefault((query.gpu, query.candidate_source), len(self._index))
-            if query.kind is not PairKind.REFERENCE:
-                self._index.setdefault((query.gpu, query.anchor_source), len(self._index))
-        self.asked = [query for query in self._queries.values() if query.query_id in pools]
-        self.stratum = [pools[query.query_id] for query in self.asked]
-        """The pool: problem, GPU, backend and author class are constant within."""
-        columns = self._graph_columns() | self._text_columns() | self._file_columns() | self._shot_columns()
-        rows = np.array([self._candidate(query) for query in self.asked], dtype=np.int64)
-        self.columns = {name: column[rows] for name, column in columns.items()}
-
-    def standard(self, rows: Ints) -> Floats:
-        """Every feature relative to its stratum's mean: what tells strata apart is stated in the query anyway."""
-        table = np.stack([column[rows] for column in self.columns.values()], axis=1)
-        strata = np.unique([self.stratum[row] for row in rows], return_inverse=True)[1]
-        count = np.maximum(np.bincount(strata), 1)[:, None]
-        sums = np.zeros((len(count), table.shape[1]))
-        np.add.at(sums, strata, table)
-        centred = table - (sums / count)[strata]
-        scale = centred.std(axis=0)
-        # A feature that is constant up to rounding tells nothing.
-        result: Floats = np.where(scale > 1e-9, centred / np.maximum(scale, 1e-9), 0.0)
-        return np.round(result, 9)
-
-    def _candidate(self, query: Query) -> int:
-        return self._index[query.gpu, query.candidate_source]
-
-    def _graph_columns(self) -> dict[str, Floats]:
-        """Degree, sides, neighbours, and the least squares fit of 'the candidate is the faster one'."""
-        count = len(self._index)
-        ends = [
-            (self._index[query.gpu, query.anchor_source], self._candidate(query))
-            for query in self._queries.values()
-            if query.kind is not PairKind.REFERENCE
-        ]
-        graph = np.array(ends, dtype=np.int64).reshape(-1, 2)
-        as_anchor = np.bincount(graph[:, 0], minlength=count).astype(np.float64)
-        as_candidate = np.bincount(graph[:, 1], minlength=count).astype(np.float64)
-        degree = as_anchor + as_candidate
-        beside = np.zeros(count)
-        np.add.at(beside, graph[:, 0], degree[graph[:, 1]])
-        np.add.at(beside, graph[:, 1], degree[graph[:, 0]])
-        return {
-            "occurrences": degree,
-            "as anchor": as_anchor,
-            "side": as_candidate - as_anchor,
-            "neighbours": beside / np.maximum(degree, 1.0),
-            "graph fit": _potential(graph, count),
-        }
-
-    def _text_columns(self) -> dict[str, Floats]:
-        """Ids, kinds, and lengths of the lists that travel with a query."""
-        ids, edits, lists, degree = (np.zeros(len(self._index)) for _ in range(4))
-        for query in self._queries.values():
-            at = self._candidate(query)
-            if query.kind is PairKind.REFERENCE:
-                ids[at] = int(query.query_id[:12], 16)
-                lists[at] = len(json.loads(query.workloads_json)) + len(getattr(query, "known", None) or ())
-                continue
-            for end in (at, self._index[query.gpu, query.anchor_source]):
-                degree[end] += 1
-                edits[end] += query.kind is PairKind.PARENT_EDIT
-        return {"id": ids, "kind": edits / np.maximum(degree, 1.0), "lists": lists}
-
-    def _file_columns(self) -> dict[str, Floats]:
-        """Which files hold a kernel, and where in them."""
-        held, place = np.zeros(len(self._index)), np.zeros(len(self._index))
-        for of_track in self._files.values():
-            for position, query in enumerate(of_track):
-                at = self._candidate(query)
-                held[at] += 1
-                place[at] += position / len(of_track)
-        return {"files": held, "order": place / np.maximum(held, 1.0)}
-
-    def _shot_columns(self) -> dict[str, Floats]:
-        """A measured kernel that one query shows is an answer if another query asks about it."""
-        shown: defaultdict[int, list[float]] = defaultdict(list)
-        for query in self._queries.values():
-            for shot in getattr(query, "known", None) or ():
-                at = self._index.get((query.gpu, shot.source))
-                if at is not None:
-                    shown[at].append(shot.speedup)
-        column = np.zeros(len(self._index))
-        for at, speedups in shown.items():
-            column[at] = float(np.mean(speedups))
-        return {"shown elsewhere": column}
+def _standard(features: Features, rows: Ints, stratum: npt.NDArray[np.object_]) -> Floats:
+    """Every feature relative to its stratum's mean: what tells strata apart is stated in the query anyway."""
+    table = np.stack([column[rows] for column in features.values()], axis=1)
+    strata = np.unique(stratum.astype(str), return_inverse=True)[1]
+    count = np.maximum(np.bincount(strata), 1)[:, None]
+    sums = np.zeros((len(count), table.shape[1]))
+    np.add.at(sums, strata, table)
+    centred = table - (sums / count)[strata]
+    scale = centred.std(axis=0)
+    # A feature that is constant up to rounding tells nothing.
+    result: Floats = np.where(scale > 1e-9, centred / np.maximum(scale, 1e-9), 0.0)
+    return np.round(result, 9)
 
 
 def _potential(graph: Ints, count: int) -> Floats:
+    """The least squares fit of 'the candidate is the faster one'."""
     from scipy.sparse import coo_matrix, identity
     from scipy.sparse.linalg import spsolve
 

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import kbench
 from kbench.loaders.storage.atomic import replace_together, write_atomically
@@ -117,20 +117,14 @@ def read_results(path: Path) -> Results:
     try:
         data = json.loads(path.read_bytes())
         if data["version"] != VERSION:
-            raise DataError(f"{path}: version is {data['version']!r}; this kbench reads {VERSION!r}: score it again")
+            raise DataError(f"version is {data['version']!r}, this kbench reads {VERSION!r}")
         records = {
             "submission": from_dict(Submission, data["submission"]),
             "scores": [from_dict(Score, score) for score in data["scores"]],
         }
         return Results(**{name: data[name] for name in data.keys() - {"version", "entry_id"}} | records)
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, DataError):
-            raise
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: not a results file ({type(error).__name__}: {error}); score it again") from None
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be read ({error.strerror}); give a file that `leaderboard score --out` wrote"
-        ) from None
 
 
 def write_results(results: Sequence[Results], folder: Path) -> list[Path]:
@@ -242,14 +236,8 @@ class KeptResults(Sequence[Results]):
     def __len__(self) -> int:
         return len(self._kept)
 
-    @overload
-    def __getitem__(self, at: int) -> Results: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Results]: ...
-    def __getitem__(self, at: int | slice) -> Results | Sequence[Results]:
-        """One of them, or some."""
-        if isinstance(at, slice):
-            return KeptResults(self._kept[at], self._flags[at])
+    def __getitem__(self, at: int) -> Results:  # type: ignore[override]  # nobody takes a slice of a board
+        """One of them."""
         kept = self._kept[at]
         result = read_results(kept) if isinstance(kept, Path) else kept
         return dataclasses.replace(result, flags=self._flags[at])

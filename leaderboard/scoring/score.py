@@ -21,7 +21,7 @@ from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, sc
 from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.benchmark.tracks import OVERALL, pairs_only
 from kbench.leaderboard.scoring.results import Results
-from kbench.schemas import Score, Submission
+from kbench.schemas import Submission
 
 PAGE_RESAMPLES = 400
 """Draws kept for rank intervals and used inside slices: enough for two digits of a 95 % interval."""
@@ -30,28 +30,12 @@ PAGE_FACETS = ("family", "backend", "gpu")
 """What the page filters by, in the order a slice's key joins them."""
 
 
-class Limits:
-    """Bounds of the questions and of their slices, computed once for all entries."""
-
-    def __init__(self, questions: Questions, settings: BootstrapSettings) -> None:
-        """Nothing is computed before it is asked for."""
-        self._questions = questions
-        self._settings = settings
-        self._known: dict[str, Bounds] = {}
-
-    def of(self, key: str, part: Questions) -> Bounds:
-        """Bounds of a slice, whichever of its tracks an entry answers."""
-        if key not in self._known:
-            self._known[key] = Bounds.of(dataclasses.replace(part, tracks=self._questions.tracks), self._settings)
-        return self._known[key]
-
-
 def score_submission(
     submission: Submission,
     table: ForecastTable,
     questions: Questions,
     settings: BootstrapSettings | None = None,
-    limits: Limits | None = None,
+    limits: dict[str, Bounds] | None = None,
     sliced: bool = True,
 ) -> Results:
     """Score checked forecasts.
@@ -61,27 +45,46 @@ def score_submission(
         table: its forecasts, aligned with the questions.
         questions: the frozen questions and their labels.
         settings: resamples and seed; the same for every entry that is to be compared.
-        limits: of these questions and settings, shared by entries that are scored together.
+        limits: bounds of these questions and their slices, filled as they are needed and shared by entries.
         sliced: whether to score each slice as well; otherwise there are figures over all queries alone.
 
     Returns:
         The same to the bit for the same inputs on any machine.
     """
     settings = settings or BootstrapSettings()
-    limits = limits or Limits(questions, settings)
+    limits = {} if limits is None else limits
+
+    def bounds(key: str, part: Questions) -> Bounds:
+        """Bounds of a slice, whichever of its tracks an entry answers."""
+        if key not in limits:
+            limits[key] = Bounds.of(dataclasses.replace(part, tracks=questions.tracks), settings)
+        return limits[key]
+
     failed = table.failed[:, asked_queries(submission, questions)]
     entered = dataclasses.replace(questions, tracks=tuple(t for t in questions.tracks if t in submission.tracks))
-    scored = score(entered, table, settings, sliced=sliced, bounds=limits.of("all", entered))
-    scores = [one for one in scored.scores() if not _is_page_slice(one.slice)]
+    scored = score(entered, table, settings, sliced=sliced, bounds=bounds("all", entered))
+    # The page's own slices hold every metric.
+    scores = [one for one in scored.scores() if one.slice.split("=", 1)[0] not in PAGE_FACETS]
     core_draws = {}
     if sliced:
         smaller = dataclasses.replace(settings, resamples=min(settings.resamples, PAGE_RESAMPLES))
-        scores += _slices(entered, table, smaller, limits)
+        for key, of_pairs, of_pools in slice_masks(entered):
+            pairs, pools = entered.pairs.take(of_pairs), entered.pools.take(of_pools)
+            part = dataclasses.replace(entered, pairs=pairs, pools=pools)
+            on_part = score(part, table, smaller, sliced=False, bounds=bounds(key, part))
+            scores += [dataclasses.replace(one, slice=key) for one in on_part.scores()]
         if questions.subset is None and (questions.pairs.core.any() or questions.pools.core.any()):
             core = entered.core()
-            on_core = score(core, table, smaller, sliced=False, bounds=limits.of("core", core))
+            on_core = score(core, table, smaller, sliced=False, bounds=bounds("core", core))
             scores += [dataclasses.replace(one, slice="core") for one in on_core.scores()]
             core_draws = headline_draws(on_core)
+    # What the page shows: headlines and overall, and every other metric as track.metric.
+    shown = {
+        f"{track}.{metric.name}": figures.get(metric.name)
+        for track, figures in scored.figures.items()
+        for metric in of_track(track)
+        if metric.shown is Shown.BOARD and not metric.headline
+    }
     exact = Results(
         submission=submission,
         dataset_fingerprint=questions.dataset,
@@ -91,7 +94,7 @@ def score_submission(
         answered_share=float(1.0 - failed.mean()),
         cost=_cost(submission, table, failed.size),
         scores=scores,
-        draws=_draws(scored),
+        draws=headline_draws(scored) | _kept_draws(shown),
         core_draws=core_draws,
         curves=_curves(entered, table),
     )
@@ -121,17 +124,6 @@ def _cost(submission: Submission, table: ForecastTable, count: int) -> Mapping[s
 def headline_draws(scored: Scored) -> dict[str, list[float]]:
     """Draws of every headline under its track's name, and of overall."""
     return _kept_draws({track: scored.headline(track) for track in (*scored.figures, OVERALL)})
-
-
-def _draws(scored: Scored) -> dict[str, list[float]]:
-    """Draws of what the page shows: headlines and overall, and every other metric as track.metric."""
-    shown = {
-        f"{track}.{metric.name}": figures.get(metric.name)
-        for track, figures in scored.figures.items()
-        for metric in of_track(track)
-        if metric.shown is Shown.BOARD and not metric.headline
-    }
-    return headline_draws(scored) | _kept_draws(shown)
 
 
 def _kept_draws(figures: Mapping[str, Figure | None]) -> dict[str, list[float]]:
@@ -172,22 +164,6 @@ def _facet_columns(labels: object, gpu: np.ndarray) -> dict[str, np.ndarray]:
     query = labels.query  # type: ignore[attr-defined]
     family, backend = labels.family.astype(str), labels.backend.astype(str)  # type: ignore[attr-defined]
     return {"family": family, "backend": backend, "gpu": gpu[query] if len(query) else family}
-
-
-def _is_page_slice(key: str) -> bool:
-    """Whether the page's own slices, which hold every metric, cover this one."""
-    return key.split("=", 1)[0] in PAGE_FACETS
-
-
-def _slices(questions: Questions, table: ForecastTable, settings: BootstrapSettings, limits: Limits) -> list[Score]:
-    made: list[Score] = []
-    for key, of_pairs, of_pools in slice_masks(questions):
-        part = dataclasses.replace(
-            questions, pairs=questions.pairs.take(of_pairs), pools=questions.pools.take(of_pools)
-        )
-        scored = score(part, table, settings, sliced=False, bounds=limits.of(key, part))
-        made += [dataclasses.replace(s, slice=key) for s in scored.scores()]
-    return made
 
 
 def _curves(questions: Questions, table: ForecastTable) -> dict[str, list[list[float]]]:

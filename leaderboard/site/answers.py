@@ -18,7 +18,7 @@ from kbench.benchmark.scoring.by_problem import of_problems
 from kbench.benchmark.scoring.rows import pair_rows
 from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.leaderboard.board import Entry
-from kbench.leaderboard.scoring.copies import PackedForecasts
+from kbench.leaderboard.scoring.flags import PackedForecasts
 from kbench.leaderboard.site.kernels import SHORT_ID
 from kbench.leaderboard.site.shards import compact, shortened
 
@@ -54,7 +54,11 @@ class Answers:
         if len(self.questions.pairs):
             self._details[packed.entry_id] = compact({
                 "problem_metrics": [metric.name for metric in (*PAIR_METRICS, *POOL_METRICS)],
-                "problems": _problems(self.questions, entry.table),
+                # Of every problem its name, pairs, kernels of the pool and figures.
+                "problems": [
+                    [one.problem, one.pairs, one.pool, *map(shortened, one.figures)]
+                    for one in of_problems(self.questions, entry.table, PAIR_METRICS, POOL_METRICS)
+                ],
                 "reliability": _reliability(self.questions, entry.table),
                 "misses": self._misses(entry.table),
             })  # fmt: skip
@@ -115,14 +119,6 @@ def answers_of(questions: Questions, corpus: Tables | None) -> Answers | None:
     asked = corpus.table("questions", columns=["question_id", "anchor_id"], split=questions.split)
     anchors = dict(zip(*(column.to_pylist() for column in asked.columns), strict=True))
     return Answers(questions, anchors)
-
-
-def _problems(questions: Questions, table: ForecastTable) -> list[list[Any]]:
-    """[problem, pairs, kernels of the pool, *metrics] of every problem."""
-    return [
-        [one.problem, one.pairs, one.pool, *(None if value is None else shortened(value) for value in one.figures)]
-        for one in of_problems(questions, table, PAIR_METRICS, POOL_METRICS)
-    ]
 
 
 def _reliability(questions: Questions, table: ForecastTable) -> list[list[Any]]:

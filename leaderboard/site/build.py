@@ -7,7 +7,7 @@ import functools
 import json
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,13 +64,14 @@ def build(
         The page's path.
 
     Raises:
-        UserError: the results were not all scored alike.
+        UserError: two entries have one id.
     """
     short, slices = [], []
     for result in results:
         short.append(_short(result))
         slices.append(f"{json.dumps(result.entry_id)}:{compact(entry_data(result)['scores'])}")
-    _check_comparable(short)
+    if twice := [entry for entry, count in Counter(one.entry_id for one in short).items() if count > 1]:
+        raise UserError(f"entry id {twice[0]!r} appears twice; rename one submission or raise its version")
     files: dict[str, Content] = {} if corpus is None else dict(corpus_files(corpus))
     data = page_data(short, dataset, probes) | {"links": dict(links or {}), "atlas": corpus is not None}
     data["records"] = [] if corpus is None else latest_records(corpus)
@@ -79,7 +80,9 @@ def build(
     asked = {} if answers is None else answers.by_problem(list(ranked))
     data["asked"] = list(asked)
     for problem, forecasts in asked.items():
-        files[f"data/forecasts/{problem}.js"] = functools.partial(_forecasts, problem, forecasts)
+        files[f"data/forecasts/{problem}.js"] = functools.partial(
+            lambda problem, make: shard(f"forecasts/{problem}", make()), problem, forecasts
+        )
 
     @functools.lru_cache(maxsize=1)
     def of_entry(at: int) -> tuple[bytes, bytes]:
@@ -101,20 +104,16 @@ def build(
     preview = PREVIEW.name if address is None else f"{address.rstrip('/')}/{PREVIEW.name}"
     first = data | {"entries": [_brief(entry) for entry in data["entries"]]}
     files["index.html"] = render_page(first, preview).encode()
-    files |= dict.fromkeys(_stale(out, files))
+    # Data files that an earlier build wrote and this one does not, such as those of an entry that is gone.
+    try:
+        earlier = json.loads((out / BUILT).read_bytes())
+    except (OSError, ValueError):
+        earlier = []
+    names = [name for name in earlier if isinstance(name, str)] if isinstance(earlier, list) else []
+    files |= {name: None for name in names if name.startswith("data/") and ".." not in name and name not in files}
     files[BUILT] = compact(sorted(name for name, content in files.items() if content is not None)).encode()
     replace_together(out, files)
     return out / "index.html"
-
-
-def _stale(out: Path, files: Mapping[str, Content]) -> list[str]:
-    """Data files that an earlier build wrote and this one does not, such as those of an entry that is gone."""
-    try:
-        names = json.loads((out / BUILT).read_bytes())
-    except (OSError, ValueError):
-        return []
-    texts = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-    return [name for name in texts if name.startswith("data/") and ".." not in name and name not in files]
 
 
 def _short(result: Results) -> Results:
@@ -125,10 +124,6 @@ def _short(result: Results) -> Results:
         for of_track in (result.draws, result.core_draws)
     )
     return dataclasses.replace(result, scores=scores, draws=draws, core_draws=core_draws, curves={})
-
-
-def _forecasts(problem: str, make: Callable[[], Any]) -> bytes:
-    return shard(f"forecasts/{problem}", make())
 
 
 def _entry_files(result: Results, more: dict[str, Any], columns: Sequence[str]) -> tuple[bytes, bytes]:
@@ -150,20 +145,3 @@ def _brief(entry: Mapping[str, Any]) -> dict[str, Any]:
         for key, scores in entry["scores"].items()
     }
     return {name: value for name, value in entry.items() if name not in LOADED_LATER} | {"scores": headlines}
-
-
-def _check_comparable(results: Sequence[Results]) -> None:
-    for name in ("dataset_fingerprint", "seed", "resamples"):
-        values = sorted({str(getattr(result, name)) for result in results})
-        if len(values) > 1:
-            raise UserError(f"results differ in {name} ({', '.join(values)}); score all entries again in one go")
-    for track in TRACK_NAMES:
-        asked = sorted({score.rows for result in results for score in result.scores
-                        if (score.track, score.slice) == (track, "all")})  # fmt: skip
-        if len(asked) > 1:
-            rows = ", ".join(f"{count:,}" for count in asked)
-            raise UserError(f"results differ in the rows of {track} ({rows}); score all entries again on one split")
-    counts = Counter(result.entry_id for result in results)
-    twice = sorted(entry for entry, count in counts.items() if count > 1)
-    if twice:
-        raise UserError(f"entry id {twice[0]!r} appears twice; rename one submission or raise its version")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import math
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.questions.asked import known_problems
 from kbench.leaderboard.site.shards import shard, shortened
+from kbench.loaders.storage.atomic import parquet_bytes
 from kbench.loaders.summary.best import counters_text, reference_speedups, share
 from kbench.schemas import Status
 
@@ -64,16 +64,24 @@ WORD = re.compile(r"[a-z_][a-z0-9_]+")
 
 def corpus_files(corpus: Corpus) -> Iterator[tuple[str, bytes]]:
     """Every file of the site that a corpus alone decides."""
-    rows = _kernel_rows(corpus)
+    rows = _table(corpus, "kernels")
+    # Alike kernels stand together: both the shards and the index of words are then half as large.
+    rows.sort(key=lambda r: (r["problem_id"], r["backend"], r["structure_id"] or "", r["source"], r["gpu"]))
     problems = {row["problem_id"]: row for row in _table(corpus, "problems")} or known_problems()
     references = _references(corpus)
     measured = _measured(corpus)
     for row in rows:
-        row["roofline"] = _roofline(measured.get((row["kernel_id"], row["gpu"]), []))
+        reached = [figure for one in measured[row["kernel_id"], row["gpu"]] if (figure := share(one)) is not None]
+        row["roofline"] = geometric_mean(reached) if reached else None
     by_problem: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_problem[row["problem_id"]].append(row)
-    baselines = {problem_id: _baselines(corpus, problem_id, kernels) for problem_id, kernels in by_problem.items()}
+    # By problem and GPU, speedups of PyTorch's compiler and of the vendor's library over eager PyTorch.
+    baselines: dict[str, dict[str, Row]] = {problem_id: {} for problem_id in by_problem}
+    for problem_id, kernels in by_problem.items():
+        for gpu in sorted({row["gpu"] for row in kernels if row["gpu"]}):
+            if speedups := reference_speedups(corpus, problem_id, gpu):
+                baselines[problem_id][gpu] = {name: shortened(value, 5) for name, value in speedups.items()}
     for problem_id, kernels in by_problem.items():
         timed = references.get(problem_id) or _anchors(kernels, measured)
         about = _problem(problems.get(problem_id, {}), kernels[0])
@@ -86,7 +94,8 @@ def corpus_files(corpus: Corpus) -> Iterator[tuple[str, bytes]]:
     titles = {problem_id: about.get("title") or problem_id for problem_id, about in problems.items()}
     yield "data/kernels.js", shard("kernels", _columns(rows) | {"baselines": baselines, "titles": titles})
     yield "data/words.js", shard("words", _words([row["source"] for row in rows]))
-    yield "data/kernels.parquet", _parquet(corpus)
+    # For those who want to go on with their own tools.
+    yield "data/kernels.parquet", parquet_bytes(corpus.table("kernels").drop_columns(["source"]))
 
 
 def latest_records(corpus: Corpus) -> list[Row]:
@@ -129,12 +138,6 @@ def _table(corpus: Corpus, name: str, columns: list[str] | None = None) -> list[
     return rows
 
 
-def _kernel_rows(corpus: Corpus) -> list[Row]:
-    """Alike kernels stand together: both the shards and the index of words are then half as large."""
-    rows = _table(corpus, "kernels")
-    return sorted(rows, key=lambda r: (r["problem_id"], r["backend"], r["structure_id"] or "", r["source"], r["gpu"]))
-
-
 def _measured(corpus: Corpus) -> Mapping[Key, list[Row]]:
     measured: dict[Key, list[Row]] = defaultdict(list)
     plans = {(row["kernel_id"], row["gpu"], row["workload"]): row["launches"] for row in _table(corpus, "plans")}
@@ -160,17 +163,6 @@ def _references(corpus: Corpus) -> Mapping[str, list[Row]]:
     return references
 
 
-def _baselines(corpus: Corpus, problem_id: str, kernels: Sequence[Row]) -> dict[str, dict[str, Any]]:
-    """By GPU, the speedups of PyTorch's compiler and of the vendor's library over eager PyTorch, where timed."""
-    gpus = sorted({row["gpu"] for row in kernels if row["gpu"]})
-    by_gpu = {gpu: reference_speedups(corpus, problem_id, gpu) for gpu in gpus}
-    return {
-        gpu: {name: shortened(value, 5) for name, value in speedups.items()}
-        for gpu, speedups in by_gpu.items()
-        if speedups
-    }
-
-
 def _anchors(kernels: Sequence[Row], measured: Mapping[Key, list[Row]]) -> list[Row]:
     """The reference's median time on each workload and GPU, as the kernels' own measurements had it."""
     times: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -180,11 +172,6 @@ def _anchors(kernels: Sequence[Row], measured: Mapping[Key, list[Row]]) -> list[
                 times[one["workload"], row["gpu"]].append(one["runtime_us"] * one["speedup"])
     return [{"workload": workload, "gpu": gpu, "reference_us": shortened(median(values))}
             for (workload, gpu), values in sorted(times.items())]  # fmt: skip
-
-
-def _roofline(measured: Sequence[Row]) -> float | None:
-    shares = [reached for one in measured if (reached := share(one)) is not None]
-    return geometric_mean(shares) if shares else None
 
 
 def _problem(record: Row, kernel: Row) -> Row:
@@ -266,15 +253,6 @@ def _words(sources: Sequence[str]) -> Mapping[str, list[int]]:
             else:
                 ends += [at, end]
     return {word: [b - a for a, b in zip([0, *ends], ends, strict=False)] for word, ends in sorted(runs.items())}
-
-
-def _parquet(corpus: Corpus) -> bytes:
-    """Every kernel without its source, for those who want to go on with their own tools."""
-    import pyarrow.parquet as pq
-
-    file = io.BytesIO()
-    pq.write_table(corpus.table("kernels").drop_columns(["source"]), file, compression="zstd")
-    return file.getvalue()
 
 
 def _short(value: Any, digits: int = 4) -> Any:

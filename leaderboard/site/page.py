@@ -20,7 +20,7 @@ from kbench.benchmark.metrics.registry import METRICS, headline
 from kbench.benchmark.scoring.compare import Difference
 from kbench.benchmark.scoring.score import Scored
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES, TRACKS, Track
-from kbench.leaderboard.scoring.rank import OVERALL_RULE, Contest, Headline, Place
+from kbench.leaderboard.scoring.rank import OVERALL_RULE, Headline, Place, contest
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.scoring.score import PAGE_FACETS, PAGE_RESAMPLES
 from kbench.leaderboard.site.shards import compact, packed, shortened
@@ -62,13 +62,12 @@ def page_data(
         dataset: what `dataset_facts` says of it.
         probes: what needs no understanding of a kernel scores on the same questions.
     """
-    entries = [_entry(result) for result in results]
+    entries = [entry_data(result) for result in results]
     headlines = {track: _headlines(results, track, dataset) for track in (*TRACK_NAMES, OVERALL)}
     places, power = {}, {}
     for track, of_track in headlines.items():
-        # One at a time: each compares all entries with all others.
-        contest = Contest(of_track)
-        places[track], power[track] = contest.places(), dataclasses.asdict(contest.power())
+        places[track], told_apart = contest(of_track)
+        power[track] = dataclasses.asdict(told_apart)
     names = {result.entry_id: result.submission.name for result in results}
     data = {
         "version": __version__,
@@ -116,6 +115,10 @@ def render_page(data: Mapping[str, Any], preview: str = PREVIEW.name) -> str:
 
     parts = "\n".join((HERE / "js" / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
     script, style = f'(async () => {{\n"use strict";\n{parts}}})();\n', (HERE / "style.css").read_text("utf-8")
+    counts, queries = data["dataset"]["counts"], data["dataset"]["scope"]["queries"]
+    held = ""
+    if counts:
+        held = f"{counts['kernels']:,} measured CUDA and Triton kernels of {counts['problems']} problems; "
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("page.html.jinja").render(
         data=data,
@@ -125,30 +128,17 @@ def render_page(data: Mapping[str, Any], preview: str = PREVIEW.name) -> str:
         script_hash=_csp_hash(script),
         icon=ICON,
         preview=preview,
-        description=_description(data["dataset"]),
+        description=f"{held}forecasters of GPU kernel speed, scored on {queries:,} queries with intervals.",
         style_hash=_csp_hash(style),
         submission_fields=_fields(json_schema(Submission)),
         forecast_fields=_fields(json_schema(Forecast)),
     )
 
 
-def _description(dataset: Mapping[str, Any]) -> str:
-    counts, scope = dataset["counts"], dataset["scope"]
-    held = (
-        f"{counts['kernels']:,} measured CUDA and Triton kernels of {counts['problems']} problems; " if counts else ""
-    )
-    return f"{held}forecasters of GPU kernel speed, scored on {scope['queries']:,} queries with intervals."
-
-
 def entry_data(result: Results) -> dict[str, Any]:
     """What the page and its JSON file hold of an entry, rounded as shown."""
-    rounded: dict[str, Any] = _rounded(_entry(result))
-    return rounded
-
-
-def _entry(result: Results) -> dict[str, Any]:
     meta = result.submission
-    return {
+    entry: dict[str, Any] = _rounded({
         "id": result.entry_id,
         **{name: _stated(getattr(meta, name)) for name in METADATA},
         "open": meta.open_weights,
@@ -158,7 +148,8 @@ def _entry(result: Results) -> dict[str, Any]:
         "curves": result.curves,
         "scores": (scores := _scores_by_slice(result)),
         "part": None if "all" in scores or not scores else next(iter(scores)),
-    }
+    })  # fmt: skip
+    return entry
 
 
 def _stated(value: Any) -> Any:

@@ -104,8 +104,4 @@ def _slices(questions: Questions) -> dict[str, dict[str, list[int]]]:
 
 
 def _sizes(pairs: PairLabels, pools: PoolLabels) -> dict[str, list[int]]:
-    return {"pairs": _size(pairs), "pools": _size(pools)}
-
-
-def _size(labels: PairLabels | PoolLabels) -> list[int]:
-    return [len(labels), len(set(labels.problem.tolist()))]
+    return {name: [len(one), len(set(one.problem.tolist()))] for name, one in (("pairs", pairs), ("pools", pools))}

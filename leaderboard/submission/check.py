@@ -56,7 +56,11 @@ def check(path: Path, expected: Expected | None = None, *, draft: bool = False) 
     """
     import pyarrow as pa
 
-    request = {"path": str(path), "expected": None if expected is None else expected.to_json(), "draft": draft}
+    request = {
+        "path": str(path),
+        "expected": None if expected is None else dataclasses.asdict(expected),
+        "draft": draft,
+    }
     try:
         head, *rest = shared_reader(PARSER).stream(json.dumps(request).encode(), path.name)
         report = json.loads(head)
@@ -84,8 +88,14 @@ def inspected(request: bytes) -> Iterator[bytes]:
 
     options: dict[str, Any] = json.loads(request)
     try:
-        expected = None if options["expected"] is None else Expected.from_json(options["expected"])
-        flaws, submission, table, files = _inspect(Path(options["path"]), expected)
+        expected = None if options["expected"] is None else Expected(**options["expected"])
+        files = read_files(Path(options["path"]))
+        submission, flaws = check_metadata(files.get(METADATA_FILE))
+        table, more = check_forecasts(files, submission, expected)
+        flaws += more
+        if submission is not None and expected is not None and submission.dataset_fingerprint != expected.fingerprint:
+            fix = f"this dataset is {expected.fingerprint}: forecast its queries and state that fingerprint"
+            flaws.append(Flaw(METADATA_FILE, "dataset_fingerprint", submission.dataset_fingerprint, fix))
         if options.get("draft"):
             flaws = [flaw for flaw in flaws if not flaw.message.startswith(UNSTATED)]
         rows = [dataclasses.astuple(flaw) for flaw in flaws]
@@ -105,24 +115,6 @@ def inspected(request: bytes) -> Iterator[bytes]:
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         yield bytes(sink.getvalue())
-
-
-def _inspect(
-    path: Path, expected: Expected | None
-) -> tuple[list[Flaw], Submission | None, pa.Table | None, Mapping[str, bytes]]:
-    """In the child: everything wrong, the metadata, the forecasts, and the files."""
-    try:
-        files = read_files(path)
-    except DataError as error:
-        return [Flaw(path.name, "file", "unreadable", str(error))], None, None, {}
-    submission, flaws = check_metadata(files.get(METADATA_FILE))
-    table, more = check_forecasts(files, submission, expected)
-    flaws += more
-    if submission is not None and expected is not None and submission.dataset_fingerprint != expected.fingerprint:
-        value = submission.dataset_fingerprint
-        fix = f"this dataset is {expected.fingerprint}: forecast its queries and state that fingerprint"
-        flaws.append(Flaw(METADATA_FILE, "dataset_fingerprint", value, fix))
-    return flaws, submission, table, files
 
 
 def _digest(files: Mapping[str, bytes]) -> str:

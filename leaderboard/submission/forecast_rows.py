@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,27 +34,13 @@ class Expected:
 
     fingerprint: str
     query_ids: Sequence[str]
-    pair_ids: frozenset[str] | None = None
+    pair_ids: Sequence[str] | None = None
     """Those that the pair tracks ask; an entry for these tracks alone needs to answer no others."""
-    other_ids: frozenset[str] = frozenset()
+    other_ids: Sequence[str] = ()
     """Queries that may be answered and do not count: the rest of a split of which only a part is asked."""
     split: str = ""
     elsewhere: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     """Queries of other splits, by split, so that forecasts of the wrong one are recognised."""
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        pairs = None if self.pair_ids is None else sorted(self.pair_ids)
-        queries = {"query_ids": list(self.query_ids), "pair_ids": pairs, "other_ids": sorted(self.other_ids)}
-        return {"fingerprint": self.fingerprint, "split": self.split, "elsewhere": dict(self.elsewhere)} | queries
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Expected:
-        """From plain JSON values."""
-        pairs = value["pair_ids"]
-        pairs = None if pairs is None else frozenset(pairs)
-        others = frozenset(value["other_ids"])
-        return cls(value["fingerprint"], value["query_ids"], pairs, others, value["split"], value["elsewhere"])
 
     def required(self, submission: Submission | None) -> set[str]:
         """The queries an entry must answer, by the tracks it is for."""
@@ -78,6 +64,8 @@ def check_forecasts(
         submission: its metadata, where that is right.
         expected: what it must answer; None checks the values alone.
     """
+    import pyarrow as pa
+
     names = [name for name in FORECAST_FILES if name in files]
     if len(names) != 1:
         value = "missing" if not names else "given twice"
@@ -87,58 +75,38 @@ def check_forecasts(
         table = read_forecasts(files[name], name)
     except DataError as error:
         return None, [Flaw(name, "file", "unreadable", str(error))]
-    elsewhere = max(map(len, expected.elsewhere.values()), default=0) if expected is not None else 0
-    if expected is not None and table.num_rows > max(
-        MOST_TIMES * (most := _most_rows(expected, submission)), elsewhere
-    ):
-        return None, [Flaw(name, "rows", f"{table.num_rows:,}", f"give one row per query and repeat, {most:,} in all")]
-    rows = _rows_by_query(table)
-    flaws = [*_value_flaws(table, name), *_text_flaws(table, name), *_repeat_flaws(table, name, submission)]
-    flaws += [*_unasked(table, name), *_repeated(rows, name)]
+    if expected is not None:
+        repeats = submission.repeats if submission is not None else REPEATS
+        most = (len(expected.query_ids) + len(expected.other_ids)) * repeats
+        if table.num_rows > max([MOST_TIMES * most, *map(len, expected.elsewhere.values())]):
+            fix = f"give one row per query and repeat, {most:,} in all"
+            return None, [Flaw(name, "rows", f"{table.num_rows:,}", fix)]
+    # Of each query and repeat; Python objects of all rows would take ten times the table's memory.
+    keys = pa.table({"query_id": table.column("query_id"), "repeat": table.column("repeat").fill_null(0)})
+    rows = keys.group_by(["query_id", "repeat"], use_threads=False).aggregate([([], "count_all")])
+    flaws = [*_value_flaws(table, name), *_text_flaws(table, name), *_count_flaws(table, rows, name, submission)]
     if expected is not None:
         flaws += _query_flaws(rows, name, expected, submission)
     return table, flaws
 
 
-def _most_rows(expected: Expected, submission: Submission | None) -> int:
-    return (len(expected.query_ids) + len(expected.other_ids)) * (
-        submission.repeats if submission is not None else REPEATS
-    )
-
-
-def _repeat_flaws(table: pa.Table, name: str, submission: Submission | None) -> list[Flaw]:
-    repeats = np.asarray(table.column("repeat").fill_null(0))
-    if not len(repeats):
-        return [Flaw(name, "rows", "0", "a submission answers every query")]
-    if submission is None or (submission.repeats == int(repeats.max()) + 1 and repeats.min() == 0):
-        return []
-    value = f"{int(repeats.min())}…{int(repeats.max())}"
-    return [Flaw(name, "repeat", value, f"submission.json states {submission.repeats} repeats, numbered from 0")]
-
-
-def _unasked(table: pa.Table, name: str) -> Iterable[Flaw]:
-    """Rows of an evaluation that was interrupted: no answers, though they say that they failed."""
+def _count_flaws(table: pa.Table, rows: pa.Table, name: str, submission: Submission | None) -> Iterator[Flaw]:
+    """Repeats unlike the stated ones, rows that are no answers, and queries that more than one row answers."""
     import pyarrow.compute as pc
 
-    rows = pc.sum(pc.equal(table.column("failure"), INTERRUPTED)).as_py()
-    if rows:
+    repeats = np.asarray(table.column("repeat").fill_null(0))
+    if not len(repeats):
+        yield Flaw(name, "rows", "0", "a submission answers every query")
+    elif submission is not None and (submission.repeats != int(repeats.max()) + 1 or repeats.min() != 0):
+        value = f"{int(repeats.min())}…{int(repeats.max())}"
+        yield Flaw(name, "repeat", value, f"submission.json states {submission.repeats} repeats, numbered from 0")
+    # Rows of an evaluation that was interrupted say that they failed.
+    if unasked := pc.sum(pc.equal(table.column("failure"), INTERRUPTED)).as_py():
         fix = "run the same `kbench evaluate` again, which goes on where it stopped"
-        yield Flaw(name, "failure", f"{rows:,} rows {INTERRUPTED!r}", fix)
-
-
-def _repeated(rows: pa.Table, name: str) -> Iterable[Flaw]:
-    """A query and repeat that more than one row answers."""
+        yield Flaw(name, "failure", f"{unasked:,} rows {INTERRUPTED!r}", fix)
     for row in rows.sort_by([("count_all", "descending")]).slice(0, 1).to_pylist():
         if row["count_all"] > 1:
             yield Flaw(name, "query_id", f"{shown(row['query_id'])} repeat {row['repeat']} twice", "keep one row each")
-
-
-def _rows_by_query(table: pa.Table) -> pa.Table:
-    """How many rows each query and repeat has; Python objects of all rows would take ten times the table's memory."""
-    import pyarrow as pa
-
-    keys = pa.table({"query_id": table.column("query_id"), "repeat": table.column("repeat").fill_null(0)})
-    return keys.group_by(["query_id", "repeat"], use_threads=False).aggregate([([], "count_all")])
 
 
 def _query_flaws(rows: pa.Table, name: str, expected: Expected, submission: Submission | None) -> list[Flaw]:

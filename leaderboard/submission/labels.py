@@ -11,7 +11,7 @@ import numpy as np
 
 from kbench.benchmark.questions.questions import PairLabels, PoolLabels, Questions, strings
 from kbench.loaders.corpus.corpus import EVERY_GPU
-from kbench.loaders.storage.atomic import replace_together, write_atomically
+from kbench.loaders.storage.atomic import parquet_bytes, replace_together, write_atomically
 from kbench.schemas import Backend, DataError, PairKind, Query, arrow_schema, to_dict
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def write_queries(questions: Questions, folder: Path) -> list[Path]:
     for track, queries in queries_by_track(questions).items():
         facts = {"track": track} | {name: getattr(questions, name) for name in SET_FACTS} | {"gpu": gpu}
         table = pa.Table.from_pylist([to_dict(query) for query in queries], schema=arrow_schema(Query))
-        written[f"{track}.parquet"] = _packed(table.replace_schema_metadata({KEY: json.dumps(facts)}))
+        written[f"{track}.parquet"] = parquet_bytes(table.replace_schema_metadata({KEY: json.dumps(facts)}))
     replace_together(folder, written)
     return [folder / name for name in written]
 
@@ -70,7 +70,7 @@ def write_labels(questions: Questions, path: Path) -> None:
         tables.append(pa.table({"labels": [name] * len(labels), **columns}))
     table = pa.concat_tables(tables, promote_options="default")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, _packed(table.replace_schema_metadata({KEY: json.dumps(facts)})))
+    write_atomically(path, parquet_bytes(table.replace_schema_metadata({KEY: json.dumps(facts)})))
 
 
 def read_labels(path: Path) -> Questions:
@@ -114,12 +114,3 @@ def _fields(table: pa.Table, rows: Any, kind: type[PairLabels] | type[PoolLabels
         name: strings(column.to_pylist()) if pa.types.is_string(column.type) else column.to_numpy()
         for name, column in columns.items()
     }
-
-
-def _packed(table: pa.Table) -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    return bytes(sink.getvalue())

@@ -67,7 +67,15 @@ def check_metadata(data: bytes | None) -> tuple[Submission | None, list[Flaw]]:
         return None, [Flaw(METADATA_FILE, "file", "unreadable", str(error))]
     errors = sorted(_validator().iter_errors(value), key=lambda e: list(map(str, e.path)))
     if errors:
-        return None, [_schema_flaw(error) for error in errors[:SHOWN_ERRORS]]
+        return None, [
+            Flaw(
+                METADATA_FILE,
+                "/".join(map(str, error.path)) or "(top level)",
+                shown(error.instance),
+                error.message if len(error.message) < SHOWN_REASON else error.message[:SHOWN_REASON] + "…",
+            )
+            for error in errors[:SHOWN_ERRORS]
+        ]
     try:
         submission = from_dict(Submission, value)
     except DataError as error:
@@ -75,12 +83,12 @@ def check_metadata(data: bytes | None) -> tuple[Submission | None, list[Flaw]]:
     if submission.schema_version not in READ:
         fix = f"this kbench reads {' and '.join(READ)}"
         return None, [Flaw(METADATA_FILE, "schema_version", shown(submission.schema_version), fix)]
-    flaws = [*_unstated(submission), *_impossible(submission), *_odd_texts(submission)]
-    return submission, [Flaw(METADATA_FILE, field, value, fix) for field, value, fix in flaws]
+    return submission, [Flaw(METADATA_FILE, field, value, fix) for field, value, fix in _wrong(submission)]
 
 
-def _unstated(submission: Submission) -> Iterator[tuple[str, str, str]]:
-    """What `kbench evaluate` leaves for the author to say, and lists that say nothing."""
+def _wrong(submission: Submission) -> Iterator[tuple[str, str, str]]:
+    """Fields, their values and fixes."""
+    # What `kbench evaluate` leaves for the author to say, and lists that say nothing.
     for name in ("authors", "license", "hardware", "training_data", "contamination"):
         for text in _texts(getattr(submission, name)):
             if text.startswith("unknown: "):
@@ -88,10 +96,7 @@ def _unstated(submission: Submission) -> Iterator[tuple[str, str, str]]:
     for name, fix in (("authors", "name who made it"), ("tracks", "name the tracks that the forecasts are for")):
         if not getattr(submission, name):
             yield name, "[]", fix
-
-
-def _impossible(submission: Submission) -> Iterator[tuple[str, str, str]]:
-    """Costs that no set of forecasts has, and dates that are none."""
+    # Costs that no set of forecasts has, and dates that are none.
     for name, most in (("total_seconds", MOST_SECONDS), ("total_tokens", MOST_TOKENS)):
         value = getattr(submission, name)
         if value is not None and value > most:
@@ -100,18 +105,14 @@ def _impossible(submission: Submission) -> Iterator[tuple[str, str, str]]:
         made = datetime.datetime.fromisoformat(submission.created_at)
     except ValueError:
         yield "created_at", shown(submission.created_at), "give a date such as 2026-02-14"
-        return
-    made = made if made.tzinfo else made.replace(tzinfo=datetime.UTC)
-    if made > datetime.datetime.now(datetime.UTC) + ONE_DAY:
-        yield "created_at", shown(submission.created_at), "is in the future; give the date on which it was made"
-
-
-def _odd_texts(submission: Submission) -> Iterator[tuple[str, str, str]]:
-    """Characters that turn text around or cannot be seen, and links that look like others."""
+    else:
+        made = made if made.tzinfo else made.replace(tzinfo=datetime.UTC)
+        if made > datetime.datetime.now(datetime.UTC) + ONE_DAY:
+            yield "created_at", shown(submission.created_at), "is in the future; give the date on which it was made"
+    # Characters that turn text around or cannot be seen, and links that look like others.
     for field in dataclasses.fields(submission):
         for text in _texts(getattr(submission, field.name)):
-            odd = oddity(text)
-            if odd is not None:
+            if odd := oddity(text):
                 yield field.name, shown(text), odd
     for link in submission.links:
         if not link.isascii():
@@ -128,13 +129,6 @@ def _validator() -> Draft202012Validator:
     from jsonschema import Draft202012Validator
 
     return Draft202012Validator(json_schema(Submission))
-
-
-def _schema_flaw(error: Any) -> Flaw:
-    field = "/".join(map(str, error.path)) or "(top level)"
-    reason = str(error.message)
-    short = reason if len(reason) < SHOWN_REASON else reason[:SHOWN_REASON] + "…"
-    return Flaw(METADATA_FILE, field, shown(error.instance), short)
 
 
 def skeleton(name: str) -> str:

@@ -108,21 +108,19 @@ def parquet_table(data: bytes) -> pa.Table:
         unknown = sorted(set(names) - set(arrow_schema(Forecast).names))
         if unknown:
             raise DataError(f"unknown column {shown(unknown[0])}; known: {', '.join(arrow_schema(Forecast).names)}")
-        _refuse_other_kinds(file.schema_arrow)
+        # A cast would make numbers of true, and of text.
+        for field in arrow_schema(Forecast):
+            for given in (
+                file.schema_arrow.field(at).type for at in file.schema_arrow.get_all_field_indices(field.name)
+            ):
+                if not _same_kind(given, field.type):
+                    raise DataError(f"column {field.name!r} holds {str(given)[:SHOWN_CHARACTERS]}; use {field.type}")
         return file.read(use_threads=False)
     except (pa.ArrowException, OSError, ValueError, OverflowError, TypeError, KeyError) as error:
         if isinstance(error, DataError):
             raise
         first = (str(error) or type(error).__name__).splitlines()[0][:200]
         raise DataError(f"cannot be read as Parquet ({first})") from None
-
-
-def _refuse_other_kinds(schema: pa.Schema) -> None:
-    """Refuse columns of another kind than JSON would have to be: a cast makes numbers of true, and of text."""
-    for field in arrow_schema(Forecast):
-        for given in (schema.field(at).type for at in schema.get_all_field_indices(field.name)):
-            if not _same_kind(given, field.type):
-                raise DataError(f"column {field.name!r} holds {str(given)[:SHOWN_CHARACTERS]}; use {field.type}")
 
 
 def _same_kind(given: Any, wanted: Any) -> bool:

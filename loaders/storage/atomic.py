@@ -11,11 +11,14 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from kbench.loaders.storage import janitor
 from kbench.loaders.storage.lock import held
 from kbench.schemas import InfrastructureError, UserError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ENDING = ".part"
 """How the name of a file that is not in its place yet ends."""
@@ -287,3 +290,13 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """A table as the content of a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue())

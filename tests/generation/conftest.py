@@ -8,10 +8,12 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kbench.generation.campaign import campaign
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.genome.header import Family, Gene, Genome
@@ -118,6 +120,12 @@ def proposer() -> GenomeProposer:
 def ticking() -> str:
     """A clock that stands still: what remains after timestamps are left out."""
     return "2026-01-01T00:00:00.000Z"
+
+
+@pytest.fixture
+def ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deadline's second passes whenever a campaign looks at the time."""
+    monkeypatch.setattr(campaign, "time", SimpleNamespace(monotonic=itertools.count().__next__))
 
 
 @pytest.fixture

@@ -277,8 +277,8 @@ def test_kernels_found_wrong_since_are_incorrect_and_in_no_question(
         assemble_with(campaign, tmp_path / "other", errata=tmp_path / "errata.yaml")
 
 
-def plan_records(first: Path, path: Path) -> list[dict[str, Any]]:
-    """A file of plan records of three correct kernels of a corpus."""
+def plan_lines(first: Path) -> list[dict[str, Any]]:
+    """Plan records of three correct kernels of a corpus."""
     measured = [from_dict(Measurement, row) for row in Corpus.open(first).table("measurements").to_pylist()]
     ids = list(dict.fromkeys(row.kernel_id for row in measured if row.status is Status.OK))[:3]
     launch = {"function": "f", "grid": [4, 1, 1], "block": [128, 1, 1], "cluster": None, "cooperative": False}
@@ -291,16 +291,22 @@ def plan_records(first: Path, path: Path) -> list[dict[str, Any]]:
             "kernel_id": key, "problem_id": measured[0].problem_id, "registers": 32, "spill_bytes": 0,
             "rows": [[size, "ok", None, None] for size in sizes], "plans": dict.fromkeys(sizes, plan),
         })  # fmt: skip
-    path.write_bytes(lzma.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
     return lines
 
 
-def test_plans_become_a_row_per_kernel_and_measured_workload(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
-    lines = plan_records(assembled[0], tmp_path / "planned.jsonl.xz")
-    assemble_with(campaign, tmp_path / "corpus", plans=tmp_path / "planned.jsonl.xz")
-    corpus = Corpus.open(tmp_path / "corpus")
+@pytest.fixture(scope="module")
+def planned(campaign: Path, assembled: Assembled, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a file of plans and the corpus made with it; it is only read."""
+    folder = tmp_path_factory.mktemp("planned")
+    text = "".join(json.dumps(line) + "\n" for line in plan_lines(assembled[0]))
+    (folder / "planned.jsonl.xz").write_bytes(lzma.compress(text.encode()))
+    assemble_with(campaign, folder / "corpus", plans=folder / "planned.jsonl.xz")
+    return folder
+
+
+def test_plans_become_a_row_per_kernel_and_measured_workload(assembled: Assembled, planned: Path) -> None:
+    lines = plan_lines(assembled[0])
+    corpus = Corpus.open(planned / "corpus")
     found = [from_dict(PlanSummary, row) for row in corpus.table("plans").to_pylist()]
     measured = {(row["kernel_id"], row["workload"]) for row in rows(assembled[0], "measurements")}
     ids = {line["kernel_id"] for line in lines}
@@ -322,42 +328,38 @@ def work_rows(plans: Sequence[dict[str, Any]], path: Path, instructions: float =
 
 
 def test_counted_work_joins_the_plans_and_later_files_overrule_earlier_ones(
-    campaign: Path, assembled: Assembled, tmp_path: Path
+    campaign: Path, planned: Path, tmp_path: Path
 ) -> None:
-    plan_records(assembled[0], tmp_path / "planned.jsonl.xz")
-    assemble_with(campaign, tmp_path / "plans", plans=tmp_path / "planned.jsonl.xz")
-    planned = rows(tmp_path / "plans", "plans")
-    work_rows([*planned[:-1], {"kernel_id": "0" * 32, "workload": "elsewhere"}], tmp_path / "first.parquet")
-    work_rows(planned[:1], tmp_path / "second.parquet", 1024.0)
+    plans = rows(planned / "corpus", "plans")
+    work_rows([*plans[:-1], {"kernel_id": "0" * 32, "workload": "elsewhere"}], tmp_path / "first.parquet")
+    work_rows(plans[:1], tmp_path / "second.parquet", 1024.0)
     totals = (tmp_path / "first.parquet", tmp_path / "second.parquet")
-    recipe = Recipe(runs=(campaign,), plans=(tmp_path / "planned.jsonl.xz",), totals=totals)
+    recipe = Recipe(runs=(campaign,), plans=(planned / "planned.jsonl.xz",), totals=totals)
     assemble(recipe, tmp_path / "corpus")
     found = rows(tmp_path / "corpus", "plans")
-    assert [row | {"work_json": None} for row in found] == planned
+    assert [row | {"work_json": None} for row in found] == plans
     texts = [row["work_json"] for row in found]
     assert texts[-1] is None
     figures = [read_work_text(text, "here")[0].launches[0].per_block.fma for text in texts[:-1]]
-    assert figures == [1024.0, *[512.0] * (len(planned) - 2)]
+    assert figures == [1024.0, *[512.0] * (len(plans) - 2)]
     assert validate(Corpus.open(tmp_path / "corpus")) == []
 
 
 def test_plans_and_their_work_are_taken_from_the_corpus_of_the_samples(
-    campaign: Path, assembled: Assembled, tmp_path: Path
+    campaign: Path, planned: Path, tmp_path: Path
 ) -> None:
-    plan_records(assembled[0], tmp_path / "planned.jsonl.xz")
-    assemble_with(campaign, tmp_path / "plans", plans=tmp_path / "planned.jsonl.xz")
-    planned = rows(tmp_path / "plans", "plans")
-    work_rows(planned[1:], tmp_path / "totals.parquet")
-    whole = Recipe(runs=(campaign,), samples=tmp_path / "plans", totals=(tmp_path / "totals.parquet",))
+    plans = rows(planned / "corpus", "plans")
+    work_rows(plans[1:], tmp_path / "totals.parquet")
+    whole = Recipe(runs=(campaign,), samples=planned / "corpus", totals=(tmp_path / "totals.parquet",))
     assemble(whole, tmp_path / "whole")
-    assert [row | {"work_json": None} for row in rows(tmp_path / "whole", "plans")] == planned
+    assert [row | {"work_json": None} for row in rows(tmp_path / "whole", "plans")] == plans
     assemble(Recipe(runs=(campaign,), samples=tmp_path / "whole"), tmp_path / "again")
     assert rows(tmp_path / "again", "plans") == rows(tmp_path / "whole", "plans")
     assert Corpus.open(tmp_path / "again").fingerprint == Corpus.open(tmp_path / "whole").fingerprint
     # Kernels planned anew have the rows of the new plan.
-    change = {"samples": tmp_path / "whole", "plans": (tmp_path / "planned.jsonl.xz",)}
+    change = {"samples": tmp_path / "whole", "plans": (planned / "planned.jsonl.xz",)}
     assemble(Recipe(runs=(campaign,), **change), tmp_path / "anew")  # type: ignore[arg-type]
-    assert rows(tmp_path / "anew", "plans") == planned
+    assert rows(tmp_path / "anew", "plans") == plans
 
 
 @pytest.mark.parametrize(
@@ -369,17 +371,15 @@ def test_plans_and_their_work_are_taken_from_the_corpus_of_the_samples(
     ],
 )
 def test_damaged_work_is_refused_and_named(
-    campaign: Path, assembled: Assembled, tmp_path: Path, text: str | None, message: str
+    campaign: Path, planned: Path, tmp_path: Path, text: str | None, message: str
 ) -> None:
-    plan_records(assembled[0], tmp_path / "planned.jsonl.xz")
-    assemble_with(campaign, tmp_path / "plans", plans=tmp_path / "planned.jsonl.xz")
-    row = rows(tmp_path / "plans", "plans")[0]
+    row = rows(planned / "corpus", "plans")[0]
     text = work_text([Work(()), Work(())]) if text is None else text
     table = {"kernel_id": [row["kernel_id"]], "workload": [row["workload"]], "work_json": [text]}
     pq.write_table(pa.table(table), tmp_path / "totals.parquet")
     with pytest.raises(DataError, match=message) as raised:
         assemble(
-            Recipe(runs=(campaign,), samples=tmp_path / "plans", totals=(tmp_path / "totals.parquet",)), tmp_path / "c"
+            Recipe(runs=(campaign,), samples=planned / "corpus", totals=(tmp_path / "totals.parquet",)), tmp_path / "c"
         )
     assert "\n" not in str(raised.value)
 

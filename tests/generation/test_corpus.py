@@ -13,7 +13,7 @@ from kbench.cli import cli
 from kbench.generation.assembly.assemble import command
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
-from kbench.generation.campaign.spec import runs_of
+from kbench.generation.campaign.plan import runs_of
 from kbench.generation.corpus import StageError, make_corpus, read_corpus_recipe
 from kbench.generation.executors.executor import Result
 from kbench.loaders.corpus.corpus import Corpus
@@ -50,7 +50,7 @@ def run_here(words: Sequence[str], variables: Mapping[str, str]) -> int:
 class AnyKernel(FakeGpu):
     """Measures every kernel as correct, on every workload."""
 
-    def _result(self, kernel: KernelSource) -> Result:
+    def result(self, kernel: KernelSource) -> Result:
         names = [size.name for size in problem(kernel.problem_id).sizes]
         speed = 1 + int(kernel.kernel_id[:4], 16) / 2**16
         rows = [measurement(kernel.kernel_id, kernel.problem_id, Status.OK, speed, name) for name in names]
@@ -58,7 +58,7 @@ class AnyKernel(FakeGpu):
 
 
 def test_a_recipe_leads_from_searches_to_a_dataset_and_again_to_the_same(tmp_path: Path) -> None:
-    (spec,) = (stage.spec for stage in read_corpus_recipe(recipe_file(tmp_path, CAMPAIGN)).stages.values())
+    (spec,) = read_corpus_recipe(recipe_file(tmp_path, CAMPAIGN)).campaigns
     drive(tmp_path / "recorded", runs_of(spec)[0], Drive(executor=AnyKernel(), clock=ticking))
     recipe = read_corpus_recipe(recipe_file(tmp_path, 'recorded = "recorded"\n' + CAMPAIGN))
     prints = []
@@ -79,7 +79,7 @@ def test_every_stage_is_a_command_in_order(tmp_path: Path) -> None:
         ran.append(" ".join(words))
         if words[0] == "generate":
             out = Path(words[words.index("--out") + 1])
-            runs = runs_of(read_corpus_recipe(recipe_file(tmp_path, CAMPAIGN)).stages["small"].spec)[0]
+            runs = runs_of(*read_corpus_recipe(recipe_file(tmp_path, CAMPAIGN)).campaigns)[0]
             drive(out, runs, Drive(executor=AnyKernel(), clock=ticking))
         return 1 if words[0] == "kernels" else 0
 
@@ -108,11 +108,11 @@ def test_a_model_that_has_not_answered_ends_the_command_with_its_code(tmp_path: 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "field 'campaigns' is missing"),
+        ("", "recipe.campaigns is missing"),
         ("repeats = -1\n" + CAMPAIGN, "recipe.repeats is -1"),
-        ("campaigns = 3", "field 'campaigns' is 3; write a table"),
+        ("campaigns = 3", "recipe.campaigns is 3; it must be a list"),
         ('recorded = "nowhere"\n' + CAMPAIGN, "field 'recorded' names .*nowhere', which does not exist"),
-        (CAMPAIGN + "model = 3", r"recipe.campaigns\[0\].model is 3; it must be a text"),
+        (CAMPAIGN + "model = 3", r"recipe.campaigns\[0\].model is 3"),
         ("speed = 1\n" + CAMPAIGN, "unknown field 'speed'"),
         (CAMPAIGN + CAMPAIGN, r"recipe.campaigns\[1\].label is 'small'; give each campaign a short name of its own"),
         (CAMPAIGN.replace('"small"', '"../up"'), "label is '../up'"),
@@ -143,7 +143,7 @@ def test_what_measuring_needs_is_looked_for_before_anything_is_written(
 
 def test_the_example_is_a_recipe() -> None:
     recipe = read_corpus_recipe(ROOT / "examples" / "corpus.toml")
-    runs, uncovered = runs_of(recipe.stages["genomes"].spec)
+    runs, uncovered = runs_of(*recipe.campaigns)
     assert not uncovered
     assert sum(settings.budget.measurements or 0 for settings in runs) == 192
 

@@ -10,7 +10,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
@@ -19,9 +19,9 @@ from kbench.benchmark.problems import problem
 from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
-from kbench.generation.campaign.spec import CampaignSpec, runs_of
+from kbench.generation.campaign.plan import CampaignSpec, runs_of
 from kbench.generation.executors.executor import Result
-from kbench.generation.executors.replay import recorded_references
+from kbench.generation.executors.replay import ReplayExecutor, recorded_references
 from kbench.generation.log import read_log
 from kbench.generation.proposers.llm.llm import LlmProposer
 from kbench.generation.search.methods.catalogue import MOST_REPAIRS, with_repairs
@@ -44,42 +44,31 @@ MOST_EXCHANGES = 60
 FAILED = KernelOutcome(Status.INCORRECT, "off by one", None, None)
 
 
-class FakeGpu:
+class FakeGpu(ReplayExecutor):
     """Measures by what a kernel's text says of itself."""
 
     def __init__(self) -> None:
+        super().__init__({})
         self.measured: list[str] = []
         self.place = ENVIRONMENT
-        self._queue: list[KernelSource] = []
+        self.waiting: list[KernelSource] = []
 
     def submit(self, kernels: Sequence[KernelSource]) -> None:
-        self._queue.extend(kernels)
+        self.waiting.extend(kernels)
 
     def collect(self, timeout_s: float) -> list[Result]:
-        queue, self._queue = self._queue, []
+        queue, self.waiting = self.waiting, []
         self.measured += [kernel.kernel_id for kernel in queue]
-        return [self._result(kernel) for kernel in queue]
+        return [self.result(kernel) for kernel in queue]
 
-    def _result(self, kernel: KernelSource) -> Result:
+    def result(self, kernel: KernelSource) -> Result:
         found = re.search(r"STATUS, SPEED = '(\w+)', ([\d.]+)", kernel.source)
         assert found is not None
         key = kernel.kernel_id
         return Result(key, (measurement(key, kernel.problem_id, Status(found[1]), float(found[2])),))
 
-    def second_clock(self, kernels: Sequence[KernelSource]) -> dict[str, Any]:
-        return {}
-
-    def compare(self, pairs: Sequence[Any]) -> list[Any]:
-        return []
-
     def environments(self) -> list[Environment]:
         return [self.place]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._queue.clear()
 
 
 def kernel_text(key: str, status: str = "ok") -> str:
@@ -99,11 +88,15 @@ def answer_as(status: str) -> Answerer:
 
 
 def reply(request: dict[str, Any]) -> dict[str, Any]:
-    """A fifth of the answers is no kernel, two fifths are kernels that fail, the rest is correct."""
+    """A fifth of the answers is no kernel, two fifths are kernels that fail, the rest is correct; in both forms."""
     key = request["custom_id"]
     draw = int(key[-4:], 16) % 5
     status = "ok" if draw > 2 else ("incorrect" if draw == 2 else "compile_error")
     text = "I cannot." if draw == 0 else f"A change.\n\n```python\n{kernel_text(key, status)}```\n"
+    if draw % 2:
+        usage = {"prompt_tokens": 30, "completion_tokens": 12}
+        body = {"choices": [{"message": {"content": text}}], "model": "scribe", "usage": usage}
+        return {"custom_id": key, "response": {"status_code": 200, "body": body}}
     return {"custom_id": key, "text": text, "model": "scribe", "usage": {"input_tokens": 30, "output_tokens": 12}}
 
 
@@ -201,33 +194,26 @@ def test_a_campaign_killed_at_any_byte_asks_and_measures_the_rest_alone(tmp_path
         assert len(exchange.gpu.measured) == 48 - done
 
 
-def test_a_command_killed_while_writing_requests_loses_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [lambda text: text[: len(text) // 2], lambda text: text + '{"custom_id": "old"}\n'])
+def test_the_file_of_requests_holds_those_that_wait_whatever_it_held_before(
+    tmp_path: Path, damage: Callable[[str], str]
+) -> None:
     exchange = Exchange(tmp_path)
     exchange.go()
-    lines = exchange.files.requests.read_bytes()
-    exchange.files.requests.write_bytes(lines[: len(lines) // 2])
+    text = exchange.files.requests.read_text()
+    exchange.files.requests.write_text(damage(text))
     exchange.go()
-    assert sorted(exchange.files.requests.read_bytes().splitlines()) == sorted(lines.splitlines())
+    assert sorted(exchange.files.requests.read_text().splitlines()) == sorted(text.splitlines())
 
 
-def test_requests_that_nobody_waits_for_any_more_leave_the_file(tmp_path: Path) -> None:
-    exchange = Exchange(tmp_path)
-    exchange.go()
-    stale = {"custom_id": "of an earlier prompt", "body": {}}
-    with exchange.files.requests.open("a") as stream:
-        stream.write(json.dumps(stale) + "\n")
-    exchange.go()
-    assert len(exchange.requests()) == 18
-    assert stale not in exchange.requests()
-
-
+@pytest.mark.usefixtures("ticks")
 def test_a_campaign_cut_short_keeps_the_requests_it_did_not_come_to(tmp_path: Path) -> None:
     exchange = Exchange(tmp_path)
     exchange.go()
     before = {request["custom_id"] for request in exchange.requests()}
     exchange.answer(lambda place: place < 6, broken)
     assert "; 2 searches could not continue in this call; run the same command again to get their next requests" in (
-        exchange.go(gpu_seconds=0.01) or ""
+        exchange.go(deadline_s=10) or ""
     )
     assert {request["custom_id"] for request in exchange.requests()} == before - set(exchange.asked)
     assert (exchange.go() or "").startswith("18 requests of 6 searches wait")

@@ -7,23 +7,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from kbench.benchmark.surrogates.online import distribution, predict
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.campaign.status import render as render_report
 from kbench.generation.campaign.status import summaries
 from kbench.generation.log import read_log
-from kbench.generation.search.guidance.filter import Guess, decide, expected_log2, in_order
-from kbench.generation.search.guidance.guide import OnlineGuide, encoded
+from kbench.generation.search.guide import Guess, OnlineGuide, decide, encoded, expected_log2, in_order
 from kbench.generation.search.settings import Budget, FilterSettings
 from kbench.generation.search.state import KernelOutcome, Node
 from kbench.schemas import Forecast, Query, Status
 from kbench.schemas.ids import content_hash
 
-from .conftest import GENES, made_up, parent, render, settings_for
+from .conftest import GENES, made_up, parent, settings_for
 
 SETTINGS = FilterSettings(surrogate="x", draw=4, unsure_share=0.5, confidence=0.5)
 
@@ -148,17 +145,6 @@ def test_queries_carry_no_comment_and_the_problem(run_folder: Path, how: Drive) 
     assert {query.problem_id for query in surrogate.queries} == {"gelu_tanh"}
 
 
-def test_the_online_surrogate_learns_an_order() -> None:
-    rng = random.Random(0)
-    genomes = [{gene.name: rng.choice(gene.choices) for gene in GENES} for _ in range(160)]
-    rows = [(render("gelu_tanh", g), made_up(g)[1] or None) for g in genomes]
-    known, held = [row for row in rows[:100] if row[1]], [row for row in rows[100:] if row[1]]
-    means, _ = predict([source for source, _ in known], np.log2([s or 0 for _, s in known]), [x for x, _ in held])
-    pairs = [(mean, s or 0) for mean, (_, s) in zip(means, held, strict=True)]
-    agree = [(x[0] > y[0]) == (x[1] > y[1]) for x in pairs for y in pairs if abs(x[1] - y[1]) > 0.2]
-    assert sum(agree) / len(agree) > 0.75
-
-
 def measured(key: str, genome: dict[str, object], speedup: float | None) -> Node:
     status = Status.OK if speedup else Status.INCORRECT
     outcome = KernelOutcome(status, None, None, speedup)
@@ -211,12 +197,3 @@ def test_one_gene_of_difference_is_at_most_a_distance_of_one() -> None:
     )
     assert abs(rows[0] - rows[1]).max() == 1
     assert ((rows[0] - rows[2]) ** 2).sum() == pytest.approx(1)
-
-
-@pytest.mark.parametrize(("mean", "error"), [(0.2, 0.1), (3.0, 0.5), (-4.0, 2.0), (0.7, 1e-3)])
-def test_a_distribution_sums_to_one_and_peaks_at_its_mean(mean: float, error: float) -> None:
-    from kbench.schemas import bins
-
-    found = distribution(mean, error)
-    assert sum(found) == pytest.approx(1)
-    assert found.index(max(found)) + 1 == bins.bin_of(2.0**mean)

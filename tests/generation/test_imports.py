@@ -5,17 +5,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "generation"
-MODULES = sorted(path for path in FOLDER.rglob("*.py") if "genomes" not in path.parts)
 ABSENT = ("polars", "datasets", "jsonschema", "matplotlib", "pandas", "openai", "ray", "scoringrules")
 """Packages a measuring machine need not have."""
-HEAVY = (
-    "kbench.generation.search.guidance.question",
-    "kbench.loaders.corpus.",
-    "kbench.loaders.source.similarity",
-    "kbench.benchmark.surrogates.static.",
-)
-"""Modules that load pyarrow or numpy."""
 
 
 def run(script: str) -> str:
@@ -35,7 +26,7 @@ for name in {ABSENT!r}:
 import kbench.generation.cli
 assert "numpy" not in sys.modules, "the command limits numpy's threads before it loads"
 from pathlib import Path
-from kbench.generation.campaign.spec import read_spec, runs_of
+from kbench.generation.campaign.plan import read_spec, runs_of
 from kbench.generation.proposers.mixed import proposer
 proposer("genome+rewrite")
 runs, uncovered = runs_of(read_spec(Path("examples/campaign.json")))

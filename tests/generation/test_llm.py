@@ -26,8 +26,6 @@ from kbench.generation.proposers.llm.llm import LlmProposer, note_of, proposer_f
 from kbench.generation.proposers.llm.prompt import (
     LONGEST_ERROR,
     LONGEST_USER_TEXT,
-    device_facts,
-    feedback,
     messages,
     shortened,
 )
@@ -84,17 +82,6 @@ def test_no_reply_makes_the_extractor_fail_otherwise(text: str) -> None:
     except NoKernelError as error:
         reason = str(error)
     assert "def run" in found or ":" in reason
-
-
-@settings(max_examples=150, deadline=None)
-@given(before=st.text(max_size=100), after=st.text(max_size=100), ticks=st.integers(3, 6))
-def test_a_kernel_is_found_between_any_words(before: str, after: str, ticks: int) -> None:
-    fence = "`" * ticks
-    words = [
-        text.replace("`", "").replace("~", "").replace("\r", "").encode("utf-8", "ignore").decode()
-        for text in (before, after)
-    ]
-    assert extract(f"{words[0]}\n{fence}python\n{KERNEL}{fence}\n{words[1]}", 1) == KERNEL
 
 
 @pytest.fixture(autouse=True)
@@ -254,13 +241,6 @@ def test_an_authors_note_is_kept(reply: str, note: str) -> None:
     assert note_of(reply, extract(reply, 1)) == note
 
 
-def test_a_failed_parent_is_told_with_its_error(run_folder: Path, how: Drive) -> None:
-    drive(run_folder, [settings_for("random", batch=50, budget=Budget(measurements=200))], how)
-    (state,) = recorded_states(run_folder).values()
-    failed: list[Node] = [n for n in state.nodes.values() if n.outcome is not None and n.reward is None]
-    assert feedback(failed[0], {}).startswith("It failed: ")
-
-
 @pytest.mark.parametrize("backend", [Backend.TRITON, Backend.CUDA])
 def test_a_prompt_tells_the_rules_of_planning_and_the_adversarial_inputs(backend: Backend) -> None:
     task = ProposalTask("softmax", backend, lambda key: False)
@@ -274,45 +254,12 @@ def test_a_prompt_tells_the_rules_of_planning_and_the_adversarial_inputs(backend
     assert all(case.stresses in user for case in problem("softmax").cases)
 
 
-def test_machines_of_a_type_are_told_alike() -> None:
-    one, two = ({"gpu": "G", "copy_bandwidth_gbs": gbs, "matmul_peak_tflops": gbs / 6} for gbs in (4121, 4138.7))
-    assert device_facts(one) == device_facts(two)
-    assert "4100" in device_facts(one)
-    assert "690" in device_facts(two)
-
-
 def test_a_long_error_keeps_its_beginning_and_its_end() -> None:
     text = shortened("first line\n" + "x" * 10_000 + "\nlast line")
     assert text.startswith("first line")
     assert text.endswith("last line")
     assert "characters left out" in text
     assert len(text) < LONGEST_ERROR + 50
-
-
-def respond(files: BatchFiles, text: str) -> None:
-    lines = [json.loads(line) for line in files.requests.read_text().splitlines()]
-    rows = [
-        {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": json.loads(completion(text))}}
-        for line in lines
-    ]
-    files.responses.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def test_batch_files_write_requests_once_and_go_on_when_answered(tmp_path: Path, how: Drive) -> None:
-    files = BatchFiles(requests=tmp_path / "requests.jsonl", responses=tmp_path / "responses.jsonl")
-    settings = settings_for("random", proposer="llm", seeds=2, batch=2)
-    search = asking(how, files)
-    for _ in range(2):
-        with pytest.raises(WaitingForResponsesError, match="2 requests of 1 search wait"):
-            drive(tmp_path / "run", [settings], search)
-    assert len(files.requests.read_text().splitlines()) == 2
-    respond(files, fenced(KERNEL))
-    with pytest.raises(WaitingForResponsesError):
-        drive(tmp_path / "run", [settings], search)
-    (state,) = recorded_states(tmp_path / "run").values()
-    assert state.step == 1
-    assert len(state.nodes) == 1
-    assert state.charge.tokens == 240
 
 
 ERRORS = [

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from kbench.benchmark.llm.batch import WaitingForResponsesError
 from kbench.benchmark.problems.registry import problem, problems
 from kbench.generation.campaign.drive import recorded_states
-from kbench.generation.campaign.spec import CampaignSpec, runs_of
+from kbench.generation.campaign.plan import CampaignSpec, runs_of
 from kbench.generation.cli import generate
 from kbench.generation.log import read_log, record_environments
 from kbench.generation.proposers.llm.prompt import messages, strategies

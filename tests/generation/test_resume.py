@@ -17,7 +17,7 @@ import pytest
 from kbench.generation.assembly.figures import Samples
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
-from kbench.generation.campaign.spec import read_spec, runs_of
+from kbench.generation.campaign.plan import read_spec, runs_of
 from kbench.generation.log import (
     LogEntry,
     LogWriter,
@@ -27,7 +27,7 @@ from kbench.generation.log import (
 )
 from kbench.generation.search.action import StartStep, next_action
 from kbench.generation.search.reducer import reduce, replay, start
-from kbench.generation.search.settings import Budget, FilterSettings, refuse_changes
+from kbench.generation.search.settings import FilterSettings, refuse_changes
 from kbench.generation.search.state import FRESH, ProposalRequest, RunState
 from kbench.loaders.corpus.places import shipped
 from kbench.loaders.storage.lines import sealed
@@ -78,13 +78,6 @@ def test_a_finished_run_resumed_adds_nothing(run_folder: Path, how: Drive) -> No
     assert (run_folder / "events.jsonl").read_bytes() == before
 
 
-def test_a_larger_budget_continues_a_finished_run(run_folder: Path, how: Drive) -> None:
-    drive(run_folder, [settings_for("puct", budget=Budget(measurements=8))], how)
-    drive(run_folder, [settings_for("puct", budget=Budget(measurements=16))], how)
-    (state,) = recorded_states(run_folder).values()
-    assert state.charge.measurements == 16
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -100,19 +93,6 @@ def test_a_changed_setting_is_refused_with_the_difference(
         drive(run_folder, [settings_for(**changes)], how)
 
 
-def test_an_entry_of_no_known_kind_is_refused(run_folder: Path, how: Drive) -> None:
-    drive(run_folder, [settings_for("random", budget=Budget(measurements=4))], how)
-    imagined = [
-        dataclasses.replace(entry, kind="step_imagined") if entry.kind == "step_completed" else entry
-        for entry in read_log(run_folder)
-    ]
-    (run_folder / "events.jsonl").unlink()
-    with LogWriter(run_folder) as log:
-        log.write(imagined)
-    with pytest.raises(DataError, match=r"step_imagined.*no known kind"):
-        recorded_states(run_folder)
-
-
 def test_no_kernel_is_measured_twice_in_a_campaign(tmp_path: Path, how: Drive) -> None:
     runs = [settings_for(method, filter=chosen) for method in METHODS for chosen in FILTERS]
     progress = drive(tmp_path, runs, how)
@@ -121,9 +101,10 @@ def test_no_kernel_is_measured_twice_in_a_campaign(tmp_path: Path, how: Drive) -
     assert progress.measured == 24 * len(runs)
 
 
+@pytest.mark.usefixtures("ticks")
 def test_a_campaign_stopped_by_its_deadline_goes_on_where_it_stopped(tmp_path: Path, how: Drive) -> None:
     runs = [settings_for(method, seed=seed) for method in METHODS for seed in range(3)]
-    drive(tmp_path, runs, dataclasses.replace(how, gpu_seconds=2.0))
+    drive(tmp_path, runs, dataclasses.replace(how, deadline_s=40))
     stopped = sum(state.charge.measurements for state in recorded_states(tmp_path).values())
     assert 0 < stopped < 24 * len(runs)
     drive(tmp_path, runs, how)
@@ -160,6 +141,7 @@ def test_a_first_fact_that_begins_no_run_is_refused_with_run_and_index(first: Lo
 @pytest.mark.parametrize(
     ("kind", "payload", "at"),
     [
+        ("step_imagined", {}, CLOCK),
         ("step_completed", {}, "yesterday"),
         ("step_completed", {}, "2026-01-01T00:00:00"),
         ("step_started", {"requests": [FRESH.to_json() | {"operator": "imagine"}]}, CLOCK),
@@ -266,11 +248,6 @@ def test_a_missing_line_is_noticed_by_its_index(tmp_path: Path) -> None:
     lines = write(tmp_path, entries(4)).splitlines(keepends=True)
     (tmp_path / "events.jsonl").write_bytes(b"".join(lines[:1] + lines[2:]))
     with pytest.raises(DataError, match="jumps to index 2, expected 1"):
-        list(read_log(tmp_path))
-
-
-def test_a_folder_without_a_log_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no search log"):
         list(read_log(tmp_path))
 
 

@@ -4,7 +4,6 @@ import contextlib
 import csv
 import json
 import random
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from click.testing import CliRunner
 
 import kbench
 import kbench.benchmark
-from kbench.benchmark.problems import problem
+from kbench.benchmark.surrogates.resolve import module_of
 from kbench.benchmark.tuning.strategies import kernels_of
 from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.campaign import Drive
@@ -25,17 +24,7 @@ from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Operator
 from kbench.generation.study import pool
 from kbench.generation.study.pool import PoolProposer, RecordedPool, pools_in
-from kbench.generation.study.study import Study, _points, interval, study, table, verdict, weights, write_study
-from kbench.generation.study.tuning import (
-    HELD_OUT,
-    draw,
-    parts,
-    shape_groups,
-    spread,
-    table_rows,
-    templates,
-    tuned_families,
-)
+from kbench.generation.study.study import Study, interval, study, table, verdict, weights, write_study
 from kbench.loaders.importers.reader import ImportSettings
 from kbench.loaders.importers.run import import_files
 from kbench.schemas import Backend, Status, UserError
@@ -371,22 +360,6 @@ def test_an_interval_covers_the_mean_and_narrows_with_more_problems_and_more_sea
     assert width(10, 20) < width(10, 2)
 
 
-def test_luck_is_seldom_decided_among_few_pools_or_searches() -> None:
-    rng = np.random.default_rng(3)
-
-    def decided(pools: int, seeds: int) -> int:
-        problems, shape, count = [str(n) for n in range(pools)], (pools, seeds, 1), 0
-        for _ in range(60):
-            first, *others = (np.minimum(rng.random(shape) + 0.3, 1.0) for _ in range(4))
-            count += any(
-                next(_points("copy", other, first, problems, 3, [1] * pools * seeds)).decided for other in others
-            )
-        return count
-
-    assert decided(1, 12) <= 8
-    assert decided(10, 2) <= 4
-
-
 def test_a_draw_takes_a_problem_with_all_its_pools() -> None:
     drawn = weights(["a", "a", "b"], 5, np.random.default_rng(0)).sum(axis=2)
     assert (drawn[:, 0] == drawn[:, 1]).all()
@@ -413,28 +386,6 @@ def test_pools_are_taken_from_the_whole_range_of_problems(monkeypatch: pytest.Mo
     assert len(every) > 100
 
 
-def test_more_configurations_begin_with_the_same_ones_and_none_comes_twice() -> None:
-    family = next(family for family in tuned_families() if family.name == "layer_norm_tuned")
-    few, many = draw(family, 4), draw(family, 9)
-    assert [one.config for one in many[:4]] == [one.config for one in few]
-    assert len({one.kernel.kernel_id for one in many}) == 9
-
-
-def test_a_wave_of_kernels_gets_all_its_shapes_before_the_next_and_a_block_before_the_next_block() -> None:
-    configured = {family.name: draw(family, 3) for family in tuned_families()[-5:]}
-    planned = list(parts(configured, shapes=6, block=2, wave=2))
-    problems = [part.kernels[0].problem_id for part in planned]
-    first = [several[0].kernel.problem_id for several in configured.values()]
-    assert set(problems[: problems.index(first[2])]) == set(first[:2])
-    asked = Counter((kernel.kernel_id, name) for part in planned for kernel in part.kernels for name in part.workloads)
-    assert set(asked.values()) == {1}
-    assert len(asked) == 5 * 3 * 6
-    assert [len(part.kernels) for part in planned] == sorted((len(part.kernels) for part in planned), reverse=True)
-    assert sorted(spread(11)) == list(range(11))
-    groups = shape_groups(problem(first[0]), 6)
-    assert max(map(len, groups)) <= 3
-
-
 def measured(kernel: str, shape: int, config: int) -> dict[str, object]:
     return {
         "kernel": kernel, "problem_id": "p", "gpu": "g", "shape_json": json.dumps({"m": shape}),
@@ -445,9 +396,9 @@ def measured(kernel: str, shape: int, config: int) -> dict[str, object]:
 def test_a_cut_off_shape_is_left_out_and_kernels_of_a_template_share_a_split() -> None:
     rows = [measured("mla_decode_tuned", shape, config) for shape in range(8) for config in range(4)]
     rows += [measured("mla_decode_tuned", 8, config) for config in range(2)]
-    found = table_rows(rows)
+    tuning = module_of(Path(__file__).parents[2] / "docs" / "evidence" / "scripts" / "tuning.py")
+    found = tuning.table_rows(rows)
     (kernel,) = kernels_of(found)
     assert (kernel.split, kernel.times_us.shape, int(kernel.shown.sum())) == ("test", (4, 8), 3)
     assert "started_at" not in found[0]
-    assert set(HELD_OUT) < set(templates().values())
-    assert set(templates()) == {family.name for family in tuned_families()}
+    assert set(tuning.HELD_OUT) < set(tuning.templates().values())

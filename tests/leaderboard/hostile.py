@@ -30,20 +30,35 @@ def zip_bomb(honest: Path, to: Path) -> tuple[Path, str]:
     return path, "larger than"
 
 
+def _archive(path: Path, *members: tuple[str, bytes]) -> Path:
+    """An archive with members of these names and contents."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as packed:
+            for name, data in members:
+                packed.writestr(name, data)
+        return path
+    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return path
+
+
 def path_traversal(honest: Path, to: Path) -> tuple[Path, str]:
-    path = to / "escape.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("../../outside/submission.json", "{}")
-    return path, "outside the archive"
+    return _archive(to / "escape.zip", ("../../outside/submission.json", b"{}")), "outside the archive"
 
 
 def absolute_path(honest: Path, to: Path) -> tuple[Path, str]:
-    path = to / "absolute.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        info = tarfile.TarInfo("/etc/submission.json")
-        info.size = 2
-        archive.addfile(info, io.BytesIO(b"{}"))
-    return path, "outside the archive"
+    return _archive(to / "absolute.tar.gz", ("/etc/submission.json", b"{}")), "outside the archive"
+
+
+def file_twice_in_archive(honest: Path, to: Path) -> tuple[Path, str]:
+    return _archive(to / "twice.tar.gz", ("one/submission.json", b"{}"), ("two/submission.json", b"{}")), "twice"
+
+
+def many_members(honest: Path, to: Path) -> tuple[Path, str]:
+    return _archive(to / "many.zip", *((f"file{number}", b"") for number in range(1000))), "more than"
 
 
 def link_in_archive(honest: Path, to: Path) -> tuple[Path, str]:
@@ -62,28 +77,10 @@ def link_in_folder(honest: Path, to: Path) -> tuple[Path, str]:
     return target, "symbolic link"
 
 
-def file_twice_in_archive(honest: Path, to: Path) -> tuple[Path, str]:
-    path = to / "twice.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        archive.add(honest / "submission.json", "one/submission.json")
-        archive.add(honest / "submission.json", "two/submission.json")
-    return path, "twice"
-
-
-def many_members(honest: Path, to: Path) -> tuple[Path, str]:
-    path = to / "many.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for number in range(1000):
-            archive.writestr(f"file{number}", "")
-    return path, "more than"
-
-
 def cut_archive(honest: Path, to: Path) -> tuple[Path, str]:
-    whole = to / "whole.tar.gz"
-    with tarfile.open(whole, "w:gz") as archive:
-        archive.add(honest / "forecasts.parquet", "forecasts.parquet")
-    path = to / "cut.tar.gz"
-    path.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    forecasts = (honest / "forecasts.parquet").read_bytes()
+    path = _archive(to / "cut.tar.gz", ("forecasts.parquet", forecasts))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     return path, "cannot be read"
 
 
@@ -154,13 +151,8 @@ def key_twice(honest: Path, to: Path) -> tuple[Path, str]:
 
 def _packed_lines(honest: Path, to: Path, data: bytes) -> Path:
     """An archive of some hundred kilobytes whose lines need gigabytes where they are read without a bound."""
-    path = to / "lines.tar.gz"
-    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
-        archive.add(honest / "submission.json", "submission.json")
-        info = tarfile.TarInfo("forecasts.jsonl")
-        info.size = len(data)
-        archive.addfile(info, io.BytesIO(data))
-    return path
+    about = (honest / "submission.json").read_bytes()
+    return _archive(to / "lines.tar.gz", ("submission.json", about), ("forecasts.jsonl", data))
 
 
 def one_endless_line(honest: Path, to: Path) -> tuple[Path, str]:

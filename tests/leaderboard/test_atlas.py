@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import dataclasses
-import gzip
 import io
 import json
-import random
 import re
-import shutil
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +21,9 @@ from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.site import build as build_module
 from kbench.leaderboard.site.build import build
 from kbench.leaderboard.site.kernels import latest_records
-from kbench.leaderboard.site.shards import shard
-from kbench.leaderboard.space import SiteServer
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import Kernel
-
-ENTRIES = 200
-FIRST_VIEW_BYTES = 300_000
-FILTER_MS = 300
-"""Generous, because load adds to it."""
-ROWS = 20_000
 
 
 @pytest.fixture(scope="module")
@@ -286,32 +273,6 @@ def test_every_kind_of_page_passes_axe_and_nothing_overflows(
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_first_view_of_many_entries_is_small_and_asks_its_own_host_alone(
-    faceted: tuple[list[Results], dict[str, Any]], tmp_path: Path, browser: Any
-) -> None:
-    (first, *_), facts = faceted
-    rng = random.Random(0)
-
-    def entry(number: int) -> Results:
-        meta = dataclasses.replace(first.submission, name=f"surrogate {number}", contamination="unknown " * 100)
-        scores = [dataclasses.replace(s, value=rng.random(), low=rng.random(), high=rng.random()) for s in first.scores]
-        return dataclasses.replace(first, submission=meta, scores=scores)
-
-    build([entry(number) for number in range(ENTRIES)], facts, tmp_path)
-    with SiteServer(("127.0.0.1", 0), tmp_path) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        page = browser.new_page()
-        seen: list[tuple[str, int]] = []
-        page.on("response", lambda answer: seen.append((answer.url, len(answer.body()))))
-        address = f"http://127.0.0.1:{server.server_port}/"
-        page.goto(address, wait_until="networkidle")
-        assert page.locator("h1").text_content().startswith("How fast")
-        page.close()
-        server.shutdown()
-    assert all(url.startswith(address) for url, _ in seen)
-    assert sum(size for _, size in seen) <= FIRST_VIEW_BYTES
-
-
 def test_slices_of_few_problems_are_undecided(
     faceted: tuple[list[Results], dict[str, Any]], new_tab: Any, tmp_path: Path
 ) -> None:
@@ -339,39 +300,3 @@ def test_the_page_states_what_was_scored(tab: Any, faceted: tuple[list[Results],
         )
         assert "labels of this split are public" in text
         assert "A season is the remedy" in text
-
-
-def test_twenty_thousand_kernels_are_filtered_in_a_moment(site: Path, new_tab: Any, tmp_path: Path) -> None:
-    """The figure is the page's own: filtering, sorting and drawing. The best of three counts: load only adds to it."""
-    copy = tmp_path / "site"
-    shutil.copytree(site.parent, copy)
-    text = (site.parent / "data" / "kernels.js").read_text("ascii")
-    table = json.loads(gzip.decompress(base64.b64decode(text.split('"')[3])))
-    times = -(-ROWS // len(table["id"]))
-    table["id"] = [f"{i:012x}" for i in range(ROWS)]
-    for column in table["texts"].values():
-        column["codes"] = (column["codes"] * times)[:ROWS]
-    table["figures"] = {name: [v and v + i % 97 for i, v in enumerate((values * times)[:ROWS])]
-                        for name, values in table["figures"].items()}  # fmt: skip
-    (copy / "data" / "kernels.js").write_bytes(shard("kernels", table))
-    (copy / "data" / "words.js").write_bytes(
-        shard("words", {f"word{i}": [i % 7, 1 + i % 50] + [1 + i % 13, 1] * 200 for i in range(3000)})
-    )
-    opened = new_tab(copy / "index.html")
-    page = opened.open("#/kernels?q=word1")
-    expect(page.locator('main [role="status"]')).not_to_contain_text("searching")
-    best: dict[str, float] = {}
-
-    def note(action: str) -> None:
-        taken = float(page.locator("main").get_attribute("data-filter-ms"))
-        best[action] = min(best.get(action, taken), taken)
-
-    for _ in range(3):
-        for query in ("word2", "or 1", "e", "word3 word1", ""):
-            page.get_by_label("Search").fill(query)
-            note(f"search {query}")
-        for column in ("speedup", "runtime_us", "problem_id"):
-            page.locator(f'th[data-column="{column}"] button').click()
-            note(f"sort by {column}")
-    assert f"of {ROWS:,} kernels" in page.locator('main [role="status"]').text_content()
-    assert max(best.values()) < FILTER_MS, best

@@ -146,21 +146,10 @@ def test_entries_beside_one_join_the_shipped_ones_and_replace_those_of_their_nam
         local / "core" / "mine",
         shipped_ones / "core" / "prior",
     ]
-    assert board.replaced(questions.dataset) == []
-    submission_copy(submissions["prior"], local / "core" / "prior")
-    assert board.replaced(questions.dataset) == [], "the same files are no other entry"
     submission_copy(submissions["prior"], local / "core" / "prior", version="2")
     assert board.shipped(core)[-1] == local / "core" / "prior"
-    (line,) = board.replaced(questions.dataset)
-    assert line == f"{local / 'core' / 'prior'} takes the place of the shipped entry of that name"
     (local / "core" / "mine" / "submission.json").write_text("{")
     assert local / "core" / "mine" in board.shipped(core), "the check says what is wrong with it"
-
-
-def test_a_folder_of_submissions_stands_for_each_inside_it(submissions: dict[str, Path]) -> None:
-    folder = submissions["prior"].parent
-    assert submission_paths([folder]) == sorted(submissions.values())
-    assert submission_paths([submissions["prior"]]) == [submissions["prior"]]
 
 
 def test_nothing_in_a_folder_of_submissions_goes_unseen(submissions: dict[str, Path], tmp_path: Path) -> None:
@@ -170,17 +159,15 @@ def test_nothing_in_a_folder_of_submissions_goes_unseen(submissions: dict[str, P
     for name in ("README.md", ".hidden", "packed.zip", "stray.txt"):
         (tmp_path / name).write_text("", "utf-8")
     shutil.copytree(submissions["prior"], tmp_path / "good")
+    assert submission_paths([misnamed]) == sorted(misnamed.iterdir())
+    assert submission_paths([tmp_path / "good"]) == [tmp_path / "good"]
+    shutil.copy(submissions["prior"] / "forecasts.parquet", misnamed)
+    assert submission_paths([misnamed]) == [misnamed], "an entry without its metadata is still one entry"
     seen = submission_paths([tmp_path])
     assert [path.name for path in seen] == ["good", "misnamed", "packed.zip", "stray.txt"]
     outcomes = dict(check_all([tmp_path], None))
     assert [Path(path).name for path, one in outcomes.items() if one.ok] == ["good"]
     assert "'submision.json' is no file of a submission" in str(outcomes[str(misnamed)].flaws[0])
-
-
-def test_an_entry_without_its_metadata_is_still_one_entry(submissions: dict[str, Path], tmp_path: Path) -> None:
-    (tmp_path / "forecasts.parquet").write_bytes((submissions["prior"] / "forecasts.parquet").read_bytes())
-    (tmp_path / "submision.json").write_text("{}", "utf-8")
-    assert submission_paths([tmp_path]) == [tmp_path]
 
 
 def test_results_are_written_all_or_none(results: list[Results], tmp_path: Path) -> None:

@@ -35,15 +35,6 @@ def test_the_table_opens_on_the_overall_ranking(tab: Any) -> None:
     assert ranks == sorted(ranks)
 
 
-def test_only_the_sorted_column_is_marked_as_sorted(tab: Any) -> None:
-    """The place of an entry and the track that orders kernels are two columns."""
-    page = tab.open("#/leaderboard")
-    for column in ("place", "rank"):
-        page.locator(f'th[data-column="{column}"] button').click()
-        marked = page.locator('th[aria-sort="ascending"], th[aria-sort="descending"]')
-        assert [cell.get_attribute("data-column") for cell in marked.all()] == [column]
-
-
 def test_an_entry_is_compared_with_the_next_better_one_by_default(tab: Any) -> None:
     page = tab.open("#/leaderboard")
     order = [row.get_attribute("data-entry") for row in page.locator("tbody tr").all()]
@@ -187,7 +178,7 @@ def test_the_policy_stops_a_script_that_got_into_the_page(tab: Any) -> None:
     tab.errors.clear()
 
 
-@pytest.mark.parametrize("track", ["overall", "forecast", "select", "rank", "search", "validity"])
+@pytest.mark.parametrize("track", ["overall", "forecast", "edit", "rank", "select"])
 def test_every_column_of_a_track_is_seen_without_scrolling_on_a_desktop(track: str, tab: Any) -> None:
     table = tab.open(f"#/leaderboard?track={track}").locator("main .scroll").first
     assert table.evaluate("part => part.scrollWidth <= part.clientWidth")

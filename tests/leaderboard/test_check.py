@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import random
 import shutil
 import subprocess
 import sys
@@ -36,7 +36,7 @@ from kbench.leaderboard.submission.check import PARSER, check
 from kbench.leaderboard.submission.forecast_rows import Expected
 from kbench.loaders.storage.isolation import shared_reader
 asked = json.load(sys.stdin)
-expected = Expected.from_json(asked["expected"])
+expected = Expected(**asked["expected"])
 flaws = [[str(flaw) for flaw in check(Path(path), expected).flaws] for path in asked["paths"]]
 shared_reader(PARSER).close()
 # The figure of getrusage would include what the parent of this process holds.
@@ -50,7 +50,7 @@ json.dump({"flaws": flaws, "peak_kib": max(own_kib, used[1].ru_maxrss), "cpu_s":
 
 def checked_alone(paths: list[Path], questions: Questions) -> dict[str, Any]:
     """What is wrong with each submission, and what checking all of them took."""
-    asked = json.dumps({"paths": [str(path) for path in paths], "expected": expected_of(questions).to_json()})
+    asked = json.dumps({"paths": [str(path) for path in paths], "expected": dataclasses.asdict(expected_of(questions))})
     done = subprocess.run([sys.executable, "-c", ALONE], input=asked, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -159,50 +159,6 @@ def test_everything_wrong_is_said_at_once(submissions: dict[str, Path], question
     (path / "forecasts.parquet").write_bytes(b"PAR1 no")
     files = {flaw.file for flaw in check(path, expected_of(questions)).flaws}
     assert files == {"submission.json", "forecasts.parquet"}
-
-
-@pytest.mark.parametrize("name", ["submission.json", "forecasts.jsonl", "forecasts.parquet"])
-def test_mutants_of_each_file_never_raise_and_stay_within_memory(
-    name: str, submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
-    """720 submissions in all, with bytes flipped, cut, doubled or inserted in one of their files.
-
-    No more, because every check starts processes of its own.
-    """
-    rng = random.Random(20260214)
-    as_lines = None if name == "forecasts.parquet" else lambda rows: rows
-    target = submission_copy(submissions["prior"], tmp_path / "mutant", as_lines)
-    original = (target / name).read_bytes()
-    assert check(target, expected_of(questions)).ok
-    mutants = [tmp_path / str(number) for number in range(240)]
-    for mutant in mutants:
-        shutil.copytree(target, mutant)
-        (mutant / name).write_bytes(_mutate(original, rng))
-    before = sorted(tmp_path.rglob("*"))
-    found = checked_alone(mutants, questions)
-    assert sum(map(bool, found["flaws"])) > 120
-    assert all(flaw for flaws in found["flaws"] for flaw in flaws)
-    assert found["peak_kib"] < 256 * 1024
-    assert found["cpu_s"] < 120
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def _mutate(data: bytes, rng: random.Random) -> bytes:
-    changed = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 8))):
-        at = rng.randrange(len(changed))
-        kind = rng.randrange(4)
-        if kind == 0:
-            changed[at] ^= 1 << rng.randrange(8)
-        elif kind == 1:
-            del changed[at : at + rng.randrange(1, 40)]
-        elif kind == 2:
-            changed[at:at] = rng.randbytes(rng.randrange(1, 20))
-        else:
-            changed[at:at] = changed[at : at + rng.randrange(1, 200)]
-        if not changed:
-            return b""
-    return bytes(changed)
 
 
 ODD_VALUES = [

@@ -35,12 +35,6 @@ def _run(*arguments: object) -> Result:
     return CliRunner().invoke(leaderboard, [str(argument) for argument in arguments])
 
 
-def test_check_says_ok_of_an_honest_submission(submissions: dict[str, Path], board_corpus: Path) -> None:
-    outcome = _run("check", submissions["prior"].parent, "--dataset", board_corpus)
-    assert outcome.exit_code == 0, outcome.output
-    assert outcome.output.count(": ok") == 3
-
-
 def test_check_lists_every_problem_and_exits_with_one(
     submissions: dict[str, Path], board_corpus: Path, tmp_path: Path
 ) -> None:
@@ -184,16 +178,6 @@ def test_a_wrong_path_or_name_is_refused_before_anything_is_read(
     monkeypatch.setattr(Corpus, "open", None)
     outcome = _run(*arguments)
     assert reason in outcome.output + str(outcome.exception)
-
-
-def test_a_name_that_another_submission_has_is_refused(
-    submissions: dict[str, Path], board_corpus: Path, tmp_path: Path
-) -> None:
-    for name in ("one", "two"):
-        submission_copy(submissions["prior"], tmp_path / name)
-    outcome = _run("check", tmp_path, "--dataset", board_corpus)
-    assert outcome.exit_code == 1
-    assert "one has the same name and version; choose another name or raise the version" in outcome.output
 
 
 def test_every_command_says_in_one_line_what_it_is_for() -> None:

@@ -13,8 +13,7 @@ from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts import ForecastTable, align, to_arrow
 from kbench.leaderboard.board import score_all
-from kbench.leaderboard.scoring.copies import Copies, PackedForecasts, same_forecasts
-from kbench.leaderboard.scoring.flags import flags
+from kbench.leaderboard.scoring.flags import Copies, PackedForecasts, flags, same_forecasts
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.submission.check import check
 from kbench.schemas import Forecast, Score, bins

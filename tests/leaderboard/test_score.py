@@ -135,9 +135,6 @@ def test_a_figure_between_two_sixth_decimals_is_published_alike_from_either_side
     nearby = [share * (1 + ulps * 2.0**-52) for ulps in range(-8, 9)]
     assert len({rounded_figure(value) for value in nearby}) == 1
     assert rounded_figure(share) == pytest.approx(share, abs=5.1e-7)
-
-
-def test_published_figures_have_no_negative_zero() -> None:
     assert str(rounded_figure(-1e-9)) == "0.0"
 
 

@@ -11,7 +11,6 @@ import itertools
 import json
 import re
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -185,31 +184,9 @@ def test_places_show_figures_as_they_are_measured(results: list[Results], facete
             assert place["figure"] == pytest.approx(result.value(track, metric), rel=1e-4)
 
 
-def _other_draws(result: Results) -> Results:
-    fewer = {track: draws[:20] for track, draws in result.draws.items()}
-    return dataclasses.replace(result, resamples=20, draws=fewer)
-
-
-def _other_rows(result: Results) -> Results:
-    return dataclasses.replace(result, scores=[dataclasses.replace(one, rows=one.rows + 1) for one in result.scores])
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (lambda result: dataclasses.replace(result, dataset_fingerprint="0" * 32), "differ in dataset_fingerprint"),
-        (_other_draws, r"differ in resamples \(20, 50\)"),
-        (_other_rows, r"differ in the rows of forecast \(\d+, \d+\)"),
-    ],
-)
-def test_results_that_were_not_scored_alike_are_not_put_in_one_table(
-    change: Callable[[Results], Results], reason: str, results: list[Results], tmp_path: Path
-) -> None:
-    facts: dict[str, Any] = {"fingerprint": "", "counts": {}, "bins": [], "facets": {}}
-    with pytest.raises(UserError, match=reason):
-        build([results[0], change(results[1])], facts, tmp_path)
+def test_two_entries_of_one_id_are_refused(results: list[Results], faceted: tuple[Any, Any], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="appears twice"):
-        build([results[0], results[0]], facts, tmp_path)
+        build([results[0], results[0]], faceted[1], tmp_path)
 
 
 def test_a_build_removes_what_the_last_one_wrote_and_nothing_else(
@@ -229,12 +206,6 @@ def test_a_build_removes_what_the_last_one_wrote_and_nothing_else(
     assert not (tmp_path / "data" / "entry" / f"{gone.entry_id}.js").exists()
     assert all((tmp_path / "data" / f"{one.entry_id}.json").exists() for one in left)
     assert all(path.exists() for path in mine)
-
-
-def test_the_dataset_page_counts_what_is_asked(faceted: tuple[Any, dict[str, Any]], site: Path) -> None:
-    facts = faceted[1]
-    assert sum(row["queries"] for row in facts["bins"]) > 0
-    assert facts["fingerprint"] in site.read_text("utf-8")
 
 
 def _with_core(result: Results) -> Results:

@@ -9,7 +9,7 @@ import pytest
 
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive
-from kbench.generation.campaign.spec import CampaignSpec, runs_of
+from kbench.generation.campaign.plan import CampaignSpec, runs_of
 from kbench.generation.executors.executor import Result
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.schemas import KernelSource, Measurement, Status

@@ -5,16 +5,61 @@ kbench evaluate --tracks tune --dataset OUT then scores strategies on it.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import lzma
 import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from kbench.generation.study.tuning import table_rows
+from kbench.generation.proposers.genome.header import read_file
+from kbench.generation.proposers.genome.template import GENOMES
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import TuningTime, from_dict
+from kbench.schemas.record import field_types
 
 PILOT = Path(__file__).parents[1] / "tuning-pilot.jsonl.xz"
+HELD_OUT = (
+    "adamw", "attention_backward", "chunk_scan", "conv1d", "grouped_wgrad", "int4", "log_probs", "lora", "mla",
+    "rms_backward", "rope", "states",
+)  # fmt: skip
+"""Templates whose kernels nothing is fitted to. All kernels of a template lie in one split: they share their text."""
+SHOWN = (1 / 6, 1 / 2, 5 / 6)
+"""Where in the order of a kernel's shapes those lie whose times are shown in questions about the others. They are few:
+between two neighbours of a dense list, the best of one is nearly the best of the other."""
+
+
+@functools.cache
+def templates() -> Mapping[str, str]:
+    """The template of each tuned family."""
+    files = sorted((GENOMES / "tuned").glob("*.py"))
+    return {family.name: path.stem for path in files for family in read_file(path)}
+
+
+def table_rows(measured: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of the dataset's table from what runs measured: for each kernel and GPU all configurations at all shapes.
+
+    A run that was cut off leaves shapes that some configurations lack: those are left out.
+    """
+    cells: dict[tuple[str, str], dict[tuple[str, str], Mapping[str, Any]]] = defaultdict(dict)
+    for row in measured:
+        cells[row["kernel"], row["gpu"]][row["shape_json"], row["config_json"]] = row
+    names = [name for name in field_types(TuningTime) if name not in ("split", "shown")]
+    rows: list[dict[str, Any]] = []
+    for (kernel, _), found in sorted(cells.items()):
+        per_shape = Counter(shape for shape, _ in found)
+        whole = [shape for shape, count in per_shape.items() if count >= 0.9 * max(per_shape.values())]
+        shapes = sorted(whole, key=lambda text: sorted(json.loads(text).items()))
+        configs = [c for c in sorted({c for _, c in found}) if all((shape, c) in found for shape in shapes)]
+        shown = {shapes[int(share * len(shapes))] for share in SHOWN}
+        split = "test" if templates()[kernel] in HELD_OUT else "train"
+        for shape, config in itertools.product(shapes, configs):
+            row = {name: found[shape, config].get(name) for name in names}
+            rows.append(row | {"split": split, "shown": shape in shown})
+    return rows
 
 
 def main(out: str, *files: str) -> None:

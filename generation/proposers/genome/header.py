@@ -57,11 +57,6 @@ class Gene:
     structural: bool = False
 
 
-def always_valid(problem_id: str, genome: Genome) -> str | None:
-    """Every combination of genes is allowed."""
-    return None
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Family:
     """A parametrised kernel for one backend and one or more problems."""
@@ -74,7 +69,7 @@ class Family:
     """The genes for a problem; their order is fixed."""
     render: Callable[[str, Genome], str]
     """Kernel source for a problem and a valid genome; pure, so equal genomes give equal text."""
-    invalid: Callable[[str, Genome], str | None] = always_valid
+    invalid: Callable[[str, Genome], str | None] = lambda problem_id, genome: None
     """Why a combination cannot work (shared memory, tile shapes, …); None when it can."""
 
 

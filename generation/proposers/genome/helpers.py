@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -112,8 +111,7 @@ def nest(coordinates: Sequence[str], sizes: Sequence[str]) -> str:
 class Sliding:
     """A filter that slides over one to three axes: a problem's facts, and index arithmetic as text.
 
-    Patterns name something of an axis, such as in_{}. Forms are few and live as long as the program, so their texts are
-    made once.
+    Patterns name something of an axis, such as in_{}.
     """
 
     taps: tuple[int, ...]
@@ -127,27 +125,22 @@ class Sliding:
         self.loops = list(zip(self.axes, self.taps, strict=True))
         self.tap_count = math.prod(self.taps)
 
-    @functools.cache  # noqa: B019 - see the class
     def names(self, pattern: str) -> list[str]:
         """The pattern for each axis."""
         return [pattern.format(axis) for axis in self.axes]
 
-    @functools.cache  # noqa: B019 - see the class
     def listed(self, pattern: str) -> str:
         """The names with commas between them."""
         return ", ".join(self.names(pattern))
 
-    @functools.cache  # noqa: B019 - see the class
     def volume(self, pattern: str) -> str:
         """The names' product."""
         return " * ".join(self.names(pattern))
 
-    @functools.cache  # noqa: B019 - see the class
     def offset(self, place: str, size: str) -> str:
         """Row-major offset of a place in a box."""
         return nest(self.names(place), self.names(size))
 
-    @functools.cache  # noqa: B019 - see the class
     def tap(self, place: str = "k{}") -> str:
         """Index of a tap in the filter."""
         return nest(self.names(place), [str(taps) for taps in self.taps])
@@ -179,23 +172,20 @@ class Convolution(Sliding):
         self.phased = self.transposed and self.stride > 1
         self.exponential = any(map(self.uses, ("tanh_", "sigmoid", "mish")))
 
-    @functools.cached_property
+    @property
     def bare(self) -> Convolution:
         """The convolution alone; a finishing pass does the rest."""
         nothing = {"channel_inputs": (), "before": "v", "window": 1, "combine": "", "after": "v", "total": False}
         return Convolution(SimpleNamespace(**{**vars(self), **nothing}))
 
-    @functools.cache  # noqa: B019 - see the base class
     def uses(self, function: str) -> bool:
         """Whether an expression calls a function."""
         return f"{function}(" in self.before + self.after
 
-    @functools.cache  # noqa: B019 - see the base class
     def upper(self, pattern: str) -> list[str]:
         """The pattern for each axis in capitals."""
         return [pattern.format(axis.upper()) for axis in self.axes]
 
-    @functools.cache  # noqa: B019 - see the base class
     def phased_tap(self) -> str:
         """Index of a tap in the filter, from its number among the taps of a phase."""
         return nest([f"(FIRST_{a.upper()} + {self.stride} * k{a})" for a in self.axes], [str(t) for t in self.taps])
@@ -204,7 +194,6 @@ class Convolution(Sliding):
         """Offset of places in the input."""
         return nest(places, self.names("in_{}"))
 
-    @functools.cache  # noqa: B019 - see the base class
     def arguments(self, target: str) -> str:
         """Arguments of a CUDA function that writes to `target`."""
         groups = ["group_in", "group_out"] if self.groups > 1 else []
@@ -226,25 +215,21 @@ class Window(Sliding):
         self.padded_taps = 1 << (self.tap_count - 1).bit_length()
         """Taps of a window, rounded up to a power of two."""
 
-    @functools.cache  # noqa: B019 - see the base class
     def output_extent(self, axis: str) -> str:
         """Python text of an axis's output extent."""
         if self.causal:
             return f"in_{axis}"
         return f"(in_{axis} - {self.reach(axis, 1) - 2 * self.padding}) // {self.stride} + 1"
 
-    @functools.cache  # noqa: B019 - see the base class
     def input_place(self, place: str, tap: str) -> str:
         """Text of the input coordinate that a tap meets."""
         shift = f" - {self.padding}" if self.padding else ""
         return f"{times(place, self.stride)}{shift} + {times(tap, self.dilation)}"
 
-    @functools.cache  # noqa: B019 - see the base class
     def row(self) -> str:
         """Offset of column `c` in the row that the other axes' taps meet."""
         return nest([*self.names("i{}")[:-1], "c"], self.names("in_{}"))
 
-    @functools.cache  # noqa: B019 - see the base class
     def passes(self, outer_first: bool) -> list[tuple[str, str, str]]:
         """Passes along one axis each: the axis, the extents of what it writes, and how many values lie inside it."""
         current, steps = [*self.names("in_{}")], []

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,23 +59,8 @@ def _template(name: str) -> Template:
 @functools.cache
 def _environment() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
-    from jinja2.runtime import Context
 
-    class Direct(Context):
-        """Calls what a template calls, without looking for functions that want the context: here none does."""
-
-        def call(self, function: Callable[..., Any], /, *args: Any, **values: Any) -> Any:
-            values.pop("_loop_vars", None)
-            values.pop("_block_vars", None)
-            return function(*args, **values)
-
-    class Plain(Environment):
-        """Attributes are attributes; a missing one is an error at once."""
-
-        context_class = Direct
-        getattr = staticmethod(getattr)  # type: ignore[assignment]  # a builtin takes no self
-
-    environment = Plain(
+    environment = Environment(
         loader=FunctionLoader(_text), auto_reload=False, cache_size=-1,
         block_start_string="<%%", block_end_string="%%>",
         variable_start_string="${", variable_end_string="}",

@@ -33,15 +33,13 @@ def closing(tokens: Sequence[CppToken], at: int) -> int | None:
 
 def is_balanced(tokens: Sequence[CppToken]) -> bool:
     """Whether every bracket has its partner."""
-    at = 0
-    while at < len(tokens):
-        if tokens[at].kind == "mark" and tokens[at].text in {*OPENING, *OPENING.values()}:
-            end = closing(tokens, at)
-            if end is None:
-                return False
-            at = end
-        at += 1
-    return True
+    expected: list[str] = []
+    for mark in (token.text for token in tokens if token.kind == "mark"):
+        if mark in OPENING:
+            expected.append(OPENING[mark])
+        elif mark in OPENING.values() and (not expected or expected.pop() != mark):
+            return False
+    return not expected
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kbench.benchmark.surrogates.resolve import module_of
-from kbench.generation.search.methods import evolve, hill_climb, puct
-from kbench.generation.search.methods.method import LLM, Method, chances
+from kbench.generation.search.methods import evolve, puct
+from kbench.generation.search.methods.method import LLM, Method, chances, derivation
 from kbench.generation.search.settings import FilterSettings, RunSettings, in_file
 from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
 from kbench.schemas import KbenchError, UnknownNameError, UserError
@@ -26,6 +26,21 @@ def plan_fresh(state: RunState, count: int, rng: random.Random) -> tuple[Proposa
     return (FRESH,) * count
 
 
+def plan_climb(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
+    """Changes to the best kernel of the current climb; after some steps without gain, or at first, a fresh start."""
+    fresh: dict[int, bool] = {}
+    for node in state.nodes.values():
+        fresh[node.step] = fresh.get(node.step, True) and node.parent_id is None
+    # The climb began at the last step whose candidates all have no parent.
+    first = max((step for step, all_fresh in fresh.items() if all_fresh), default=0)
+    climb = [node for node in state.rewarded() if node.step >= first]
+    # Of equals the earliest counts: the climb has stalled since then.
+    best = max(climb, key=lambda node: (node.reward or 0.0, -node.step), default=None)
+    if best is None or state.step - 1 - best.step >= state.settings.patience:
+        return (FRESH,) * count
+    return tuple(ProposalRequest(derivation(state, rng), best.kernel_id) for _ in range(count))
+
+
 def plan_bayes(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
     """Half fresh candidates, half children as in evolution; a model of the run chooses among them."""
     fresh = count // 2
@@ -34,11 +49,10 @@ def plan_bayes(state: RunState, count: int, rng: random.Random) -> tuple[Proposa
 
 RANDOM = Method("random", plan_fresh)
 """Every candidate is drawn afresh: the baseline for the other methods."""
+CLIMB = Method("hill_climb", plan_climb)
 BAYES = Method("bayes", plan_bayes, FilterSettings(surrogate="online", draw=8, unsure_share=0.0))
 """Bayesian optimisation: many candidates for each one measured."""
-SEARCHES: Mapping[str, Method] = {
-    one.name: one for one in (RANDOM, hill_climb.METHOD, evolve.METHOD, puct.METHOD, BAYES)
-}
+SEARCHES: Mapping[str, Method] = {one.name: one for one in (RANDOM, CLIMB, evolve.METHOD, puct.METHOD, BAYES)}
 """Methods that search, by name. New ones come last: a language model's strategies rotate by the place in this list."""
 WRITTEN = Method("written", plan_fresh)
 """No search: kernels of a folder are brought in as they are, step by step; the proposer says when there are no more."""
@@ -157,7 +171,7 @@ def _from_file(spec: str) -> Method:
     return loaded
 
 
-METHODS = frozenset({hill_climb.METHOD.name, evolve.METHOD.name, puct.METHOD.name})
+METHODS = frozenset({CLIMB.name, evolve.METHOD.name, puct.METHOD.name})
 """Methods that have parents; `random` stays the baseline without any."""
 SHARE_WITHOUT_CORRECT = 0.5
 """Chance of each request to become a repair while no kernel is correct; later it is that of the operator."""
@@ -177,7 +191,7 @@ def with_repairs(
     if not learns(state.settings):
         return requests
     correct = bool(state.rewarded())
-    restarts = state.settings.method == hill_climb.METHOD.name and FRESH in requests
+    restarts = state.settings.method == CLIMB.name and FRESH in requests
     if correct and restarts:
         return requests
     share = chances(state)[Operator.REPAIR] if correct else SHARE_WITHOUT_CORRECT

@@ -64,7 +64,10 @@ def choose_parents(state: RunState) -> list[str]:
     """Up to `settings.parents` node ids by score, no two of the same lineage."""
     nodes = state.rewarded()
     visits, total = expansions(state)
-    children = best_children(state.nodes)
+    children: dict[str, float] = {}
+    for node in nodes:
+        if node.parent_id is not None:
+            children[node.parent_id] = max(children.get(node.parent_id, 0.0), node.reward or 0.0)
     branches = [
         Branch(n.kernel_id, n.reward or 0.0, children.get(n.kernel_id), visits.get(n.kernel_id, 0)) for n in nodes
     ]
@@ -87,15 +90,6 @@ def expansions(state: RunState) -> tuple[dict[str, int], int]:
         for ancestor in lineage(state.nodes, parent):
             visits[ancestor] = visits.get(ancestor, 0) + 1
     return visits, len(expanded)
-
-
-def best_children(nodes: Mapping[str, Node]) -> dict[str, float]:
-    """Best reward among the children of each node."""
-    best: dict[str, float] = {}
-    for node in nodes.values():
-        if node.parent_id is not None and node.reward is not None:
-            best[node.parent_id] = max(best.get(node.parent_id, 0.0), node.reward)
-    return best
 
 
 def lineage(nodes: Mapping[str, Node], key: str | None) -> list[str]:

@@ -1,1 +1,0 @@
-"""What guides a search besides its measurements: forecasts, guesses, novelty."""

@@ -40,9 +40,9 @@ NEAR = 6
 """Neighbours in the order by length among which a draw pairs kernels."""
 SHARE_OF_EDITS = 4
 """Kernels of a held-out problem for each of its edits."""
-LEAST_PAIRS, LEAST_EDITS = 12, 5
+LEAST_PAIRS, LEAST_EDITS = 6, 5
 """Fewest questions of a kind that a held-out problem is asked: problems count alike, and one of a few rows is noise.
-Without enough pairs a problem is not asked about at all."""
+Without enough pairs a problem is not asked about at all; six are what it gives to core."""
 EDIT_LENGTH = 0.1
 """Largest difference in length between a held-out kernel and its parent, as a share: counting letters should answer
 nothing here either."""

@@ -142,7 +142,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="gated_delta_prefill", title="Gated delta network over a prompt", reference=gated_delta_prefill,
         description="Per batch and value head a state S of width by width numbers starts at zero. For every token "
-            "{RULE}; q, k, v and o bfloat16, laid out [batch, token, head, width].",
+            f"{RULE}; q, k, v and o bfloat16, laid out [batch, token, head, width].",
         inputs=_inputs, outputs=tensors("o: bfloat16[batch,length,heads,width]"), tolerance=DELTA, compute_unit="bf16",
         sizes=(
             Size("qwen3_next_4k", _sized(1, 4096, 32, 16), "Qwen3-Next-80B, one prompt of 4096 tokens"),

@@ -88,7 +88,7 @@ def test_a_kernel_s_work_bound_lines_and_changes_are_told(ask: Ask, tmp_path: Pa
     ("text", "reason"),
     [
         (SOURCE.replace("fmaxf(", "no_such_function("), "compile_error"),
-        (SOURCE.replace("import torch", "import torch("), "compile_error"),
+        (SOURCE.replace("import torch", "import torch("), "does not parse"),
         (SOURCE.replace("def run", "def ran"), "defines no function `run`"),
         (SOURCE.replace("    module.launch", "    # module.launch"), "launches no kernel"),
     ],

@@ -357,7 +357,7 @@ def test_list_gives_every_problem_as_json() -> None:
     listed = json.loads(text)
     assert code == 0
     assert [one["problem_id"] for one in listed] == list(registry.problems())
-    assert {"problem_id", "family", "title", "aliases", "workloads", "models", "retired"} == set(listed[0])
+    assert {"problem_id", "family", "title", "aliases", "workloads", "models", "retired", "kernels"} == set(listed[0])
 
 
 def test_retired_problems_are_listed_only_when_asked_for() -> None:

@@ -109,7 +109,7 @@ def test_a_busy_port_is_one_line_that_names_it(tmp_path: Path) -> None:
     [
         (["data", "query", "--sort", "speeup"], "did you mean 'speedup'"),
         (["data", "qury"], "Did you mean 'query'?"),
-        (["kernels", "show"], "Missing argument 'ID_PREFIX'."),
+        (["kernels", "show"], "Missing argument 'ID_PREFIX' (see kbench kernels show --help)"),
     ],
 )
 def test_an_error_of_a_command_with_json_is_one_line_of_json(arguments: list[str], said: str, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ PAIR_SKILL = Metric(
 )  # fmt: skip
 WORKLOAD_SKILL = Metric(
     name="workload_skill", track=FORECAST, label="Skill on one workload",
-    meaning="The same skill on questions about one workload, where workloads disagree.",
+    meaning="The same skill on questions about one workload, in problems whose workloads disagree.",
     figure=lambda bootstrap, rows: skill_over_problems(bootstrap, rows, rows.one_workload), better=Better.HIGH,
     bounds=(None, 1.0), shown=Shown.TERMINAL,
 )  # fmt: skip

@@ -4,8 +4,9 @@ Kernels are compared within a cell: one problem, GPU, split, backend and author 
 language answers. Three kinds of question are drawn from the correct kernels of a cell.
 
 - An *edit* compares a kernel with the one it was made from.
-- A *pair* compares two kernels that are not parent and child and are about equally long: where models write, the
-  longer kernel is often the faster one, and counting letters should answer nothing. A kernel occurs once in a draw.
+- A *pair* compares two kernels that are about equally long: where models write, the longer kernel is often the faster
+  one, and counting letters should answer nothing. A kernel occurs once in a draw. Parent and child are no pair where
+  edits are asked; where none are, a parent that misses its children in its pairs would be told by their number.
 - A *level* compares a kernel with the PyTorch reference; a cell's levels are a pool to rank. A large cell gives the
   kernels of one stretch of its order by length.
 
@@ -13,7 +14,8 @@ Training splits state all edits and levels, and several draws. Held-out splits t
 other until a problem has enough, and leave out a problem that has few. There, a kernel of an edit is in no other
 question: a search makes children of the kernels it found fast, so that being a parent elsewhere, or twice, would tell.
 A few kernels of each problem are set aside to be shown as known ones, and no question is about them or about a kernel
-of their structure. An edit or pair whose workloads disagree is asked again about one of them.
+of their structure. An edit or pair whose workloads disagree is asked again about one of them. A held-out problem asks
+as many again, but any of its edits and pairs: to be asked about again would tell that a kernel is unusual.
 """
 
 from __future__ import annotations
@@ -139,7 +141,7 @@ class Draw:
         edits = edits if len(edits) >= LEAST_EDITS or not self._held_out else []
         edited = {one.id for ends in edits for one in ends} if self._held_out else set()
         cells = [[one for one in cell if one.id not in edited] for cell in self._cells]
-        pairs = self._chosen((self._pairs(cell) for cell in cells), PAIRS)
+        pairs = self._chosen((self._pairs(cell, kin=not edits) for cell in cells), PAIRS)
         if self._held_out and len(pairs) < LEAST_PAIRS:
             return
         by_cell: defaultdict[tuple[Backend, AuthorClass], list[Ends]] = defaultdict(list)
@@ -152,12 +154,13 @@ class Draw:
                 in_core = self._held_out and (anchor.id, candidate.id) in core
                 yield self._question(kind, anchor, candidate, core=in_core)
         asked = [(QuestionKind.EDIT, *ends) for ends in edits] + [(QuestionKind.PAIR, *ends) for ends in pairs]
-        disagreeing = [(*one, workload) for one in asked if (workload := self._one_workload(*one[1:]))]
+        again = [ends for ends in asked if self._disagree(*ends[1:])]
         if self._held_out:
-            disagreeing.sort(key=lambda one: content_hash("workload", self._seed, one[1].id, one[2].id))
-            del disagreeing[ONE_WORKLOAD:]
-        for kind, anchor, candidate, workload in disagreeing:
-            yield self._question(kind, anchor, candidate, workload)
+            timed = [ends for ends in asked if _shared(*ends[1:])]
+            timed.sort(key=lambda one: content_hash("workload", self._seed, one[1].id, one[2].id))
+            again = timed[: min(len(again), ONE_WORKLOAD)]
+        for kind, anchor, candidate in again:
+            yield self._question(kind, anchor, candidate, self._one_workload(anchor, candidate))
         for cell in filter(None, cells):
             pool = f"{cell[0].kernel.problem_id} {cell[0].kernel.backend} {cell[0].author} on {cell[0].kernel.gpu}"
             for one in self._pool(cell):
@@ -197,8 +200,8 @@ class Draw:
                 apart.append((anchor, candidate))
         return apart
 
-    def _pairs(self, cell: Sequence[Timed]) -> list[Ends]:
-        """Kernels near in length, draw after draw, each two once and in a random order."""
+    def _pairs(self, cell: Sequence[Timed], *, kin: bool) -> list[Ends]:
+        """Kernels near in length, draw after draw, each two once and in a random order; parent and child if `kin`."""
         pairs: dict[frozenset[str], Ends] = {}
         by_length = _by_length(cell)
         for draw in range(MOST_DRAWS if self._held_out else DRAWS):
@@ -208,7 +211,7 @@ class Draw:
                 near = self._order(by_length[max(start, 0) : start + NEAR], f"draw {draw}")
                 drawn += zip(near[::2], near[1::2], strict=False)
             for one, other in self._by_hash(drawn, f"draw {draw}"):
-                if one.kernel.parent_id != other.id and other.kernel.parent_id != one.id:
+                if kin or (one.kernel.parent_id != other.id and other.kernel.parent_id != one.id):
                     pairs.setdefault(frozenset((one.id, other.id)), (one, other))
         return list(pairs.values())
 
@@ -226,14 +229,17 @@ class Draw:
         ends = (one for turn in turns for one in turn if one is not None)
         return list(itertools.islice(ends, most if self._held_out else None))
 
-    def _one_workload(self, anchor: Timed, candidate: Timed) -> str | None:
-        """A workload to ask about, where two of them disagree on which kernel is faster, or by how much."""
-        shared = sorted({name for name in anchor.runtime_us if name in candidate.runtime_us and name is not None})
-        figures = [ratio(anchor.runtime_us[name], candidate.runtime_us[name]) for name in shared]
+    def _disagree(self, anchor: Timed, candidate: Timed) -> bool:
+        """Whether two workloads disagree on which kernel is faster, or by how much."""
+        figures = [ratio(anchor.runtime_us[name], candidate.runtime_us[name]) for name in _shared(anchor, candidate)]
         surest = [(low or value, high or value) for value, low, high in figures]
-        if not figures or math.log2(max(low for low, _ in surest) / min(high for _, high in surest)) < DISAGREEMENT:
-            return None
-        return min(shared, key=lambda name: content_hash("workload", self._seed, anchor.id, candidate.id, name))
+        return bool(surest) and (
+            math.log2(max(low for low, _ in surest) / min(high for _, high in surest)) >= DISAGREEMENT
+        )
+
+    def _one_workload(self, anchor: Timed, candidate: Timed) -> str:
+        names = _shared(anchor, candidate)
+        return min(names, key=lambda name: content_hash("workload", self._seed, anchor.id, candidate.id, name))
 
     def _by_hash(self, ends: Iterable[Ends], purpose: str) -> list[Ends]:
         return sorted(ends, key=lambda one: content_hash("pair", self._seed, purpose, one[0].id, one[1].id))
@@ -261,6 +267,11 @@ class Draw:
             pool=pool, known_ids=self._known_ids, speedup=value, speedup_low=low, speedup_high=high,
             bin=None if value is None else bins.bin_of(value),
         )  # fmt: skip
+
+
+def _shared(anchor: Timed, candidate: Timed) -> list[str]:
+    """Workloads on which both were timed."""
+    return sorted({name for name in anchor.runtime_us if name in candidate.runtime_us and name is not None})
 
 
 def _by_length(cell: Sequence[Timed]) -> list[Timed]:

@@ -106,17 +106,22 @@ def test_no_question_is_about_a_known_kernel_or_its_structure(questions: list[Qu
     assert not any(one.known_ids for one in questions if one.split == "train")
 
 
-def test_one_workload_is_asked_about_where_workloads_disagree(questions: list[Question]) -> None:
+def test_one_workload_is_asked_about_where_workloads_disagree_and_held_out_whichever_kernels_do(
+    questions: list[Question],
+) -> None:
     by_id = {one.kernel_id: one for one in KERNELS}
     of_one = [one for one in questions if one.workload]
     assert {one.workload for one in of_one} == {"small", "large"}
     slow = {one.kernel_id for n, one in enumerate(KERNELS) if n % 3}
     for one in of_one:
         assert one.anchor_id is not None
-        assert (one.anchor_id in slow) != (one.candidate_id in slow)
+        differ = (one.anchor_id in slow) != (one.candidate_id in slow)
+        assert differ or one.split == "test"
         whole = (by_id[one.anchor_id].runtime_us or 0.0) / (by_id[one.candidate_id].runtime_us or 1.0)
-        factor = 1.0 if one.workload == "small" else 4.0 if one.anchor_id in slow else 0.25
+        factor = 1.0 if one.workload == "small" or not differ else 4.0 if one.anchor_id in slow else 0.25
         assert one.speedup == pytest.approx(whole * factor)
+    alike = [one for one in of_one if (one.anchor_id in slow) == (one.candidate_id in slow)]
+    assert alike
 
 
 def test_the_draw_is_the_same_again_and_another_seed_draws_others(questions: list[Question]) -> None:

@@ -122,6 +122,8 @@ def overview() -> None:
     surrogates(right)
     OVERVIEW.parent.mkdir(exist_ok=True)
     figure.savefig(OVERVIEW, dpi=110, metadata={"Software": None})
+    with Image.open(OVERVIEW) as image:
+        image.convert("RGB").quantize(64).save(OVERVIEW, optimize=True)
 
 
 @main.command()

@@ -105,11 +105,12 @@ def test_training_is_deterministic_and_the_file_keeps_everything(
 ) -> None:
     model.save(tmp_path / "one.npz")
     train(corpus, SMALL).model.save(tmp_path / "two.npz")
-    loaded = [StaticModel.load(tmp_path / name).forecast(questions.queries) for name in ("one.npz", "two.npz")]
+    one, two = (StaticModel.load(tmp_path / name).forecast(questions.queries) for name in ("one.npz", "two.npz"))
+    assert one.probabilities.tolist() == two.probabilities.tolist()
+    # The file has leaves in half precision.
     direct = model.forecast(questions.queries)
-    for found in loaded:
-        assert found.probabilities == pytest.approx(direct.probabilities, abs=1e-3)
-        assert found.p_valid == pytest.approx(direct.p_valid, abs=1e-3)
+    assert one.probabilities == pytest.approx(direct.probabilities, abs=1e-2)
+    assert one.p_valid == pytest.approx(direct.p_valid, abs=1e-2)
 
 
 def test_model_file_is_read_without_running_anything(tmp_path: Path) -> None:

@@ -81,11 +81,9 @@ SUBMISSION = Submission(
 def test_what_the_set_says_of_a_kernel_does_not_tell_its_speed(split: str) -> None:
     """1 to 6: the graph of comparisons, order, ids, metadata, how often a kernel is asked about, and all together."""
     found = probe(build_questions(benchmark_of(Corpus.open()), split))
-    if split == "test":
-        # Ids are hashes and files are sorted by them: what either tells is chance.
-        found = [one for one in found if one.feature not in {"id", "order"}]
-    else:
-        found = together(found)
+    # Ids are hashes and files are sorted by them: what either tells is chance.
+    blind = {"id", "order"}
+    found = [one for one in found if one.feature not in blind] if split == "test" else together(found)
     assert not [one.feature for one in found if one.leaks]
 
 

@@ -1,4 +1,4 @@
-"""Draw the questions of a corpus: which kernels are compared with which, decided by hashes of their ids alone.
+"""Draw the questions of a corpus: which kernels are compared with which, decided by hashes of their ids.
 
 Kernels are compared within a cell: one problem, GPU, split, backend and author class, so that neither style nor
 language answers. Three kinds of question are drawn from the correct kernels of a cell.
@@ -156,9 +156,9 @@ class Draw:
         asked = [(QuestionKind.EDIT, *ends) for ends in edits] + [(QuestionKind.PAIR, *ends) for ends in pairs]
         again = [ends for ends in asked if self._disagree(*ends[1:])]
         if self._held_out:
-            timed = [ends for ends in asked if _shared(*ends[1:])]
-            timed.sort(key=lambda one: content_hash("workload", self._seed, one[1].id, one[2].id))
-            again = timed[: min(len(again), ONE_WORKLOAD)]
+            by_hash = [ends for ends in asked if _shared(*ends[1:])]
+            by_hash.sort(key=lambda one: content_hash("workload", self._seed, one[1].id, one[2].id))
+            again = by_hash[: min(len(again), ONE_WORKLOAD)]
         for kind, anchor, candidate in again:
             yield self._question(kind, anchor, candidate, self._one_workload(anchor, candidate))
         for cell in filter(None, cells):
@@ -216,7 +216,10 @@ class Draw:
         return list(pairs.values())
 
     def _pool(self, cell: Sequence[Timed]) -> list[Timed]:
-        """The kernels that are ranked, the same few first in every smaller part of the pool."""
+        """The kernels that are ranked, the same few first in every smaller part of the pool.
+
+        Which stretch of a large cell they are hangs on the cell's first kernel: in another order of kernels, another.
+        """
         if not self._held_out:
             return list(cell)
         start = int(content_hash("pool", self._seed, cell[0].id)[:8], 16) % max(len(cell) - POOL + 1, 1)

@@ -7,12 +7,11 @@ entries are compared on what both answered: all questions, or core where one of 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from kbench.benchmark.metrics.arrays import Booleans
 from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.scoring.compare import Power
 
@@ -60,39 +59,78 @@ class Place:
     """What was ranked."""
 
 
-def contest(headlines: Mapping[str, Headline]) -> tuple[list[Place], Power]:
-    """Compare every two entries of a track.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Of every two entries, one a row and the other a column: is the column's entry better?"""
 
-    Args:
-        headlines: by entry id; entries without a figure are left out.
+    higher: Booleans
+    """Its figure is higher."""
+    surely: Booleans
+    """It is ahead in so many draws that the interval of the difference does not hold zero."""
+    apart: Booleans
+    """The two differ in some draw."""
 
-    Returns:
-        Places, best first, and what the track tells apart; its least difference is that of a sample of very many pairs.
-    """
-    entries = {name: one for name, one in sorted(headlines.items()) if not np.isnan(one.shown)}
-    step = max(1, len(entries) * (len(entries) - 1) // 2 // SAMPLED_PAIRS)
-    behind, surely_behind, surely_ahead = Counter[str](), Counter[str](), Counter[str]()
-    pairs, sample = 0, []
-    for number, (name, other) in enumerate(itertools.combinations(entries, 2)):
-        difference = entries[name].minus(entries[other])
-        if difference is None:
-            continue
-        if difference.value:
-            behind[other if difference.value > 0.0 else name] += 1
-        if not difference.draws.any():
-            continue
-        pairs += 1
-        # Draws are counted, not sorted: a board of a thousand has half a million pairs.
-        outside = (1 - difference.level) / 2 * len(difference.draws)
-        for ahead, after, against in ((name, other, difference.draws <= 0.0), (other, name, difference.draws >= 0.0)):
-            if np.count_nonzero(against) <= outside:
-                surely_ahead[ahead] += 1
-                surely_behind[after] += 1
-        if number % step == 0:
-            sample.append(difference)
-    places = [
-        Place(name, 1 + behind[name], 1 + surely_behind[name], len(entries) - surely_ahead[name], one.shown)
-        for name, one in entries.items()
-    ]
-    power = Power(pairs, surely_behind.total(), Power.of(sample).least_difference)
-    return sorted(places, key=lambda place: (place.rank, place.entry_id)), power
+    @classmethod
+    def of(cls, figures: Sequence[Figure | None]) -> Verdicts:
+        """Compare figures on the same questions; one that is missing is neither better nor worse than any.
+
+        Draws are counted, not sorted: a board of thousands has millions of pairs.
+        """
+        present = [figure for figure in figures if figure is not None]
+        shared = min((len(figure.draws) for figure in present), default=0)
+        missing = np.full(shared, np.nan)
+        draws = np.array([missing if one is None else one.draws[:shared] for one in figures], dtype=np.float32).T
+        ahead = np.zeros((len(figures), len(figures)), dtype=np.uint16)
+        for row in range(len(figures)):
+            np.add.reduce((draws > draws[:, row, None]).view(np.uint8), axis=0, out=ahead[row])
+        values = np.array([np.nan if one is None else one.value for one in figures])
+        apart = (ahead > 0) | (ahead.T > 0)
+        outside = (1 - present[0].level) / 2 if present else 0.0
+        return cls(values > values[:, None], apart & (shared - ahead <= outside * shared), apart)
+
+
+class Contest:
+    """The entries of one track, each compared with all others."""
+
+    def __init__(self, headlines: Mapping[str, Headline]) -> None:
+        """Compare entries.
+
+        Args:
+            headlines: by entry id; entries without a figure are left out.
+        """
+        self._headlines = {name: one for name, one in sorted(headlines.items()) if not np.isnan(one.shown)}
+        entries = list(self._headlines.values())
+        self._verdicts = Verdicts.of([one.whole for one in entries])
+        answers_all = np.array([one.whole is not None for one in entries], dtype=np.bool_)
+        if not answers_all.all():
+            on_all, on_core = self._verdicts, Verdicts.of([one.core for one in entries])
+            both = answers_all & answers_all[:, None]
+            self._verdicts = Verdicts(
+                np.where(both, on_all.higher, on_core.higher),
+                np.where(both, on_all.surely, on_core.surely),
+                np.where(both, on_all.apart, on_core.apart),
+            )
+
+    def places(self) -> list[Place]:
+        """Places, best first."""
+        count = len(self._headlines)
+        ranks = 1 + self._verdicts.higher.sum(axis=1)
+        lows, highs = 1 + self._verdicts.surely.sum(axis=1), count - self._verdicts.surely.sum(axis=0)
+        made = [
+            Place(name, int(ranks[at]), int(lows[at]), int(highs[at]), one.shown)
+            for at, (name, one) in enumerate(self._headlines.items())
+        ]
+        return sorted(made, key=lambda place: (place.rank, place.entry_id))
+
+    def power(self) -> Power:
+        """What the track tells apart; the least difference is that of a sample where pairs are very many."""
+        pairs = int(self._verdicts.apart.sum()) // 2
+        entries = list(self._headlines.values())
+        if pairs <= SAMPLED_PAIRS:
+            # Not all combinations: thousands of entries may answer alike.
+            chosen = np.argwhere(np.triu(self._verdicts.apart)).tolist()
+        else:
+            chosen = np.random.default_rng(0).integers(len(entries), size=(SAMPLED_PAIRS, 2)).tolist()
+        differences = (entries[one].minus(entries[other]) for one, other in chosen)
+        sample = Power.of([difference for difference in differences if difference is not None])
+        return Power(pairs, int(self._verdicts.surely.sum()), sample.least_difference)

@@ -20,7 +20,7 @@ from kbench.benchmark.metrics.registry import METRICS, headline
 from kbench.benchmark.scoring.compare import Difference
 from kbench.benchmark.scoring.score import Scored
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES, TRACKS, Track
-from kbench.leaderboard.scoring.rank import OVERALL_RULE, Headline, Place, contest
+from kbench.leaderboard.scoring.rank import OVERALL_RULE, Contest, Headline, Place
 from kbench.leaderboard.scoring.results import Results
 from kbench.leaderboard.scoring.score import PAGE_FACETS, PAGE_RESAMPLES
 from kbench.leaderboard.site.shards import compact, packed, shortened
@@ -66,8 +66,9 @@ def page_data(
     headlines = {track: _headlines(results, track, dataset) for track in (*TRACK_NAMES, OVERALL)}
     places, power = {}, {}
     for track, of_track in headlines.items():
-        places[track], told_apart = contest(of_track)
-        power[track] = dataclasses.asdict(told_apart)
+        # One at a time: each compares all entries with all others.
+        contest = Contest(of_track)
+        places[track], power[track] = contest.places(), dataclasses.asdict(contest.power())
     names = {result.entry_id: result.submission.name for result in results}
     data = {
         "version": __version__,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from kbench.benchmark.metrics.bootstrap import Figure
-from kbench.leaderboard.scoring.rank import Headline, Place, contest
+from kbench.leaderboard.scoring.rank import Contest, Headline, Place
 
 
 def whole(value: float, draws: list[float] | np.ndarray) -> Headline:
@@ -16,7 +17,7 @@ def whole(value: float, draws: list[float] | np.ndarray) -> Headline:
 
 
 def places(**headlines: Headline) -> list[Place]:
-    return contest(headlines)[0]
+    return Contest(headlines).places()
 
 
 def test_entries_with_equal_figures_share_a_rank_and_the_next_rank_is_left_out() -> None:
@@ -59,9 +60,21 @@ def test_power_is_what_simulated_samples_decide() -> None:
     problems, sigma = 40, 0.3
     gaps = generator.normal(0.0, sigma, problems)
     draws = generator.multinomial(problems, np.full(problems, 1 / problems), 2000) @ gaps / problems
-    _, power = contest({"a": whole(gaps.mean(), draws), "b": whole(0.0, np.zeros(2000))})
+    power = Contest({"a": whole(gaps.mean(), draws), "b": whole(0.0, np.zeros(2000))}).power()
     assert (power.pairs, power.decided) == (1, 0)
     assert power.least_difference is not None
     estimates = generator.normal(power.least_difference, sigma / math.sqrt(problems), 4000)
     assert np.mean(np.abs(estimates) > 1.96 * sigma / math.sqrt(problems)) == pytest.approx(0.8, abs=0.12)
-    assert contest({})[1].least_difference is None
+    assert Contest({}).power().least_difference is None
+
+
+def test_thousands_of_entries_that_answer_alike_take_no_memory_for_each_pair() -> None:
+    alike = Headline(Figure(0.5, np.zeros(400)), None)
+    tracemalloc.start()
+    try:
+        power = Contest({str(number): alike for number in range(1500)}).power()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (power.pairs, power.decided, power.least_difference) == (0, 0, None)
+    assert peak < 100e6, "a difference for each of the million pairs would be gigabytes"

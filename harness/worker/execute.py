@@ -37,7 +37,7 @@ from kbench.schemas import InfrastructureError, Status
 
 Result = TypeVar("Result")
 CANDIDATE = "candidate"
-ATTEMPTS = 6
+ATTEMPTS = 5
 """Times that a kernel is timed at most, where the host saw more time pass than stamps show: it may have been late."""
 DISTURBED, DISTURBED_US = 1.15, 1.0
 """A reference that takes longer beside a kernel than before any ran there, by both of these, is slowed by it."""
@@ -306,7 +306,8 @@ def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: B
         if not verdict.ok or not bench.device.is_gpu or not (drifted or auditor.unseen_us > UNSEEN_US):
             break
         if auditor.unseen_us > UNSEEN_US:
-            time.sleep(PAUSE_S)
+            # Longer every time: contexts of other processes in the making hold the host up for seconds.
+            time.sleep(PAUSE_S * 2**attempt)
         if drifted:
             # The anchor is not as fast as when the machine was warmed up: warm it up again and start over.
             ramp(context, bench.sampler)

@@ -250,12 +250,12 @@ def _workload(
     rng = random.Random(task.seed)
 
     def contest() -> Duel:
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             auditor.begin()
             duel = fight(first, second, context, bench.sampler, rng, threshold, auditor.audit)
             if not verdict.ok or auditor.unseen_us <= UNSEEN_US:
                 break
-            time.sleep(PAUSE_S)
+            time.sleep(PAUSE_S * 2**attempt)
         for candidate, rival in ((first, second), (second, first)):
             Reaudit(auditor, candidate, bench.sampler, rng, (rival,)).run()
         reason = unseen_work(auditor)

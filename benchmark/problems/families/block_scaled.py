@@ -60,9 +60,10 @@ def fp8_block_decode(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: T
 
 
 def fp8_quantise_linear(x: Tensor, weight: Tensor, weight_scale: Tensor) -> Tensor:
-    groups = wide(x).view(x.shape[0], -1, 128)
+    # In float32 whatever the rest is computed in: where a quotient lies between two float8 numbers is stated by it.
+    groups = x.float().view(x.shape[0], -1, 128)
     x_scale = groups.abs().amax(-1).clamp(min=1e-10) / 448.0
-    rounded = wide(fp8(groups / x_scale.unsqueeze(-1))).view(x.shape)
+    rounded = fp8(groups / x_scale.unsqueeze(-1)).to(wide(x).dtype).view(x.shape)
     scales = weight_scale.repeat_interleave(128, dim=0)
     return F.linear(bf16(scaled_blocks(rounded, x_scale, 128)), bf16(scaled_blocks(wide(weight), scales, 128)))
 

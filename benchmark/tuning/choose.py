@@ -1,7 +1,7 @@
 """Choice: the configurations worth measuring at a new shape, from what the same kernel took at others.
 
 How much slower than the best a configuration was changes slowly with the logarithms of a shape's numbers, so its
-slowdown at a new shape is a mean of those at known shapes, near ones counting most. Nothing is chosen where no shape
+slowdown at a new shape follows from those at known shapes, near ones counting most. Nothing is chosen where no shape
 that was measured in full is near, or around the new one.
 """
 
@@ -12,7 +12,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
+
+from kbench.benchmark.metrics.arrays import Floats
 
 FULL = 0.8
 """Share of the configurations that must have been tried at a shape for its best to count as the best of all."""
@@ -20,6 +21,12 @@ REACH = 2.0
 """Octaves from a fully measured shape that a choice may go beyond those that lie around it."""
 NEAR = 0.25
 """Octaves below which one shape is as near as another."""
+LENGTH, NOISE = 8.0, 0.01
+"""Octaves over which slowdowns change, and what of their variance no shape explains; chosen on kernels of train."""
+ALIKE = 4.0
+"""Octaves beyond which one shape says little about what else is fast at another."""
+TRUST = 1.0
+"""How much an expected slowdown counts beside those at shapes nearby; chosen there too."""
 FAILED = math.log(16.0)
 """Slowdown of a configuration that failed, as a logarithm."""
 
@@ -43,37 +50,60 @@ class Known:
 
 
 def choose(known: Sequence[Known], numbers: Mapping[str, float], configs: Sequence[str], k: int) -> list[int] | None:
-    """The places of the configurations to measure at a new shape, the most promising first; None to measure all."""
-    costs = slowdowns(known, numbers, configs)
-    if costs is None or k >= len(configs):
-        return None
-    return [int(place) for place in np.argsort(costs, kind="stable")[:k]]
+    """The places of the configurations to measure at a new shape, the most promising first; None to measure all.
 
-
-def slowdowns(
-    known: Sequence[Known], numbers: Mapping[str, float], configs: Sequence[str]
-) -> npt.NDArray[np.float64] | None:
-    """The slowdown that is expected of each configuration at a new shape; None where too little is known."""
+    Each is the one that helps most beside those before it: expected to be fast, and the best at some shape nearby where
+    the others are not.
+    """
     # Once per shape: spaces have thousands of configurations.
     alike = [(one.numbers, one.slowdowns) for one in known if one.numbers.keys() == numbers.keys()]
     alike = [(shape, slower) for shape, slower in alike if slower]
     costs = np.array([[slower.get(config, math.nan) for config in configs] for _, slower in alike])
-    tried = ~np.isnan(costs)
-    full = tried.mean(axis=1) >= FULL if alike else np.zeros(0, dtype=np.bool_)
-    if not full.any():
+    full = (~np.isnan(costs)).mean(axis=1) >= FULL if alike else np.zeros(0, dtype=np.bool_)
+    if not full.any() or k >= len(configs):
         return None
     places = _octaves([*(shape for shape, _ in alike), numbers])
-    away = np.linalg.norm(places[:-1] - places[-1], axis=1)
-    around = (places[:-1][full].min(axis=0) <= places[-1]) & (places[-1] <= places[:-1][full].max(axis=0))
+    at, new = places[:-1], places[-1]
+    away = np.linalg.norm(at - new, axis=1)
+    around = (at[full].min(axis=0) <= new) & (new <= at[full].max(axis=0))
     if away[full].min() > REACH and not around.all():
         return None
-    weights = np.where(tried, 1.0 / (away + NEAR)[:, None] ** 2, 0.0)
-    total = weights.sum(axis=0)
-    mean = (np.where(tried, costs, 0.0) * weights).sum(axis=0) / np.where(total > 0.0, total, 1.0)
-    return np.where(total > 0.0, mean, FAILED)
+    expected = _expected(costs, at, new)
+    # What might be true of the new shape: what was true of one of those around it, as far as it is near.
+    likely = 1.0 / (away[full] + NEAR) ** 3
+    likely /= likely.sum()
+    alike_share = np.exp(-0.5 * (away[full] / ALIKE) ** 2)[:, None]
+    possible = expected + alike_share * np.nan_to_num(costs[full] - expected)
+    best, chosen = np.full(len(likely), FAILED), []
+    for _ in range(k):
+        loss = likely @ np.minimum(best[:, None], possible) + TRUST * expected
+        loss[chosen] = np.inf
+        chosen.append(int(np.argmin(loss)))
+        best = np.minimum(best, possible[:, chosen[-1]])
+    return chosen
 
 
-def _octaves(shapes: Sequence[Mapping[str, float]]) -> npt.NDArray[np.float64]:
+def _expected(costs: Floats, at: Floats, new: Floats) -> Floats:
+    """Slowdowns to expect at a new shape, by kriging over the shapes at which each configuration was tried."""
+    nearness = np.exp(-0.5 * (np.linalg.norm(at[:, None] - at[None], axis=2) / LENGTH) ** 2)
+    toward = np.exp(-0.5 * (np.linalg.norm(at - new, axis=1) / LENGTH) ** 2)
+    tried = ~np.isnan(costs)
+    expected = np.full(costs.shape[1], FAILED)
+    # Most configurations were tried at the same shapes.
+    patterns, which = np.unique(tried, axis=1, return_inverse=True)
+    for number, shapes in enumerate(patterns.T):
+        if not shapes.any():
+            continue
+        count, same = int(shapes.sum()), which.reshape(-1) == number
+        system = np.ones((count + 1, count + 1))
+        system[:-1, :-1] = nearness[np.ix_(shapes, shapes)] + NOISE * np.eye(count)
+        system[-1, -1] = 0.0
+        weights = np.linalg.solve(system, np.append(toward[shapes], 1.0))[:-1]
+        expected[same] = weights @ costs[np.ix_(shapes, same)]
+    return expected
+
+
+def _octaves(shapes: Sequence[Mapping[str, float]]) -> Floats:
     """Shapes as points, in octaves; numbers that always go together, such as a width and a stride, count once."""
     raw = np.log2(1.0 + np.abs(np.array([[one[name] for name in sorted(one)] for one in shapes], dtype=np.float64)))
     columns = {tuple(np.round(column - column[0], 6)): column for column in raw.T}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kbench.benchmark.metrics.arrays import Booleans, Floats, Ints
-from kbench.benchmark.tuning.choose import Known, slowdowns
+from kbench.benchmark.tuning.choose import Known, choose
 from kbench.schemas import DataError
 
 Strategy = Callable[["TunedKernel", int, Mapping[int, float], np.random.Generator], int | None]
@@ -101,14 +101,14 @@ def mean_rank(kernel: TunedKernel, shape: int, measured: Mapping[int, float], rn
 def interpolated(
     kernel: TunedKernel, shape: int, measured: Mapping[int, float], rng: np.random.Generator
 ) -> int | None:
-    """What `kbench.prune` measures: the least slowdown expected from all shown shapes, near ones counting most."""
+    """What `kbench.prune` measures: what is expected to be fast from all shown shapes, or was the best near by."""
     names = [str(number) for number in range(len(kernel.configs))]
     known = [
         Known(kernel.shapes[at], dict(zip(names, kernel.times_us[:, at].tolist(), strict=True)))
         for at in np.flatnonzero(kernel.shown)
     ]
-    costs = slowdowns(known, kernel.shapes[shape], names)
-    return None if costs is None else _first(costs, kernel, measured)
+    places = choose(known, kernel.shapes[shape], names, len(measured) + 1)
+    return None if places is None else next(place for place in places if place not in measured)
 
 
 def local_search(kernel: TunedKernel, shape: int, measured: Mapping[int, float], rng: np.random.Generator) -> int:

@@ -74,7 +74,8 @@ def choose(known: Sequence[Known], numbers: Mapping[str, float], configs: Sequen
     likely /= likely.sum()
     alike_share = np.exp(-0.5 * (away[full] / ALIKE) ** 2)[:, None]
     possible = expected + alike_share * np.nan_to_num(costs[full] - expected)
-    best, chosen = np.full(len(likely), FAILED), []
+    best = np.full(len(likely), FAILED)
+    chosen: list[int] = []
     for _ in range(k):
         loss = likely @ np.minimum(best[:, None], possible) + TRUST * expected
         loss[chosen] = np.inf

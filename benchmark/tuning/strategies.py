@@ -41,13 +41,17 @@ class TunedKernel:
     """Shapes whose times a strategy may see in questions about the others."""
 
     @property
-    def asked(self) -> tuple[int, ...]:
-        """Shapes that questions are about; at each of them some configuration works."""
-        return tuple(np.flatnonzero(~self.shown & (self.times_us.min(axis=0) < np.inf)).tolist())
+    def working(self) -> tuple[int, ...]:
+        """Shapes at which some configuration works."""
+        return tuple(np.flatnonzero(self.times_us.min(axis=0) < np.inf).tolist())
 
-    def hiding(self, others: bool) -> TunedKernel:
-        """What a strategy sees: times of the shapes that are shown; none where those of other shapes are hidden too."""
-        shown = self.shown & (not others)
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """Shapes that questions are about where a few others are shown."""
+        return tuple(shape for shape in self.working if not self.shown[shape])
+
+    def showing(self, shown: Booleans) -> TunedKernel:
+        """What a strategy sees where these shapes are shown."""
         return dataclasses.replace(self, shown=shown, times_us=np.where(shown, self.times_us, np.nan))
 
 

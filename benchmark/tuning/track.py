@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.rank import measured as budget_of
 from kbench.benchmark.tuning.strategies import NEW_KERNEL, STRATEGIES, Strategy, TunedKernel, kernels_of
@@ -20,11 +21,16 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import UnknownNameError, UserError
 
 CONFIG = "tuning"
-SETTINGS = {"new shape": "times of other shapes are shown", "unseen kernel": "no time of the kernel is shown"}
+KNOWN, NEW, UNSEEN = "known kernel", "new shape", "unseen kernel"
+SETTINGS = {
+    KNOWN: "times of all other shapes are shown",
+    NEW: "times of a few other shapes are shown",
+    UNSEEN: "no time of the kernel is shown",
+}
 FEW = 4
 """Configurations of the first headline."""
-SHARE = 0.1
-"""Share of the configurations of the second."""
+SHARE, SMALL_SHARE = 0.1, 0.05
+"""Shares of the configurations of the second headline, rounded up, and of the least budget, rounded down."""
 GOOD = 0.97
 """Share of the best speed that counts as reached."""
 REPEATS = 10
@@ -77,14 +83,12 @@ def evaluate_strategies(
     # A kernel at a new shape shows its own times, so nothing was fitted to any; an unseen one must be of `test`.
     unseen = [kernel for kernel in kernels if kernel.split == "test"]
     strategies = list(names or STRATEGIES)
-    results = [_result(name, "new shape", kernels, resamples, seed) for name in strategies]
-    return results + [
-        _result(name, "unseen kernel", unseen, resamples, seed) for name in strategies if name in NEW_KERNEL
-    ]
+    results = [_result(name, setting, kernels, resamples, seed) for setting in (KNOWN, NEW) for name in strategies]
+    return results + [_result(name, UNSEEN, unseen, resamples, seed) for name in strategies if name in NEW_KERNEL]
 
 
 def _result(name: str, setting: str, kernels: Sequence[TunedKernel], resamples: int, seed: int) -> StrategyResult:
-    by_budget = outcomes(kernels, STRATEGIES[name], unseen=setting == "unseen kernel", seed=seed)
+    by_budget = outcomes(kernels, STRATEGIES[name], setting, seed=seed)
     figures, reached, cost = {}, {}, {}
     for budget, results in by_budget.items():
         shares = by_kernel(results, "share")
@@ -93,7 +97,7 @@ def _result(name: str, setting: str, kernels: Sequence[TunedKernel], resamples: 
         )
         reached[budget] = float(np.mean([result.reached for result in results]))
         cost[budget] = float(np.mean([*by_kernel(results, "cost").values()]))
-    questions = sum(len(kernel.asked) for kernel in kernels)
+    questions = len(next(iter(by_budget.values())))
     return StrategyResult(name, setting, len(kernels), questions, figures, reached, cost)
 
 
@@ -135,49 +139,71 @@ class Outcome:
 
 
 def outcome(
-    kernel: TunedKernel, shape: int, strategy: Strategy, budget: int, *, unseen: bool = False, seed: int = 0
+    kernel: TunedKernel, shape: int, strategy: Strategy, budget: int, setting: str = NEW, *, seed: int = 0
 ) -> Outcome:
-    """Run a strategy on a question, with a generator of its own per repeat.
+    """A strategy on a question at one budget; for the arguments see `outcomes_at`."""
+    return outcomes_at(kernel, shape, strategy, (budget,), setting, seed=seed)[0]
+
+
+def outcomes_at(
+    kernel: TunedKernel, shape: int, strategy: Strategy, budgets: Sequence[int], setting: str, *, seed: int = 0
+) -> list[Outcome]:
+    """Run a strategy on a question, with a generator of its own per repeat, and judge it at each budget.
 
     Args:
         kernel: with all its times, of which the strategy sees what the setting shows.
         shape: the shape that is asked about.
         strategy: names one configuration after another.
-        budget: how many it may measure.
-        unseen: whether times of other shapes are hidden: nobody measured this kernel before.
+        budgets: how many it may measure; what it measures first does not depend on how many may follow.
+        setting: which times it sees.
         seed: of the repeats.
     """
-    visible = kernel.hiding(others=unseen)
+    others = np.arange(len(kernel.shapes)) != shape
+    visible = kernel.showing({KNOWN: others, NEW: kernel.shown & others, UNSEEN: others & False}[setting])
     times = kernel.times_us[:, shape]
-    shares, costs = [], []
-    for repeat in range(REPEATS):
-        rng = np.random.default_rng((seed, repeat, shape))
-        seen: dict[int, float] = {}
-        while len(seen) < min(budget, len(times)):
-            choice = strategy(visible, shape, seen, rng)
-            if choice is None:
-                seen = dict(enumerate(times.tolist()))
-                break
-            if choice in seen or not 0 <= choice < len(times):
-                raise ValueError(f"strategy chose configuration {choice}, which is measured already or does not exist")
-            seen[choice] = float(times[choice])
-        shares.append(float(times.min()) / min(seen.values()))
-        costs.append(len(seen) / len(times))
-    reached = float(np.mean(np.array(shares) >= GOOD))
-    return Outcome(kernel.family, kernel.gpu, shape, budget, float(np.mean(shares)), reached, float(np.mean(costs)))
+    orders = [
+        _order(visible, shape, strategy, times, max(budgets), np.random.default_rng((seed, repeat, shape)))
+        for repeat in range(REPEATS)
+    ]
+    found = []
+    for budget in budgets:
+        # Who abstains before the budget is spent measures everything.
+        measured = [order[:budget] if len(order) >= min(budget, len(times)) else range(len(times)) for order in orders]
+        shares = [float(times.min() / times[list(places)].min()) for places in measured]
+        cost = float(np.mean([len(places) / len(times) for places in measured]))
+        reached = float(np.mean(np.array(shares) >= GOOD))
+        found.append(Outcome(kernel.family, kernel.gpu, shape, budget, float(np.mean(shares)), reached, cost))
+    return found
+
+
+def _order(
+    visible: TunedKernel, shape: int, strategy: Strategy, times: Floats, most: int, rng: np.random.Generator
+) -> list[int]:
+    """The configurations that a strategy measures, one after another, until it has enough or abstains."""
+    seen: dict[int, float] = {}
+    while len(seen) < min(most, len(times)):
+        choice = strategy(visible, shape, seen, rng)
+        if choice is None:
+            break
+        if choice in seen or not 0 <= choice < len(times):
+            raise ValueError(f"strategy chose configuration {choice}, which is measured already or does not exist")
+        seen[choice] = float(times[choice])
+    return list(seen)
 
 
 def outcomes(
-    kernels: Iterable[TunedKernel], strategy: Strategy, *, unseen: bool = False, seed: int = 0
+    kernels: Iterable[TunedKernel], strategy: Strategy, setting: str = NEW, *, seed: int = 0
 ) -> dict[str, list[Outcome]]:
-    """Every question of the kernels at both headline budgets, by the headline's name."""
-    by_budget: dict[str, list[Outcome]] = {"share_at_4": [], "share_at_10_percent": []}
+    """Every question at each budget, by the figure's name; all working shapes of a known kernel are asked about."""
+    by_budget: dict[str, list[Outcome]] = {"share_at_5_percent": [], "share_at_4": [], "share_at_10_percent": []}
     for kernel in kernels:
-        budgets = (FEW, budget_of(len(kernel.configs), SHARE))
-        for name, budget in zip(by_budget, budgets, strict=True):
-            by_budget[name] += [
-                outcome(kernel, shape, strategy, budget, unseen=unseen, seed=seed) for shape in kernel.asked
-            ]
+        count = len(kernel.configs)
+        budgets = (max(1, int(SMALL_SHARE * count)), FEW, budget_of(count, SHARE))
+        for shape in kernel.working if setting == KNOWN else kernel.asked:
+            for name, found in zip(
+                by_budget, outcomes_at(kernel, shape, strategy, budgets, setting, seed=seed), strict=True
+            ):
+                by_budget[name].append(found)
     return by_budget
 
 

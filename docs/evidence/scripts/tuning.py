@@ -1,4 +1,4 @@
-"""A corpus with a tuning table from what runs measured: tuning.py OUT [ROWS.jsonl.xz ...]; the pilot's rows by default.
+"""A corpus with a tuning table from what runs measured: tuning.py OUT [ROWS.jsonl.xz ...]; by default those here.
 
 kbench evaluate --tracks tune --dataset OUT then scores strategies on it.
 """
@@ -21,7 +21,9 @@ from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import TuningTime, from_dict
 from kbench.schemas.record import field_types
 
-PILOT = Path(__file__).parents[1] / "tuning-pilot.jsonl.xz"
+ROWS = Path(__file__).parents[1] / "tuning.jsonl.xz"
+RIGHT = 0.5
+"""Share of its configurations that must work somewhere, or the kernel is wrong and nothing is asked about it."""
 HELD_OUT = (
     "adamw", "attention_backward", "chunk_scan", "conv1d", "grouped_wgrad", "int4", "log_probs", "lora", "mla",
     "rms_backward", "rope", "states",
@@ -54,6 +56,8 @@ def table_rows(measured: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         whole = [shape for shape, count in per_shape.items() if count >= 0.9 * max(per_shape.values())]
         shapes = sorted(whole, key=lambda text: sorted(json.loads(text).items()))
         configs = [c for c in sorted({c for _, c in found}) if all((shape, c) in found for shape in shapes)]
+        if sum(row["status"] == "ok" for row in found.values()) < RIGHT * len(found):
+            continue
         shown = {shapes[int(share * len(shapes))] for share in SHOWN}
         split = "test" if templates()[kernel] in HELD_OUT else "train"
         for shape, config in itertools.product(shapes, configs):
@@ -64,7 +68,7 @@ def table_rows(measured: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def main(out: str, *files: str) -> None:
     """Write a corpus."""
-    texts = [lzma.decompress(Path(file).read_bytes()).decode() for file in files or (PILOT,)]
+    texts = [lzma.decompress(Path(file).read_bytes()).decode() for file in files or (ROWS,)]
     rows = [json.loads(line) for text in texts for line in text.splitlines()]
     with CorpusWriter(Path(out)) as writer:
         writer.append("tuning", [from_dict(TuningTime, row) for row in table_rows(rows)])

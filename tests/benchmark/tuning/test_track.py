@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from kbench.benchmark.problems import TensorSpec, problem
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.problems.tuned import GROUPED, PREFIX
 from kbench.benchmark.tuning.strategies import NEW_KERNEL, STRATEGIES, TunedKernel, kernels_of
-from kbench.benchmark.tuning.track import headline, outcome, outcomes
+from kbench.benchmark.tuning.track import KNOWN, NEW, UNSEEN, headline, outcome, outcomes
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import DataError, TuningTime, UnknownNameError, from_dict
 from kbench.schemas.record import field_types
@@ -51,14 +51,15 @@ def test_strategies_reach_what_the_law_says_they_can() -> None:
     assert min(share["nearest_shape"], share["interpolated"]) > 0.97
     assert share["mean_rank"] > share["random"] + 0.05
     assert share["random"] < 0.85
-    ten = {
-        name: headline(outcomes(kernels, STRATEGIES[name], unseen=True)["share_at_10_percent"]) for name in NEW_KERNEL
-    }
+    ten = {name: headline(outcomes(kernels, STRATEGIES[name], UNSEEN)["share_at_10_percent"]) for name in NEW_KERNEL}
     assert ten["gaussian_process"] > ten["random"]
 
 
-@pytest.mark.parametrize("unseen", [False, True])
-def test_a_strategy_sees_no_time_of_a_hidden_shape(unseen: bool) -> None:
+@pytest.mark.parametrize(
+    ("setting", "shows"),
+    [(KNOWN, lambda place: place != 1), (NEW, lambda place: place % 3 != 1), (UNSEEN, lambda place: False)],
+)
+def test_a_strategy_sees_no_time_of_a_hidden_shape(setting: str, shows: Callable[[int], bool]) -> None:
     (kernel,) = kernels_of(made_up())
     visible: list[list[bool]] = []
 
@@ -66,8 +67,9 @@ def test_a_strategy_sees_no_time_of_a_hidden_shape(unseen: bool) -> None:
         visible.append(np.isfinite(given.times_us).any(axis=0).tolist())
         return len(seen)
 
-    outcome(kernel, kernel.asked[0], spy, 1, unseen=unseen)
-    assert visible[0] == [not unseen and place % 3 != 1 for place in range(len(BATCHES))]
+    assert kernel.asked[0] == 1
+    outcome(kernel, 1, spy, 1, setting)
+    assert visible[0] == [shows(place) for place in range(len(BATCHES))]
 
 
 def test_abstaining_reaches_the_best_at_full_cost_and_a_repeated_choice_is_refused() -> None:
@@ -103,7 +105,10 @@ def test_the_command_scores_strategies_on_a_corpus(tmp_path: Path) -> None:
     )
     assert answer.exit_code == 0, answer.output
     found = {(one["strategy"], one["setting"]): one for one in json.loads(answer.stdout)}
-    assert set(found) == {("random", "new shape"), ("interpolated", "new shape"), ("random", "unseen kernel")}
+    assert set(found) == {(name, setting) for name in ("random", "interpolated") for setting in (KNOWN, NEW)} | {
+        ("random", UNSEEN)
+    }
+    assert found["interpolated", KNOWN]["questions"] == len(BATCHES)
     assert found["interpolated", "new shape"]["reached"]["share_at_4"] == 1.0
     assert "interpolated" in CliRunner().invoke(evaluate, [*arguments, "--all-baselines"]).stdout
     wrong = CliRunner().invoke(evaluate, [*arguments, "--surrogate", "nearest"])

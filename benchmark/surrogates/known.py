@@ -32,7 +32,7 @@ def known_queries(query: Query) -> list[Query]:
     return [
         dataclasses.replace(
             query,
-            query_id=content_hash("known", query.gpu, query.problem_id, kernel.source),
+            query_id=content_hash("known", query.gpu, query.problem_id, query.workloads_json, kernel.source),
             backend=kernel.backend,
             candidate_source=kernel.source,
             known=(),

@@ -145,10 +145,10 @@ def capability(query: Query) -> str:
 
 
 class KernelPool:
-    """Distinct (source, problem, GPU) combinations of some queries, so that each is predicted once."""
+    """Distinct (source, problem, GPU, workloads) of some queries, so that each is predicted once."""
 
     def __init__(self, queries: Sequence[Query]) -> None:
-        self._index: dict[tuple[str, str, str], int] = {}
+        self._index: dict[tuple[str, str, str, str], int] = {}
         self.sources: list[str] = []
         self.queries: list[Query] = []
         self.candidate = np.array([self._add(q.candidate_source, q) for q in queries], dtype=np.int64)
@@ -157,12 +157,12 @@ class KernelPool:
             [self._add(q.anchor_source, q) if q.kind != "reference" else 0 for q in queries], dtype=np.int64
         )
 
-    def places(self) -> Iterator[tuple[tuple[str, str, str], int]]:
+    def places(self) -> Iterator[tuple[tuple[str, str, str, str], int]]:
         """Every combination with its position."""
         yield from self._index.items()
 
     def _add(self, source: str, query: Query) -> int:
-        key = (source, query.problem_id, query.gpu)
+        key = (source, query.problem_id, query.gpu, query.workloads_json)
         if key not in self._index:
             self._index[key] = len(self.sources)
             self.sources.append(source)

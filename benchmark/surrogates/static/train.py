@@ -221,8 +221,8 @@ class Ends:
         places = dict(material.pool.places())
         ends = []
         for index, (query, _) in enumerate(pairs):
-            one = places.get((query.candidate_source, query.problem_id, query.gpu))
-            other = places.get((query.anchor_source, query.problem_id, query.gpu))
+            asked = query.problem_id, query.gpu, query.workloads_json
+            one, other = (places.get((source, *asked)) for source in (query.candidate_source, query.anchor_source))
             if query.kind is not PairKind.REFERENCE and one is not None and other is not None:
                 ends.append((one, other, index))
         candidate, anchor, kept = np.array(ends, dtype=np.int64).reshape(-1, 3).T

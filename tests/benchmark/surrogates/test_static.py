@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -259,3 +260,14 @@ def test_forecasts_held_out_are_of_the_questions_asked(found: Trained) -> None:
     kept = dataclasses.replace(found.held_out, probabilities=np.full_like(found.held_out.probabilities, 1 / 8))
     assert kept.figures()["all"]["accuracy"][0] == pytest.approx(1 / 8)
     assert set(np.unique(found.held_out.bin)) <= set(bins.NUMBERS)
+
+
+def test_an_answer_depends_on_its_question_alone(model: StaticModel, questions: Questions) -> None:
+    query = questions.queries[0]
+    workloads = json.loads(query.workloads_json)
+    for work in workloads:
+        work["flops"], work["min_bytes"] = 8 * work["flops"], 8 * work["min_bytes"]
+    other = dataclasses.replace(query, query_id="other", workloads_json=json.dumps(workloads))
+    together, alone = model.forecast([query, other]), [model.forecast([one]) for one in (query, other)]
+    assert together.probabilities == pytest.approx(np.concatenate([one.probabilities for one in alone]))
+    assert not np.allclose(together.probabilities[0], together.probabilities[1]), "the sizes are looked at"

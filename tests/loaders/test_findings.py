@@ -118,6 +118,9 @@ def test_counters_of_a_call_that_failed_are_counted(dataset: Corpus) -> None:
     assert len(joined) == len(rows)
     assert counted.failed_rows == (joined.status != "ok").sum() > 0
     assert counted.kernels == rows.kernel_id.nunique()
+    traffic = load(config="counters", columns=["dram_read_bytes", "l2_bytes"], where=counted.warm).to_pandas()
+    assert counted.warm_rows == len(traffic) > 0
+    assert traffic.dram_read_bytes.max() < 0.01 * traffic.l2_bytes.min(), "what was not read from DRAM lay in L2"
 
 
 def test_partitions_of_a_gpu_are_not_counted_as_gpus() -> None:

@@ -2,8 +2,8 @@
 
     python examples/score.py DATASET FORECASTS [SPLIT | core]
 
-DATASET is a folder or hf://datasets/OWNER/NAME; FORECASTS a Parquet file with `query_id` (a `question_id`), `probabilities`
-(eight) and, if any, `speedup`; `core` a part of `test`. The figures are those of `kbench evaluate`, without kbench.
+DATASET is a folder or hf://datasets/OWNER/NAME; FORECASTS a Parquet file with `query_id` (a `question_id`), eight
+`probabilities` and perhaps `speedup`; `core` a part of `test`. Figures are those of `kbench evaluate`, without kbench.
 """
 
 import json

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -46,6 +47,7 @@ SIZES = (
 def render_card(corpus: Corpus, findings: SimpleNamespace | None = None) -> str:
     """The card of a corpus."""
     counts, whose = count(corpus), provenance_of(corpus)
+    main = corpus.main_gpu() if whose.ours else None  # of imported kernels every GPU is asked about
     front = yaml.safe_dump(front_matter(corpus, counts, whose), sort_keys=False, allow_unicode=True, width=1000)
     if findings is None and whose.ours:
         findings = findings_of(corpus)
@@ -55,7 +57,7 @@ def render_card(corpus: Corpus, findings: SimpleNamespace | None = None) -> str:
         columns=partial(_columns, NOTES if whose.ours else {}),
         row_each="a kernel has one for each GPU it was measured on", bins=list(zip(NUMBERS, LABELS, strict=True)),
         captions=CAPTIONS, bins_plot=BINS, plots_folder=PLOTS, ledger_file=LEDGER,
-        example=_example(corpus), questions=_questions(corpus), main_gpu=corpus.main_gpu(),
+        example=_example(corpus), questions=_questions(corpus, main), main_gpu=main, authors=_authors(corpus),
         facet_titles={"gpu": "GPU", "search_method": "search method"}, gpus=gpus_in_words(counts.facets["gpu"]),
         citation=citation_of(corpus, whose),
     )  # fmt: skip
@@ -173,11 +175,17 @@ def _example(corpus: Corpus) -> list[tuple[str, str]]:
     ]
 
 
-def _questions(corpus: Corpus) -> list[list[str]]:
+def _authors(corpus: Corpus) -> str:
+    """How many questions are about kernels of each class of author."""
+    found = Counter(corpus.table("questions", columns=["author"]).column("author").to_pylist())
+    return ", ".join(f"{name} {found[name]:,}" for name in sorted(found, key=lambda name: (-found[name], name)))
+
+
+def _questions(corpus: Corpus, main: str | None) -> list[list[str]]:
     """Of each split: its problems, its questions by kind, and those on the GPU that is asked about by default."""
     if not corpus.rows("questions"):
         return []
-    columns, main = ["split", "problem_id", "kind", "workload", "core", "gpu"], corpus.main_gpu()
+    columns = ["split", "problem_id", "kind", "workload", "core", "gpu"]
     rows = corpus.table("questions", columns=columns).to_pylist()
     lines = []
     for split in (name for name in SPLITS if any(row["split"] == name for row in rows)):

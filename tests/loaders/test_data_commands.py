@@ -175,7 +175,10 @@ def test_card_is_written_into_a_corpus_folder_only(corpus_path: Path, tmp_path: 
 def test_splits_are_proved_or_refuted(corpus_path: Path) -> None:
     result = run("validate", corpus_path, "--splits", "--json")
     assert result.exit_code == 1, result.exception
-    assert {v["rule"] for v in json.loads(result.stdout)["violations"]} >= {"twin"}
+    found = json.loads(result.stdout)
+    assert {v["rule"] for v in found["violations"]} >= {"twin"}
+    shown = run("validate", corpus_path, "--splits").stdout
+    assert all(f"\n{name}: " in shown for name in found["splits"][0] if name not in ("split", "problems", "kernels"))
     rows = (from_dict(Kernel, row) for row in load(corpus_path).to_arrow().to_pylist())
     kernels = [dataclasses.replace(row, split="train", cluster_id=cluster_id(row.structure_id)) for row in rows]
     with CorpusWriter(corpus_path) as writer:

@@ -2,11 +2,9 @@
 
     python examples/score.py DATASET FORECASTS [SPLIT | core]
 
-DATASET is a folder or hf://datasets/OWNER/NAME; FORECASTS a Parquet file with `query_id`, `probabilities` and, where
-there are any, `speedup`; `core` a part of `test`. The figures are those of `kbench evaluate`, without kbench.
+DATASET is a folder or hf://datasets/OWNER/NAME; FORECASTS a Parquet file with `query_id` (a `question_id`), eight
+`probabilities` and perhaps `speedup`; `core` a part of `test`. Figures are those of `kbench evaluate`, without kbench.
 """
-
-from __future__ import annotations
 
 import json
 import sys
@@ -19,23 +17,24 @@ LOG2_CENTERS = np.arange(8) / 2 - 1.25  # of the eight bins, half an octave each
 
 
 def main(dataset: str, forecasts: str, split: str = "test") -> None:
-    """Print the figures of one file, and on stderr how many of the questions it answers."""
+    """Print the figures of one file."""
     questions, answers = pd.read_parquet(f"{dataset}/questions"), pd.read_parquet(forecasts)
     questions = questions[questions.gpu == questions.gpu.value_counts().idxmax()]
     asked = questions[questions.core & (questions.split == "test") if split == "core" else questions.split == split]
-    answered = asked.question_id.isin(answers.query_id[answers.probabilities.notna()]).sum()
-    rest = "; the rest count as uniform" if answered < len(asked) else ""
-    sys.stderr.write(f"{answered:,} of {len(asked):,} answered{rest}\n")
+    if not asked.question_id.isin(answers["query_id"]).any():
+        raise ValueError(f"no question of split {split!r} is answered; splits: {', '.join(questions.split.unique())}")
     figures = score(asked, questions[questions.split == "train"], answers)
     sys.stdout.write(json.dumps({name: value for name, value in figures.items() if value == value}, indent=1) + "\n")
 
 
 def score(asked: pd.DataFrame, train: pd.DataFrame, forecasts: pd.DataFrame) -> dict[str, float]:
-    """The headline of every track, and what stands beside it."""
-    rows = asked.merge(forecasts, left_on="question_id", right_on="query_id", how="left", suffixes=("", "_forecast"))
-    answered = rows.probabilities.notna().to_numpy()
-    shares = np.full((len(rows), 8), 1 / 8)
-    shares[answered] = np.stack(rows.probabilities[answered].to_list())
+    """The headline of every track, and what stands beside it; on stderr, how many of the questions are answered."""
+    keys = {"left_on": "question_id", "right_on": "query_id", "validate": "one_to_one"}
+    rows = asked.merge(forecasts, **keys, how="left", suffixes=("", "_forecast"))
+    given = np.stack([shares if np.shape(shares) == (8,) else np.full(8, np.nan) for shares in rows["probabilities"]])
+    answered = (given >= 0).all(axis=1) & (abs(given.sum(axis=1) - 1) <= 1e-3)
+    shares = np.where(answered[:, None], given / np.where(answered, given.sum(axis=1), 1)[:, None], 1 / 8)
+    sys.stderr.write(f"{answered.sum():,} of {len(rows):,} have probabilities that sum to 1; others count as uniform\n")
     point = rows.get("speedup_forecast", pd.Series(np.nan, rows.index)).astype(float)
     rows["log2"] = np.log2(point).fillna(pd.Series((shares * LOG2_CENTERS).sum(axis=1))).round(9)
     rows["faster"], numbers = shares[:, 3:].sum(axis=1), rows.bin.to_numpy(dtype=int)
@@ -82,16 +81,14 @@ def auroc(edits: pd.DataFrame) -> float:
 
 def comparisons(edits: pd.DataFrame) -> pd.Series:
     """Comparisons of faster with slower edits over the number of edits: those that are won, and all that are made."""
-    faster = edits.speedup > 1
-    yes, no = faster.sum(), (~faster).sum()
-    wins = edits.log2.rank()[faster].sum() - yes * (yes + 1) / 2
+    yes, no = (edits.speedup > 1).sum(), (edits.speedup <= 1).sum()
+    wins = edits.log2.rank()[edits.speedup > 1].sum() - yes * (yes + 1) / 2
     return pd.Series({"won": wins / len(edits), "made": yes * no / len(edits)})
 
 
 def spearman(pool: pd.DataFrame) -> float:
     """Rank correlation of forecast and measured speed; 0 where one of them is constant."""
-    value = pool.log2.rank().corr(pool.speedup.rank())
-    return 0.0 if np.isnan(value) else float(value)
+    return float(np.nan_to_num(pool.log2.rank().corr(pool.speedup.rank())))
 
 
 def regret(pool: pd.DataFrame, share: float = 0.1) -> float:
@@ -112,10 +109,12 @@ def aurc(rows: pd.DataFrame) -> float:
     weight = rows.groupby("problem_id").problem_id.transform(lambda part: min(FULL, len(part)) / len(part))
     levels = pd.DataFrame({"n": weight, "lost": weight * rows.lost}).groupby(-rows.sure).sum()
     before, lost = (levels.cumsum() - levels).to_numpy().T
-    rate = (levels.lost / levels.n).to_numpy()
     growth = np.divide(before + levels.n, before, out=np.ones(len(levels)), where=before > 0)
-    return float((levels.lost + (lost - before * rate) * np.log(growth)).sum() / weight.sum())
+    return float((levels.lost + (lost - before * levels.lost / levels.n) * np.log(growth)).sum() / weight.sum())
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:]) if len(sys.argv) in (3, 4) else sys.exit(__doc__)
+    try:
+        main(*sys.argv[1:]) if len(sys.argv) in (3, 4) else sys.exit(__doc__)
+    except (OSError, ValueError, KeyError) as error:
+        sys.exit(f"cannot score ({type(error).__name__}): {error}")

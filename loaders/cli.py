@@ -109,10 +109,11 @@ def info(path: tuple[str, ...], coverage: bool, card: str | None, as_json: bool)
         echo_json(facts)
         return
     for name, value in facts.items():
-        shown = value if not isinstance(value, int) else f"{value:,}"
+        shown, label = value if not isinstance(value, int) else f"{value:,}", name.replace("_", " ")
         if isinstance(value, Mapping):
             shown = ", ".join(f"{key} {number:,}" for key, number in value.items())
-        click.echo(f"{name.replace('_', ' '):17} {shown}")
+            label += " (rows)" if counts.repeated and name != "gpus" else " (kernels)"
+        click.echo(f"{label:22} {shown}")
 
 
 def _show_coverage(corpus: Corpus, as_json: bool) -> None:
@@ -161,19 +162,22 @@ def query(
     for line in layout(shown):
         click.echo(line)
     click.echo(f"{len(rows):,} of {selection.count():,} rows", err=True)
+    if rows and (mixed := selection.mixed_gpus()):
+        click.echo(f"rows of several GPUs are mixed ({', '.join(mixed)}); choose one with --gpu", err=True)
     if rows and len(shown[0]) < len(rows[0]):
         click.echo(f"{len(rows[0]) - len(shown[0])} columns are not shown; choose with --columns, or --json", err=True)
 
 
 @data.command(short_help="Check every row of a corpus, or prove its splits.")
 @corpus_argument
-@click.option("--splits", is_flag=True, help="Prove how far test kernels are from training kernels instead.")
+@click.option("--splits", is_flag=True, help="Prove that splits share no near-duplicates, and show similarities.")
 @json_option
 def validate(path: tuple[str, ...], splits: bool, as_json: bool) -> None:
     """Check every row of a corpus; exit 1 when something is wrong.
 
-    With --splits, prove that no held-out kernel has a near-duplicate in train, and how far splits by lineage lie from
-    it: exit 1 when a near-duplicate is found, test is too near, or recorded splits are not what the rule gives.
+    With --splits, prove that no held-out kernel has a near-duplicate (the same structure, however it is named) in
+    train, and show how similar held-out kernels are to it: exit 1 when a near-duplicate is found, test is too similar,
+    or recorded splits are not what the rule gives.
     """
     from kbench.loaders.checks.columns import Issue
     from kbench.loaders.checks.validate import validate as find_issues
@@ -197,7 +201,7 @@ def validate(path: tuple[str, ...], splits: bool, as_json: bool) -> None:
 
 
 def _prove_splits(corpus: Corpus, as_json: bool) -> None:
-    from kbench.loaders.checks.splits_proof import check_splits, distances, shapes
+    from kbench.loaders.checks.splits_proof import LEGEND, check_splits, distances, shapes
 
     sources = corpus.rows("kernels")
     click.echo(f"reading the sources of {sources:,} rows; that and comparing them can take minutes …", err=True)
@@ -210,10 +214,13 @@ def _prove_splits(corpus: Corpus, as_json: bool) -> None:
         messages = [dataclasses.asdict(violation) for violation in violations]
         echo_json({"ok": not violations, "splits": rows, "violations": messages})
     else:
-        verdict = f"{len(violations)} violations" if violations else f"ok: {len(known):,} kernels"
-        click.echo(
-            "\n".join([*layout([dict(row) for row in rows]), *(violation.message for violation in violations), verdict])
+        verdict = (
+            f"{len(violations)} violations"
+            if violations
+            else f"ok: {len(known):,} kernels, no near-duplicates across splits"
         )
+        table = [*layout([dict(row) for row in rows]), *LEGEND] if rows else []
+        click.echo("\n".join([*table, *(violation.message for violation in violations), verdict]))
     sys.exit(1 if violations else 0)
 
 

@@ -29,7 +29,7 @@ MISTAKES = {
     "evaluate --surrogate static --tracks forcast": "did you mean 'forecast'?",
     "evaluate --surrogate static --problems softmx": "Did you mean '--problem'?",
     "evaluate --surrogate static --dataset nowhere": "give a corpus folder, Parquet files or a Hub id",
-    "evaluate --surrogate folder --limit 5": "give a .parquet or .jsonl file",
+    "evaluate --surrogate folder --limit 5": "holds no forecasts.parquet or forecasts.jsonl",
     "evaluate --surrogate bad.jsonl --limit 5": "cannot be read as forecasts",
     "evaluate --surrogate llm --limit 5": "llm needs --surrogate-arg model=NAME",
     "evaluate --surrogate llm --surrogate-arg model --limit 5": "it must be name=value",

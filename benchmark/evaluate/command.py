@@ -22,7 +22,7 @@ from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.scoring.compare import Comparison, skill_over
 from kbench.benchmark.scoring.score import Bounds, Scored
 from kbench.benchmark.surrogates.protocol import Compiler
-from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, locate
+from kbench.benchmark.surrogates.resolve import BUILT_IN, SurrogateTarget, construct, locate
 from kbench.benchmark.tracks import PAIR_TRACKS
 from kbench.loaders.corpus.places import pulled
 from kbench.loaders.storage.janitor import make_folder
@@ -138,12 +138,12 @@ class Command:
             target = locate(spec, self._forecasts_folder)
             # Arguments belong to the surrogate that was named, not to the baselines beside it.
             options = self.options if spec == self.names[0] else dataclasses.replace(self.options, arguments={})
-            place = Place(spec, target, options, self._folder_of(target.name))
-            other = next((each for each in places.values() if each.folder == place.folder), None)
+            place = Place(spec, target, options, self._folder_of(target))
+            other = next((each for each in places.values() if each.target.name == target.name), None)
             if other is not None:
                 raise UserError(
-                    f"surrogates {other.spec!r} and {spec!r} would both be written to {str(place.folder)!r}; "
-                    "evaluate them one at a time, each with its own --out"
+                    f"surrogates {other.spec!r} and {spec!r} are both called {target.name!r}; evaluate them one at a "
+                    "time, each with its own --out, or rename a file"
                 )
             places[spec] = place
         return places
@@ -365,8 +365,11 @@ class Command:
         score = "build --out site" if shown else f"score {shlex.join(words)}"
         return f"next: {todo}kbench leaderboard check {shlex.join(words)}, kbench leaderboard {score}"
 
-    def _folder_of(self, name: str) -> Path:
+    def _folder_of(self, target: SurrogateTarget) -> Path:
+        name = target.name
         if self.out is None:
+            # A file of one's own may have a built-in's name, whose results stay.
+            name += f"-{target.kind}" if name in BUILT_IN and target.kind != "built_in" else ""
             return DEFAULT_OUT / "-".join([name, *self._asked_for()])
         if len(self.names) > 1:
             return self.out / name

@@ -364,6 +364,8 @@ def standing_notes(results: EvaluationResults) -> list[str]:
     lines = []
     if results.limited and _comparable(results):
         lines.append("the others answered all questions of the split, this surrogate a part of them")
+    if results.surrogate in _comparable(results):
+        lines.append(f"figures of built-ins are recorded; a rerun of {results.surrogate} may differ by about 0.002")
     # What queries without an answer do to the skill says nothing of confidence.
     why = None if results.warning else _why_negative(results)
     return [*lines, why] if why else lines

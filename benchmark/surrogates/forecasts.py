@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -30,6 +31,8 @@ UNIFORM = np.full(bins.COUNT, 1 / bins.COUNT)
 NUMBERS = tuple(name for name, kind in field_types(Forecast).items() if kind.base in (int, float))
 """Fields that hold one number."""
 Number = TypeVar("Number", int, float)
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+"""A column that pandas writes for the index of a filtered frame."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,10 @@ def conform(table: pa.Table, where: str) -> pa.Table:
     import pyarrow as pa
 
     schema = arrow_schema(Forecast)
+    table = table.drop_columns([name for name in table.column_names if PANDAS_INDEX.fullmatch(name)])
     unknown = sorted(set(table.column_names) - set(schema.names))
+    if "question_id" in unknown and "query_id" not in table.column_names:
+        raise DataError(f"{where} has column 'question_id'; forecasts call it 'query_id', rename it")
     if unknown:
         raise DataError(f"{where} has unknown column {unknown[0]!r}; known: {', '.join(schema.names)}")
     names = table.column_names

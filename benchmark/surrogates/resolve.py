@@ -162,6 +162,8 @@ def _forecasts(name: str, folder: Path | None) -> SurrogateTarget:
         here = sorted({p.stem for p in folder.iterdir()}) if folder is not None and folder.is_dir() else []
         if here:
             raise UnknownNameError("forecasts", name, here)
+        if Path(name).is_dir():
+            raise UserError(f"folder {name!r} holds no forecasts.parquet or forecasts.jsonl; give a file in it")
         raise UserError(f"forecasts {name!r} do not exist; give a .parquet or .jsonl file, or a folder that holds one")
     stem = file.parent.name if file.stem == "forecasts" else file.stem
     return SurrogateTarget(stem, "forecasts", str(file.resolve()))

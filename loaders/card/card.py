@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -46,6 +47,7 @@ SIZES = (
 def render_card(corpus: Corpus, findings: SimpleNamespace | None = None) -> str:
     """The card of a corpus."""
     counts, whose = count(corpus), provenance_of(corpus)
+    main = corpus.main_gpu() if whose.ours else None  # of imported kernels every GPU is asked about
     front = yaml.safe_dump(front_matter(corpus, counts, whose), sort_keys=False, allow_unicode=True, width=1000)
     if findings is None and whose.ours:
         findings = findings_of(corpus)
@@ -55,7 +57,7 @@ def render_card(corpus: Corpus, findings: SimpleNamespace | None = None) -> str:
         columns=partial(_columns, NOTES if whose.ours else {}),
         row_each="a kernel has one for each GPU it was measured on", bins=list(zip(NUMBERS, LABELS, strict=True)),
         captions=CAPTIONS, bins_plot=BINS, plots_folder=PLOTS, ledger_file=LEDGER,
-        example=_example(corpus), questions=_questions(corpus),
+        example=_example(corpus), questions=_questions(corpus, main), main_gpu=main, authors=_authors(corpus),
         facet_titles={"gpu": "GPU", "search_method": "search method"}, gpus=gpus_in_words(counts.facets["gpu"]),
         citation=citation_of(corpus, whose),
     )  # fmt: skip
@@ -173,11 +175,17 @@ def _example(corpus: Corpus) -> list[tuple[str, str]]:
     ]
 
 
-def _questions(corpus: Corpus) -> list[list[str]]:
-    """Of each split: its problems, and its questions by kind."""
+def _authors(corpus: Corpus) -> str:
+    """How many questions are about kernels of each class of author."""
+    found = Counter(corpus.table("questions", columns=["author"]).column("author").to_pylist())
+    return ", ".join(f"{name} {found[name]:,}" for name in sorted(found, key=lambda name: (-found[name], name)))
+
+
+def _questions(corpus: Corpus, main: str | None) -> list[list[str]]:
+    """Of each split: its problems, its questions by kind, and those on the GPU that is asked about by default."""
     if not corpus.rows("questions"):
         return []
-    columns = ["split", "problem_id", "kind", "workload", "core"]
+    columns = ["split", "problem_id", "kind", "workload", "core", "gpu"]
     rows = corpus.table("questions", columns=columns).to_pylist()
     lines = []
     for split in (name for name in SPLITS if any(row["split"] == name for row in rows)):
@@ -189,6 +197,8 @@ def _questions(corpus: Corpus) -> list[list[str]]:
             len(asked) - len(whole),
             len(asked),
             sum(row["core"] for row in asked),
+            *([sum(row["gpu"] == main for row in asked)] if main else []),
+            *([sum(row["core"] and row["gpu"] == main for row in asked)] if main else []),
         ]
         lines.append([f"`{split}`", *(f"{number:,}" for number in numbers)])
     return lines
@@ -199,6 +209,8 @@ _WITHIN_RUN = "It is of one run: about 85 % of repeats on another day or machine
 _OF_TIMES = {"runtime_low_us": _WITHIN_RUN, "speedup_low": _WITHIN_RUN}
 NOTES: Mapping[str, Mapping[str, str]] = {
     "kernels": {
+        "parent_id": "Of a cross the first of two; the second is `other_id` of its `candidate_proposed` event.",
+        "edit": "A language model's words end after 300 characters, without a mark.",
         "runtime_low_us": _BETWEEN_MACHINES,
         "speedup": "It holds the reference's noise too: compare two kernels by `runtime_us`.",
         "speedup_low": _BETWEEN_MACHINES,

@@ -183,6 +183,10 @@ def _early(corpus: Corpus) -> SimpleNamespace | None:
     )
 
 
+WARM = "dram_read_bytes < 65536 and l2_bytes > 1048576"
+"""Counters of a call whose inputs lay in L2 already: almost nothing came from DRAM of what was asked for."""
+
+
 def _counted(corpus: Corpus) -> SimpleNamespace | None:
     """What config `counters` is about; its failed rows are those whose measurement did not end with status ok."""
     rows = gathered(corpus.select("counters", columns=(*CALL, "problem_id")), *CALL, "problem_id")
@@ -191,5 +195,6 @@ def _counted(corpus: Corpus) -> SimpleNamespace | None:
     measured = corpus.select("measurements", columns=CALL, where=f"status != '{Status.OK.value}'")
     failed = rows.join(gathered(measured, *CALL), on=CALL, how="semi")
     return SimpleNamespace(
-        kernels=rows["kernel_id"].n_unique(), problems=rows["problem_id"].n_unique(), failed_rows=len(failed)
-    )
+        kernels=rows["kernel_id"].n_unique(), problems=rows["problem_id"].n_unique(), failed_rows=len(failed),
+        warm_rows=corpus.select("counters", where=WARM).count(), warm=WARM,
+    )  # fmt: skip

@@ -24,8 +24,14 @@ from kbench.loaders.splits.lineage import (
 from kbench.loaders.splits.problems import HELD_OUT, cluster_id
 from kbench.loaders.storage.pool import spread
 
-NEAR_DUPLICATE = 0.8
-"""Similarity from which a kernel can be answered by looking its neighbour up."""
+SIMILAR = 0.8
+"""Similarity from which a kernel can be answered by looking its neighbour up; near-duplicates have one structure."""
+LEGEND = (
+    f"mean_similarity: of the kernels to their nearest training kernel (Jaccard, token 5-grams); at most {FAR} in test",
+    "nearest_problem: the same mean of the problem that comes nearest; not limited",
+    f"similar_share: of the kernels, those at least {SIMILAR} similar to a training kernel; not limited",
+)
+"""What the columns of `distances` mean, and how far they may go."""
 
 
 def distances(corpus: Corpus, stripped: Mapping[str, str]) -> tuple[list[Mapping[str, Any]], list[SplitViolation]]:
@@ -36,8 +42,7 @@ def distances(corpus: Corpus, stripped: Mapping[str, str]) -> tuple[list[Mapping
         stripped: every kernel's source without comments, by kernel id.
 
     Returns:
-        Of each split the mean similarity (Jaccard, token 5-grams) of its kernels to their nearest training kernel, the
-        same for the problem that comes nearest, and the share of kernels with one that is at least 0.8 similar.
+        Of each split the columns that `LEGEND` names, and its faults.
     """
     if not stripped:
         return [], []
@@ -62,9 +67,9 @@ def distances(corpus: Corpus, stripped: Mapping[str, str]) -> tuple[list[Mapping
                     "split": split,
                     "problems": len(means),
                     "kernels": int(inside.sum()),
-                    "nearest_train": round(float(nearness[inside].mean()), 4),
+                    "mean_similarity": round(float(nearness[inside].mean()), 4),
                     "nearest_problem": round(max(means), 4),
-                    "near_duplicates": round(float((nearness[inside] >= NEAR_DUPLICATE).mean()), 4),
+                    "similar_share": round(float((nearness[inside] >= SIMILAR).mean()), 4),
                 }
             )
     return surveyed, list(_faults(surveyed, rule, used))
@@ -75,8 +80,8 @@ def _faults(
 ) -> Iterator[SplitViolation]:
     """What is wrong with splits: test too near, a held-out lineage that also lies elsewhere, splits of another rule."""
     for one in surveyed:
-        if one["split"] == "test" and one["nearest_train"] > FAR:
-            message = f"split test is {one['nearest_train']} similar to train on average; it must be at most {FAR}"
+        if one["split"] == "test" and one["mean_similarity"] > FAR:
+            message = f"split test is {one['mean_similarity']} similar to train on average; it must be at most {FAR}"
             yield SplitViolation("lineage", "test", message)
     for lineage in sorted(set(rule.groups.values())):
         sides = {used[problem] for problem in rule.groups if rule.groups[problem] == lineage}

@@ -168,9 +168,11 @@ def join_keys(one: Config, other: Config) -> str:
     """By which columns rows of two configs belong together, in words; empty where by none."""
     own, others = field_types(one.record), field_types(other.record)
     shared = [name for name in JOIN_COLUMNS if name in own and name in others]
+    # A question names its kernels by what they are to it.
     if "candidate_id" in own and "kernel_id" in others:
-        # A question names its kernels by what they are to it.
         shared = ["candidate_id or anchor_id = kernel_id", *shared]
+    if "kernel_id" in own and "candidate_id" in others:
+        shared = ["kernel_id = candidate_id or anchor_id", *shared]
     if any("kernel_id" in name for name in shared):
         shared = [name for name in shared if name not in ("problem_id", "env_id", "run_id")]
     return ", ".join(shared)

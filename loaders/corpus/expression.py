@@ -7,8 +7,10 @@ import numbers
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from kbench.loaders.corpus.configs import SPLITS
 from kbench.schemas import UnknownNameError, UserError
 from kbench.schemas.record import ID_PATTERN, FieldType
 
@@ -233,6 +235,9 @@ def operand(name: str, field: FieldType, value: Any) -> Any:
         value = value.as_py()  # an Arrow scalar
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if kind is str and isinstance(value, str):
+        closed = SPLITS if name == "split" else [*map(str, field.base)] if issubclass(field.base, StrEnum) else ()
+        if closed and value not in closed:
+            raise UnknownNameError(name, value, closed)
         return str(value)  # of a member of an enumeration
     if kind is bool and isinstance(value, bool):
         return value

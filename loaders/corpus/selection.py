@@ -74,6 +74,8 @@ class Selection:
     def ancestors(self, kernel_id: str) -> pa.Table:
         """A kernel with those it descends from, the first ancestor first; it ends where a parent is not selected.
 
+        Of a cross it follows the first parent: the second, `other_id` in its event, is no column of kernels.
+
         Args:
             kernel_id: the kernel's id, or how it begins. Of several GPUs, the first that has it counts.
 
@@ -102,10 +104,10 @@ class Selection:
         with self._plain_errors():
             return self._dataset().to_table(columns=self._names(), filter=self._filter())
 
-    def ordered(self, keys: Sequence[str], limit: int | None = None) -> pa.Table:
-        """The rows in the order of columns, the first `limit` of them; `-speedup` is the largest first, nulls last.
+    def ordered(self, keys: str | Sequence[str], limit: int | None = None) -> pa.Table:
+        """The rows in the order of columns, or of one, the first `limit` of them.
 
-        With a limit no more than that many rows and a batch are held.
+        `-speedup` is the largest first, nulls last. With a limit no more than that many rows and a batch are held.
 
         Raises:
             UserError: a key is no column of the config, or one that holds lists or records.
@@ -114,6 +116,7 @@ class Selection:
         import pyarrow.compute as pc
 
         fields, wanted = field_types(self.config.record), self._names()
+        keys = [keys] if isinstance(keys, str) else keys
         orders = [(key.removeprefix("-"), "descending" if key.startswith("-") else "ascending") for key in keys]
         for name, _ in orders:
             if name not in fields:
@@ -210,6 +213,8 @@ class Selection:
             try:
                 parts.append(read_expression(self.where, fields))
             except UnknownNameError as error:
+                if error.kind != "column":
+                    raise
                 # A column that the condition names in vain may be another config's.
                 elsewhere = unknown_column(self.config, error.name, self.configs)
                 raise error if isinstance(elsewhere, UnknownNameError) else elsewhere from None

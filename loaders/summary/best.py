@@ -88,8 +88,10 @@ def label(row: Mapping[str, Any]) -> str:
 def best_kernels(
     corpus: Corpus, problem: str | None, limit: int | None, *, where: str | None = None, beats: str | None = None,
     each: bool = False, **facets: Any,
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> tuple[list[dict[str, Any]], int]:  # fmt: skip
     """The fastest correct kernels of a problem, each with its share of the roofline; of all, the largest speedups.
+
+    Beside them stands how many there are without a limit.
 
     Within a problem runtimes decide: a speedup also holds the noise of the reference it was timed beside.
 
@@ -107,19 +109,21 @@ def best_kernels(
     chosen = corpus.select(columns=BRIEF, problem=problem, status=Status.OK, where=condition, **facets)
     order = ["runtime_us", "-speedup"] if problem or each else ["-speedup"]
     rows: list[dict[str, Any]] = chosen.ordered(order, None if beats or each else limit).to_pylist()
+    count = None if beats or each else chosen.count()
     if each:
         # Reversed, so that of a problem's kernels the first stays.
         fastest = {(row["problem_id"], row["gpu"]): row for row in reversed(rows)}
-        rows = sorted(fastest.values(), key=lambda row: -row["speedup"])[: None if beats else limit]
+        rows = sorted(fastest.values(), key=lambda row: -row["speedup"])
     if beats:
-        rows = _ahead(corpus, rows, beats)[:limit]
+        rows = _ahead(corpus, rows, beats)
+    count, rows = count or len(rows), rows[:limit]
     if not rows:
         asked = {**facets, "where": where, "faster than": "the best reference" if beats == BEST else beats}
         conditions = ", ".join(f"{name} {value}" for name, value in asked.items() if value)
         named = f"of {problem!r} " if problem else ""
         raise UserError(f"no correct kernel {named}" + (f"with {conditions} " if conditions else "") + "in the corpus")
     shares = roofline_shares(corpus, problem, [row["kernel_id"] for row in rows])
-    return [row | {"roofline_share": shares.get((row["kernel_id"], row["gpu"]))} for row in rows]
+    return [row | {"roofline_share": shares.get((row["kernel_id"], row["gpu"]))} for row in rows], count
 
 
 def _ahead(corpus: Corpus, rows: Sequence[dict[str, Any]], beaten: str) -> list[dict[str, Any]]:

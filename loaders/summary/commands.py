@@ -69,7 +69,8 @@ def best(
 
     Of several GPUs the one with the most kernels is shown, unless --gpu says otherwise.
     Speedups are over eager PyTorch; speedup_best is over the fastest of eager, torch.compile and the vendor's library
-    (the best reference), and empty where none was timed or it takes less than 10 µs. The share of the roofline is the
+    (the best reference), without workloads on which that takes less than 10 µs unless all do, and empty where none was
+    timed. The share of the roofline is the
     least possible time, of all inputs and outputs at measured bandwidth or of the arithmetic at measured rates, over
     the measured one.
     """
@@ -82,7 +83,7 @@ def best(
     corpus = Corpus.open(dataset)
     main = corpus.main_gpu() if gpu is None else None
     device = main if gpu in (None, EVERY_GPU) else gpu
-    rows = best_kernels(
+    rows, count = best_kernels(
         corpus, problem, limit or None, where=where, beats=beats, each=each, backend=backend, gpu=device
     )
     if main:
@@ -100,8 +101,7 @@ def best(
             click.echo(f"{baseline} on {name}: {speedup:.3f}x over eager PyTorch")
     if beats:
         click.echo(PRECISION, err=True)
-    if limit != len(rows):
-        click.echo(f"{len(rows):,} kernels", err=True)
+    click.echo(f"{len(rows):,} of {count:,} kernels", err=True)
     for line in ["", *_changes(view, "the fastest has no parent in the corpus")] if view else ():
         click.echo(line)
 

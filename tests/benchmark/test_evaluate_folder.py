@@ -134,9 +134,23 @@ def test_two_surrogates_of_one_folder_are_refused_before_any_is_asked(
     other = tmp_path / "other" / "model.py"
     other.write_text(MODEL)
     for beside in ("--surrogate", "--compare"):
-        with pytest.raises(UserError, match="would both be written to"):
+        with pytest.raises(UserError, match="are both called 'model'"):
             call(corpus_path, "--surrogate", model, beside, other, "--out", tmp_path / "o")
     assert not (tmp_path / "o").exists()
+
+
+def test_a_file_with_a_built_in_s_name_leaves_its_results(
+    corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call(corpus_path, "--surrogate", "length")
+    results = (tmp_path / "runs/evaluate/length/results.json").read_bytes()
+    (tmp_path / "length.py").write_text(MODEL)
+    call(corpus_path, "--surrogate", "length.py")
+    assert (tmp_path / "runs/evaluate/length/results.json").read_bytes() == results
+    assert (tmp_path / "runs/evaluate/length-file/results.json").is_file()
+    with pytest.raises(UserError, match="'runs' holds no forecasts"):
+        call(corpus_path, "--surrogate", "runs")
 
 
 def test_an_interrupted_run_leaves_an_earlier_one_s_results(

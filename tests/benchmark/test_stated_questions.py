@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import runpy
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -197,3 +199,28 @@ def test_a_page_of_pandas_gives_the_same_figures(
     figures = {name: figure.value for of in evaluation.scored.figures.values() for name, figure in of.items()}
     assert len(found) == 8
     assert found == pytest.approx({name: figures[name] for name in found}, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "split", "message"),
+    [
+        ({}, "tset", "no question of split 'tset' is answered; splits: "),
+        ({"query_id": "other"}, "test", "no question of split 'test' is answered"),
+        ({"probabilities": [0.25] * 8}, "test", "\n0 of "),
+        (None, "test", "cannot score (FileNotFoundError): "),
+    ],
+)
+def test_the_page_of_pandas_says_what_is_wrong_in_a_line(
+    corpus_path: Path, corpus: Tables, tmp_path: Path, change: dict[str, Any] | None, split: str, message: str
+) -> None:
+    answers = pd.DataFrame({"query_id": [row["question_id"] for row in rows(corpus, "test")]})
+    answers["probabilities"] = [[0.125] * 8] * len(answers)
+    for name, value in (change or {}).items():
+        answers[name] = [value] * len(answers)
+    if change is not None:
+        answers.to_parquet(tmp_path / "f.parquet")
+    words = [sys.executable, str(SCORE), str(corpus_path), str(tmp_path / "f.parquet"), split]
+    said = subprocess.run(words, capture_output=True, text=True, check=False).stderr
+    assert message in f"\n{said}"
+    assert "Traceback" not in said
+    assert len(said.splitlines()) == 1

@@ -76,6 +76,7 @@ def test_the_notebook_runs_offline_without_a_gpu_and_without_torch(tmp_path: Pat
     code = "\n".join("".join(cell["source"]) for cell in CODE_CELLS)
     checks = """
 assert fastest["runtime_us"] < parent
+assert decided
 assert len(scores) > 5
 assert all(curve == sorted(curve) for curve in found.values())
 from kbench import *

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_info_counts_a_corpus(corpus_path: Path) -> None:
     assert sum(facts["gpus"].values()) == sum(facts["search_methods"].values()) == sum(facts["statuses"].values()) == 40
     assert facts["fingerprint"] == Corpus.open(corpus_path).fingerprint
     shown = run("info", corpus_path).output
-    assert "cuda 20, triton 20" in shown
+    assert re.search(r"backends \(kernels\) +cuda 20, triton 20", shown)
     assert facts["fingerprint"] in shown
 
 
@@ -64,6 +65,9 @@ def test_query_sorts_with_nulls_last_and_shows_only_chosen_columns(corpus_path: 
     assert timed == sorted(timed, reverse=True)
     assert found == timed + [None] * (40 - len(timed))
     assert len(timed) < 40
+    mixed = "rows of several GPUs are mixed"
+    assert mixed in run("query", corpus_path).stderr
+    assert mixed not in run("query", corpus_path, "--gpu", "h200").stderr
     assert "did you mean 'speedup'" in str(run("query", corpus_path, "--sort", "speeup").exception)
 
 
@@ -171,7 +175,10 @@ def test_card_is_written_into_a_corpus_folder_only(corpus_path: Path, tmp_path: 
 def test_splits_are_proved_or_refuted(corpus_path: Path) -> None:
     result = run("validate", corpus_path, "--splits", "--json")
     assert result.exit_code == 1, result.exception
-    assert {v["rule"] for v in json.loads(result.stdout)["violations"]} >= {"twin"}
+    found = json.loads(result.stdout)
+    assert {v["rule"] for v in found["violations"]} >= {"twin"}
+    shown = run("validate", corpus_path, "--splits").stdout
+    assert all(f"\n{name}: " in shown for name in found["splits"][0] if name not in ("split", "problems", "kernels"))
     rows = (from_dict(Kernel, row) for row in load(corpus_path).to_arrow().to_pylist())
     kernels = [dataclasses.replace(row, split="train", cluster_id=cluster_id(row.structure_id)) for row in rows]
     with CorpusWriter(corpus_path) as writer:
@@ -181,5 +188,5 @@ def test_splits_are_proved_or_refuted(corpus_path: Path) -> None:
     sound = json.loads(run("validate", corpus_path, "--splits", "--json").stdout)
     assert (sound["ok"], sound["violations"]) == (True, [])
     proved = run("validate", corpus_path, "--splits")
-    assert proved.stdout.endswith("ok: 40 kernels\n")
+    assert proved.stdout.endswith("ok: 40 kernels, no near-duplicates across splits\n")
     assert proved.stderr.startswith("reading the sources of 40 rows;"), "it says at once what it is at"

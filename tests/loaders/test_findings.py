@@ -118,6 +118,18 @@ def test_counters_of_a_call_that_failed_are_counted(dataset: Corpus) -> None:
     assert len(joined) == len(rows)
     assert counted.failed_rows == (joined.status != "ok").sum() > 0
     assert counted.kernels == rows.kernel_id.nunique()
+    traffic = load(config="counters", columns=["dram_read_bytes", "l2_bytes"], where=counted.warm).to_pandas()
+    assert counted.warm_rows == len(traffic) > 0
+    assert traffic.dram_read_bytes.max() < 0.01 * traffic.l2_bytes.min(), "what was not read from DRAM lay in L2"
+
+
+def test_the_card_counts_the_questions_that_are_scored_by_default(dataset: Corpus) -> None:
+    card = (dataset.folders[0] / "README.md").read_text()
+    line = next(line for line in card.splitlines() if line.startswith("| `test` | "))
+    core = [
+        dataset.select("questions", split="test", gpu=dataset.main_gpu(), core=part).count() for part in (True, False)
+    ]
+    assert line.endswith(f" | {sum(core):,} | {core[0]:,} |")
 
 
 def test_partitions_of_a_gpu_are_not_counted_as_gpus() -> None:

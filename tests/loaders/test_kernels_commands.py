@@ -54,7 +54,7 @@ def test_best_lists_the_fastest_first_with_its_share_of_the_roofline(family: Pat
     assert shown[1].split()[:5] == ["4", "(9-11)", "2.5", "4.000", "(0.500-9.000)"]
     assert "25%" in shown[1]
     assert shown[1].endswith(rows[0]["kernel_id"][:12])
-    assert shown[-1] == "torch.compile on NVIDIA H200: 1.600x over eager PyTorch"
+    assert shown[-2:] == ["torch.compile on NVIDIA H200: 1.600x over eager PyTorch", "2 of 4 kernels"]
 
 
 def test_best_says_what_the_fastest_changed_against_its_parent_where_no_ancestor_is_slower(family: Path) -> None:

@@ -144,7 +144,7 @@ def test_distances_tell_how_near_each_split_comes(tmp_path: Path) -> None:
     assert faults == []
     by_split = {one["split"]: one for one in surveyed}
     assert by_split["test"]["problems"] == 2
-    assert by_split["test"]["nearest_train"] < FAR
+    assert by_split["test"]["mean_similarity"] < FAR
 
 
 def test_the_recorded_splits_cover_the_shipped_dataset_and_tear_no_lineage() -> None:

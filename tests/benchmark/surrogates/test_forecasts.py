@@ -116,9 +116,12 @@ def test_files_round_trip(tmp_path: Path) -> None:
 
 def test_float32_probabilities_and_absent_columns_are_fine(tmp_path: Path) -> None:
     pq.write_table(
-        pa.table({"query_id": IDS, "probabilities": pa.array([[0.125] * 8] * 3, pa.list_(pa.float32()))}),
+        pa.table({
+            "query_id": IDS, "probabilities": pa.array([[0.125] * 8] * 3, pa.list_(pa.float32())),
+            "__index_level_0__": [4, 7, 9],  # as pandas writes a filtered frame
+        }),
         tmp_path / "f.parquet",
-    )
+    )  # fmt: skip
     assert not align(read_forecasts(tmp_path / "f.parquet"), IDS).failed.any()
 
 
@@ -126,6 +129,7 @@ def test_float32_probabilities_and_absent_columns_are_fine(tmp_path: Path) -> No
     ("table", "message"),
     [
         (pa.table({"query": IDS}), "unknown column 'query'"),
+        (pa.table({"question_id": IDS}), "call it 'query_id', rename it"),
         (pa.table({"probabilities": [[0.1]]}), "no column 'query_id'"),
         (pa.table({"query_id": IDS, "probabilities": ["a", "b", "c"]}), "column 'probabilities' has the wrong type"),
     ],

@@ -18,12 +18,12 @@ from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.cli import generate
+from kbench.generation.proposers import pool
 from kbench.generation.proposers.genome.proposer import GenomeProposer
+from kbench.generation.proposers.pool import PoolProposer, RecordedPool, pools_in
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Operator
-from kbench.generation.study import pool
-from kbench.generation.study.pool import PoolProposer, RecordedPool, pools_in
 from kbench.generation.study.study import Study, interval, study, table, verdict, weights, write_study
 from kbench.loaders.importers.reader import ImportSettings
 from kbench.loaders.importers.run import import_files

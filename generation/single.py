@@ -68,7 +68,7 @@ def search(
         executor: Executor = LocalExecutor(lambda: open_harness(device, half_width))
         proposer_for = None
     else:
-        pool = pool_of(located(recorded), settings.problem_id, settings.backend)
+        pool = pool_of(located(str(recorded)), settings.problem_id, settings.backend)
         executor, proposer_for = ReplayExecutor(pool.measurements), lambda settings: pool.proposer()
     surrogates = functools.partial(guide_named, compiler=compiler_facts)
     how = Drive(executor=executor, proposer_for=proposer_for, surrogate_for=surrogates)

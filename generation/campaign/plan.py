@@ -280,4 +280,4 @@ def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[Run
         cell = {"problem_id": problem_id, "backend": backend.value, "method": plain, "seed": seed, "filter": chosen}
         if spec.independent:
             cell |= {"label": f"{spec.label}/{name}/{seed}", "first": f"{spec.label}/{seed}"}
-        yield settings_from_json(shared | cell, f"campaign.{problem_id}")
+        yield settings_from_json(shared | cell, "campaign")

@@ -142,6 +142,9 @@ class Point:
     gain: float
     gain_low: float | None
     gain_high: float | None
+    sure_low: float | None
+    """The gain's interval that holds for all methods of the study at once."""
+    sure_high: float | None
     pools: int
     seeds: int
     searches: int
@@ -151,7 +154,7 @@ class Point:
     equal: int
     behind: int
     decided: bool
-    """Whether zero lies outside an interval of the gain that holds for all methods of the study at once."""
+    """Whether zero lies outside that interval."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -234,9 +237,11 @@ def study(
             + (f"; about {left:.0f} s left" if number > 1 else "")
         )
         proposer = pool.proposer()
-        trials += [
-            trial(pool, proposer, name, seed, budget, batch, unsure_share) for name in methods for seed in range(seeds)
-        ]
+        for name in methods:
+            own = [trial(pool, proposer, name, seed, budget, batch, unsure_share) for seed in range(seeds)]
+            trials += own
+            if failed := next((one.failed for one in own if number == 1 and one.failed), None):
+                report(f"{name}: in a search {failed}")
     problems = [pool.problem_id for pool in pools]
     shares = {
         name: np.array([one.shares(budget) for one in trials if one.method == name]).reshape(len(pools), seeds, budget)
@@ -295,7 +300,8 @@ def _points(
         sure_low, sure_high = _wide(sure_bounds, n)
         yield Point(
             method=method, measurements=n + 1, share=float(own[:, :, n].mean()), low=low, high=high,
-            gain=float(gains[:, :, n].mean()), gain_low=gain_low, gain_high=gain_high, pools=pools, seeds=seeds,
+            gain=float(gains[:, :, n].mean()), gain_low=gain_low, gain_high=gain_high,
+            sure_low=sure_low, sure_high=sure_high, pools=pools, seeds=seeds,
             searches=sum(length > n for length in lengths),
             ahead=int((of_pools[:, n] > SAME).sum()), equal=int((abs(of_pools[:, n]) <= SAME).sum()),
             behind=int((of_pools[:, n] < -SAME).sum()),
@@ -369,7 +375,7 @@ def table(points: Sequence[Point], at: Sequence[int]) -> str:
     for method in methods:
         cells = [f"{p.share:.3f}{_brackets(p.low, p.high)}" for p in (by_place[method, n] for n in at)]
         last = by_place[method, at[-1]]
-        gain = f"{last.gain:+.3f}{_brackets(last.gain_low, last.gain_high, '+')}"
+        gain = f"{last.gain:+.3f}{_brackets(last.sure_low, last.sure_high, '+')}"
         lines.append("| " + " | ".join([method, *cells, "–" if method == methods[0] else gain]) + " |")
     return "\n".join(lines)
 
@@ -383,8 +389,11 @@ def verdict(done: Study) -> str:
     last = done.points[-1]
     first, *others = [point for point in done.points if point.measurements == last.measurements]
     drawn = "seeds of this pool" if last.pools == 1 else "pools and seeds"
+    at_once = f" (95 % for all {len(others)} at once)" if len(others) > 1 else ""
     brackets = f"no brackets: {done.too_few}" if done.too_few else f"brackets: 95 % over {drawn}"
-    lines = [f"Share of the pool's best speedup; {brackets}; last column: paired difference, minus {first.method}."]
+    lines = [
+        f"Share of the pool's best speedup; {brackets}; last column: paired difference, minus {first.method}{at_once}."
+    ]
     lines += [
         f"{one.method}: ahead of {first.method} on {counted(one.ahead, 'pool')}, equal on {one.equal}, "
         f"behind on {one.behind}"
@@ -406,7 +415,6 @@ def verdict(done: Study) -> str:
             lines.append(f"{one.method}: in a search {failed}")
     decided = [f"{one.method} ({'more' if one.gain > 0 else 'less'})" for one in others if one.decided]
     undecided = [one.method for one in others if not one.decided]
-    at_once = f" (95 % for all {len(others)} at once)" if len(others) > 1 else ""
     parts = [f"decided{at_once}: {', '.join(decided) or 'none'}", f"undecided: {', '.join(undecided) or 'none'}"]
     size = f"{counted(last.pools, 'pool')}, {counted(last.seeds, 'seed')}"
     return "\n".join([*lines, f"After {last.measurements} measurements: {'; '.join(parts)}; {size}."])

@@ -247,9 +247,7 @@ def runs_of(spec: CampaignSpec) -> tuple[list[RunSettings], list[str]]:
     filtered = [name for name in spec.methods if "+" in name and not in_file(name)]
     if other := next((name for name in filtered if not name.endswith(SURROGATE)), None):
         plain, _, surrogate = other.partition("+")
-        raise DataError(
-            f'campaign names method {other!r}; write \'{plain}{SURROGATE}\', and "surrogate": "{surrogate}"'
-        )
+        raise DataError(f"campaign names method {other!r}; name '{plain}{SURROGATE}', and {surrogate!r} as surrogate")
     if spec.surrogate != ONLINE and not any(name.endswith(SURROGATE) for name in spec.methods):
         raise DataError(f"campaign.surrogate changes nothing without a method such as 'evolve{SURROGATE}'")
     for name in spec.backends:

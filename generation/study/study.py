@@ -439,7 +439,7 @@ def plot_study(points: Sequence[Point], path: Path) -> None:
             continue  # it gains nothing on itself
         for place, point in enumerate(point for point in own if point.measurements in shown):
             at = place + (number - len(methods) / 2) * 0.7 / len(methods)
-            ends = [point.gain if end is None else end for end in (point.gain_low, point.gain_high)]
+            ends = [point.gain if end is None else end for end in (point.sure_low, point.sure_high)]
             gains.plot([at, at], ends, color=line.get_color())
             gains.plot(at, point.gain, "o", markersize=4, color=line.get_color())
     shares.set_xlabel("measurements")

@@ -13,10 +13,10 @@ from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.executor import Executor
 from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.replay import ReplayExecutor
+from kbench.generation.proposers.pool import POOL, pool_of
 from kbench.generation.search.guide import guide_named
 from kbench.generation.search.settings import FilterSettings
 from kbench.generation.search.state import RunState
-from kbench.generation.study.pool import pool_of
 from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
 from kbench.loaders.corpus.places import located
@@ -57,7 +57,7 @@ def search(
         InfrastructureError: there is no GPU, and no recording was given.
     """
     settings = single_run(
-        problem, backend, method, str(budget), proposer=proposer if recorded is None else "pool", seed=seed,
+        problem, backend, method, str(budget), proposer=proposer if recorded is None else POOL, seed=seed,
         guide=None if surrogate is None else FilterSettings(surrogate=surrogate, draw=draw), seeds=seeds, batch=batch,
     )  # fmt: skip
     if recorded is None:
@@ -68,7 +68,7 @@ def search(
         executor: Executor = LocalExecutor(lambda: open_harness(device, half_width))
         proposer_for = None
     else:
-        pool = pool_of(located(recorded), settings.problem_id, settings.backend)
+        pool = pool_of(located(str(recorded)), settings.problem_id, settings.backend)
         executor, proposer_for = ReplayExecutor(pool.measurements), lambda settings: pool.proposer()
     surrogates = functools.partial(guide_named, compiler=compiler_facts)
     how = Drive(executor=executor, proposer_for=proposer_for, surrogate_for=surrogates)

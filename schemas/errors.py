@@ -27,7 +27,7 @@ class UnknownNameError(UserError, LookupError):
     """A name that is not in a closed list; the message carries the nearest names."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
-        names = sorted(known)
+        names = sorted(map(str, known))
         text = str(name)
         if len(text) > LONGEST_NAME:  # finding names close to it would take minutes
             name = text[:LONGEST_NAME] + "…"

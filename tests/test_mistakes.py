@@ -24,6 +24,13 @@ MISTAKES = {
     "evaluate static": "unexpected extra argument (static)",
     "evaluate --surrogate statik": "did you mean 'static'",
     "evaluate --surrogate static --split tets": "did you mean 'test'?",
+    "generate --problem softmax --backend cuda --budget -5 --out r": "budget '-5' is no amount above 0",
+    "generate --problem elu --backend cuda --budget 8 --proposer my.py --executor none --recorded shipped --out r": (
+        "by answering Batch files"
+    ),
+    "generate study shiped --out r": "does not exist",
+    "generate study shipped --unsure-share 5 --out r": "5.0 is not in the range 0<=x<=1",
+    "evaluate --surrogate static --dataset shiped": "did you mean 'shipped'?",
     "evaluate --surrogate static --limit 0": "it must be at least 1",
     "evaluate --surrogate static --limit abc": "not a valid integer",
     "evaluate --surrogate static --tracks forcast": "did you mean 'forecast'?",

@@ -21,10 +21,13 @@ from kbench.generation.executors.executor import Executor
 from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.ray import RayExecutor
 from kbench.generation.executors.replay import open_facts, open_recording, recorded_references
+from kbench.generation.log import found_files
 from kbench.generation.proposers.folder import folder_runs
 from kbench.generation.proposers.genome.header import families_for
-from kbench.generation.search.guide import guide_named
+from kbench.generation.proposers.pool import POOL, pool_of
+from kbench.generation.search.guide import ONLINE, guide_named
 from kbench.generation.search.methods.catalogue import searchable
+from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.settings import (
     SURROGATE,
     Budget,
@@ -32,6 +35,7 @@ from kbench.generation.search.settings import (
     RunSettings,
     changes,
     defaults_for,
+    in_file,
     parse_budget,
     settings_from_json,
 )
@@ -106,12 +110,33 @@ def planned(
             proposer=options.proposer or "genome", seed=options.seed,
             guide=None if options.surrogate is None else FilterSettings(surrogate=options.surrogate),
         )]  # fmt: skip
+    writers = runs[0].proposer.split("+") if options.from_folder is None else ()
+    corpus = options.executor == "replay" and options.recorded and not found_files(options.recorded)
+    if POOL in writers:
+        if not corpus:
+            raise UserError(f"proposer {POOL!r} draws kernels of a corpus; give --executor replay --recorded CORPUS")
+        proposer_for = _pool_proposers(options.recorded)
+    if "llm" in writers and corpus:
+        raise UserError(
+            f"--executor replay cannot answer proposer {runs[0].proposer!r}: what a language model writes is not "
+            f"recorded in {str(options.recorded)!r}; replay a run folder, or take proposer {POOL!r}"
+        )
     return runs, Drive(
         executor=_executor(options, runs), deadline_s=options.deadline,
         proposer_for=proposer_for, surrogate_for=functools.partial(guide_named, compiler=compiler), report=report,
         order=order, measure=options.executor != "none",
         references=recorded_references(options.recorded) if options.executor == "none" and options.recorded else (),
     )  # fmt: skip
+
+
+def _pool_proposers(corpus: Path) -> Callable[[RunSettings], Proposer]:
+    """Proposers of recorded kernels."""
+
+    @functools.cache
+    def of_cell(problem_id: str, backend: Backend) -> Proposer:
+        return pool_of(corpus, problem_id, backend).proposer()
+
+    return lambda settings: of_cell(settings.problem_id, settings.backend)
 
 
 def single_run(
@@ -188,8 +213,8 @@ class CampaignSpec(Record):
     exploration: float | None = None
     """Settings of the methods; by default those of the proposer."""
     budget: Budget = TWELVE
-    surrogate: str = "online"
-    draw: int = 3
+    surrogate: str = ONLINE
+    draw: int = 4
     unsure_share: float = 0.25
     confidence: float = 0.5
     against_parent: bool = False
@@ -219,11 +244,17 @@ def runs_of(spec: CampaignSpec) -> tuple[list[RunSettings], list[str]]:
     problem_ids = list(problems()) if EVERY in spec.problems else [listed(one).id for one in spec.problems]
     if spec.order not in ORDERS:
         raise DataError(f"campaign.order is {spec.order!r}; it must be one of {', '.join(ORDERS)}")
+    filtered = [name for name in spec.methods if "+" in name and not in_file(name)]
+    if other := next((name for name in filtered if not name.endswith(SURROGATE)), None):
+        plain, _, surrogate = other.partition("+")
+        raise DataError(f"campaign names method {other!r}; name '{plain}{SURROGATE}', and {surrogate!r} as surrogate")
+    if spec.surrogate != ONLINE and not any(name.endswith(SURROGATE) for name in spec.methods):
+        raise DataError(f"campaign.surrogate changes nothing without a method such as 'evolve{SURROGATE}'")
     for name in spec.backends:
         if name not in ("triton", "cuda"):
             raise DataError(f"campaign names backend {name!r}; it must be triton or cuda")
     for problem_id, backend in itertools.product(problem_ids, map(Backend, spec.backends)):
-        if spec.proposer == "llm" or families_for(problem_id, backend):
+        if spec.proposer in ("llm", POOL) or families_for(problem_id, backend):
             runs.extend(_cell(spec, problem_id, backend))
         else:
             uncovered.append(f"{problem_id}/{backend.value}")
@@ -247,4 +278,4 @@ def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[Run
         cell = {"problem_id": problem_id, "backend": backend.value, "method": plain, "seed": seed, "filter": chosen}
         if spec.independent:
             cell |= {"label": f"{spec.label}/{name}/{seed}", "first": f"{spec.label}/{seed}"}
-        yield settings_from_json(shared | cell, f"campaign.{problem_id}")
+        yield settings_from_json(shared | cell, "campaign")

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kbench.generation.campaign.campaign import failed_forecasts
+from kbench.generation.campaign.campaign import counted, failed_forecasts
 from kbench.generation.log import by_run, found_files, read_log
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.state import RunState
@@ -45,19 +45,22 @@ def summaries(folder: Path) -> list[Row]:
 
 def _summary(state: RunState) -> Row:
     best, settings, charge = state.best(), state.settings, state.charge
+    writers = settings.proposer.split("+")
     return {
         "run_id": state.run_id, "problem": settings.problem_id, "backend": settings.backend.value,
         "method": settings.search_method, "step": state.step,
         # Of its step, without an answer yet; and of all steps, answered with a kernel or without.
-        "open_requests": len(state.requests) - len(state.answered) if state.requests else 0,
-        "answered": len(state.nodes) + sum(state.proposal_failures.values()),
+        "open_requests": len(state.requests) - len(state.answered) if state.requests and "llm" in writers else 0,
+        "answered": len(state.nodes) + sum(state.proposal_failures.values()) if "llm" in writers else 0,
         "measurements": charge.measurements, "measurements_left": settings.budget.measurements_left(charge),
         "gpu_seconds": charge.gpu_seconds, "tokens": charge.tokens,
         "best_speedup": best.reward if best else None, "best_kernel": best.kernel_id if best else None,
         "kernels_per_s": charge.measurements / charge.wall_seconds if charge.wall_seconds else None,
         "statuses": {status.value: count for status, count in sorted(state.statuses().items())},
         "proposal_failures": dict(state.proposal_failures), "failed_forecasts": state.failed_forecasts,
-        "forecast_failure": state.forecast_failure, "halted": state.halted, "stopped": state.stopped,
+        "forecast_failure": state.forecast_failure, "lost": sum(node.lost is not None for node in state.nodes.values()),
+        "unmeasured": sum(not state.nodes[key].settled for key in state.open), "halted": state.halted,
+        "stopped": state.stopped,
     }  # fmt: skip
 
 
@@ -69,7 +72,10 @@ def render(rows: Sequence[Row]) -> str:
         best = f"{row['best_speedup']:.3f}x" if row["best_speedup"] else "-"
         left = "-" if row["measurements_left"] is None else str(row["measurements_left"])
         halted = f"halted, run the same command again: {row['halted']}" if row["halted"] else None
-        course = row["stopped"] or halted or "live"
+        proposed = f"{counted(row['unmeasured'], 'kernel')} proposed, not measured" if row["unmeasured"] else None
+        course = row["stopped"] or halted or proposed or "live"
+        if row["lost"]:
+            course += f"; {counted(row['lost'], 'kernel')} lost"
         if row["failed_forecasts"]:
             course += f"; {failed_forecasts(row['failed_forecasts'], row['forecast_failure'])}"
         lines.append(
@@ -80,12 +86,11 @@ def render(rows: Sequence[Row]) -> str:
     for row in rows:
         measured.update(row["statuses"])
         refused.update(row["proposal_failures"])
-    requests = (
-        f"{sum(row['open_requests'] for row in rows)} requests open, {sum(row['answered'] for row in rows)} answered"
-    )
-    if refused:
-        requests += f" (no kernel: {_counts(refused)})"
-    return "\n".join([*lines, f"{len(rows)} runs: {requests}; measured: {_counts(measured) or 'nothing measured'}"])
+    waiting, answered = (sum(row[name] for row in rows) for name in ("open_requests", "answered"))
+    total = [f"{waiting} requests open, {answered} answered"] if waiting or answered else []
+    total += [f"no kernel: {_counts(refused)}"] if refused else []
+    total.append(f"measured: {_counts(measured) or 'nothing measured'}")
+    return "\n".join([*lines, f"{counted(len(rows), 'run')}: {'; '.join(total)}"])
 
 
 def _counts(counts: Counter[str]) -> str:

@@ -71,8 +71,8 @@ class ReplayExecutor:
             lost = "most kernels were lost" if self._answered else "nothing was replayed"
             raise UserError(
                 f"{lost}: {self.other}{lacks}. A replay needs a log of the same search: its problem, "
-                "backend, method, proposer and seed, recorded with the same version; `generate study` replays other "
-                "methods. The run folder keeps the log of this attempt: name another one for the next"
+                "backend, method, proposer and seed, recorded with the same version; with a corpus, proposer 'pool' "
+                "draws its kernels. The run folder keeps the log of this attempt: name another one for the next"
             )
         return lacks
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.llm.llm import proposer_from_environment
+from kbench.generation.proposers.pool import POOL
 from kbench.generation.proposers.rewrite.rewrite import RewriteProposer
 from kbench.generation.search.proposal import Answer, Ask, ProposalTask, Proposer
 from kbench.generation.search.state import Operator
-from kbench.schemas import UnknownNameError
+from kbench.schemas import UnknownNameError, UserError
 
 
 class MixedProposer:
@@ -67,6 +68,8 @@ PROPOSERS: Mapping[str, Callable[[], Proposer]] = {
 
 def proposer(name: str) -> Proposer:
     """A proposer by name."""
+    if name.endswith(".py"):
+        raise UserError(f"proposer {name!r} is a file; a program of yours proposes by answering Batch files")
     if name not in PROPOSERS:
-        raise UnknownNameError("proposer", name, PROPOSERS)
+        raise UnknownNameError("proposer", name, (*PROPOSERS, POOL))
     return PROPOSERS[name]()

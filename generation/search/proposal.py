@@ -154,6 +154,10 @@ def similarity(one: Text, other: Text) -> float:
     return len(one.grams & other.grams) / union if union else 0.0
 
 
+OTHER_BACKEND = {Backend.CUDA: "triton.jit", Backend.TRITON: "__global__"}
+"""What no kernel of a backend holds, and every one of the other does."""
+
+
 def refuse_source(source: str, backend: Backend) -> str | None:
     """Why a text cannot be a kernel at all; None when it may be one."""
     if len(source) > LONGEST_SOURCE:
@@ -166,4 +170,6 @@ def refuse_source(source: str, backend: Backend) -> str | None:
         return "not text: it cannot be encoded as UTF-8"
     if "def run" not in source and backend is not Backend.CONFIG:
         return "no kernel: it defines no function run"
+    if (other := OTHER_BACKEND.get(backend)) and other in source:
+        return f"other backend: {other!r} in a {backend.value} kernel"
     return None

@@ -78,7 +78,7 @@ def parse_budget(text: str) -> Budget:
         if match is not None and float(match[1]) == 0:
             raise UserError(f"budget {part!r} allows nothing; give more than 0, such as 1{match[2]}")
         if match is None:
-            raise UserError(f"budget {part!r} is not an amount with a unit; write 320m, 600s, 2000000t or 3600w")
+            raise UserError(f"budget {part!r} is no amount above 0; write 320m, 600s, 2000000t or 3600w")
         unit = UNITS[match[2]]
         if unit in limits:
             raise UserError(f"budget names {unit} twice in {text!r}; give it once")

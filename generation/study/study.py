@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import itertools
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,12 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kbench.benchmark.metrics.bootstrap import LEVEL, interval_level
+from kbench.benchmark.questions.build import TRAIN_SPLITS
 from kbench.benchmark.questions.render import gpu_facts
 from kbench.benchmark.surrogates.resolve import locate
 from kbench.generation.campaign.campaign import Campaign, Drive, counted, failed_forecasts
 from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.log import LogEntry
+from kbench.generation.proposers.pool import RecordedPool, pools_in
 from kbench.generation.search.action import IDLE_STEPS
 from kbench.generation.search.guide import ONLINE, guide_named
 from kbench.generation.search.methods.catalogue import SEARCHES, filter_of, searchable
@@ -31,7 +34,6 @@ from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.search import Search
 from kbench.generation.search.settings import SURROGATE, Budget, FilterSettings, RunSettings, in_file
 from kbench.generation.search.state import Node
-from kbench.generation.study.pool import RecordedPool, pools_in
 from kbench.loaders.options import CorpusPath, echo_json, json_option, out_option
 from kbench.schemas import UserError
 
@@ -55,26 +57,29 @@ Floats = npt.NDArray[np.float64]
 @click.argument("corpus", type=CorpusPath(exists=True, path_type=Path))
 @out_option("New folder for points.csv, searches.csv, table.md, plot.png.", required=True)
 @click.option("--seeds", type=AT_LEAST_1, default=20, show_default=True, help="Searches per method and pool.")
-@click.option("--budget", type=AT_LEAST_1, default=32, show_default=True, help="Measurements per search.")
+@click.option("--budget", type=AT_LEAST_1, default=16, show_default=True, help="Measurements per search.")
 @click.option("--least", type=AT_LEAST_1, default=48, show_default=True, help="Smallest pool to use, in kernels.")
 @click.option("--pools", type=AT_LEAST_1, default=24, show_default=True, help="Pools to use, spread over problems.")
 @click.option("--problem", "problems", multiple=True, help="Only pools of this problem. Repeatable.")
 @click.option("--backend", "backends", multiple=True, help="Only pools of this backend. Repeatable.")
+@click.option("--split", help="Only kernels of this split: test for surrogates that learned from training problems.")
 @click.option(
     "--methods",
     help="Comma-separated, the baseline first: NAME or FILE.py[:NAME]; NAME+SURROGATE filters by that surrogate's "
     "forecasts, and NAME+surrogate by `online`. All built-in ones by default.",
 )
-@click.option("--unsure-share", default=0.0, show_default=True, help="Share of measurements for unsure forecasts.")
+@click.option(
+    "--unsure-share", type=click.FloatRange(0, 1), default=0.25, show_default=True, help="Share of unsure forecasts."
+)
 @json_option
 def command(
     corpus: Path, out: Path, seeds: int, budget: int, least: int, pools: int, problems: tuple[str, ...],
-    backends: tuple[str, ...], methods: str | None, unsure_share: float, as_json: bool,
+    backends: tuple[str, ...], split: str | None, methods: str | None, unsure_share: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Replay methods on recorded pools: best speedup found against measurements spent.
 
     CORPUS is a folder, or the word shipped. Fresh draws are kernels recorded without a parent. Imported parameter
-    spaces are searched by their parameters.
+    spaces are searched by their parameters. Files are written when all pools are done; a stopped study keeps nothing.
     """
     if (out / POINTS).exists():
         raise UserError(f"--out {str(out)!r} holds a study already; name a new folder, or remove that one")
@@ -82,7 +87,7 @@ def command(
     for name in names:
         parts_of(name)
     done = study(
-        pools_in(corpus, least, pools, problems, backends), methods=names, seeds=seeds, budget=budget,
+        pools_in(corpus, least, pools, problems, backends, split), methods=names, seeds=seeds, budget=budget,
         unsure_share=unsure_share, report=lambda text: click.echo(text, err=True),
     )  # fmt: skip
     text = write_study(done, out)
@@ -137,6 +142,9 @@ class Point:
     gain: float
     gain_low: float | None
     gain_high: float | None
+    sure_low: float | None
+    """The gain's interval that holds for all methods of the study at once."""
+    sure_high: float | None
     pools: int
     seeds: int
     searches: int
@@ -146,7 +154,7 @@ class Point:
     equal: int
     behind: int
     decided: bool
-    """Whether zero lies outside an interval of the gain that holds for all methods of the study at once."""
+    """Whether zero lies outside that interval."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -157,11 +165,13 @@ class Study:
     points: Sequence[Point]
     too_few: str | None
     """Why there are no intervals; None where there are some."""
+    seen: Mapping[str, int]
+    """For methods whose surrogate says what it learned from: pools with kernels of those splits."""
 
 
 def trial(
     pool: RecordedPool, proposer: Proposer, method: str, seed: int, budget: int, batch: int,
-    unsure_share: float = 0.0,
+    unsure_share: float = 0.25,
 ) -> Trial:  # fmt: skip
     """One search on a pool."""
     name, surrogate = parts_of(method)
@@ -204,7 +214,7 @@ def parts_of(name: str) -> tuple[str, str | None]:
 
 def study(
     pools: Sequence[RecordedPool], *,
-    methods: Sequence[str] = METHODS, seeds: int = 20, budget: int = 32, batch: int = 4, unsure_share: float = 0.0,
+    methods: Sequence[str] = METHODS, seeds: int = 20, budget: int = 16, batch: int = 4, unsure_share: float = 0.25,
     report: Callable[[str], None] = lambda text: None,
 ) -> Study:  # fmt: skip
     """Every method on every pool.
@@ -219,12 +229,19 @@ def study(
     if not pools:
         raise UserError("no pool is large enough for the study; lower --least, or record more kernels")
     trials = []
+    began = time.monotonic()
     for number, pool in enumerate(pools, 1):
-        report(f"pool {number} of {len(pools)}: {pool.problem_id}, {pool.backend.value}, {len(pool.sources)} kernels")
+        left = (time.monotonic() - began) / max(1, number - 1) * (len(pools) - number + 1)
+        report(
+            f"pool {number} of {len(pools)}: {pool.problem_id}, {pool.backend.value}, {len(pool.sources)} kernels"
+            + (f"; about {left:.0f} s left" if number > 1 else "")
+        )
         proposer = pool.proposer()
-        trials += [
-            trial(pool, proposer, name, seed, budget, batch, unsure_share) for name in methods for seed in range(seeds)
-        ]
+        for name in methods:
+            own = [trial(pool, proposer, name, seed, budget, batch, unsure_share) for seed in range(seeds)]
+            trials += own
+            if failed := next((one.failed for one in own if number == 1 and one.failed), None):
+                report(f"{name}: in a search {failed}")
     problems = [pool.problem_id for pool in pools]
     shares = {
         name: np.array([one.shares(budget) for one in trials if one.method == name]).reshape(len(pools), seeds, budget)
@@ -235,7 +252,15 @@ def study(
     points = [
         point for name in methods for point in _points(name, shares[name], first, problems, others, lengths[name])
     ]
-    return Study(trials, points, too_few(problems, seeds))
+    seen = {name: sum(bool(pool.splits & learned_from(name)) for pool in pools) for name in methods}
+    return Study(trials, points, too_few(problems, seeds), seen)
+
+
+def learned_from(name: str) -> frozenset[str | None]:
+    """The splits that the surrogate of a study's method learned from, as far as it says."""
+    surrogate = (parts_of(name)[1] or ONLINE).removeprefix(f"{ONLINE}:")
+    stated = getattr(guide_named(surrogate, compiler_facts), "learned_from", None)
+    return frozenset(stated(TRAIN_SPLITS) or () if stated else ())
 
 
 def too_few(problems: Sequence[str], seeds: int) -> str | None:
@@ -275,7 +300,8 @@ def _points(
         sure_low, sure_high = _wide(sure_bounds, n)
         yield Point(
             method=method, measurements=n + 1, share=float(own[:, :, n].mean()), low=low, high=high,
-            gain=float(gains[:, :, n].mean()), gain_low=gain_low, gain_high=gain_high, pools=pools, seeds=seeds,
+            gain=float(gains[:, :, n].mean()), gain_low=gain_low, gain_high=gain_high,
+            sure_low=sure_low, sure_high=sure_high, pools=pools, seeds=seeds,
             searches=sum(length > n for length in lengths),
             ahead=int((of_pools[:, n] > SAME).sum()), equal=int((abs(of_pools[:, n]) <= SAME).sum()),
             behind=int((of_pools[:, n] < -SAME).sum()),
@@ -349,7 +375,7 @@ def table(points: Sequence[Point], at: Sequence[int]) -> str:
     for method in methods:
         cells = [f"{p.share:.3f}{_brackets(p.low, p.high)}" for p in (by_place[method, n] for n in at)]
         last = by_place[method, at[-1]]
-        gain = f"{last.gain:+.3f}{_brackets(last.gain_low, last.gain_high, '+')}"
+        gain = f"{last.gain:+.3f}{_brackets(last.sure_low, last.sure_high, '+')}"
         lines.append("| " + " | ".join([method, *cells, "–" if method == methods[0] else gain]) + " |")
     return "\n".join(lines)
 
@@ -363,8 +389,11 @@ def verdict(done: Study) -> str:
     last = done.points[-1]
     first, *others = [point for point in done.points if point.measurements == last.measurements]
     drawn = "seeds of this pool" if last.pools == 1 else "pools and seeds"
+    at_once = f" (95 % for all {len(others)} at once)" if len(others) > 1 else ""
     brackets = f"no brackets: {done.too_few}" if done.too_few else f"brackets: 95 % over {drawn}"
-    lines = [f"Share of the pool's best speedup; {brackets}; last column: paired difference, minus {first.method}."]
+    lines = [
+        f"Share of the pool's best speedup; {brackets}; last column: paired difference, minus {first.method}{at_once}."
+    ]
     lines += [
         f"{one.method}: ahead of {first.method} on {counted(one.ahead, 'pool')}, equal on {one.equal}, "
         f"behind on {one.behind}"
@@ -377,11 +406,15 @@ def verdict(done: Study) -> str:
                 f"{one.method}: {ended} of {len(own)} searches ended before {one.measurements} measurements (no "
                 f"unseen kernel in {IDLE_STEPS} steps); their best counts on"
             )
+        if seen := done.seen[one.method]:
+            lines.append(
+                f"{one.method}: its surrogate learned from problems of {seen} of {counted(one.pools, 'pool')}; "
+                "--split test has none of these"
+            )
         if failed := next((trial.failed for trial in own if trial.failed), None):
             lines.append(f"{one.method}: in a search {failed}")
     decided = [f"{one.method} ({'more' if one.gain > 0 else 'less'})" for one in others if one.decided]
     undecided = [one.method for one in others if not one.decided]
-    at_once = f" (95 % for all {len(others)} at once)" if len(others) > 1 else ""
     parts = [f"decided{at_once}: {', '.join(decided) or 'none'}", f"undecided: {', '.join(undecided) or 'none'}"]
     size = f"{counted(last.pools, 'pool')}, {counted(last.seeds, 'seed')}"
     return "\n".join([*lines, f"After {last.measurements} measurements: {'; '.join(parts)}; {size}."])
@@ -406,7 +439,7 @@ def plot_study(points: Sequence[Point], path: Path) -> None:
             continue  # it gains nothing on itself
         for place, point in enumerate(point for point in own if point.measurements in shown):
             at = place + (number - len(methods) / 2) * 0.7 / len(methods)
-            ends = [point.gain if end is None else end for end in (point.gain_low, point.gain_high)]
+            ends = [point.gain if end is None else end for end in (point.sure_low, point.sure_high)]
             gains.plot([at, at], ends, color=line.get_color())
             gains.plot(at, point.gain, "o", markersize=4, color=line.get_color())
     shares.set_xlabel("measurements")

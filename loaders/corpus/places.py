@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from difflib import get_close_matches
 from pathlib import Path
 
 from kbench.loaders.corpus.configs import CONFIGS
@@ -64,6 +65,7 @@ def folder_of(path: Location | None) -> Path:
     if folder.exists() or not isinstance(path, str) or not HUB_ID.match(path):
         if not folder.exists():
             meant = f"did you mean config={path!r}? or " if path in CONFIGS else ""
+            meant = f"did you mean {SHIPPED!r}? or " if get_close_matches(str(path), [SHIPPED]) else meant
             raise UserError(
                 f"path {str(path)!r} does not exist; {meant}give a corpus folder, Parquet files or a Hub id"
             )

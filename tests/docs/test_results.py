@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -30,7 +31,7 @@ def rows(text: str) -> dict[str, list[list[str]]]:
     return found
 
 
-def printed(words: list[str]) -> str:
+def printed(words: list[str | Path]) -> str:
     """What a command prints, with the minus signs of the pages."""
     before = {path: path.stat().st_mtime_ns for path in EVIDENCE.rglob("*") if path.is_file()}
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
@@ -64,6 +65,27 @@ def test_the_methods_of_the_language_models_searches(tmp_path: Path) -> None:
     made = printed(command("search-live-llm", "python docs/evidence/scripts/live.py docs/evidence/runs/llm", tmp_path))
     assert FIGURE.findall(shown)
     assert [figure for figure in FIGURE.findall(shown) if figure not in made] == []
+
+
+@pytest.mark.parametrize("study", ["live-2", "live-llm"])
+def test_the_live_searches(study: str, tmp_path: Path) -> None:
+    made = printed(command(f"search-{study}", "python docs/evidence/scripts/live.py benchmark", tmp_path))
+    shown = FIGURE.findall(page(f"search-{study}").split("The third command")[0])
+    assert len(shown) > 10
+    assert [figure for figure in shown if figure not in made] == []
+
+
+def test_recorded_searches_ask_for_the_recorded_kernels_again(tmp_path: Path) -> None:
+    check = [
+        *command("search-live-2", "python docs/evidence/scripts/live_kernels.py", tmp_path)[:3],
+        tmp_path / "few.json",
+    ]
+    spec = json.loads((EVIDENCE / "runs" / "live-2.json").read_text("utf-8")) | {"problems": ["cumsum"]}
+    (tmp_path / "few.json").write_text(json.dumps(spec))
+    assert "8 searches of 8 ran, and ask for exactly the 512 kernels on record" in printed(check)
+    (tmp_path / "few.json").write_text(json.dumps(spec | {"label": "another"}))
+    with pytest.raises(AssertionError, match="none of these 8 searches is on record"):
+        printed(check)
 
 
 def test_how_speedups_move_between_device_types(tmp_path: Path) -> None:

@@ -96,10 +96,30 @@ def test_a_replay_names_what_was_not_recorded_and_fails_when_nothing_was(tmp_pat
     nothing = search(tmp_path / "one", tmp_path / "other")
     assert isinstance(nothing.exception, UserError)
     assert str(nothing.exception).startswith("nothing was replayed: ")
+    assert run("status", tmp_path / "other").stdout.endswith(
+        "8 kernels proposed, not measured\n1 run: measured: nothing measured\n"
+    )
+    assert "kernels lost\n1 run: measured: ok" in run("status", tmp_path / "run").stdout
     # Given up after its first kernels; what differs and what is left are said.
     assert len(recorded_states(tmp_path / "other")[next(iter(recorded_states(tmp_path / "other")))].nodes) == 8
     assert "was recorded with method 'random' and not 'evolve', seeds 1 and not 8" in str(nothing.exception)
     assert "The run folder keeps the log of this attempt" in str(nothing.exception)
+
+
+def test_the_kernels_of_a_corpus_are_a_pool(recording_folder: Path, tmp_path: Path) -> None:
+    assemble(Recipe(runs=(recording_folder,)), tmp_path / "corpus")
+    found = search(tmp_path / "corpus", tmp_path / "run", "--proposer", "pool")
+    assert found.exception is None
+    assert "8 kernels, " in found.stdout
+    assert "lost 0" in found.stdout
+    of_a_run = search(recording_folder, tmp_path / "other", "--proposer", "pool")
+    assert "proposer 'pool' draws kernels of a corpus" in str(of_a_run.exception)
+    by_a_model = search(tmp_path / "corpus", tmp_path / "other", "--proposer", "llm")
+    assert "--executor replay cannot answer proposer 'llm'" in str(by_a_model.exception)
+    campaign = {"problems": [PROBLEM], "backends": ["triton"], "methods": ["random"], "proposer": "pool"}
+    (tmp_path / "c.json").write_text(json.dumps(campaign))
+    words = ["--campaign", tmp_path / "c.json", "--executor", "replay", "--recorded", tmp_path / "corpus"]
+    assert "12 kernels, " in run(*words, "--out", tmp_path / "campaign").stdout
 
 
 def test_a_folder_of_kernels_is_measured_as_it_is(tmp_path: Path, recording_folder: Path) -> None:

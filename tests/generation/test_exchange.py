@@ -29,7 +29,7 @@ from kbench.generation.search.settings import Budget, RunSettings
 from kbench.generation.search.state import FRESH, KernelOutcome, Node, Operator, ProposalRequest, RunState
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.places import shipped
-from kbench.schemas import Environment, KernelSource, ReferenceTime, Status
+from kbench.schemas import Environment, KernelSource, ReferenceTime, Status, UserError
 from kbench.schemas.ids import content_hash
 
 from .conftest import measurement, parent, settings_for, ticking
@@ -161,6 +161,15 @@ def test_all_searches_of_a_generation_ask_in_one_file(tmp_path: Path) -> None:
     assert exchange.gpu.measured
     assert not answered & {request["custom_id"] for request in exchange.requests()}
     assert {state.step for state in recorded_states(exchange.run).values()} == {1}
+
+
+def test_open_requests_of_another_campaign_are_not_overwritten(tmp_path: Path) -> None:
+    exchange = Exchange(tmp_path)
+    exchange.go()
+    exchange.run = tmp_path / "other"
+    with pytest.raises(UserError, match="holds 18 open requests of another campaign"):
+        exchange.go([dataclasses.replace(settings, label="other") for settings in RUNS])
+    assert len(exchange.requests()) == 18
 
 
 def test_a_campaign_goes_on_over_generations_until_its_budgets_are_spent(whole: Exchange) -> None:

@@ -18,7 +18,7 @@ from kbench.generation.campaign.plan import CampaignSpec, runs_of
 from kbench.generation.cli import generate
 from kbench.generation.log import read_log, record_environments
 from kbench.generation.proposers.llm.prompt import messages, strategies
-from kbench.generation.search.proposal import Ask, ProposalTask, near_duplicate
+from kbench.generation.search.proposal import Ask, ProposalTask, near_duplicate, refuse_source
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import BestKnown, KernelOutcome, Operator, idea_of
 from kbench.schemas import Backend, Status
@@ -36,6 +36,11 @@ def renumbered(source: str) -> str:
     changed = source.replace("num_warps=8", "num_warps=4").replace("axis=0", "axis=00")
     assert changed != source
     return changed
+
+
+def test_a_kernel_of_the_other_backend_is_no_candidate() -> None:
+    assert refuse_source(SOURCE, Backend.TRITON) is None
+    assert refuse_source(SOURCE, Backend.CUDA) == "other backend: 'triton.jit' in a cuda kernel"
 
 
 def test_a_kernel_with_other_numbers_repeats_a_correct_one_and_may_repair_a_failed_one() -> None:

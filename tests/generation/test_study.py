@@ -18,12 +18,12 @@ from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.cli import generate
+from kbench.generation.proposers import pool
 from kbench.generation.proposers.genome.proposer import GenomeProposer
+from kbench.generation.proposers.pool import PoolProposer, RecordedPool, pools_in
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Operator
-from kbench.generation.study import pool
-from kbench.generation.study.pool import PoolProposer, RecordedPool, pools_in
 from kbench.generation.study.study import Study, interval, study, table, verdict, weights, write_study
 from kbench.loaders.importers.reader import ImportSettings
 from kbench.loaders.importers.run import import_files
@@ -217,6 +217,10 @@ def test_copies_of_a_method_are_not_decided_to_differ(against_itself: Study) -> 
     last = [point for point in against_itself.points if point.measurements == 10]
     assert len({point.share for point in last}) > 1
     assert not any(point.decided for point in last)
+    for point in last[1:]:
+        assert None not in (point.sure_low, point.gain_low, point.gain_high, point.sure_high)
+        assert point.sure_low < point.gain_low < point.gain_high < point.sure_high  # type: ignore[operator]
+    assert f"[{last[1].sure_low:+.3f}, {last[1].sure_high:+.3f}]" in table(against_itself.points, [10])
     assert all(point.ahead + point.equal + point.behind == 12 for point in last)
     closing = verdict(against_itself).splitlines()[-1]
     assert "decided (95 % for all 6 at once): none; undecided:" in closing
@@ -280,14 +284,19 @@ def test_a_method_file_that_cannot_be_loaded_is_told_with_its_line(tmp_path: Pat
 @pytest.mark.parametrize("surrogate", ["surrogate", "prior", "{folder}/doubt.py"])
 def test_any_surrogate_filters_a_method_of_a_study(corpus: Path, tmp_path: Path, surrogate: str) -> None:
     forecast = "def forecast(self, queries):\n        raise ValueError('no idea')\n"
+    learned = "def learned_from(self, splits):\n        return splits\n"
     (tmp_path / "doubt.py").write_text(
-        f"class Doubt:\n    inputs = 'source'\n\n    {forecast}\n\nsurrogate = Doubt()\n"
+        f"class Doubt:\n    inputs = 'source'\n\n    {forecast}\n    {learned}\n\nsurrogate = Doubt()\n"
     )
-    (known,) = pools_in(corpus, 20, 1)
-    name = f"evolve+{surrogate.format(folder=tmp_path)}"
-    done = study([known], methods=("evolve", name), seeds=1, budget=10)
+    (known,) = pools_in(corpus, 20, 1, split="train")
+    name, doubts = f"evolve+{surrogate.format(folder=tmp_path)}", surrogate.endswith("doubt.py")
+    said: list[str] = []
+    done = study([known], methods=("evolve", name), seeds=1, budget=10, report=said.append)
     assert [trial.method for trial in done.trials] == ["evolve", name]
-    assert (f"{name}: in a search" in verdict(done)) == surrogate.endswith("doubt.py")
+    assert (f"{name}: in a search" in verdict(done)) == (f"{name}: in a search" in said[-1]) == doubts
+    assert (f"{name}: its surrogate learned from problems of 1 of 1 pool; --split test" in verdict(done)) == doubts
+    with pytest.raises(UserError, match="no kernel of corpus"):
+        pools_in(corpus, 20, 1, split="test")
 
 
 @pytest.mark.parametrize(
@@ -306,7 +315,11 @@ def test_an_unknown_surrogate_or_method_of_a_study_is_named(
 
 @pytest.mark.parametrize(
     ("backend", "message"),
-    [("hip", "unknown backend 'hip'; known: config, cuda, triton"), ("config", "give recorded=")],
+    [
+        ("hip", "unknown backend 'hip'; known: config, cuda, triton"),
+        ("tritn", "did you mean 'triton'"),
+        ("config", "give recorded="),
+    ],
 )
 def test_a_backend_that_cannot_be_searched_is_named(backend: str, message: str) -> None:
     with pytest.raises(UserError, match=message):

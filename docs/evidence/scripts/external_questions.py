@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -204,5 +205,7 @@ def asked_of_all(every: Sequence[Asked]) -> list[Asked]:
 @functools.cache
 def opened(folder: str) -> tuple[ForeignSet, tuple[Asked, ...]]:
     """A set and its questions."""
+    if not Path(folder).is_dir():
+        sys.exit(f"folder {folder!r} does not exist; docs/results/external.md says how it is fetched")
     one = read_set(Path(folder))
     return one, tuple(questions(one))

@@ -1,5 +1,8 @@
-"""The live study: paired differences between arms over problems, by measurements and by GPU-seconds, from its log.
+"""The live study: paired differences between arms over problems, by measurements and by GPU time.
 
+It is read from the config `live` of the dataset, or from a log:
+
+    python docs/evidence/scripts/live.py benchmark/dataset --study live-2 --out live-2.json
     python docs/evidence/scripts/live.py RUN --at 2 --at 4 --at 6 --out live-llm.json
 
 docs/results/search-live-2.md says what was decided before the study ran.
@@ -24,11 +27,13 @@ import click
 from kbench.generation.log import found_files, read_log, seconds_between
 from kbench.generation.search.settings import settings_from_json
 from kbench.generation.search.state import outcome_of
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Measurement, from_dict
 
 AT = (8, 16, 24, 48, 64)
 SHARES = (0.25, 0.5, 1.0)
 """GPU time at which arms are compared, as shares of what the arm that spent least in a cell had spent at its end."""
+BY_TIME = "by_share_of_gpu_time"
 PAIRS = (
     ("evolve", "random"), ("evolve+surrogate", "evolve"), ("random+surrogate", "random"),
     ("evolve+surrogate", "random"), ("evolve+surrogate", "random+surrogate"),
@@ -127,6 +132,16 @@ def read(folder: Path) -> tuple[Courses, dict[str, Any], dict[str, Any]]:
     return courses, pace, proposed
 
 
+def on_record(dataset: Path, study: str) -> tuple[Courses, dict[str, Any], dict[str, Any]]:
+    """The same from a corpus, which has no times of steps."""
+    courses: defaultdict[Cell, defaultdict[str, Course]] = defaultdict(lambda: defaultdict(lambda: Course(ended=True)))
+    rows = [row for row in Corpus.open(dataset).table("live").to_pylist() if row["study"] == study]
+    for row in sorted(rows, key=lambda row: (row["run_id"], row["number"])):
+        course = courses[row["problem_id"], row["backend"]][row["search_method"]]
+        course.add(row["kernel_id"], row["speedup"], row["gpu_seconds"])
+    return courses, {}, {row["kernel_id"]: {"recipe": json.loads(row["recipe_json"] or "null")} for row in rows}
+
+
 def compared(cells: Sequence[Cell], value: Value, arm: str, base: str, seed: int) -> dict[str, Any]:
     """The paired difference of two arms over cells, problems drawn whole, and who is ahead where."""
     by_problem: defaultdict[str, list[float]] = defaultdict(list)
@@ -168,16 +183,23 @@ def study(courses: Courses, pairs: Pairs, planned_pairs: Pairs, at: Sequence[int
     whole = [cell for cell in sorted(courses) if all(courses[cell][arm].best for arm in {*arms, *planned})]
     top = {cell: max(courses[cell][arm].best[-1] for arm in planned) for cell in whole}
     whole = [cell for cell in whole if top[cell] > 0]
-    result: dict[str, Any] = {"cells": len(whole), "by_measurements": {}, "by_gpu_seconds": {}}
+    result: dict[str, Any] = {"cells": len(whole), "by_measurements": {}, BY_TIME: {}}
     for n in at:
         reached = [cell for cell in whole if all(courses[cell][arm].reached(n) for arm in arms)]
         if reached:
             result["by_measurements"][n] = _point(reached, pairs, lambda c, a, n=n: courses[c][a].after(n) / top[c])
-    for share in SHARES if whole else ():
+    for share in SHARES:
         least = {cell: share * min(courses[cell][arm].spent[-1] for arm in arms) for cell in whole}
-        result["by_gpu_seconds"][share] = _point(
-            whole, pairs, lambda c, a, least=least: courses[c][a].after_seconds(least[c]) / top[c]
-        )
+
+        def found(cell: Cell, arm: str, least: Mapping[Cell, float] = least) -> float:
+            return courses[cell][arm].after_seconds(least[cell]) / top[cell]
+
+        without = {arm: {cell for cell in whole if not found(cell, arm)} for arm in arms}
+        begun = [cell for cell in whole if not any(cell in cells for cells in without.values())]
+        for name, cells in ((f"{share}", whole), (f"{share} where all arms had a correct kernel", begun)):
+            if cells:
+                result[BY_TIME][name] = _point(cells, pairs, found)
+                result[BY_TIME][name]["without"] = {arm: len(without[arm] & {*cells}) for arm in arms}
     return result
 
 
@@ -232,30 +254,37 @@ def draw(courses: Courses, path: Path) -> None:
 
 @click.command()
 @click.argument("run", type=click.Path(exists=True, path_type=Path))
+@click.option("--study", "study_name", help="The study's name, where RUN is a corpus that has it in its config `live`.")
 @click.option("--out", type=click.Path(path_type=Path), required=True)
 @click.option(
     "--pair", "pairs", type=(str, str), multiple=True, default=PAIRS, help="Arms to compare, such as evolve random."
 )
 @click.option("--at", type=int, multiple=True, default=AT, help="A number of measurements to compare after.")
 @click.option("--plot", type=click.Path(path_type=Path), help="SVG file for the curves of the planned arms.")
-def main(run: Path, out: Path, pairs: Pairs, at: Sequence[int], plot: Path | None) -> None:
+def main(run: Path, study_name: str | None, out: Path, pairs: Pairs, at: Sequence[int], plot: Path | None) -> None:
     """Write the figures and print the table."""
-    if run.is_dir() and not found_files(run):
+    if not study_name and run.is_dir() and not found_files(run):
         raise click.ClickException(f"no search log in {str(run)!r}; give a run folder or a log file")
-    courses, pace, proposed = read(run)
+    courses, pace, proposed = on_record(run, study_name) if study_name else read(run)
+    if not courses:
+        raise click.ClickException(f"no study {study_name!r} in {str(run)!r}")
     found = study(courses, pairs, pairs, at)
     # Further designs may have a smaller budget: after it they are not compared.
     longest = max((len(arms[arm].best) for arms in courses.values() for arm, _ in FURTHER if arm in arms), default=0)
     further = study(courses, FURTHER, pairs, [n for n in at if n <= longest])
     whole = {**found, "further": further, "pace": pace, "per_cell": per_cell(courses, proposed)}
     out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-    for part, name in itertools.product((found, further), ("by_measurements", "by_gpu_seconds")):
+    for part, name in itertools.product((found, further), ("by_measurements", BY_TIME)):
         for at, point in part[name].items():
             click.echo(f"{name} {at}: " + ", ".join(f"{arm} {share:.3f}" for arm, share in point["share"].items()))
             for pair, one in point["pairs"].items():
                 counts = f"ahead {one['ahead']}, equal {one['equal']}, behind {one['behind']} of {one['cells']}"
                 click.echo(f"  {pair:36} {one['gain']:+.3f} [{one['low']:+.3f}, {one['high']:+.3f}]  {counts}")
-    click.echo(json.dumps(pace))
+            if any(point.get("without", {}).values()):
+                said = ", ".join(f"{arm} {count}" for arm, count in point["without"].items())
+                click.echo(f"  cells without a correct kernel by then, which count as 0: {said}")
+    if pace:
+        click.echo(json.dumps(pace))
     if plot is not None:
         draw(courses, plot)
 

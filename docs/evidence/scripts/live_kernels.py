@@ -1,7 +1,7 @@
 """The config `live` of the dataset: add the kernels of a study from its logs; run a study again against its rows.
 
     python docs/evidence/scripts/live_kernels.py add NAME RUN
-    python docs/evidence/scripts/live_kernels.py check docs/evidence/runs/live-2.json
+    python docs/evidence/scripts/live_kernels.py check docs/evidence/runs/live-2*.json
 
 A search is a function of what it measured (docs/results/search-live-2.md), so one that is told the recorded speedups
 must ask for exactly the recorded kernels in the recorded steps. Where a surrogate had chosen, the recorded choice is
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,22 @@ def logged(folder: Path, study: str, splits: Mapping[str, str]) -> Iterator[Live
                 workloads=tuple(row.workload for row in rows), speedups=tuple(row.speedup for row in rows),
                 gpu_seconds=entry.payload["gpu_seconds"], measured_at=entry.at,
             )  # fmt: skip
+
+
+class Recorded(RunSettings):
+    """Settings that the study ran with: a search draws by its id, which two settings since retired are part of.
+
+    Searches of a cell did not share their first kernels, and no surrogate forecast against parents.
+    """
+
+    @property
+    def run_id(self) -> str:
+        """The id on record."""
+        data = {name: value for name, value in self.to_json().items() if name not in ("budget", "first")}
+        if self.filter is not None:
+            data["filter"].pop("against_parent")
+        digest = content_hash(repr(sorted((data | {"islands": 1, "migrate_every": 4}).items())))[:8]
+        return f"{super().run_id.rpartition('-')[0]}-{digest}"
 
 
 class Replayed(Search):
@@ -156,8 +173,13 @@ def check(campaigns: Sequence[Path], dataset: Path) -> None:
     by_run: defaultdict[str, list[Row]] = defaultdict(list)
     for row in Corpus.open(dataset).table("live").to_pylist():
         by_run[row["run_id"]].append(row)
-    planned = [one for path in campaigns for one in runs_of(read_spec(path))[0]]
+    runs = [one for path in campaigns for one in runs_of(read_spec(path))[0]]
+    planned = [
+        Recorded(**{field.name: getattr(one, field.name) for field in fields(one)} | {"first": ""}) for one in runs
+    ]
     ran = [one for one in planned if one.run_id in by_run]
+    if not ran:
+        raise click.ClickException(f"none of these {len(planned)} searches is on record in {str(dataset)!r}")
     for one in ran:
         replay(one, by_run[one.run_id])
     kernels = sum(len(by_run[one.run_id]) for one in ran)

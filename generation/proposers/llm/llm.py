@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.llm.batch import BatchFiles
+from kbench.benchmark.llm.batch import BatchFiles, request_ids
 from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, OVER_BUDGET, Body, ChatModel, Reply
 from kbench.benchmark.llm.endpoint import Endpoint
 from kbench.benchmark.llm.extract import FENCE, NoKernelError, extract
@@ -65,11 +65,22 @@ class LlmProposer:
             yield self._answer(task, ask, body, reply)
 
     def strangers(self, places: Iterable[str]) -> list[str]:
-        """Ids of responses to none of the asks at these places, which answer nothing."""
+        """Ids of responses to none of the asks at these places, which answer nothing.
+
+        Raises:
+            UserError: open requests of another campaign lie in the folder, and would be overwritten.
+        """
         if not isinstance(self._chat, BatchFiles):
             return []
-        answers = self._chat.answers()
-        return sorted({*answers.replies, *answers.errors} - {self._request_id(place) for place in places})
+        answers, own = self._chat.answers(), {self._request_id(place) for place in places}
+        requests = self._chat.requests
+        open_ids = {*(request_ids(requests) or ())} if requests.is_file() else set()
+        if others := open_ids - own - answers.replies.keys():
+            raise UserError(
+                f"{requests} holds {len(others)} open requests of another campaign; give each campaign its own "
+                f"{BATCH_VARIABLE}, or remove that file if nobody waits for them"
+            )
+        return sorted({*answers.replies, *answers.errors} - own)
 
     def _request_id(self, place: str) -> str:
         return content_hash("request", self._model, place)

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "kernel_id", "problem_id", "backend", "gpu", "proposer", "parent_id", "source", "runtime_us", "speedup", "status",
+    "split",
 )  # fmt: skip
+POOL = "pool"
 NEIGHBOURS = 6
 """A mutation is drawn from so many nearest kernels not yet seen."""
 
@@ -49,6 +51,8 @@ class RecordedPool:
     """Kernels that were drawn without a parent, by the proposer that drew most of them."""
     measurements: Mapping[str, Sequence[Measurement]]
     best: float
+    splits: frozenset[str | None] = frozenset()
+    """Those of its kernels."""
 
     def proposer(self) -> Proposer:
         """What proposes only kernels of the pool; a recorded parameter space is searched by its genes."""
@@ -58,7 +62,12 @@ class RecordedPool:
 
 
 def pools_in(
-    path: Path, least: int, most: int, problems: Collection[str] = (), backends: Collection[str] = ()
+    path: Path,
+    least: int,
+    most: int,
+    problems: Collection[str] = (),
+    backends: Collection[str] = (),
+    split: str | None = None,
 ) -> list[RecordedPool]:
     """The pools of a corpus with at least so many measured kernels, spread evenly over problems.
 
@@ -67,7 +76,7 @@ def pools_in(
     from kbench.loaders.corpus.corpus import Corpus
 
     corpus = Corpus.open(path)
-    cells = _cells(corpus)
+    cells = _cells(corpus, split=split)
     timed = [len(rows) for rows in cells.values() if any(map(_timed, rows))]
     if not timed:
         raise UserError(
@@ -104,7 +113,7 @@ def pool_of(path: Path, problem_id: str, backend: Backend) -> RecordedPool:
     return _pool(corpus, largest, cells[largest])
 
 
-def _cells(corpus: Corpus, **filters: str) -> Mapping[Cell, list[dict[str, Any]]]:
+def _cells(corpus: Corpus, **filters: str | None) -> Mapping[Cell, list[dict[str, Any]]]:
     """The measured kernels of every cell."""
     cells: defaultdict[Cell, list[dict[str, Any]]] = defaultdict(list)
     for row in corpus.table("kernels", columns=COLUMNS, **filters).to_pylist():
@@ -132,7 +141,8 @@ def _pool(corpus: Corpus, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> Reco
     drawn = [row for row in rows if row["parent_id"] is None]
     most = Counter(row["proposer"] for row in drawn).most_common(1)
     fresh = frozenset(row["kernel_id"] for row in drawn if row["proposer"] == most[0][0])
-    return RecordedPool(problem_id, Backend(backend), sources, fresh, measurements, best)
+    splits = frozenset(row["split"] for row in rows)
+    return RecordedPool(problem_id, Backend(backend), sources, fresh, measurements, best, splits)
 
 
 def _against_median(found: Mapping[str, list[Measurement]]) -> defaultdict[str, list[Measurement]]:
@@ -150,7 +160,7 @@ def _against_median(found: Mapping[str, list[Measurement]]) -> defaultdict[str, 
 class PoolProposer:
     """Proposes recorded kernels."""
 
-    name = "pool"
+    name = POOL
 
     def __init__(self, sources: Mapping[str, str], fresh: Collection[str]) -> None:
         """Take the pool."""

@@ -109,3 +109,9 @@ def test_what_the_references_reach() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "docs" / "results").glob("*.md")), ids=lambda path: path.stem)
 def test_a_page_names_its_release(path: Path) -> None:
     assert path.stem == "index" or re.search(r"[Rr]elease\s(1|2\.\d|3)", path.read_text("utf-8"))
+
+
+def test_the_time_that_the_hook_saves(tmp_path: Path) -> None:
+    *_, last = printed(command("tuning", "python docs/evidence/scripts/tuning.py live", tmp_path)).splitlines()
+    share, slower, most = re.findall(r"[\d.]+(?=%)", last)
+    assert f"| {share} % | {slower} % | {most} % |" in page("tuning")

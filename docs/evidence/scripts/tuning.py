@@ -1,6 +1,6 @@
 """A corpus with a tuning table from what runs measured: tuning.py OUT [ROWS.jsonl.xz ...]; by default those here.
 
-kbench evaluate --tracks tune --dataset OUT then scores strategies on it.
+kbench evaluate --tracks tune --dataset OUT then scores strategies on it. `tuning.py live` prints what the hook saved.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ import functools
 import itertools
 import json
 import lzma
+import math
+import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import click
 
 from kbench.generation.proposers.genome.header import read_file
 from kbench.generation.proposers.genome.template import GENOMES
@@ -21,6 +25,7 @@ from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import TuningTime, from_dict
 from kbench.schemas.record import field_types
 
+LIVE = Path(__file__).parents[1] / "tuning-live.json.xz"
 ROWS = Path(__file__).parents[1] / "tuning.jsonl.xz"
 RIGHT = 0.5
 """Share of its configurations that must work somewhere, or the kernel is wrong and nothing is asked about it."""
@@ -74,5 +79,22 @@ def main(out: str, *files: str) -> None:
         writer.append("tuning", [from_dict(TuningTime, row) for row in table_rows(rows)])
 
 
+def live() -> None:
+    """What tuning with the hook saved and lost, by kernel and in all."""
+    found = json.loads(lzma.decompress(LIVE.read_bytes()))["kernels"]
+    full_s = hook_s = 0.0
+    losses: list[float] = []
+    for name, kernel in found.items():
+        own = [math.log(hook / full) for full, hook in kernel["again_ms"].values()]
+        full_s, hook_s, losses = full_s + kernel["full_s"], hook_s + kernel["hook_s"], losses + own
+        click.echo(f"{name}: {kernel['hook_s'] / kernel['full_s']:.1%} of {kernel['full_s']:.1f} s, {loss(own)}")
+    click.echo(f"all: {hook_s / full_s:.1%} of {full_s:.1f} s, {loss(losses)}")
+
+
+def loss(logs: Sequence[float]) -> str:
+    """How much slower the hook's choices are than those of full tuning."""
+    return f"slower by {math.expm1(statistics.fmean(logs)):.2%}, at most {math.expm1(max(logs)):.1%}"
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    live() if sys.argv[1:] == ["live"] else main(*sys.argv[1:])

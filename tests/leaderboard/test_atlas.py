@@ -235,7 +235,7 @@ def test_figures_are_of_the_main_gpu_where_some_kernels_have_a_second(
     kernels = [kernel for kernel in corpus.select().records() if isinstance(kernel, Kernel)]
     again = [dataclasses.replace(k, gpu=part, speedup=3 * k.speedup) for k in kernels if k.speedup and k.step % 2]
     with CorpusWriter(tmp_path / "corpus") as writer:
-        for name in ("problems", "measurements", "references"):
+        for name in ("problems", "environments", "measurements", "references"):
             writer.append(name, corpus.table(name))
         writer.append("kernels", [*kernels, *again])
     results, facts = faceted

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 import torch
 
+from kbench.benchmark.problems import problem
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.worker.interpreter import bfloat16_of, float32_of, through_torch
+from kbench.harness.workloads import refuse_without_gpu
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.summary.best import find_kernel
-from kbench.schemas import Backend, KernelSource, Status
+from kbench.schemas import Backend, KernelSource, Status, UserError
 
 KERNEL = read_kernel(Path(__file__).parent / "kernels" / "gelu_triton.py", "gelu_tanh")
 TUNED = KERNEL.source.replace(
@@ -71,6 +73,14 @@ def test_correct_kernels_of_the_dataset_that_cast_to_float8_pass(harness: Harnes
     kernel = KernelSource("rmsnorm_quantise", Backend.TRITON, row.row["source"])
     (measured,) = harness.measure([kernel], check_only=True)
     assert (measured.status, measured.error) == (Status.OK, None)
+
+
+def test_what_a_cpu_cannot_hold_is_refused_before_it_is_tried(harness: Harness) -> None:
+    with pytest.raises(UserError, match=r"'large' of 'softmax' .* has 2 GiB; .* workloads=\('tiny',\)"):
+        list(harness.measure([dataclasses.replace(KERNEL, problem_id="softmax")]))
+    large = dataclasses.replace(problem("softmax"), tiny=problem("softmax").size("large"))
+    with pytest.raises(UserError, match="a problem file with smaller shapes"):
+        refuse_without_gpu(large, [large.tiny])
 
 
 def test_numbers_too_large_for_float8_become_its_largest() -> None:

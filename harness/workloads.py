@@ -89,9 +89,9 @@ def refuse_without_gpu(definition: ProblemDefinition, sizes: Sequence[Size]) -> 
         UserError: names the first workload that is too large.
     """
     for size in sizes:
-        if device_bytes(definition, size) > CPU_BYTES:
+        if (need := device_bytes(definition, size)) > CPU_BYTES:
             raise UserError(
-                f"workload {size.name!r} of {definition.id!r} takes about {gigabytes(device_bytes(definition, size))}, and"
+                f"workload {size.name!r} of {definition.id!r} takes about {gigabytes(need)}, and"
                 f" a check without a GPU has {gigabytes(CPU_BYTES)}; give a problem file with smaller shapes, or from"
                 " Python Harness(None, workloads=('tiny',))"
             )

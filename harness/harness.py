@@ -95,6 +95,8 @@ class Harness:
         """
         self.settings = dataclasses.replace(settings or HarnessSettings(), **fields)
         if half_width is not None:
+            if not 0.0 < half_width <= 1.0:
+                raise UserError(f"half_width is {half_width!r}; give a share of the time such as 0.01, at most 1")
             timing = dataclasses.replace(self.settings.timing, half_width=half_width)
             self.settings = dataclasses.replace(self.settings, timing=timing)
         chosen = [gpu] if gpu is None or isinstance(gpu, GpuChoice) else gpu

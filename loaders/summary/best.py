@@ -127,6 +127,10 @@ def best_kernels(
 def _ahead(corpus: Corpus, rows: Sequence[dict[str, Any]], beaten: str) -> list[dict[str, Any]]:
     """Rows that are faster than a baseline, with its name and the ratio of the times."""
     if beaten.lower() == BEST:
+        if rows and not any(row["speedup_best"] for row in rows):
+            raise UserError(
+                "no references of these kernels were timed, so there is no best one; speedups are over eager"
+            )
         return sorted((r for r in rows if (r["speedup_best"] or 0) > 1), key=lambda row: -row["speedup_best"])
     baselines = {
         key: reference_speedups(corpus, *key) for key in dict.fromkeys((row["problem_id"], row["gpu"]) for row in rows)

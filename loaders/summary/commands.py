@@ -72,7 +72,8 @@ def best(
     (the best reference), and empty where none was timed or it takes less than 10 µs. The roofline is the time of all
     inputs and outputs at the measured copy bandwidth, or of the arithmetic at measured rates; the share is that over
     the measured time, without launch-bound workloads, and above 100 % where outputs stay in L2. It is no limit that is
-    enforced: times are refused below floor_us (--json), which is lower.
+    enforced: times are refused below floor_us (--json), which is lower. Registers are those of the largest function of
+    a file, launched or not.
     """
     from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus
     from kbench.loaders.summary.best import best_kernels, find_kernel, reference_speedups
@@ -101,6 +102,8 @@ def best(
             click.echo(f"{baseline} on {name}: {speedup:.3f}x over eager PyTorch")
     if beats:
         click.echo(PRECISION, err=True)
+    if problem and rows and not has_best:
+        click.echo("no torch.compile or vendor's library was timed: speedups are over eager PyTorch alone", err=True)
     if limit != len(rows):
         click.echo(f"{len(rows):,} kernels", err=True)
     for line in ["", *_changes(view, "the fastest has no parent in the corpus")] if view else ():

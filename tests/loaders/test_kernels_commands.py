@@ -114,6 +114,14 @@ def test_a_factor_over_a_library_says_what_the_library_computes(family: Path) ->
     assert "TF32 off; a kernel may use less precision" in shown.stderr
 
 
+def test_without_timed_references_there_is_no_best_one_to_beat(tmp_path: Path) -> None:
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        writer.append("kernels", [make_kernel(16, status="ok", error=None, speedup=2.0, gpu="NVIDIA H200")])
+    asked = ("best", "softmax", "--dataset", tmp_path / "corpus")
+    assert "no references of these kernels were timed" in str(run(*asked, "--beats", "best").exception)
+    assert "speedups are over eager PyTorch alone" in run(*asked).output
+
+
 def test_best_lists_what_beats_the_best_reference_and_one_kernel_of_each_problem(family: Path) -> None:
     def found(*options: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = json.loads(run("best", *options, "--dataset", family, "--json").stdout)["kernels"]

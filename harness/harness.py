@@ -238,9 +238,10 @@ class Harness:
             if kernel is None:
                 yield None
                 continue
-            task = self._task(
-                kernel.problem_id, workloads or self._chosen(kernel.problem_id, check_only), check_only=check_only
-            )
+            if self.gpus == (None,) and not check_only:
+                definition = problem(kernel.problem_id)
+                refuse_without_gpu(definition, chosen_sizes(definition, workloads or self.settings.workloads))
+            task = self._task(kernel.problem_id, workloads or self._chosen(kernel.problem_id), check_only=check_only)
             job = Job(number, kernel, task, alone=kernel.kernel_id in fragile)
             refused = refusal(adapter_for(kernel.source), kernel.problem_id)
             if refused is not None:
@@ -253,16 +254,14 @@ class Harness:
         seed = self._rng.getrandbits(63)
         return dataclasses.asdict(MeasureTask(problem_id, self.settings.timing, seed, check_only, workloads))
 
-    def _chosen(self, problem_id: str, check_only: bool = False) -> tuple[str, ...] | None:
+    def _chosen(self, problem_id: str) -> tuple[str, ...] | None:
         """Names of the workloads to measure; None for all.
 
         Raises:
-            UserError: one does not fit into the memory and none was to be left out, or none fits.
+            UserError: one does not fit into the GPU's memory and none was to be left out, or none fits.
         """
         definition, limit_bytes = problem(problem_id), self.settings.max_memory_bytes
         sizes = chosen_sizes(definition, self.settings.workloads)
-        if self.gpus == (None,) and not check_only:
-            refuse_without_gpu(definition, sizes)
         if limit_bytes is not None:
             return tuple(size.name for size in fitting(definition, sizes, limit_bytes))
         refuse_too_large(

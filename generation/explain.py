@@ -76,7 +76,12 @@ def command(
             found = explain_kernel(kernel, gpu)
             explained.append(found if path.suffix not in RAW else in_its_own_lines(found, path.read_text()))
         except UserError as error:
-            raise UserError(f"{path}: {error}") from error
+            first, *rest = str(error).splitlines()
+            if rest:
+                # A compiler's caret means something only below its line.
+                click.echo("".join(c for c in str(error) if c.isprintable() or c == "\n"), err=True)
+                first += " …" + "; Triton counts lines from the function's `def`" * (kernel.backend is Backend.TRITON)
+            raise UserError(f"{path}: {first}") from error
     seen = [measured(kernel, gpu) for kernel in kernels]
     compared = compare(*explained) if len(explained) == 2 else []
     if plot is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,15 @@ def test_a_measured_time_is_told_with_signs_that_other_code_was_timed(ask: Ask) 
     assert "gave it" in said(here + 8, 98.0, Backend.TRITON)[0]
     assert "what is counted is not what ran" in said(here, 1.0)[0]
     assert list(measured_text(facts, kernel, None)) == []
+
+
+def test_a_compiler_s_message_keeps_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path))
+    good = (Path(__file__).parents[1] / "harness" / "kernels" / "gelu_triton.py").read_text()
+    (tmp_path / "wrong.py").write_text(good.replace("tl.store(", "tl.stroe("))
+    done = CliRunner().invoke(command, [str(tmp_path / "wrong.py"), "--problem", "gelu_tanh"])
+    assert re.search(r"tl\.stroe\(.*\n +\^\n", done.output)
+    assert "\n" not in str(done.exception)
 
 
 @pytest.mark.parametrize(

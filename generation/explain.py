@@ -78,7 +78,6 @@ def command(
         except UserError as error:
             first, *rest = str(error).splitlines()
             if rest:
-                # A compiler's caret means something only below its line.
                 click.echo("".join(c for c in str(error) if c.isprintable() or c == "\n"), err=True)
                 first += " …" + "; Triton counts lines from the function's `def`" * (kernel.backend is Backend.TRITON)
             raise UserError(f"{path}: {first}") from error
@@ -105,15 +104,7 @@ def command(
 
 
 def explain(kernel: KernelSource, gpu: str = "H200") -> list[WorkloadFacts]:
-    """What `kbench explain` counts and forecasts of a kernel on each workload; no GPU is needed.
-
-    Args:
-        kernel: its problem is one of the benchmark, or of a file that `kbench.benchmark.problems.named` has loaded.
-        gpu: an NVIDIA GPU, such as H100.
-
-    Raises:
-        UserError: it does not compile, cannot be planned, or launches nothing; or the GPU is not known.
-    """
+    """What `kbench explain` counts and forecasts of a kernel on each workload; no GPU is needed."""
     return explain_kernel(kernel, gpu_named(gpu)).workloads
 
 

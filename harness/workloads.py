@@ -83,17 +83,12 @@ def refuse_too_large(definition: ProblemDefinition, sizes: Sequence[Size], total
 
 
 def refuse_without_gpu(definition: ProblemDefinition, sizes: Sequence[Size]) -> None:
-    """Refuse at once what a check on the CPU would fail at after minutes.
-
-    Raises:
-        UserError: names the first workload that is too large.
-    """
+    """Refuse at once, by a UserError, what a check on the CPU would fail at after minutes."""
     for size in sizes:
         if (need := device_bytes(definition, size)) > CPU_BYTES:
             raise UserError(
-                f"workload {size.name!r} of {definition.id!r} takes about {gigabytes(need)}, and"
-                f" a check without a GPU has {gigabytes(CPU_BYTES)}; give a problem file with smaller shapes, or from"
-                " Python Harness(None, workloads=('tiny',))"
+                f"workload {size.name!r} of {definition.id!r} takes about {gigabytes(need)}, and a check without a GPU"
+                f" has {gigabytes(CPU_BYTES)}; give a problem file with smaller shapes, or Harness workloads=('tiny',)"
             )
 
 

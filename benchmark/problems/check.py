@@ -127,7 +127,6 @@ class _Answer:
             return
         verdict = compare(self.outputs, self.expected, problem.tolerance, self.specs)
         if not verdict.ok:
-            # Where rounding to integers may go either way, no bound on the error helps.
             own = (
                 "; a PROBLEM of your own can state a Tolerance with mismatch_share" if problem.family == "user" else ""
             )

@@ -179,9 +179,7 @@ def listed(problem_id: str) -> ProblemDefinition:
     """One problem of the benchmark, a retired one too for whoever names it, or of a user's file."""
     definition = known().get(problem_id) or users().get(problem_id)
     if definition is None and Path(problem_id).exists():
-        # Processes that a caller starts would not know a problem that was loaded only here.
-        how = f"kbench.benchmark.problems.named({problem_id!r}).id"
-        raise UserError(f"{problem_id!r} is a file, and kernels name a problem by its id: {how}")
+        raise UserError(f"{problem_id!r} is a file; a kernel takes the id: kbench.benchmark.problems.named(FILE).id")
     if definition is None:
         raise UnknownNameError("problem", problem_id, known())
     return definition

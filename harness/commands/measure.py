@@ -237,7 +237,6 @@ def verify_only(named: Named, options: MeasureOptions) -> Rows:
     names, kernels = {kernel.kernel_id: name for name, kernel in named}, [kernel for _, kernel in named]
     rows: Rows = []
     fenced = gpu_count() > 0
-    # CUDA kernels are compiled alone.
     interpreted = [] if fenced else [kernel for kernel in kernels if kernel.backend is Backend.TRITON]
     for definition in map(problem, dict.fromkeys(kernel.problem_id for kernel in interpreted)):
         refuse_without_gpu(definition, [definition.tiny])

@@ -88,17 +88,17 @@ def command(
         click.echo(f"{plot} is written", err=True)
     if as_json:
         rows = [
-            {"file": str(path), "workloads": [dataclasses.asdict(facts) for facts in each.workloads], "measured": rows}
-            for path, each, rows in zip(files, explained, seen, strict=True)
+            {"file": str(path), "workloads": [dataclasses.asdict(facts) for facts in each.workloads], "measured": times}
+            for path, each, times in zip(files, explained, seen, strict=True)
         ]
         changes = [dataclasses.asdict(comparison) for comparison in compared]
         click.echo(json.dumps({"gpu": gpu.name, "kernels": rows, "comparisons": changes}))
         return
     lines = []
-    for kernel, each, rows in zip(kernels, explained, seen, strict=True) if not compared else ():
+    for kernel, each, times in zip(kernels, explained, seen, strict=True) if not compared else ():
         for facts in each.workloads:
             first, *rest = text_of(facts, each.source)
-            lines += [first, *measured_text(facts, kernel, rows.get(facts.workload)), *rest]
+            lines += [first, *measured_text(facts, kernel, times.get(facts.workload)), *rest]
     lines += [line for comparison in compared for line in comparison_text(comparison)]
     click.echo("\n".join([*lines, *filter(None, [caution(gpu.name)])]))
 
@@ -144,7 +144,7 @@ def explain_kernel(kernel: KernelSource, gpu: Gpu) -> Explained:
 
 
 def measured(kernel: KernelSource, gpu: Gpu) -> dict[str, dict[str, Any]]:
-    """The dataset's measurements of a kernel on a GPU, by workload; none where it has none."""
+    """The dataset's measurements of a kernel on a GPU, by workload."""
     where, columns = f"gpu == 'NVIDIA {gpu.name}' and runtime_us > 0", ("workload", "runtime_us", "registers")
     table = Corpus.open(None).table("measurements", columns=columns, kernel_id=kernel.kernel_id, where=where)
     return {row["workload"]: row for row in table.to_pylist()}

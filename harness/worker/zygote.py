@@ -42,7 +42,6 @@ def main() -> None:
         try:
             worker.preload(planning=planning, counting=sys.argv[3] == "count")
         except (ImportError, RuntimeError) as error:
-            # In place of a traceback, because these are the last words that the caller shows.
             sys.exit(f"{error}; pip install 'kbench-gpu[explain]' installs what compiling needs beside torch")
         # What was imported lives for good: neither the collector nor copy-on-write should touch it again.
         gc.freeze()

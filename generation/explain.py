@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -20,16 +22,17 @@ from kbench.benchmark.work.explain import (
     explain_work,
 )
 from kbench.benchmark.work.gpus import Gpu, gpu_named
-from kbench.benchmark.work.render import caution, comparison_text, draw, text_of
+from kbench.benchmark.work.render import caution, comparison_text, draw, duration, text_of
 from kbench.benchmark.work.times import fastest
 from kbench.generation.executors.compiler import kernel_work
 from kbench.harness.cli import KernelPath, problem_solved, raw_options
 from kbench.harness.kernel.sources import RAW, RawLaunch, of_raw, other_inputs, read_kernel
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.options import json_option
-from kbench.schemas import KernelSource, UserError, bins
+from kbench.schemas import Backend, KernelSource, UserError, bins
 
 
-@click.command()
+@click.command("explain")
 @click.argument("files", nargs=-1, required=True, type=KernelPath(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--problem", "problem_id",
@@ -41,7 +44,7 @@ from kbench.schemas import KernelSource, UserError, bins
 )
 @raw_options
 @json_option
-def explain(
+def command(
     files: tuple[Path, ...],
     problem_id: str | None,
     gpu_name: str,
@@ -73,21 +76,36 @@ def explain(
             found = explain_kernel(kernel, gpu)
             explained.append(found if path.suffix not in RAW else in_its_own_lines(found, path.read_text()))
         except UserError as error:
-            raise UserError(f"{path}: {error}") from error
+            first, *rest = str(error).splitlines()
+            if rest:
+                click.echo("".join(c for c in str(error) if c.isprintable() or c == "\n"), err=True)
+                first += " …" + "; Triton counts lines from the function's `def`" * (kernel.backend is Backend.TRITON)
+            raise UserError(f"{path}: {first}") from error
+    seen = [measured(kernel, gpu) for kernel in kernels]
     compared = compare(*explained) if len(explained) == 2 else []
     if plot is not None:
         draw({path.name: each.workloads for path, each in zip(files, explained, strict=True)}, plot)
+        click.echo(f"{plot} is written", err=True)
     if as_json:
         rows = [
-            {"file": str(path), "workloads": [dataclasses.asdict(facts) for facts in each.workloads]}
-            for path, each in zip(files, explained, strict=True)
+            {"file": str(path), "workloads": [dataclasses.asdict(facts) for facts in each.workloads], "measured": times}
+            for path, each, times in zip(files, explained, seen, strict=True)
         ]
         changes = [dataclasses.asdict(comparison) for comparison in compared]
         click.echo(json.dumps({"gpu": gpu.name, "kernels": rows, "comparisons": changes}))
         return
-    lines = [line for each in explained for facts in each.workloads for line in text_of(facts, each.source)]
-    lines = [line for comparison in compared for line in comparison_text(comparison)] or lines
+    lines = []
+    for kernel, each, times in zip(kernels, explained, seen, strict=True) if not compared else ():
+        for facts in each.workloads:
+            first, *rest = text_of(facts, each.source)
+            lines += [first, *measured_text(facts, kernel, times.get(facts.workload)), *rest]
+    lines += [line for comparison in compared for line in comparison_text(comparison)]
     click.echo("\n".join([*lines, *filter(None, [caution(gpu.name)])]))
+
+
+def explain(kernel: KernelSource, gpu: str = "H200") -> list[WorkloadFacts]:
+    """What `kbench explain` counts and forecasts of a kernel on each workload; no GPU is needed."""
+    return explain_kernel(kernel, gpu_named(gpu)).workloads
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -123,6 +141,26 @@ def explain_kernel(kernel: KernelSource, gpu: Gpu) -> Explained:
             )
         )
     return explained
+
+
+def measured(kernel: KernelSource, gpu: Gpu) -> dict[str, dict[str, Any]]:
+    """The dataset's measurements of a kernel on a GPU, by workload."""
+    where, columns = f"gpu == 'NVIDIA {gpu.name}' and runtime_us > 0", ("workload", "runtime_us", "registers")
+    table = Corpus.open(None).table("measurements", columns=columns, kernel_id=kernel.kernel_id, where=where)
+    return {row["workload"]: row for row in table.to_pylist()}
+
+
+def measured_text(facts: WorkloadFacts, kernel: KernelSource, row: Mapping[str, Any] | None) -> Iterator[str]:
+    """What the dataset measured of this kernel, and whether it was of the code that is explained."""
+    if row is None:
+        return
+    here, there = max((launch.registers for launch in facts.launches), default=0), row["registers"]
+    # A CUDA file's registers are those of its largest function, launched or not.
+    other = there is not None and (there < here or (there > here and kernel.backend is Backend.TRITON))
+    code = f", by a compiler that gave it {there} registers, not {here}" if other else ""
+    below = row["runtime_us"] < (facts.bound_us or 0.0)
+    wrong = "; that is less than the bound below, so what is counted is not what ran" if below else ""
+    yield f"  measured {duration(row['runtime_us'])} in the dataset{code}{wrong}"
 
 
 def in_its_own_lines(explained: Explained, text: str) -> Explained:

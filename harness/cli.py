@@ -26,8 +26,8 @@ CHECK_ONLY = "--check-only still compiles for a target and verifies Triton kerne
 EXPLAIN = "without one, kbench explain counts what kernels do and what changed between two files"
 
 PROBLEM = "an id of `kbench problems list`, or a file or folder that defines a problem."
-STORED = "kbench.problems"
-"""Where a command's context keeps the problems of the dataset's kernels that it names."""
+STORED, STORED_FILES = "kbench.problems", "kbench.files"
+"""Where a command's context keeps the problems of the dataset's kernels that it names, and their ids by file."""
 
 
 class KernelPath(click.Path):
@@ -44,6 +44,7 @@ class KernelPath(click.Path):
         ctx.meta.setdefault(STORED, set()).add(row["problem_id"])
         path = ctx.with_resource(temporary_folder()) / f"{row['kernel_id'][:SHOWN_DIGITS]}.py"
         path.write_text(row["source"])
+        ctx.meta.setdefault(STORED_FILES, {})[str(path)] = path.stem
         return path
 
 
@@ -203,7 +204,7 @@ def measure(
         return
     kernels = [] if shapes is not None else _kernels(files, problem_id, backend, launch)
     if not check_only:
-        require_gpus(options.gpus, CHECK_ONLY)
+        require_gpus(options.gpus, EXPLAIN if watching or shapes is not None else CHECK_ONLY)
     if shapes is not None:
         tune_file(files[0], str(problem_id), shapes, options, as_json)
         return
@@ -281,7 +282,9 @@ def _kernels(
 
     if not files:
         raise UserError("no kernel files; give FILES with --problem, or --corpus")
-    return read_kernels(files, named(str(problem_id)).id, backend, launch)
+    ids = click.get_current_context().meta.get(STORED_FILES, {})
+    kernels = read_kernels(files, named(str(problem_id)).id, backend, launch)
+    return [(ids.get(name, name), kernel) for name, kernel in kernels]
 
 
 @click.command()

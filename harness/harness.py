@@ -33,7 +33,7 @@ from kbench.harness.record import failure, make_measurement, second_times
 from kbench.harness.settings import HarnessSettings
 from kbench.harness.timing.second_clock import SecondTimes
 from kbench.harness.worker.execute import MeasureTask
-from kbench.harness.workloads import chosen_sizes, fitting, refuse_too_large
+from kbench.harness.workloads import chosen_sizes, fitting, refuse_too_large, refuse_without_gpu
 from kbench.schemas import (
     DataError,
     Environment,
@@ -95,6 +95,8 @@ class Harness:
         """
         self.settings = dataclasses.replace(settings or HarnessSettings(), **fields)
         if half_width is not None:
+            if not 0.0 < half_width <= 1.0:
+                raise UserError(f"half_width is {half_width!r}; give a share of the time such as 0.01, at most 1")
             timing = dataclasses.replace(self.settings.timing, half_width=half_width)
             self.settings = dataclasses.replace(self.settings, timing=timing)
         chosen = [gpu] if gpu is None or isinstance(gpu, GpuChoice) else gpu
@@ -236,6 +238,9 @@ class Harness:
             if kernel is None:
                 yield None
                 continue
+            if self.gpus == (None,) and not check_only:
+                definition = problem(kernel.problem_id)
+                refuse_without_gpu(definition, chosen_sizes(definition, workloads or self.settings.workloads))
             task = self._task(kernel.problem_id, workloads or self._chosen(kernel.problem_id), check_only=check_only)
             job = Job(number, kernel, task, alone=kernel.kernel_id in fragile)
             refused = refusal(adapter_for(kernel.source), kernel.problem_id)

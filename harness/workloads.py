@@ -13,8 +13,8 @@ DRAWN = 4
 """Sets of random inputs that lie on the GPU at once: one per seed, and those held out."""
 ANSWERS = 4
 """Expected outputs that lie there at once, in float64."""
-LARGE_BYTES = 1 << 30
-"""What takes a CPU more than a few seconds to check."""
+LARGE_BYTES, CPU_BYTES = 1 << 27, 2 << 30
+"""What takes a CPU more than a few seconds to check, and what a check without a GPU may take."""
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
@@ -82,6 +82,16 @@ def refuse_too_large(definition: ProblemDefinition, sizes: Sequence[Size], total
             )
 
 
+def refuse_without_gpu(definition: ProblemDefinition, sizes: Sequence[Size]) -> None:
+    """Refuse at once, by a UserError, what a check on the CPU would fail at after minutes."""
+    for size in sizes:
+        if (need := device_bytes(definition, size)) > CPU_BYTES:
+            raise UserError(
+                f"workload {size.name!r} of {definition.id!r} takes about {gigabytes(need)}, and a check without a GPU"
+                f" has {gigabytes(CPU_BYTES)}; give a problem file with smaller shapes, or Harness workloads=('tiny',)"
+            )
+
+
 def gigabytes(amount: int) -> str:
     """An amount of memory for people."""
     return f"{amount / (1 << 30):.3g} GiB"
@@ -105,6 +115,6 @@ def large_without_tiny(definition: ProblemDefinition) -> str | None:
     if definition.tiny not in definition.sizes or needed < LARGE_BYTES:
         return None
     return (
-        f"{definition.id} has no small workload: {definition.tiny.name} takes about {gigabytes(needed)} and minutes on"
-        " the CPU; a copy of the problem's file with smaller shapes is checked in seconds"
+        f"{definition.id} has no small workload: {definition.tiny.name} takes about {gigabytes(needed)} and a minute or"
+        " more on the CPU; a copy of the problem's file with smaller shapes is checked in seconds"
     )

@@ -127,7 +127,10 @@ class _Answer:
             return
         verdict = compare(self.outputs, self.expected, problem.tolerance, self.specs)
         if not verdict.ok:
-            yield f"reference misses the high-precision answer: {verdict.reason}"
+            own = (
+                "; a PROBLEM of your own can state a Tolerance with mismatch_share" if problem.family == "user" else ""
+            )
+            yield f"reference misses the high-precision answer: {verdict.reason}{own}"
         for value, spec in zip(as_tuple(self.outputs), self.specs, strict=True):
             if not bool(torch.isfinite(value.to(torch.float64)).all()):
                 yield f"output {spec.name!r} holds NaN or Inf"

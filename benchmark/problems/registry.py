@@ -178,6 +178,8 @@ def _aliases() -> dict[str, str]:
 def listed(problem_id: str) -> ProblemDefinition:
     """One problem of the benchmark, a retired one too for whoever names it, or of a user's file."""
     definition = known().get(problem_id) or users().get(problem_id)
+    if definition is None and Path(problem_id).exists():
+        raise UserError(f"{problem_id!r} is a file; a kernel takes the id: kbench.benchmark.problems.named(FILE).id")
     if definition is None:
         raise UnknownNameError("problem", problem_id, known())
     return definition

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from kbench.benchmark.work.caches import dram_bytes
 from kbench.benchmark.work.gpus import Gpu
+from kbench.benchmark.work.memory import SECTOR
 from kbench.benchmark.work.occupancy import resident_blocks, waves
 from kbench.benchmark.work.pipes import Pipe
 from kbench.benchmark.work.times import (
@@ -102,6 +103,12 @@ class WorkloadFacts:
     store_bytes: float
     sectors_per_request: float
     """Sectors of 32 bytes that a warp's load touches; 4 is what 32 neighbouring numbers of 4 bytes need."""
+    sectors_per_store: float
+    load_sectors_used: float
+    """Share of the bytes of those sectors that the warp asks for; 1 where lanes ask for the same bytes."""
+    store_sectors_used: float
+    l1_unsure: float
+    """Share of the sectors loaded that were counted as found in L1, though what is resident there exceeds it."""
     l2_bytes: float
     dram_bytes: float
     min_bytes: float
@@ -177,6 +184,10 @@ def explain_work(
         load_bytes=total.load_bytes + total.bulk_load_bytes,
         store_bytes=total.store_bytes + total.bulk_store_bytes,
         sectors_per_request=total.load_sectors / max(1.0, total.load_requests),
+        sectors_per_store=total.store_sectors / max(1.0, total.store_requests),
+        load_sectors_used=min(1.0, total.load_bytes / max(1.0, SECTOR * total.load_sectors)),
+        store_sectors_used=min(1.0, total.store_bytes / max(1.0, SECTOR * total.store_sectors)),
+        l1_unsure=sum(_crowded_sectors(one, gpu) for one in work.launches) / max(1.0, total.load_sectors),
         l2_bytes=total.l2_bytes,
         dram_bytes=sum(one.times * dram_bytes(one, gpu) for one in work.launches) + _moved(work),
         min_bytes=min_bytes,
@@ -191,6 +202,13 @@ def explain_work(
         forecast=forecast if forecast is None or bound_us is None else forecast.above(bound_us),
         lines=_lines(work, bound),
     )
+
+
+def _crowded_sectors(launch: LaunchWork, gpu: Gpu) -> float:
+    """Sectors taken to be in L1 of a launch whose resident blocks load more than fits beside their shared memory."""
+    block, together = launch.per_block, resident_blocks(launch, gpu)
+    crowded = together * (SECTOR * block.l1_miss_sectors + launch.shared_bytes) > gpu.shared_bytes
+    return launch.times * launch.blocks * (block.load_sectors - block.l1_miss_sectors) if crowded else 0.0
 
 
 def _moved(work: Work) -> int:
@@ -258,7 +276,8 @@ class Comparison:
     """The resource that takes longest in either kernel."""
 
 
-COMPARED = ("instructions", "dram_bytes", "l2_bytes", "shared_wavefronts", "atomics", "sectors_per_request")
+COMPARED = ("instructions", "dram_bytes", "l2_bytes", "shared_wavefronts", "atomics", "sectors_per_request",
+            "sectors_per_store")  # fmt: skip
 OF_LONGEST = ("occupancy", "waves", "registers", "shared_bytes", "stack_bytes", "threads")
 """Figures of the launch that takes longest."""
 

@@ -25,6 +25,7 @@ MEASURES = {
 CHANGES = {
     "tensor_flops": "tensor operations", "dram_bytes": "DRAM bytes", "l2_bytes": "L2 bytes",
     "shared_wavefronts": "shared-memory wavefronts", "sectors_per_request": "sectors per load",
+    "sectors_per_store": "sectors per store",
     "stack_bytes": "stack bytes",
     "shared_bytes": "shared bytes per block", "registers": "registers per thread", "threads": "threads per block",
 }  # fmt: skip
@@ -83,6 +84,9 @@ def text_of(facts: WorkloadFacts, source: str) -> Iterator[str]:
         yield f"  autotuned: the fastest of {facts.configurations} configurations"
     if facts.uncertain >= SHOWN:
         yield f"  unsure: {100 * facts.uncertain:.0f} % of the instructions depend on branches that only data decides"
+    if facts.l1_unsure >= SHOWN:
+        held = f"{100 * facts.l1_unsure:.0f} % of the sectors loaded are taken to be in L1"
+        yield f"  unsure: {held}, which is too small for all that its blocks load"
     lines = source.splitlines()
     for line in facts.lines:
         text = lines[line.line - 1].strip() if line.line <= len(lines) else ""
@@ -105,7 +109,9 @@ def _reason(facts: WorkloadFacts) -> str:
 
 def _measure(line: LineFacts, facts: WorkloadFacts) -> str:
     """What a line's share is of; how much of L2's traffic reaches DRAM is not known by line."""
-    return MEASURES[line.measure] + " (DRAM bytes are not known by line)" * (facts.bound == "dram")
+    share = 100 * min(1.0, facts.dram_bytes / max(1.0, facts.l2_bytes))
+    known = f" ({share:.0f} % of them reach DRAM, of which lines is not known)" if facts.bound == "dram" else ""
+    return MEASURES[line.measure] + known
 
 
 def _bound(facts: WorkloadFacts) -> str:
@@ -129,7 +135,9 @@ def _work(facts: WorkloadFacts) -> Iterator[str]:
     yield f"{amount(facts.dram_bytes, 'B')} of DRAM{beside}"
     yield f"{amount(facts.l2_bytes, 'B')} of L2"
     if facts.sectors_per_request:
-        yield f"{facts.sectors_per_request:.1f} sectors per load"
+        yield f"{facts.sectors_per_request:.1f} sectors per load ({100 * facts.load_sectors_used:.0f} % of them used)"
+    if facts.sectors_per_store:
+        yield f"{facts.sectors_per_store:.1f} sectors per store ({100 * facts.store_sectors_used:.0f} % of them used)"
     if facts.shared_wavefronts:
         yield f"{amount(facts.shared_wavefronts)} shared-memory wavefronts ({facts.bank_conflicts:.1f} conflicts each)"
     if facts.atomics:
@@ -164,10 +172,21 @@ def _launch(launch: LaunchFacts) -> str:
     if busy < of:
         parts.append(f"{busy} of {of} multiprocessors have a block")
     if launch.shared_bytes:
-        parts.append(f"{launch.shared_bytes / 1024:.3g} KiB shared")
+        parts.append(f"{_memory(launch.shared_bytes)} shared")
     if launch.stack_bytes:
         parts.append(f"{launch.stack_bytes} B stack")
     return ", ".join(parts)
+
+
+def _memory(nbytes: float) -> str:
+    return f"{nbytes / 1024:.3g} KiB" if nbytes >= 1024 else f"{nbytes:.0f} B"
+
+
+def _amount(name: str, value: float) -> str:
+    """A figure of a comparison, as the text about one kernel has it."""
+    if name == "occupancy":
+        return f"{100 * value:.0f} %"
+    return _memory(value) if name == "shared_bytes" else amount(value, "B" * name.endswith("bytes"))
 
 
 def comparison_text(comparison: Comparison) -> Iterator[str]:
@@ -183,7 +202,7 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     yield f"  the largest change is {NAMES[comparison.reason]}: {duration(before)} before, {duration(after)} now"
     for name, old, new in comparison.changes:
         factor = f" ({new / old:.2f}x)" if old and new else ""
-        yield f"  {CHANGES.get(name, name)}: {amount(old)} before, {amount(new)} now{factor}"
+        yield f"  {CHANGES.get(name, name)}: {_amount(name, old)} before, {_amount(name, new)} now{factor}"
 
 
 def table(sides: Mapping[str, WorkloadFacts]) -> Iterator[str]:

@@ -15,7 +15,8 @@ from kbench.harness.isolate.limits import MOST_BYTES, MOST_PROCESSES, watching_w
 from kbench.loaders.storage.scratch import temporary_folder
 from kbench.schemas import Backend, InfrastructureError, KernelSource, UserError, to_dict
 
-INSTALL = "pip install 'kbench-gpu[gpu]'"
+INSTALL = "pip install 'kbench-gpu[explain]'"
+TORCH = "pip install 'kbench-gpu[gpu]'; without a GPU a CPU build does: https://pytorch.org/get-started"
 PLANNING = ("netns", "closed", "frozen", "capabilities", "calls", "watched")
 """Restrictions that planning processes have where the system permits them."""
 NOTHING = KernelSource("relu", Backend.TRITON, "def run(x):\n    return None\n")
@@ -70,7 +71,7 @@ def problems(report: Mapping[str, Any]) -> list[str]:
         if board["other_processes"]:
             lines.append(f"{board['name']}: other processes use it: {board['other_processes']}")
     missing = missing_packages(report)
-    lines += [f"{name} is missing: {INSTALL}" for name in missing]
+    lines += [f"{name} is missing: {TORCH if name == 'torch' else INSTALL}" for name in missing]
     if not report["gpus"]:
         able = "with these, kernels" if missing else "kernels"
         lines.append(f"no NVIDIA GPU: {able} can be compiled and checked, not timed")

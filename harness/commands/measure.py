@@ -26,7 +26,7 @@ from kbench.harness.device.target import Target
 from kbench.harness.harness import UNPLANNED, GpuChoice, Harness
 from kbench.harness.record import Aggregate, aggregate
 from kbench.harness.settings import HarnessSettings
-from kbench.harness.workloads import large_without_tiny
+from kbench.harness.workloads import large_without_tiny, refuse_without_gpu
 from kbench.schemas import Backend, InfrastructureError, Kernel, KernelSource, Measurement, Status, UserError, from_dict
 
 Named = Sequence[tuple[str, KernelSource]]
@@ -237,11 +237,12 @@ def verify_only(named: Named, options: MeasureOptions) -> Rows:
     names, kernels = {kernel.kernel_id: name for name, kernel in named}, [kernel for _, kernel in named]
     rows: Rows = []
     fenced = gpu_count() > 0
-    if not fenced and not options.quiet:
-        for problem_id in dict.fromkeys(kernel.problem_id for kernel in kernels):
-            too_large = large_without_tiny(problem(problem_id))
-            if too_large is not None:
-                click.echo(too_large, err=True)
+    interpreted = [] if fenced else [kernel for kernel in kernels if kernel.backend is Backend.TRITON]
+    for definition in map(problem, dict.fromkeys(kernel.problem_id for kernel in interpreted)):
+        refuse_without_gpu(definition, [definition.tiny])
+        too_large = large_without_tiny(definition)
+        if too_large is not None and not options.quiet:
+            click.echo(too_large, err=True)
     progress = Progress(len(named), quiet=options.quiet)
     target, allow = Target.named(options.target), options.harness.allow_unscreened
     made = make_harness(options, fenced=True) if fenced else Harness(None, target=target, allow_unscreened=allow)

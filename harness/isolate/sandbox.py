@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Collection
 from pathlib import Path
 
+from kbench.benchmark.problems.foreign.user_code import USER_FACTS
 from kbench.benchmark.problems.registry import USER_FILES
 from kbench.loaders.storage.namespaces import CLONE_NEWIPC, CLONE_NEWNET, unshare
 
@@ -84,7 +85,7 @@ def close_inherited(keep: int) -> None:
 
 KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "LANG", "LC_ALL", "CUDA_DEVICE_ORDER",
                   "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "CC",
-                  USER_FILES)  # fmt: skip
+                  USER_FILES, USER_FACTS)  # fmt: skip
 """What a worker needs of its parent's environment to find the driver, a compiler and a user's problem; nothing else is
 passed on."""
 

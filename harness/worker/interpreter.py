@@ -1,14 +1,18 @@
-"""Interpreter: what Triton's interpreter lacks for a dry run: a choice for autotuners, and bfloat16 arithmetic.
+"""Interpreter: what Triton's interpreter lacks for a dry run: autotuners' choice, bfloat16 arithmetic, float8 casts.
 
 The interpreter keeps bfloat16 as 16-bit integers and computes with them as such: 1 + 2 is infinite. Here operands are
-widened to float32 before an operation, and what it gives is rounded back to the nearest.
+widened to float32 before an operation, and what it gives is rounded back to the nearest. Its casts to float8 lose the
+carry of what is rounded up to the next power of two, and wrap what is too large; torch casts in their place.
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
+
+from kbench.benchmark.problems.lazy_torch import torch
 
 IN_THE_INTERPRETER = "(in Triton's interpreter)"
 """Follows whatever is found wrong there: the same kernel may behave otherwise on a GPU."""
@@ -28,6 +32,15 @@ def make_ready() -> None:
     # Of those its own hooks leave: timing others needs a GPU.
     Autotuner.prune_configs = lambda self, kwargs: list(prune(self, kwargs))[:1]
     widen_bfloat16(interpreter)
+    interpreter._convert_float = through_torch(interpreter._convert_float, interpreter._ir.ROUNDING_MODE.RTZ)
+    interpreter.ASTTransformer.visit_For = with_tensor
+
+
+def with_tensor(self: ast.NodeTransformer, loop: ast.For) -> ast.AST:
+    """A loop over a range, its counter a tensor as on a GPU: assigned to itself, which the interpreter converts."""
+    if isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func) in ("range", "tl.range"):
+        loop.body.insert(0, ast.Assign([loop.target], ast.parse(ast.unparse(loop.target), mode="eval").body))
+    return self.generic_visit(loop)
 
 
 def widen_bfloat16(interpreter: Any) -> None:
@@ -115,6 +128,32 @@ def widen_bfloat16(interpreter: Any) -> None:
         setattr(builder, name, through_float32(getattr(builder, name)))
     for kind in (interpreter.ReduceOps, interpreter.ScanOps):
         kind.apply_impl = combined(kind.apply_impl)
+
+
+def through_torch(real: Callable[..., Any], towards_zero: Any) -> Callable[..., Any]:
+    """The interpreter's conversion of bits between number types, with torch's from and to float8.
+
+    What is too large becomes the largest number of the type, as in the GPU's instruction.
+    """
+    import numpy as np
+
+    kinds = {
+        "fp8e4nv": torch.float8_e4m3fn, "fp8e5": torch.float8_e5m2, "bf16": torch.bfloat16, "fp16": torch.float16,
+        "fp32": torch.float32, "fp64": torch.float64,
+    }  # fmt: skip
+
+    def convert(values: Any, source: Any, kind: Any, rounding: Any) -> Any:
+        one, other = kinds.get(source.name), kinds.get(kind.name)
+        narrow = {"fp8e4nv", "fp8e5"} & {source.name, kind.name}
+        if not narrow or one is None or other is None or rounding == towards_zero:
+            return real(values, source, kind, rounding)
+        wide = torch.frombuffer(bytearray(values.tobytes()), dtype=one).double()
+        if kind.name in narrow:
+            wide = wide.clamp(torch.finfo(other).min, torch.finfo(other).max)
+        bits = wide.to(other).view(torch.uint8).numpy()
+        return bits.view(f"uint{kind.primitive_bitwidth}").reshape(np.shape(values))
+
+    return convert
 
 
 def float32_of(bits: Any) -> Any:

@@ -26,12 +26,13 @@ from kbench.harness.plan.torch_calls import answer_without_a_gpu
 from kbench.harness.worker import interpreter
 from kbench.harness.worker.execute import Bench
 from kbench.harness.worker.runner import Runner
+from kbench.harness.workloads import CPU_BYTES
 from kbench.loaders.storage.mounts import freeze_files
 from kbench.loaders.storage.seccomp import lock_down
 from kbench.schemas import Status
 
 CONTEXT_BYTES, CPU_CONTEXT_BYTES = 16 << 30, 1 << 30
-GPU_WORKER_BYTES, CPU_WORKER_BYTES = 32 << 30, 2 << 30
+GPU_WORKER_BYTES = 32 << 30
 """Host memory a kernel may add to its worker."""
 
 
@@ -109,7 +110,7 @@ class ProcessRunner(Runner):
         # More would be processes of their own, which go on while the kernel is timed.
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
         freeze_files([self.scratch, *map(Path, extensions)])
-        limit_growth(GPU_WORKER_BYTES if self.device.is_gpu else CPU_WORKER_BYTES)
+        limit_growth(GPU_WORKER_BYTES if self.device.is_gpu else CPU_BYTES)
         if strict:
             lock_down()
 

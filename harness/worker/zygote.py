@@ -39,7 +39,10 @@ def main() -> None:
     planning = sys.argv[3] in ("plan", "count")
 
     def load() -> None:
-        worker.preload(planning=planning, counting=sys.argv[3] == "count")
+        try:
+            worker.preload(planning=planning, counting=sys.argv[3] == "count")
+        except (ImportError, RuntimeError) as error:
+            sys.exit(f"{error}; pip install 'kbench-gpu[explain]' installs what compiling needs beside torch")
         # What was imported lives for good: neither the collector nor copy-on-write should touch it again.
         gc.freeze()
 

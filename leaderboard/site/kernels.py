@@ -8,13 +8,13 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import geometric_mean, median
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.questions.asked import known_problems
 from kbench.leaderboard.site.shards import shard, shortened
 from kbench.loaders.storage.atomic import parquet_bytes
-from kbench.loaders.summary.best import counters_text, reference_speedups, share
+from kbench.loaders.summary.best import counters_text, reference_speedups, whole_share, with_rooflines
 from kbench.schemas import Status
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ DETAILS = (
 """What a problem's shard holds of each kernel."""
 WORKLOAD = (
     "workload", "status", "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high",
-    "floor_us", "max_abs_error", "trust", "launches", "counted",
+    "roofline_us", "max_abs_error", "trust", "launches", "counted",
 )  # fmt: skip
 """What it holds of each measurement; launches and hardware counters where the corpus has them."""
 NEWS = ["kernel_id", "problem_id", "backend", "gpu", "runtime_us", "speedup", "speedup_best"]
@@ -71,8 +71,7 @@ def corpus_files(corpus: Corpus) -> Iterator[tuple[str, bytes]]:
     references = _references(corpus)
     measured = _measured(corpus)
     for row in rows:
-        reached = [figure for one in measured[row["kernel_id"], row["gpu"]] if (figure := share(one)) is not None]
-        row["roofline"] = geometric_mean(reached) if reached else None
+        row["roofline"] = whole_share(measured[row["kernel_id"], row["gpu"]])
     by_problem: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_problem[row["problem_id"]].append(row)
@@ -142,7 +141,8 @@ def _measured(corpus: Corpus) -> Mapping[Key, list[Row]]:
     measured: dict[Key, list[Row]] = defaultdict(list)
     plans = {(row["kernel_id"], row["gpu"], row["workload"]): row["launches"] for row in _table(corpus, "plans")}
     counters = {(row["kernel_id"], row["gpu"], row["workload"]): row for row in _table(corpus, "counters")}
-    for row in _table(corpus, "measurements", ["kernel_id", "gpu", *WORKLOAD]):
+    columns = ["kernel_id", "problem_id", "gpu", "env_id", "floor_us", *WORKLOAD]
+    for row in with_rooflines(corpus, _table(corpus, "measurements", columns)):
         key = row["kernel_id"], row["gpu"], row["workload"]
         launches = [_launch(one) for one in plans.get(key, [])]
         text = counters_text(counters[key]) if key in counters else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import geometric_mean
 from typing import Any
 
@@ -21,9 +21,11 @@ BRIEF = (
     "search_method", "proposer", "model", "run_id", "step", "parent_id", "edit", "error",
 )  # fmt: skip
 FIGURES = (
-    "workload", "gpu", "status", "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "floor_us", "registers",
-    "spill_bytes",
+    "problem_id", "workload", "gpu", "env_id", "status", "runtime_us", "runtime_low_us", "runtime_high_us", "speedup",
+    "floor_us", "registers", "spill_bytes",
 )  # fmt: skip
+FLOOR_MARGIN = 0.9
+"""What `floor_us` takes of the time of the arithmetic, so that no true measurement is refused."""
 LINEAGE = (
     "kernel_id",
     "parent_id",
@@ -129,6 +131,10 @@ def best_kernels(
 def _ahead(corpus: Corpus, rows: Sequence[dict[str, Any]], beaten: str) -> list[dict[str, Any]]:
     """Rows that are faster than a baseline, with its name and the ratio of the times."""
     if beaten.lower() == BEST:
+        if rows and not any(row["speedup_best"] for row in rows):
+            raise UserError(
+                "no references of these kernels were timed, so there is no best one; speedups are over eager"
+            )
         return sorted((r for r in rows if (r["speedup_best"] or 0) > 1), key=lambda row: -row["speedup_best"])
     baselines = {
         key: reference_speedups(corpus, *key) for key in dict.fromkeys((row["problem_id"], row["gpu"]) for row in rows)
@@ -146,17 +152,48 @@ def _ahead(corpus: Corpus, rows: Sequence[dict[str, Any]], beaten: str) -> list[
     return sorted(ahead, key=lambda row: -row["ahead"])
 
 
-def roofline_shares(corpus: Corpus, problem: str | None, kernels: Sequence[str]) -> dict[tuple[str, str], float]:
-    """Roofline floor over runtime by kernel and GPU: geometric mean over the workloads that have both."""
-    columns = ("kernel_id", "gpu", "floor_us", "runtime_us")
+def roofline_shares(corpus: Corpus, problem: str | None, kernels: Sequence[str]) -> dict[tuple[str, str], float | None]:
+    """Roofline over runtime by kernel and GPU: see `whole_share`."""
     if "measurements" not in corpus.configs:
         return {}
-    ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
-    timed = "runtime_us > 0 and floor_us > 0"
-    table = corpus.table("measurements", columns=columns, problem_id=problem, kernel_id=kernels, where=timed)
-    for row in table.to_pylist():
-        ratios[row["kernel_id"], row["gpu"]].append(row["floor_us"] / row["runtime_us"])
-    return {key: geometric_mean(values) for key, values in ratios.items()}
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    found = corpus.table("measurements", columns=(*FIGURES, "kernel_id"), problem_id=problem, kernel_id=kernels)
+    for row in with_rooflines(corpus, found.to_pylist()):
+        rows[row["kernel_id"], row["gpu"]].append(row)
+    return {key: whole_share(each) for key, each in rows.items()}
+
+
+def with_rooflines(corpus: Corpus, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Measurements with `roofline_us`, the `roofline_share` reached, `best_reference` and whether it is `launch_bound`.
+
+    The roofline is the time of all inputs and outputs at the copy bandwidth that was measured in the same environment,
+    or of the arithmetic. `floor_us` is lower, by a margin and what L2 may keep: it refuses times that cannot be true.
+    """
+    names = ("problems", "environments", "references")
+    problems, environments, timed = (corpus.table(name).to_pylist() if name in corpus.configs else [] for name in names)
+    moved = {(row["problem_id"], one["name"]): one["min_bytes"] for row in problems for one in row["workloads"]}
+    rates = {row["env_id"]: row["copy_bandwidth_gbs"] for row in environments}
+    references = {(row["problem_id"], row["workload"], row["gpu"]): from_dict(ReferenceTime, row) for row in timed}
+    completed = []
+    for row in rows:
+        place = row["problem_id"], row["workload"]
+        nbytes, rate, roofline = moved.get(place), rates.get(row["env_id"]), None
+        if nbytes is not None and rate and row["floor_us"] is not None:
+            roofline = max(nbytes / (1e3 * rate), row["floor_us"] / FLOOR_MARGIN)
+        reference = references.get((*place, row["gpu"]))
+        completed.append(row | {
+            "roofline_us": roofline,
+            "roofline_share": roofline / row["runtime_us"] if roofline and row["runtime_us"] else None,
+            "best_reference": reference.best if reference else None,
+            "launch_bound": reference.launch_bound if reference else None,
+        })  # fmt: skip
+    return completed
+
+
+def whole_share(rows: Iterable[Mapping[str, Any]]) -> float | None:
+    """A kernel's share of the roofline: geometric mean over the workloads that are not launch-bound, if any."""
+    shares = [one["roofline_share"] for one in rows if one["roofline_share"] and not one["launch_bound"]]
+    return geometric_mean(shares) if shares else None
 
 
 def reference_speedups(corpus: Corpus, problem: str, gpu: str) -> dict[str, float]:
@@ -203,17 +240,8 @@ def _view(corpus: Corpus, row: dict[str, Any]) -> KernelView:
     if "counters" in corpus.configs and row["gpu"]:
         found = corpus.table("counters", kernel_id=row["kernel_id"], where=gpu).to_pylist()
         counted = {one["workload"]: counters_text(one) for one in found}
-    references = {one.workload: one for one in reference_times(corpus, row["problem_id"], row["gpu"])}
-    for one in timed:
-        reference = references.get(one["workload"])
-        one |= {
-            "roofline_share": share(one),
-            "best_reference": reference.best if reference else None,
-            "launch_bound": reference.launch_bound if reference else None,
-            "counted": counted.get(one["workload"]),
-        }
-    shares = [one["roofline_share"] for one in timed if one["roofline_share"] is not None]
-    whole = row | {"roofline_share": geometric_mean(shares) if shares else None}
+    timed = [one | {"counted": counted.get(one["workload"])} for one in with_rooflines(corpus, timed)]
+    whole = row | {"roofline_share": whole_share(timed)}
     same = corpus.select(columns=LINEAGE, problem=row["problem_id"], backend=row["backend"], gpu=row["gpu"])
     return KernelView(whole, tuple(timed), tuple(same.ancestors(row["kernel_id"]).to_pylist()))
 
@@ -226,8 +254,3 @@ def counters_text(row: Mapping[str, Any]) -> str:
         f" occupancy {row['occupancy_percent']:.0f} %, issue slots {row['issue_percent']:.0f} %,"
         f" tensor cores {row['tensor_percent']:.0f} %"
     )
-
-
-def share(figure: Mapping[str, Any]) -> float | None:
-    """Roofline floor over runtime; null where one is not known."""
-    return figure["floor_us"] / figure["runtime_us"] if figure["floor_us"] and figure["runtime_us"] else None

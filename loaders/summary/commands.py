@@ -70,9 +70,10 @@ def best(
     Of several GPUs the one with the most kernels is shown, unless --gpu says otherwise.
     Speedups are over eager PyTorch; speedup_best is over the fastest of eager, torch.compile and the vendor's library
     (the best reference), without workloads on which that takes less than 10 µs unless all do, and empty where none was
-    timed. The share of the roofline is the
-    least possible time, of all inputs and outputs at measured bandwidth or of the arithmetic at measured rates, over
-    the measured one.
+    timed. The roofline is the time of all inputs and outputs at the measured copy bandwidth, or of the arithmetic at
+    measured rates; the share is that over the measured time, without launch-bound workloads, and above 100 % where
+    outputs stay in L2. It is no limit that is enforced: times are refused below floor_us (--json), which is lower.
+    Registers are those of the largest function of a file, launched or not.
     """
     from kbench.loaders.corpus.corpus import EVERY_GPU, Corpus
     from kbench.loaders.summary.best import best_kernels, find_kernel, reference_speedups
@@ -101,6 +102,8 @@ def best(
             click.echo(f"{baseline} on {name}: {speedup:.3f}x over eager PyTorch")
     if beats:
         click.echo(PRECISION, err=True)
+    if problem and rows and not has_best:
+        click.echo("no torch.compile or vendor's library was timed: speedups are over eager PyTorch alone", err=True)
     click.echo(f"{len(rows):,} of {count:,} kernels", err=True)
     for line in ["", *_changes(view, "the fastest has no parent in the corpus")] if view else ():
         click.echo(line)
@@ -208,6 +211,12 @@ def _reference(figure: Mapping[str, Any]) -> str | None:
     return f"{runtime_us:.4g} us {name}" + (", launch-bound" if figure["launch_bound"] else "")
 
 
+def _roofline(figure: Mapping[str, Any]) -> str | None:
+    if figure["roofline_us"] is None:
+        return None
+    return f"{figure['roofline_us']:.4g} us" + (f", {figure['roofline_share']:.0%}" if figure["roofline_share"] else "")
+
+
 def _times(figure: Mapping[str, Any]) -> dict[str, Any]:
     low, high = figure["runtime_low_us"], figure["runtime_high_us"]
     return {
@@ -217,7 +226,7 @@ def _times(figure: Mapping[str, Any]) -> dict[str, Any]:
         "interval": None if low is None or high is None else f"{low:.3f}-{high:.3f}",
         "speedup": figure["speedup"],
         "best reference": _reference(figure),
-        "roofline": _percent(figure["roofline_share"]),
+        "roofline": _roofline(figure),
         "registers": figure["registers"],
         "spills": figure["spill_bytes"],
     }

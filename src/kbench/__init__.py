@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kbench.benchmark.surrogates.cached import cached
     from kbench.benchmark.surrogates.protocol import Surrogate
     from kbench.benchmark.training.formats import training_rows
+    from kbench.generation.explain import explain
     from kbench.generation.single import search
     from kbench.harness.callables import bench, duel
     from kbench.harness.prune import prune
@@ -76,6 +77,7 @@ __all__ = [
     "cached",
     "duel",
     "evaluate",
+    "explain",
     "load",
     "prune",
     "search",
@@ -91,6 +93,7 @@ _PLACES = {
     "cached": "kbench.benchmark.surrogates.cached",
     "duel": "kbench.harness.callables",
     "evaluate": "kbench.benchmark.evaluate.evaluate",
+    "explain": "kbench.generation.explain",
     "load": "kbench.loaders.corpus.corpus",
     "prune": "kbench.harness.prune",
     "search": "kbench.generation.single",

@@ -40,7 +40,7 @@ COMMANDS = {
     "measure": CommandEntry("kbench.harness.cli:measure", "Verify and time kernels on a local GPU."),
     "compare": CommandEntry("kbench.harness.cli:compare", "Say which of two kernels is faster, and how sure."),
     "explain": CommandEntry(
-        "kbench.generation.explain:explain", "Say what a kernel does and what bounds it, without a GPU."
+        "kbench.generation.explain:command", "Say what a kernel does and what bounds it, without a GPU."
     ),
     "doctor": CommandEntry("kbench.harness.cli:doctor", "Inspect GPU, driver, compilers, clocks and sandbox."),
     "contribute": CommandEntry("kbench.harness.cli:contribute", "Measure 200 kernels on your GPU, to send them in."),

@@ -73,6 +73,26 @@ def test_a_figure_out_of_its_range_is_refused(option: str, value: str) -> None:
 
 
 @without_gpu
+def test_a_kernel_of_the_dataset_is_named_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path))
+    result = CliRunner().invoke(measure, ["95547d93d69c", "--check-only"], catch_exceptions=False)
+    assert result.stdout.startswith("95547d93d69c  tiny  ok")
+
+
+def test_without_a_gpu_watching_points_to_what_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbench.harness.commands.doctor.gpu_count", lambda: 0)
+    with pytest.raises(InfrastructureError, match="kbench explain counts"):
+        CliRunner().invoke(measure, [TRITON, "--problem", "gelu_tanh", "--watch"], catch_exceptions=False)
+
+
+def test_a_half_width_or_a_problem_s_path_in_the_wrong_place_is_refused() -> None:
+    with pytest.raises(UserError, match="half_width is 2"):
+        Harness(gpu=None, half_width=2)
+    with pytest.raises(UserError, match=r"is a file, .*problems\.named\("):
+        registry.problem(TRITON)
+
+
+@without_gpu
 def test_each_file_of_a_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path))
     arguments = [str(KERNELS), "--problem", "gelu_tanh", "--check-only"]
@@ -221,8 +241,9 @@ def test_doctor_names_missing_compilers(monkeypatch: pytest.MonkeyPatch) -> None
     report = examine((0,), measure=False)
     problems = report["problems"]
     assert not report["can_measure"]
-    wanted = {f"{name} is missing: pip install 'kbench-gpu[gpu]'" for name in ("torch", "triton", "nvrtc")}
+    wanted = {f"{name} is missing: pip install 'kbench-gpu[explain]'" for name in ("triton", "nvrtc")}
     assert wanted <= set(problems)
+    assert any(line.startswith("torch is missing: ") and "a CPU build does" in line for line in problems)
 
 
 @without_gpu

@@ -1,18 +1,24 @@
-"""What dry runs add to Triton's interpreter: a configuration for autotuners, and bfloat16 that computes."""
+"""What dry runs add to Triton's interpreter: a configuration for autotuners, bfloat16 that computes, float8 casts."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
+from kbench.benchmark.problems import problem
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
-from kbench.harness.worker.interpreter import bfloat16_of, float32_of
-from kbench.schemas import Status
+from kbench.harness.worker.interpreter import bfloat16_of, float32_of, through_torch
+from kbench.harness.workloads import refuse_without_gpu
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.summary.best import find_kernel
+from kbench.schemas import Backend, KernelSource, Status, UserError
 
 KERNEL = read_kernel(Path(__file__).parent / "kernels" / "gelu_triton.py", "gelu_tanh")
 TUNED = KERNEL.source.replace(
@@ -58,6 +64,32 @@ def test_bfloat16_is_computed_as_numbers_in_the_interpreter(harness: Harness) ->
     assert checked(harness, TUNED.replace("\n    t = 2.0", BFLOAT16)) == (Status.OK, None)
     wrong = BFLOAT16.replace("one + one", "one + one + one")
     assert checked(harness, TUNED.replace("\n    t = 2.0", wrong))[0] is Status.INCORRECT
+
+
+@pytest.mark.parametrize("kernel_id", ["aa73a66e6619", "91438d40570d"])
+def test_correct_kernels_of_the_dataset_that_cast_to_float8_pass(harness: Harness, kernel_id: str) -> None:
+    # The second also computes with the counter of its loop.
+    (row,) = find_kernel(Corpus.open(None), kernel_id, "NVIDIA H200")
+    kernel = KernelSource("rmsnorm_quantise", Backend.TRITON, row.row["source"])
+    (measured,) = harness.measure([kernel], check_only=True)
+    assert (measured.status, measured.error) == (Status.OK, None)
+
+
+def test_what_a_cpu_cannot_hold_is_refused_before_it_is_tried(harness: Harness) -> None:
+    with pytest.raises(UserError, match=r"'large' of 'softmax' .* has 2 GiB; .* workloads=\('tiny',\)"):
+        list(harness.measure([dataclasses.replace(KERNEL, problem_id="softmax")]))
+    large = dataclasses.replace(problem("softmax"), tiny=problem("softmax").size("large"))
+    with pytest.raises(UserError, match="a problem file with smaller shapes"):
+        refuse_without_gpu(large, [large.tiny])
+
+
+def test_numbers_too_large_for_float8_become_its_largest() -> None:
+    types = {name: SimpleNamespace(name=name, primitive_bitwidth=bits) for name, bits in (("fp32", 32), ("fp8e4nv", 8))}
+    convert = through_torch(lambda *_: None, "RTZ")
+    bits = convert(np.array([500.0, -0.99, 0.001], np.float32), types["fp32"], types["fp8e4nv"], None)
+    wide = convert(bits, types["fp8e4nv"], types["fp32"], None).view(np.float32)
+    assert wide.tolist() == [448.0, -1.0, 2.0**-9]
+    assert convert(bits, types["fp32"], types["fp8e4nv"], "RTZ") is None
 
 
 def test_numbers_become_the_nearest_bfloat16_ones() -> None:

@@ -20,6 +20,7 @@ from kbench.harness.isolate.spawner import Spawner
 from kbench.harness.plan.cache import Build, BuildCache
 from kbench.harness.queue.job import Job
 from kbench.harness.queue.planners import Planners, planning_processors
+from kbench.harness.worker import zygote
 from kbench.schemas import Backend, KernelSource, Status
 
 GOOD = (Path(__file__).parent / "kernels" / "gelu_cuda.py").read_text()
@@ -191,6 +192,16 @@ def test_all_processes_of_planning_have_limits_together(
     while len(descendants(zygote.pid, 100)) > 1 and time.monotonic() < end:
         time.sleep(0.05)
     assert descendants(zygote.pid, 100) == [zygote.pid]
+
+
+def test_a_zygote_without_its_packages_says_how_to_install_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(**_: object) -> None:
+        raise ImportError("cannot import name 'bindings'")
+
+    monkeypatch.setattr("kbench.harness.worker.serve.preload", lacking)
+    monkeypatch.setattr("sys.argv", ["zygote", "0", "folder", "plan"])
+    with pytest.raises(SystemExit, match=r"'bindings'; pip install 'kbench-gpu\[explain\]'"):
+        zygote.main()
 
 
 def test_last_words_are_quoted_even_though_the_log_is_out_of_reach(planners: Planners) -> None:

@@ -23,6 +23,7 @@ from kbench.leaderboard.site.build import build
 from kbench.leaderboard.site.kernels import latest_records
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
+from kbench.loaders.summary.best import find_kernel
 from kbench.schemas import Kernel
 
 
@@ -36,7 +37,7 @@ def _champion(kernels: list[dict[str, Any]], problem: str) -> dict[str, Any]:
     return max((k for k in kernels if k["problem_id"] == problem and k["speedup"]), key=lambda k: k["speedup"])
 
 
-def test_the_fastest_kernel_of_a_problem_and_why(tab: Any, kernels: list[dict[str, Any]]) -> None:
+def test_the_fastest_kernel_of_a_problem_and_why(tab: Any, kernels: list[dict[str, Any]], board_corpus: Path) -> None:
     problem = kernels[0]["problem_id"]
     champion = _champion(kernels, problem)
     page = tab.open("#/problems")
@@ -49,7 +50,8 @@ def test_the_fastest_kernel_of_a_problem_and_why(tab: Any, kernels: list[dict[st
     assert f"Place 1 of {len(correct)} correct triton kernels" in text
     assert f"{champion['speedup'] / 2:.2f}× the speed of cuBLASLt" in text
     assert "scan: 132×2×1 blocks of 128×1×1 threads, 8,832 B shared" in text
-    assert f"{5 / champion['runtime_us']:.0%}".replace("%", " %") in text
+    share = find_kernel(Corpus.open(board_corpus), champion["kernel_id"])[0].row["roofline_share"]
+    assert f"{share:.0%} of the roofline".replace("%", " %").replace(" of", "of") in text
     assert "static_range" in page.get_by_role("region", name="Kernel source").text_content()
 
 
@@ -235,7 +237,7 @@ def test_figures_are_of_the_main_gpu_where_some_kernels_have_a_second(
     kernels = [kernel for kernel in corpus.select().records() if isinstance(kernel, Kernel)]
     again = [dataclasses.replace(k, gpu=part, speedup=3 * k.speedup) for k in kernels if k.speedup and k.step % 2]
     with CorpusWriter(tmp_path / "corpus") as writer:
-        for name in ("problems", "measurements", "references"):
+        for name in ("problems", "environments", "measurements", "references"):
             writer.append(name, corpus.table(name))
         writer.append("kernels", [*kernels, *again])
     results, facts = faceted

@@ -9,12 +9,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbench.cli import cli
+from kbench.harness.device.floor import MARGIN
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.loaders.summary.best import find_kernel
+from kbench.loaders.summary.best import FLOOR_MARGIN, find_kernel
 from kbench.schemas import Kernel, UserError, from_dict
+from kbench.schemas.ids import content_hash
 
-from .conftest import make_kernel, make_measurement, make_reference
+from .conftest import make_environment, make_kernel, make_measurement, make_problem, make_reference
 
 
 def run(*arguments: object) -> Result:
@@ -40,19 +42,30 @@ def family(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with CorpusWriter(path) as writer:
         writer.append("kernels", rows)
         writer.append("measurements", [make_measurement(row) for row in rows])
-        writer.append("references", [make_reference("softmax")])
+        small = content_hash("measurement", "small")
+        writer.append("measurements", [make_measurement(champion, workload="small", measurement_id=small)])
+        reference = make_reference("softmax")
+        launch_bound = dataclasses.replace(reference, workload="small", reference_us=5.0, compiled_us=3.125)
+        writer.append("references", [reference, launch_bound])
+        problem = make_problem("softmax")
+        (large,) = (dataclasses.replace(one, min_bytes=3_000) for one in problem.workloads)
+        sizes = (large, dataclasses.replace(large, name="small", min_bytes=10))
+        writer.append("problems", [dataclasses.replace(problem, workloads=sizes)])
+        writer.append("environments", [dataclasses.replace(make_environment(), copy_bandwidth_gbs=1.0)])
     return path
 
 
 def test_best_lists_the_fastest_first_with_its_share_of_the_roofline(family: Path) -> None:
     rows = json.loads(run("best", "softmax", "--dataset", family, "--json").output)["kernels"]
     assert [row["speedup"] for row in rows] == [4.0, 2.0, 1.0, 0.5]
-    assert rows[0]["roofline_share"] == pytest.approx(1.0 / 4.0)
+    # 3 of 4 us; the floor of 1 us is not it, and a launch-bound workload does not count.
+    assert rows[0]["roofline_share"] == pytest.approx(3.0 / 4.0)
+    assert rows[1]["roofline_share"] == pytest.approx(3.0 / 8.0)
     shown = run("best", "softmax", "--dataset", family, "--backend", "triton", "--limit", 2).output.splitlines()
     titles = "runtime_us speedup_best speedup roofline registers spills method backend gpu id"
     assert " ".join(shown[0].split()) == titles
     assert shown[1].split()[:5] == ["4", "(9-11)", "2.5", "4.000", "(0.500-9.000)"]
-    assert "25%" in shown[1]
+    assert "75%" in shown[1]
     assert shown[1].endswith(rows[0]["kernel_id"][:12])
     assert shown[-2:] == ["torch.compile on NVIDIA H200: 1.600x over eager PyTorch", "2 of 4 kernels"]
 
@@ -101,6 +114,14 @@ def test_a_factor_over_a_library_says_what_the_library_computes(family: Path) ->
     assert "TF32 off; a kernel may use less precision" in shown.stderr
 
 
+def test_without_timed_references_there_is_no_best_one_to_beat(tmp_path: Path) -> None:
+    with CorpusWriter(tmp_path / "corpus") as writer:
+        writer.append("kernels", [make_kernel(16, status="ok", error=None, speedup=2.0, gpu="NVIDIA H200")])
+    asked = ("best", "softmax", "--dataset", tmp_path / "corpus")
+    assert "no references of these kernels were timed" in str(run(*asked, "--beats", "best").exception)
+    assert "speedups are over eager PyTorch alone" in run(*asked).output
+
+
 def test_best_lists_what_beats_the_best_reference_and_one_kernel_of_each_problem(family: Path) -> None:
     def found(*options: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = json.loads(run("best", *options, "--dataset", family, "--json").stdout)["kernels"]
@@ -131,7 +152,10 @@ def test_show_takes_the_beginning_of_an_id_and_tells_times_ancestors_and_source(
     assert shown.rstrip().endswith("return torch.empty_like(x) + 1 + 1")
     (view,) = json.loads(run("show", champion[:8], "--dataset", family, "--json").output)
     assert len(view["lineage"]) == 3
-    assert view["workloads"][0]["roofline_share"] == pytest.approx(0.25)
+    roofs = {one["workload"]: (one["roofline_us"], one["floor_us"]) for one in view["workloads"]}
+    assert roofs == {"large": (pytest.approx(3.0), 1.0), "small": (pytest.approx(1.0 / FLOOR_MARGIN), 1.0)}
+    assert FLOOR_MARGIN == MARGIN
+    assert "3 us, 75%" in shown
 
 
 def test_of_several_gpus_the_one_with_the_most_kernels_is_shown_unless_asked_otherwise(

@@ -21,6 +21,8 @@ from kbench.benchmark.problems.inputs import ITEM_BYTES, Fill, InputSpec, Scalar
 from kbench.benchmark.problems.lazy_torch import torch
 from kbench.schemas import MissingDependencyError, UserError
 
+USER_FACTS = "KBENCH_PROBLEM_FACTS"
+"""Environment variable that tells the processes that plan and verify what running a file's model has shown."""
 LEAST_TOLERANCES = {"float64": 1e-7, "float32": 1e-4, "float16": 1e-2, "bfloat16": 2e-2, "float8_e4m3fn": 0.13}
 """Smallest tolerance of a problem that states none, relative to the size of its outputs, by the coarsest of their
 types; other types must agree exactly."""

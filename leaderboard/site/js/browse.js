@@ -3,7 +3,7 @@ const BROWSED = [["problem_id", "Problem"], ["family", "Family"], ["backend", "B
 const NUMBERS = [
   ["speedup_best", "Over best reference", times, "Over the best of eager PyTorch, torch.compile and the vendor's library, geometric mean over workloads; those below 10 µs are left out"],
   ["speedup", "Over eager", times, "Over eager PyTorch on the same GPU, geometric mean over workloads"], ["ahead", "Over library", times, "The time of the vendor's library over the kernel's; only where the library computes the whole problem"],
-  ["runtime_us", "Runtime", micro, "Geometric mean over workloads"], ["roofline", "Of roofline", percent, "The least possible time over the measured time, geometric mean over workloads"],
+  ["runtime_us", "Runtime", micro, "Geometric mean over workloads"], ["roofline", "Of roofline", percent, "The roofline over the measured time, geometric mean over workloads that are not launch-bound"],
   ["registers", "Registers", whole, "Per thread"], ["spill_bytes", "Spills (B)", whole, "Bytes of registers spilled to memory, per thread"],
 ];
 const QUERY_NAMES = { problem_id: "problem", search_method: "method" };

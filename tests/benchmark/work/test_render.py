@@ -24,7 +24,8 @@ from kbench.benchmark.work.render import (
 LAUNCH = LaunchFacts("_Z4reluILi4EEvPKf", 1, (8, 1, 1), 128, 32, 0, 0, 8, 0.5, 1, 90.0, "dram")
 FACTS = WorkloadFacts(
     workload="large", gpu="H200", configurations=1, launches=(LAUNCH,), fills_and_copies=0, instructions=1e6, flops={},
-    load_bytes=2e8, store_bytes=2e8, sectors_per_request=4.0, l2_bytes=4e8, dram_bytes=237e6, min_bytes=268e6,
+    load_bytes=2e8, store_bytes=2e8, sectors_per_request=4.0, sectors_per_store=32.0,
+    load_sectors_used=1.0, store_sectors_used=0.125, l1_unsure=0.5, l2_bytes=4e8, dram_bytes=237e6, min_bytes=268e6,
     shared_wavefronts=10.0, bank_conflicts=0.0, atomics=0.0, uncertain=0.0, pipes={"alu": 0.75, "fma": 0.25},
     parts_us=dict.fromkeys(NAMES, 1.0) | {"dram": 90.0}, bound="dram", bound_us=50.0, white_box_us=90.0,
     forecast=Forecast(90.0, 60.0, 200.0), lines=(LineFacts(1, 0.5, "l2_bytes"),),
@@ -35,8 +36,10 @@ def test_each_figure_of_bytes_says_what_it_counts() -> None:
     said = "\n".join(text_of(FACTS, "y = x"))
     assert "237 MB of DRAM (of 268 MB: the rest stays in L2)" in said
     assert "at least 50 us at the GPU's stated rate for 237 MB" in said
-    assert "50 % of L2 bytes (DRAM bytes are not known by line)  y = x" in said
+    assert "50 % of L2 bytes (59 % of them reach DRAM, of which lines is not known)  y = x" in said
     assert "10 shared-memory wavefronts" in said
+    assert "4.0 sectors per load (100 % of them used), 32.0 sectors per store (12 % of them used)" in said
+    assert "unsure: 50 % of the sectors loaded are taken to be in L1" in said
     again = "\n".join(text_of(dataclasses.replace(FACTS, dram_bytes=536e6), ""))
     assert "536 MB of DRAM (2x the problem's data)" in again
 

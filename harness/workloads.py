@@ -41,13 +41,13 @@ def device_bytes(definition: ProblemDefinition, size: Size) -> int:
 
 
 def left_out(definition: ProblemDefinition, limit_bytes: int | None) -> list[str]:
-    """A line for every workload that does not fit into so much memory; none without a limit."""
+    """A line for every workload that does not fit into so much memory; none without a limit, or where none fits."""
     needed = {size.name: device_bytes(definition, size) for size in definition.sizes}
-    return [
-        f"left out: workload {name!r} takes about {gigabytes(amount)} of memory"
-        for name, amount in needed.items()
-        if limit_bytes is not None and amount > limit_bytes
-    ]
+    large = {name: amount for name, amount in needed.items() if limit_bytes is not None and amount > limit_bytes}
+    if len(large) == len(needed):
+        # That is an error, which names the smallest.
+        return []
+    return [f"left out: workload {name!r} takes about {gigabytes(amount)} of memory" for name, amount in large.items()]
 
 
 def fitting(definition: ProblemDefinition, sizes: Sequence[Size], limit_bytes: int) -> list[Size]:

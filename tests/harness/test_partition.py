@@ -209,6 +209,7 @@ def test_workloads_that_do_not_fit_are_left_out_and_none_at_all_is_an_error() ->
     assert [device_bytes(GEMM, size) for size in fitting(GEMM, GEMM.sizes, needed[0])] == needed[:1]
     assert len(left_out(GEMM, needed[0])) == len(needed) - 1
     assert not left_out(GEMM, None)
+    assert not left_out(GEMM, needed[0] - 1), "the error is one line"
     with pytest.raises(UserError, match=r"no workload of 'matmul_square' fits into .* GiB: .* give a larger"):
         fitting(GEMM, GEMM.sizes, needed[0] - 1)
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, probabilities
-from kbench.benchmark.surrogates.static.forest import Forest
+from kbench.benchmark.surrogates.static.forest import Forest, write_arrays
 from kbench.benchmark.surrogates.static.model import Level
 from kbench.benchmark.work.caches import dram_bytes
 from kbench.benchmark.work.gpus import Gpu
@@ -121,8 +121,7 @@ class CountedModel:
         }  # fmt: skip
         arrays: dict[str, npt.NDArray[Any]] = {"head": np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)}
         arrays |= self.forest.arrays("forest") | self.level.arrays()
-        with path.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
+        write_arrays(path, arrays)
 
     @classmethod
     def load(cls, path: Path = MODEL_FILE) -> CountedModel:

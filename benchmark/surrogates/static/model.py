@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates.broad import USUAL, strangeness, trust, widened
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, Recalibration, probabilities
-from kbench.benchmark.surrogates.static.forest import Forest
+from kbench.benchmark.surrogates.static.forest import Forest, write_arrays
 from kbench.benchmark.surrogates.static.kernel_rows import KernelPool, RowLayout, Rows
 from kbench.benchmark.surrogates.static.problem_row import NUMBERS
 from kbench.schemas import DataError, PairKind, Query
@@ -123,8 +123,7 @@ class StaticModel:
         arrays |= self.level.arrays() | self.recalibration.arrays()
         arrays |= {"pair_blend": self.pair_blend, "order": np.array(self.order), "usual": np.array(self.usual)}
         arrays |= {"reference_shape": self.reference_shape.quantiles, "pair_shape": self.pair_shape.quantiles}
-        with path.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
+        write_arrays(path, arrays)
 
     @classmethod
     def load(cls, path: Path) -> StaticModel:

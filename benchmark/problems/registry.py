@@ -75,7 +75,7 @@ FAMILY_MODULES = (
     "mixture_of_experts", "indexing", "state_space", "scientific", "linear_layers", "quantized_layers", "experts",
     "attention_layers", "convolution_fp16", "rowwise_layers", "attention_backward", "prefill", "decode",
     "weight_quantised", "block_scaled", "expert_layers", "linear_backward", "norm_backward", "mamba", "delta_net",
-    "serving", "optimizer", "sparse", "conv_channels_last",
+    "serving", "optimizer", "sparse", "conv_channels_last", "season",
 )  # fmt: skip
 """Modules of `families/`, each with a tuple PROBLEMS; their order is the registry's."""
 UNLISTED_MODULES = ("foreign.published", "tuned")

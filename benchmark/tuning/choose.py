@@ -12,8 +12,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from kbench.benchmark.metrics.arrays import Floats
+Floats = npt.NDArray[np.float64]
 
 FULL = 0.8
 """Share of the configurations that must have been tried at a shape for its best to count as the best of all."""

@@ -88,7 +88,7 @@ def test_without_a_gpu_watching_points_to_what_works(monkeypatch: pytest.MonkeyP
 def test_a_half_width_or_a_problem_s_path_in_the_wrong_place_is_refused() -> None:
     with pytest.raises(UserError, match="half_width is 2"):
         Harness(gpu=None, half_width=2)
-    with pytest.raises(UserError, match=r"is a file, .*problems\.named\("):
+    with pytest.raises(UserError, match=r"is a file; .*problems\.named\("):
         registry.problem(TRITON)
 
 

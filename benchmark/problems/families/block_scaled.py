@@ -60,12 +60,20 @@ def fp8_block_decode(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: T
 
 
 def fp8_quantise_linear(x: Tensor, weight: Tensor, weight_scale: Tensor) -> Tensor:
-    # In float32 whatever the rest is computed in: where a quotient lies between two float8 numbers is stated by it.
-    groups = x.float().view(x.shape[0], -1, 128)
+    groups = wide(x).view(x.shape[0], -1, 128)
     x_scale = groups.abs().amax(-1).clamp(min=1e-10) / 448.0
-    rounded = fp8(groups / x_scale.unsqueeze(-1)).to(wide(x).dtype).view(x.shape)
+    rounded = wide(fp8(groups / x_scale.unsqueeze(-1))).view(x.shape)
     scales = weight_scale.repeat_interleave(128, dim=0)
     return F.linear(bf16(scaled_blocks(rounded, x_scale, 128)), bf16(scaled_blocks(wide(weight), scales, 128)))
+
+
+def _quantised_oracle(x: Tensor, weight: Tensor, weight_scale: Tensor) -> Tensor:
+    # In float32, as stated: a quotient between two float8 numbers may be rounded to the other one in float64.
+    groups = x.float().view(x.shape[0], -1, 128)
+    x_scale = groups.abs().amax(-1).clamp(min=1e-10) / 448.0
+    rounded = fp8(groups / x_scale.unsqueeze(-1)).double().view(x.shape)
+    scales = weight_scale.double().repeat_interleave(128, dim=0)
+    return F.linear(scaled_blocks(rounded, x_scale.double(), 128), scaled_blocks(weight.double(), scales, 128))
 
 
 def mxfp8_linear(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
@@ -144,7 +152,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     ),
     problem(
         id="fp8_quantise_linear", title="Linear layer that rounds its input to block-scaled float8",
-        reference=fp8_quantise_linear,
+        reference=fp8_quantise_linear, oracle=_quantised_oracle,
         description="Every 128 neighbours of a row of bfloat16 x are divided by their scale, the largest magnitude (at "
             "least 1e-10) over 448, and rounded to float8_e4m3fn. The product of these, times their scales, with W[i, "
             "j] = weight[i, j] * weight_scale[i // 128, j // 128] (float8_e4m3fn and float32) is the bfloat16 result.",

@@ -151,7 +151,10 @@ class KnownKernel(Record):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Query(Record):
-    """What a surrogate is asked: how much faster is the candidate than the anchor?"""
+    """What a surrogate is asked: how much faster is the candidate than the anchor?
+
+    `kbench.schemas.json_schema(kbench.Query)` says what each field means.
+    """
 
     TYPE: ClassVar[str] = "query"
     VERSION: ClassVar[str] = "1.2.0"
@@ -185,7 +188,10 @@ class Query(Record):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast(Record):
-    """A surrogate's answer: a distribution over the eight bins, or a failure with its reason."""
+    """A surrogate's answer: a distribution over the eight bins, or a failure with its reason.
+
+    `kbench.schemas.json_schema(kbench.Forecast)` says what each field means.
+    """
 
     TYPE: ClassVar[str] = "forecast"
     VERSION: ClassVar[str] = "1.0.0"
@@ -201,7 +207,8 @@ class Forecast(Record):
     p_valid: Probability | None = None
     """Optional probability that the candidate compiles, runs and is right."""
     confidence: Probability | None = None
-    """Optional own confidence for deferral; when null, the largest probability serves."""
+    """Optional own confidence for deferral; when null, the largest probability serves. Metrics of signs, such as the
+    headline of track select, take the larger of the probabilities of faster and of slower instead."""
     failure: str | None = None
     """Why there is no answer; null when there is one."""
     raw_sum: NonNegative | None = None

@@ -207,8 +207,7 @@ class Forecast(Record):
     p_valid: Probability | None = None
     """Optional probability that the candidate compiles, runs and is right."""
     confidence: Probability | None = None
-    """Optional own confidence for deferral; when null, the largest probability serves. Metrics of signs, such as the
-    headline of track select, take the larger of the probabilities of faster and of slower instead."""
+    """Optional own confidence for deferral; when null, the largest probability serves."""
     failure: str | None = None
     """Why there is no answer; null when there is one."""
     raw_sum: NonNegative | None = None

@@ -316,9 +316,9 @@ def _attribute(module: Any, target: SurrogateTarget) -> Any:
     if not able:
         raise UserError(f"{target.location} defines no class with a method forecast(queries); define one")
     if len(able) > 1:
-        names = ", ".join(v.__name__ for v in able)
+        classes = ", ".join(v.__name__ for v in able)
         fix = f"name one, as in {Path(target.location).name}:{able[0].__name__}, or define `{DEFAULT_ATTRIBUTE}`"
-        raise UserError(f"{target.location} defines {len(able)} classes with forecast(queries): {names}; {fix}")
+        raise UserError(f"{target.location} defines {len(able)} classes with forecast(queries): {classes}; {fix}")
     return able[0]
 
 

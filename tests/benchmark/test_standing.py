@@ -17,6 +17,7 @@ from kbench.benchmark.evaluate.report import render
 from kbench.benchmark.evaluate.results import EvaluationResults, Failures, terminal, why_below_zero
 from kbench.benchmark.llm.chat import OVER_BUDGET
 from kbench.benchmark.metrics.bootstrap import Figure
+from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.scoring.compare import beside_probes
 from kbench.benchmark.scoring.score import Scored, score
 from kbench.loaders.corpus.corpus import Corpus
@@ -124,6 +125,7 @@ def test_a_skill_below_zero_is_explained(uniform: Evaluation) -> None:
 def test_the_notes_say_where_figures_of_others_are_from_or_that_there_are_none(
     found: EvaluationResults, others: None
 ) -> None:
+    assert headline("forecast").text(-0.0004) == "0.000", "not -0.000"
     assert "the best of each track" in standing.standing_notes(found)[-1]
     assert "recorded for test, core" in standing.standing_notes(dataclasses.replace(found, split="test_near"))[0]
     assert standing.standing_notes(dataclasses.replace(found, dataset="another")) == []

@@ -22,7 +22,7 @@ from kbench.benchmark.scoring.score import Scored
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES, TRACKS, Track
 from kbench.leaderboard.scoring.rank import OVERALL_RULE, Contest, Headline, Place
 from kbench.leaderboard.scoring.results import Results
-from kbench.leaderboard.scoring.score import PAGE_FACETS
+from kbench.leaderboard.scoring.score import PAGE_FACETS, PAGE_RESAMPLES
 from kbench.leaderboard.site.shards import compact, packed, shortened
 from kbench.loaders.card.provenance import SHEET
 from kbench.schemas import Forecast, Submission, json_schema
@@ -76,6 +76,7 @@ def page_data(
         "dataset": dict(dataset),
         "tracks": [_track(track) for track in TRACKS if headlines[track.name] or not results],
         "level": _level(dataset, "all"),
+        "page_resamples": PAGE_RESAMPLES,
         "resamples": RESAMPLES,
         "columns": [f"{track}.{metric}" for track, metric in KEYS],
         "metrics": {

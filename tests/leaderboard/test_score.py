@@ -199,14 +199,14 @@ def test_exported_queries_hold_no_answers(questions: Questions, tmp_path: Path, 
     assert not any(kernel in everything for kernel in kernels)
 
 
-def test_entries_are_compared_by_every_draw_on_all_questions_and_on_core(
+def test_headlines_are_compared_by_every_draw_on_all_questions_and_on_core(
     submissions: dict[str, Path], questions: Questions
 ) -> None:
     """Fewer could decide what the evaluation leaves undecided."""
     settings = BootstrapSettings(resamples=PAGE_RESAMPLES + 1)
     (result,) = score_all([submissions["length"]], questions, settings)
     for draws in (result.draws, result.core_draws):
-        assert {len(of_track) for of_track in draws.values()} == {settings.resamples}
+        assert {len(draws[track]) for track in (*result.submission.tracks, "overall")} == {settings.resamples}
 
 
 def test_every_headline_has_a_value_an_interval_and_draws(results: list[Results]) -> None:

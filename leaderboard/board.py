@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import filecmp
 import functools
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -47,8 +48,15 @@ def entries_text(questions: Questions) -> str:
     places = [*_entries(WHOLE, questions.dataset), *local_entries()]
     for part in map(part_name, PARTS):
         places += [*_entries(part, questions.dataset), *local_entries(part)]
-    mine = [path.name for path in places if path.resolve().parent.parent != SUBMISSIONS.resolve()]
+    mine = [path.name for path in places if not _as_shipped(path)]
     return f"{len(places) - len(mine)} shipped{f', {len(mine)} of yours: ' if mine else ''}{', '.join(mine)}"
+
+
+def _as_shipped(entry: Path) -> bool:
+    """Whether an entry is a shipped one, or a clone's copy of it."""
+    ours = SUBMISSIONS / entry.parent.name / entry.name
+    same, changed, _ = filecmp.cmpfiles(entry, ours, KNOWN_FILES, shallow=False)
+    return METADATA_FILE in same and not changed
 
 
 def local_submissions() -> Path | None:

@@ -104,6 +104,7 @@ def test_public_names_are_the_ones_of_their_modules() -> None:
     from kbench.loaders.corpus.corpus import load
 
     assert kbench.load is load
+    assert kbench.__getattr__("schemas").Query is kbench.Query
     assert kbench.harness.Harness is Harness
     assert kbench.harness.KernelJudge is KernelJudge
 

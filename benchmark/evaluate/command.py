@@ -23,10 +23,10 @@ from kbench.benchmark.scoring.compare import Comparison, skill_over
 from kbench.benchmark.scoring.score import Bounds, Scored
 from kbench.benchmark.surrogates.protocol import Compiler
 from kbench.benchmark.surrogates.resolve import BUILT_IN, SurrogateTarget, construct, locate
-from kbench.benchmark.tracks import PAIR_TRACKS
+from kbench.benchmark.tracks import EDIT, PAIR_TRACKS
 from kbench.loaders.corpus.places import pulled
 from kbench.loaders.storage.janitor import make_folder
-from kbench.schemas import UserError
+from kbench.schemas import PairKind, UserError
 
 UNCHANGED = "transfer"
 """The built-in that stands beside every surrogate where a GPU is left out."""
@@ -188,11 +188,15 @@ class Command:
             for q in questions.queries
         )
         tasks = questions.tasks()
+        counts = {track: len(task.query_ids) for track, task in tasks.items()}
+        if EDIT.name in counts:
+            # The queries are those of all pair tracks; the edits among them count.
+            counts[EDIT.name] = int((questions.pairs.relation == PairKind.PARENT_EDIT).sum())
         return EvaluationPlan(
             dataset=questions.dataset,
             split=questions.split,
             queries=len(questions.queries),
-            tracks={track: len(task.query_ids) for track, task in tasks.items()},
+            tracks=counts,
             fingerprints={track: task.fingerprint for track, task in tasks.items()},
             input_characters=characters,
             input_tokens_estimate=round(characters / CHARACTERS_PER_TOKEN),
@@ -359,11 +363,12 @@ class Command:
         if entry is None or asked.split != DEFAULTS.split or asked.limited or asked.imported or self.options.problems:
             return None
         left = open_fields(entry)
-        todo = f"fill in {', '.join(left)} in {folder / SUBMISSION}, " if left else ""
+        todo = [f"fill in {', '.join(left)} in {folder / SUBMISSION}"] if left else []
         words = [str(folder), *Options(dataset=self.options.dataset, subset=asked.subset, shots=asked.shots).words()]
         shown = BOARD_FOLDER.resolve() in folder.resolve().parents
         score = "build --out site" if shown else f"score {shlex.join(words)}"
-        return f"next: {todo}kbench leaderboard check {shlex.join(words)}, kbench leaderboard {score}"
+        steps = [*todo, f"kbench leaderboard check {shlex.join(words)}", f"kbench leaderboard {score}"]
+        return "\n  ".join(["next:", *steps])
 
     def _folder_of(self, target: SurrogateTarget) -> Path:
         name = target.name

@@ -9,7 +9,9 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import itertools
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -45,6 +47,7 @@ MOST_UNANSWERED, FAILED = 0.05, 0.5
 has failed."""
 LOG = "surrogate.log"
 """What the surrogate printed in the last run."""
+MINUTE_S = 60.0
 CACHE = "cache"
 """Folder of what must not be asked twice."""
 LIMITS_LLM = "--max-tokens and --max-cost limit the surrogate llm; others spend, and limit, on their own"
@@ -401,8 +404,21 @@ def learn(
         if getattr(first, "fits_from_file", False):
             pairs = training_file(corpus, splits)
         pairs = pairs or list(training_pairs(corpus, splits))
-        for surrogate in surrogates:
-            surrogate.fit(pairs)
+        ended = threading.Event()
+        threading.Thread(target=_say_it_goes_on, args=(ended, progress), daemon=True).start()
+        try:
+            for surrogate in surrogates:
+                surrogate.fit(pairs)
+        finally:
+            ended.set()
+
+
+def _say_it_goes_on(ended: threading.Event, progress: EvaluationProgress) -> None:
+    """Tell how long `fit` has taken, so that a slow one does not look stuck."""
+    for minute in itertools.count(1):
+        if ended.wait(MINUTE_S):
+            return
+        progress.stage(f"fitting for {minute} min; what it prints is in {LOG}")
 
 
 def store_path(

@@ -22,10 +22,12 @@ from kbench.benchmark.evaluate.evaluate import MOST_UNANSWERED, Evaluation
 from kbench.benchmark.llm.batch import RECORDED_ERROR
 from kbench.benchmark.llm.chat import OVER_BUDGET
 from kbench.benchmark.metrics.bootstrap import Figure
+from kbench.benchmark.metrics.forecast import SIGN_ACCURACY, SKILL, rps
 from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
 from kbench.benchmark.questions.build import VALIDATION
 from kbench.benchmark.scoring.compare import BesideProbes, beside_probes
+from kbench.benchmark.scoring.rows import pair_rows
 from kbench.benchmark.scoring.score import Scored, finite
 from kbench.benchmark.tracks import OVERALL
 from kbench.schemas import Score
@@ -157,6 +159,8 @@ class EvaluationResults:
     """By track, and overall: the strongest probe, which understands nothing of a kernel; empty where none was asked."""
     tracks: Mapping[str, Mapping[str, MetricResult]]
     slices: tuple[Score, ...]
+    below_zero: str | None
+    """Why the skill is surely below zero; None where it is not."""
     failures: Failures
     among_answered: Mapping[str, float] | None
     """By track, the headline over the answered queries alone, where many have no answer."""
@@ -199,6 +203,7 @@ class EvaluationResults:
                 for track, figures in scored.figures.items()
             },
             slices=scored.slices,
+            below_zero=why_below_zero(evaluation),
             failures=Failures.of(evaluation),
             among_answered=evaluation.among_answered,
             stray_answers=evaluation.run.stray,
@@ -360,15 +365,17 @@ def standing_rows(results: EvaluationResults) -> list[list[str]]:
 
 
 def standing_notes(results: EvaluationResults) -> list[str]:
-    """What the table needs said: what others were asked, and why a skill is below zero."""
-    lines = []
-    if results.limited and _comparable(results):
+    """What the table needs said: where figures of others come from, and why a skill is below zero."""
+    others, lines = _comparable(results), []
+    if results.limited and others:
         lines.append("the others answered all questions of the split, this surrogate a part of them")
-    if results.surrogate in _comparable(results):
-        lines.append(f"figures of built-ins are recorded; a rerun of {results.surrogate} may differ by about 0.002")
-    # What queries without an answer do to the skill says nothing of confidence.
-    why = None if results.warning else _why_negative(results)
-    return [*lines, why] if why else lines
+    if others:
+        lines.append(
+            "best built-in: the best of each track; recorded figures of others may differ from a rerun by 0.002"
+        )
+    elif results.dataset == _standings()["dataset"]:
+        lines.append("what others reach is recorded for test, core, core with eight shots, and validation alone")
+    return [*lines, results.below_zero] if results.below_zero else lines
 
 
 def _comparable(results: EvaluationResults) -> dict[str, Any]:
@@ -404,23 +411,30 @@ def _beside(entries: dict[str, Any], metric: Metric, part: str) -> list[str]:
     ]
 
 
-def _why_negative(results: EvaluationResults) -> str | None:
-    """What is wrong with forecasts that are worse than the training frequencies."""
-    forecast = results.tracks.get("forecast", {})
-    skill, sign, error = (forecast.get(name) for name in ("skill", "sign_accuracy", "ece"))
-    if skill is None or sign is None or error is None or skill.value is None:
+def why_below_zero(evaluation: Evaluation) -> str | None:
+    """What is wrong with forecasts that are surely worse than the training frequencies.
+
+    Bins drawn from the forecasts themselves would have an RPS above the one they have where they are too flat, and one
+    below it where they are too sharp.
+    """
+    figures = evaluation.scored.figures.get(SKILL.track.name, {})
+    skill = figures.get(SKILL.name)
+    # What queries without an answer do to the skill says nothing of confidence.
+    if skill is None or evaluation.unanswered_share > MOST_UNANSWERED or not _upper(skill) < 0:
         return None
-    if (skill.value if skill.high is None else skill.high) >= 0:
-        return None
-    if sign.value is None or sign.floor is None or error.value is None:
-        return None
-    if sign.value < sign.floor:
-        return (
-            f"skill is below 0 because of the order: it says which kernel is faster rightly in {sign.value:.0%} of the"
-            f" pairs, the prior in {sign.floor:.0%}"
-        )
+    rows = pair_rows(evaluation.questions.over_all_workloads(), evaluation.table)
+    below = rows.probabilities[~rows.level].cumsum(axis=1)[:, :-1]
+    stated, made = float((below * (1 - below)).mean()), rps(rows.probabilities[~rows.level], rows.bins[~rows.level])
+    sign, prior = figures[SIGN_ACCURACY.name], evaluation.scored.floors[SKILL.track.name][SIGN_ACCURACY.name]
+    order = f"of the order (which is faster: right in {sign.value:.0%} of the pairs, the prior in {prior:.0%}) and "
+    on_validation = ", by validation problems: its gain shows on test only"
     return (
-        f"skill is below 0 because of the confidence: the order is right in {sign.value:.0%} of the pairs, but"
-        f" probabilities are off by {error.value:.2f} on average; --surrogate calibrated:NAME corrects them"
-        f"{', by validation problems: its gain shows on test only' if results.split == VALIDATION else ''}"
+        f"skill is below 0 because {order if _upper(sign) < prior else ''}of the confidence: probabilities are too "
+        f"{'flat' if stated > made else 'sharp'} (they expect an RPS of {stated:.3f} and have {made:.3f}); "
+        f"--surrogate calibrated:NAME corrects them{on_validation if evaluation.questions.split == VALIDATION else ''}"
     )
+
+
+def _upper(figure: Figure) -> float:
+    """The upper end of a figure's interval; where it has none, the figure."""
+    return figure.high if np.isfinite(figure.high) else figure.value

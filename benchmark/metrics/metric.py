@@ -89,7 +89,7 @@ class Metric:
 
     def text(self, value: float | None, sign: str = "") -> str:
         """A value for people; a dash where there is none."""
-        return "–" if value is None else f"{value:{sign}.{self.decimals}f}"
+        return "–" if value is None else f"{value:{sign}z.{self.decimals}f}"
 
 
 def percent(share: float) -> str:

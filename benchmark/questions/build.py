@@ -79,6 +79,7 @@ def build_questions(
         shots: how many known kernels a query shows: 0, 2 or 8.
     """
     names = checked(tracks, split, limit, subset, shots)
+    _check_problems(corpus, split, problems)
     rows = AskedRows(corpus, split, names, shots)
     if subset is not None:
         rows.pairs, rows.pools = ([row for row in part if row["core"]] for part in (rows.pairs, rows.pools))
@@ -87,7 +88,10 @@ def build_questions(
         raise UserError(f"split {split!r} holds no question; choose another with --split")
     if shots and not any(row["known_ids"] for row in (*rows.pairs, *rows.pools)):
         raise UserError(f"split {split!r} sets no kernels aside to be shown; ask it with --shots 0")
-    kept = sorted(_about(corpus, split, rows, problems)) if problems else asked
+    every = (*rows.pairs, *rows.pools)
+    kept = sorted({row["query_id"] for row in every if not problems or row["problem_id"] in problems})
+    if not kept:
+        raise UserError(f"this GPU, subset and tracks ask nothing about {' and '.join(problems)}; ask about another")
     kept = kept if limit is None else kept[:limit]
     position = {query_id: index for index, query_id in enumerate(kept)}
     pair_rows = [row for row in rows.pairs if row["query_id"] in position]
@@ -112,17 +116,15 @@ def build_questions(
     )
 
 
-def _about(corpus: Tables, split: str, rows: AskedRows, problems: Sequence[str]) -> set[str]:
-    """The queries about some problems."""
-    known = {row["problem_id"] for row in (*rows.pairs, *rows.pools)}
+def _check_problems(corpus: Tables, split: str, problems: Sequence[str]) -> None:
+    """Refuse problems that a split does not ask about, before its rows are read."""
+    stated = corpus.table("questions", columns=["problem_id", "split"]).to_pylist() if problems else []
     for name in problems:
-        if name not in known:
-            stated = corpus.table("questions", columns=["problem_id", "split"]).to_pylist()
-            elsewhere = {row["split"] for row in stated if row["problem_id"] == name} - {split}
-            if elsewhere:
-                raise UserError(f"problem {name!r} is in {' and '.join(sorted(elsewhere))}, not in {split}")
-            raise UnknownNameError("problem of the split", name, known)
-    return {row["query_id"] for row in (*rows.pairs, *rows.pools) if row["problem_id"] in problems}
+        splits = {row["split"] for row in stated if row["problem_id"] == name}
+        if not splits:
+            raise UnknownNameError("problem", name, {row["problem_id"] for row in stated})
+        if split not in splits:
+            raise UserError(f"problem {name!r} is in {' and '.join(sorted(splits))}, not in {split}")
 
 
 def training_pairs(corpus: Tables, splits: Sequence[str] = TRAIN_SPLITS) -> Iterator[tuple[Query, Question]]:

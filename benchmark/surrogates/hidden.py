@@ -58,12 +58,12 @@ def hidden_places(folders: Iterable[Path], own: Path | None) -> list[Path]:
 
 
 def hidden_remark(text: str, hidden: Iterable[Path]) -> str:
-    """A failure's text, and that a file it names is hidden, where that is why it could not be read."""
+    """A failure's text, after the hidden place that it names, where that is why it could not be read."""
     places = list(hidden)
     for named in PATH_IN_TEXT.findall(text):
         with contextlib.suppress(OSError, ValueError):
             if any(Path(named).resolve().is_relative_to(place) for place in places):
-                return f"{text} ({named} is hidden from your surrogate: docs/threat-model.md)"
+                return f"{named} is hidden from your surrogate (docs/threat-model.md): {text}"
     return text
 
 

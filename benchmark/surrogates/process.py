@@ -195,9 +195,9 @@ class ProcessSurrogate:
             stack.enter_context(theirs)
             output = sys.stderr.fileno() if self._log is None else stack.enter_context(self._log.open("ab")).fileno()
             self._process = subprocess.Popen(
-                # -P, -s: a module in the working directory, or one that it has planted among the user's packages, must
-                # not run before the process is confined.
-                [sys.executable, "-P", "-s", "-m", WORKER, str(theirs.fileno())],
+                # -u: what it prints is in the log at once. -P, -s: a module in the working directory, or one that it
+                # has planted among the user's packages, must not run before the process is confined.
+                [sys.executable, "-u", "-P", "-s", "-m", WORKER, str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -313,12 +313,12 @@ def _attribute(module: Any, target: SurrogateTarget) -> Any:
         raise UnknownNameError(f"attribute of {target.location}", target.attribute, names or vars(module))
     own = [v for v in vars(module).values() if inspect.isclass(v) and v.__module__ == module.__name__]
     able = [v for v in own if callable(getattr(v, "forecast", None))]
-    if len(able) != 1:
-        names = [v.__name__ for v in able]
-        raise UserError(
-            f"{target.location} defines {len(able)} classes with forecast(queries) {names}; "
-            f"name one with {Path(target.location).name}:ClassName, or define `{DEFAULT_ATTRIBUTE}`"
-        )
+    if not able:
+        raise UserError(f"{target.location} defines no class with a method forecast(queries); define one")
+    if len(able) > 1:
+        classes = ", ".join(v.__name__ for v in able)
+        fix = f"name one, as in {Path(target.location).name}:{able[0].__name__}, or define `{DEFAULT_ATTRIBUTE}`"
+        raise UserError(f"{target.location} defines {len(able)} classes with forecast(queries): {classes}; {fix}")
     return able[0]
 
 

@@ -24,7 +24,7 @@ from kbench.leaderboard.scoring.results import Results
 from kbench.schemas import Submission
 
 PAGE_RESAMPLES = 400
-"""Draws kept for rank intervals and used inside slices: enough for two digits of a 95 % interval."""
+"""Draws of what is no headline, and inside slices: enough for two digits of a 95 % interval."""
 CURVE_POINTS = 41
 PAGE_FACETS = ("family", "backend", "gpu")
 """What the page filters by, in the order a slice's key joins them."""
@@ -75,7 +75,7 @@ def score_submission(
             scores += [dataclasses.replace(one, slice=key) for one in on_part.scores()]
         if questions.subset is None and (questions.pairs.core.any() or questions.pools.core.any()):
             core = entered.core()
-            on_core = score(core, table, smaller, sliced=False, bounds=bounds("core", core))
+            on_core = score(core, table, settings, sliced=False, bounds=bounds("core", core))
             scores += [dataclasses.replace(one, slice="core") for one in on_core.scores()]
             core_draws = headline_draws(on_core)
     # What the page shows: headlines and overall, and every other metric as track.metric.
@@ -94,7 +94,7 @@ def score_submission(
         answered_share=float(1.0 - failed.mean()),
         cost=_cost(submission, table, failed.size),
         scores=scores,
-        draws=headline_draws(scored) | _kept_draws(shown),
+        draws=headline_draws(scored) | _kept_draws(shown, PAGE_RESAMPLES),
         core_draws=core_draws,
         curves=_curves(entered, table),
     )
@@ -126,10 +126,10 @@ def headline_draws(scored: Scored) -> dict[str, list[float]]:
     return _kept_draws({track: scored.headline(track) for track in (*scored.figures, OVERALL)})
 
 
-def _kept_draws(figures: Mapping[str, Figure | None]) -> dict[str, list[float]]:
+def _kept_draws(figures: Mapping[str, Figure | None], most: int | None = None) -> dict[str, list[float]]:
     # An undefined draw counts as the value itself: it neither helps nor hurts the entry's rank.
     return {
-        name: np.nan_to_num(figure.draws[:PAGE_RESAMPLES], nan=figure.value).tolist()
+        name: np.nan_to_num(figure.draws[:most], nan=figure.value).tolist()
         for name, figure in figures.items()
         if figure is not None and len(figure.draws) and np.isfinite(figure.value)
     }

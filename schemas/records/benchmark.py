@@ -151,7 +151,10 @@ class KnownKernel(Record):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Query(Record):
-    """What a surrogate is asked: how much faster is the candidate than the anchor?"""
+    """What a surrogate is asked: how much faster is the candidate than the anchor?
+
+    `kbench.schemas.json_schema(kbench.Query)` says what each field means.
+    """
 
     TYPE: ClassVar[str] = "query"
     VERSION: ClassVar[str] = "1.2.0"
@@ -185,7 +188,10 @@ class Query(Record):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast(Record):
-    """A surrogate's answer: a distribution over the eight bins, or a failure with its reason."""
+    """A surrogate's answer: a distribution over the eight bins, or a failure with its reason.
+
+    `kbench.schemas.json_schema(kbench.Forecast)` says what each field means.
+    """
 
     TYPE: ClassVar[str] = "forecast"
     VERSION: ClassVar[str] = "1.0.0"

@@ -108,4 +108,6 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(importlib.import_module(_PLACES.get(name, "kbench.schemas")), name)
+    if name == "schemas":
+        return importlib.import_module("kbench.schemas")
     raise AttributeError(f"module 'kbench' has no attribute {name!r}")

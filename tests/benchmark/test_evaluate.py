@@ -142,6 +142,7 @@ def test_dry_run_asks_nothing_and_estimates(corpus_path: Path, in_folder: Path) 
     plan = json.loads(call(corpus_path, *arguments, "--json").stdout)
     assert plan["surrogates"][0]["requests"] == plan["queries"]
     assert plan["surrogates"][0]["price_estimate"] > 0
+    assert 0 < plan["tracks"]["edit"] < plan["tracks"]["forecast"], "edits alone, not every pair"
     text = call(corpus_path, *arguments).stdout
     assert "queries on test" in text
     assert "400 output tokens per request assumed" in text

@@ -64,9 +64,9 @@ def test_an_entry_of_one_s_own_is_told_what_comes_next_and_what_was_replaced(
 ) -> None:
     out = Path("leaderboard/submissions/mine")
     said = call(corpus_path, "--surrogate", model, "--out", out)
-    steps = f"kbench leaderboard check {out} --dataset {corpus_path}, kbench leaderboard build --out site"
+    steps = f"kbench leaderboard check {out} --dataset {corpus_path}\n  kbench leaderboard build --out site"
     fields = "authors, license, hardware, training_data, contamination"
-    assert f"next: fill in {fields} in {out / 'submission.json'}, {steps}" in said
+    assert f"next:\n  fill in {fields} in {out / 'submission.json'}\n  {steps}" in said
     assert "replaced" not in said
     assert "replaced" not in call(corpus_path, "--surrogate", model, "--out", out), "every answer was stored"
     Path(model).write_text(MODEL + "# changed\n")

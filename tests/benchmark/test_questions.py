@@ -83,9 +83,9 @@ def test_one_problem_may_be_asked_about_alone(corpus: Tables, questions: Questio
     few = build_questions(corpus, problems=[chosen])
     assert few.queries == tuple(query for query in questions.queries if query.problem_id == chosen)
     assert few.limited
-    with pytest.raises(UnknownNameError, match="unknown problem of the split 'nothing'"):
-        build_questions(corpus, problems=["nothing"])
     learnt = next(iter(training_pairs(corpus)))[0].problem_id
+    with pytest.raises(UnknownNameError, match=f"unknown problem '{learnt}x'; did you mean '{learnt}'"):
+        build_questions(corpus, problems=[f"{learnt}x"])
     with pytest.raises(UserError, match=f"problem '{learnt}' is in train, not in test"):
         build_questions(corpus, problems=[learnt])
 

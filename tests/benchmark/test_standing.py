@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.evaluate import results as standing
-from kbench.benchmark.evaluate.evaluate import evaluate_on
+from kbench.benchmark.evaluate.evaluate import Evaluation, evaluate_on
 from kbench.benchmark.evaluate.options import Options
-from kbench.benchmark.evaluate.results import EvaluationResults, Failures, MetricResult, terminal
+from kbench.benchmark.evaluate.report import render
+from kbench.benchmark.evaluate.results import EvaluationResults, Failures, terminal, why_below_zero
 from kbench.benchmark.llm.chat import OVER_BUDGET
 from kbench.benchmark.metrics.bootstrap import Figure
+from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.scoring.compare import beside_probes
-from kbench.benchmark.scoring.score import Scored
+from kbench.benchmark.scoring.score import Scored, score
 from kbench.loaders.corpus.corpus import Corpus
 
 
@@ -83,21 +85,52 @@ def test_a_headline_is_marked_by_the_probe_beside_it(found: EvaluationResults, s
     assert [line[0] for line in lines if line[:2] in ("* ", "~ ")] == [mark], "a legend for what occurs"
 
 
-@pytest.mark.parametrize(("sign", "said"), [(0.4, "because of the order"), (0.7, "because of the confidence")])
-def test_a_skill_below_zero_is_explained(found: EvaluationResults, sign: float, said: str) -> None:
-    figures = {"skill": MetricResult(-0.2, -0.3, -0.1, 0.9, 0.0), "ece": MetricResult(0.3, 0.2, 0.4, 0.0, 0.1)}
-    figures["sign_accuracy"] = MetricResult(sign, None, None, 1.0, 0.6)
-    changed = dataclasses.replace(found, tracks={"forecast": figures})
-    assert said in standing.standing_notes(changed)[-1]
-    on_validation = standing.standing_notes(dataclasses.replace(changed, split="validation"))[-1]
-    assert on_validation.endswith("its gain shows on test only") == (said == "because of the confidence")
-    undecided = {**figures, "skill": MetricResult(-0.1, -0.3, 0.1, 0.9, 0.0)}
-    assert standing.standing_notes(dataclasses.replace(found, tracks={"forecast": undecided})) == []
-    better = {**figures, "skill": MetricResult(0.1, 0.0, 0.2, 0.9, 0.0)}
-    assert standing.standing_notes(dataclasses.replace(found, tracks={"forecast": better})) == []
-    unanswered = dataclasses.replace(changed, warning="most have no answer")
-    assert standing.standing_notes(unanswered) == []
-    assert terminal(unanswered).splitlines()[0] == "most have no answer"
+@pytest.fixture(scope="module")
+def uniform(corpus_path: Path) -> Evaluation:
+    """What is surely worse than the training frequencies."""
+    return evaluate_on("uniform", Corpus.open(corpus_path), Options(resamples=20))
+
+
+def answered(evaluation: Evaluation, probabilities: np.ndarray, split: str = "test") -> EvaluationResults:
+    """The results of other answers to the same questions."""
+    shares = probabilities / probabilities.sum(axis=1, keepdims=True)
+    table = dataclasses.replace(evaluation.table, probabilities=shares[None])
+    questions = dataclasses.replace(evaluation.questions, split=split)
+    scored = score(questions, table, evaluation.options.bootstrap)
+    return EvaluationResults.of(dataclasses.replace(evaluation, table=table, questions=questions, scored=scored))
+
+
+def test_a_skill_below_zero_is_explained(uniform: Evaluation) -> None:
+    flat = EvaluationResults.of(uniform)
+    assert flat.below_zero is not None
+    assert flat.below_zero.startswith(
+        "skill is below 0 because of the confidence: probabilities are too flat (they exp"
+    )
+    assert standing.standing_notes(flat)[-1] == flat.below_zero == flat.to_json()["below_zero"]
+    assert flat.below_zero in render(uniform)
+    pairs, wrong = uniform.questions.pairs, np.full((len(uniform.questions.queries), 8), 0.01)
+    wrong[pairs.query, 8 - pairs.bin] = 0.93
+    for split in ("test", "validation"):
+        inverted = answered(uniform, wrong, split).below_zero or ""
+        assert "because of the order (which is faster: right in " in inverted
+        assert ") and of the confidence: probabilities are too sharp (" in inverted
+        assert inverted.endswith("its gain shows on test only") == (split == "validation")
+    right = np.full_like(wrong, 0.01)
+    right[pairs.query, pairs.bin - 1] = 0.93
+    assert answered(uniform, right).below_zero is None
+    failed = dataclasses.replace(uniform.table, failed=np.ones_like(uniform.table.failed))
+    assert why_below_zero(dataclasses.replace(uniform, table=failed)) is None
+
+
+def test_the_notes_say_where_figures_of_others_are_from_or_that_there_are_none(
+    found: EvaluationResults, others: None
+) -> None:
+    assert headline("forecast").text(-0.0004) == "0.000", "not -0.000"
+    assert "the best of each track" in standing.standing_notes(found)[-1]
+    assert "recorded for test, core" in standing.standing_notes(dataclasses.replace(found, split="test_near"))[0]
+    assert standing.standing_notes(dataclasses.replace(found, dataset="another")) == []
+    warned = dataclasses.replace(found, warning="most have no answer")
+    assert terminal(warned).splitlines()[0] == "most have no answer"
 
 
 def test_reasons_that_are_not_shown_are_counted(found: EvaluationResults) -> None:

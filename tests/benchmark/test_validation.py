@@ -74,6 +74,16 @@ def test_a_built_in_that_reads_the_corpus_sees_no_validation_row(corpus_path: Pa
     assert view.fingerprint == corpus.fingerprint
 
 
+def test_a_fit_that_takes_minutes_says_so(corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbench.benchmark.evaluate.evaluate.MINUTE_S", 0.2)
+    (tmp_path / "slow.py").write_text(
+        MODEL.replace("def fit(self, train):", "def fit(self, train):\n        __import__('time').sleep(1)")
+    )
+    _, told = call(corpus_path, "--surrogate", tmp_path / "slow.py", "--out", tmp_path / "out", "--limit", 5)
+    assert "fitting for 2 min; what it prints is in surrogate.log …" in told
+    assert "fitting for 30 min" not in told
+
+
 def test_a_stage_that_takes_a_while_says_how_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

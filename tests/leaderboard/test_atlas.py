@@ -298,7 +298,8 @@ def test_the_page_states_what_was_scored(tab: Any, faceted: tuple[list[Results],
     for link in ("#/", "#/dataset"):
         text = tab.open(link).locator("main").text_content()
         assert (
-            f"{scope['queries']:,} queries about {scope['kernels']:,} kernels of {scope['problems']} problems" in text
+            f"{scope['queries']:,} queries about {scope['kernels']:,} candidate kernels of {scope['problems']} problems"
+            in text
         )
         assert "labels of this split are public" in text
         assert "A season is the remedy" in text

@@ -98,6 +98,11 @@ def test_a_draft_in_the_folder_one_stands_in_is_on_the_board(
     assert made.results[0].flags == ["its author has not stated hardware"]
     assert entry_data(made.results[0])["hardware"] == "not stated"
     assert board.entries_text(questions) == "0 shipped, 1 of yours: mine"
+    shutil.copytree(draft, tmp_path / "none" / "test" / "prior")
+    shutil.copytree(draft, draft.parent / "test" / "prior")
+    assert board.entries_text(questions) == "1 shipped, 1 of yours: mine", "a clone's copy is no entry of one's own"
+    (draft.parent / "test" / "prior" / "submission.json").write_text("{}", "utf-8")
+    assert board.entries_text(questions) == "0 shipped, 2 of yours: prior, mine"
     with pytest.raises(UserError, match="only you know"):
         list(read_entries([draft], questions))
 

@@ -25,6 +25,7 @@ from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts import from_forecasts
 from kbench.leaderboard.board import score_all
 from kbench.leaderboard.scoring.results import Results, rounded_figure, write_results
+from kbench.leaderboard.scoring.score import PAGE_RESAMPLES
 from kbench.leaderboard.submission.labels import read_labels, write_labels, write_queries
 from kbench.schemas import DataError, UserError
 
@@ -196,6 +197,16 @@ def test_exported_queries_hold_no_answers(questions: Questions, tmp_path: Path, 
     assert not any(f"{answer:.6g}" in everything for answer in answers)
     kernels = pq.read_table(board_corpus / "kernels").column("kernel_id").to_pylist()
     assert not any(kernel in everything for kernel in kernels)
+
+
+def test_headlines_are_compared_by_every_draw_on_all_questions_and_on_core(
+    submissions: dict[str, Path], questions: Questions
+) -> None:
+    """Fewer could decide what the evaluation leaves undecided."""
+    settings = BootstrapSettings(resamples=PAGE_RESAMPLES + 1)
+    (result,) = score_all([submissions["length"]], questions, settings)
+    for draws in (result.draws, result.core_draws):
+        assert {len(draws[track]) for track in (*result.submission.tracks, "overall")} == {settings.resamples}
 
 
 def test_every_headline_has_a_value_an_interval_and_draws(results: list[Results]) -> None:

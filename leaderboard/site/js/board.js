@@ -116,7 +116,7 @@ function boardView() {
 }
 const scopeLine = () => {
   const { scope } = DATA.dataset;
-  return el("p", { class: "scope" }, badge("scope", "flag"), ` Scored on ${whole(scope.queries)} queries about ${whole(scope.kernels)} kernels of ${whole(scope.problems)} problems on ${scope.gpus.map((gpu) => gpu.replace("NVIDIA ", "")).join(", ")}. `,
+  return el("p", { class: "scope" }, badge("scope", "flag"), ` Scored on ${whole(scope.queries)} queries about ${whole(scope.kernels)} candidate kernels of ${whole(scope.problems)} problems on ${scope.gpus.map((gpu) => gpu.replace("NVIDIA ", "")).join(", ")}. `,
     DATA.dataset.private ? "The labels are private. " : "The labels are public and could be copied. ", link("#/dataset", "What these figures can and cannot tell"));
 };
 function drawMeanings(track, holder) {

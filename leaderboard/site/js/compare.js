@@ -8,7 +8,7 @@ async function compareView(one, two) {
     await Promise.all([withScores("slices"), ...entries.map(entryData)]);
     return () => page(title, el("h1", {}, title), comparePicker(entries), legend(entries.map((entry) => entry.name)),
       verdictLine(entries), el("h2", {}, "Paired differences"),
-      el("p", { class: "lead" }, `${entries[0].name} minus ${entries[1].name}. Both are scored in the same bootstrap draws, so the interval is that of the difference, from ${whole(DATA.page_resamples)} of the ${whole(DATA.resamples)} draws, which keeps this page small; kbench evaluate --compare takes all, and its ends differ a little. The verdict is undecided where the interval contains zero. The better value is bold.`),
+      el("p", { class: "lead" }, `${entries[0].name} minus ${entries[1].name}. Both are scored in the same bootstrap draws, so the interval is that of the difference, from all ${whole(DATA.resamples)} draws for headlines, and ${whole(DATA.page_resamples)} for other metrics, which keeps this page small; kbench evaluate --compare takes all. The verdict is undecided where the interval contains zero. The better value is bold.`),
       differenceTable(entries), entries.every((entry) => entry.problems) ? [el("h2", {}, "Where one beats the other"), problemDifferences(entries)] : null,
       el("h2", {}, "Curves"), entryCharts(entries));
   });

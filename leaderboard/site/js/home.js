@@ -61,7 +61,7 @@ function scopeNotes() {
   const { scope, counts, private: hidden } = DATA.dataset;
   const part = counts.kernels ? ` of the dataset's ${whole(counts.kernels)} kernels and ${whole(counts.problems)} problems` : "";
   return el("section", { class: "scope-notes" }, el("h2", {}, "What the figures can and cannot tell"), el("ul", {},
-    el("li", {}, `Entries answered ${whole(scope.queries)} queries about ${whole(scope.kernels)} kernels of ${whole(scope.problems)} problems${part}: split ${scope.split}, on ${scope.gpus.join(", ")}. Nothing else was scored.`),
+    el("li", {}, `Entries answered ${whole(scope.queries)} queries about ${whole(scope.kernels)} candidate kernels of ${whole(scope.problems)} problems${part}: split ${scope.split}, on ${scope.gpus.join(", ")}. Nothing else was scored.`),
     el("li", {}, hidden ? "The labels of this split are private." : "The labels of this split are public. Whoever copies them can score well; entries better than a second measurement are flagged, blurred copies are not. Nothing here can prevent that."),
     el("li", {}, "A season is the remedy: its kernels are forecast before anyone has measured them, and measured only after entries are frozen. ", (DATA.dataset.seasons || []).length ? link("#/history", "Seasons so far") : null),
     el("li", {}, `Intervals resample problems. Ranks on slices with fewer than ${DATA.dataset.least_problems} problems are shown as undecided; every slice says how many it has.`),

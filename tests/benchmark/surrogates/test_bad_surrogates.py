@@ -266,7 +266,7 @@ def test_fit_gets_training_pairs_and_a_restarted_process_is_fitted_again(
     ("text", "message"),
     [
         ("raise RuntimeError('no weights')", "no weights"),
-        ("x = 1", "defines 0 classes"),
+        ("x = 1", "defines no class with a method forecast"),
         ("surrogate = 3", "must have forecast"),
         ("class A:\n    inputs = 'everything'\n    def forecast(self, queries): return []", "inputs 'everything'"),
         ("class A:\n    def __init__(self, size): pass\n    def forecast(self, queries): return []", "does not take"),

@@ -93,6 +93,14 @@ def test_a_failure_says_where_the_file_it_names_is_hidden(tmp_path: Path, questi
         assert (f"{file} is hidden from your surrogate" in str(raised.value)) is said
 
 
+def test_the_log_shows_what_is_printed_while_the_process_runs(tmp_path: Path) -> None:
+    path, log = tmp_path / "chatty.py", tmp_path / "log"
+    path.write_text("class A:\n    forecast = fit = lambda self, given: print('begun')\n")
+    with ProcessSurrogate(locate(str(path)), {}, Confinement(), log) as running:
+        running.fit([])
+        assert log.read_text() == "begun\n"
+
+
 def test_memory_is_limited(tmp_path: Path, questions: Questions) -> None:
     with pytest.raises(NoAnswerError, match="MemoryError"):
         asked(tmp_path, questions, "len(bytearray(3 * 10**9))", memory_gb=1.5)

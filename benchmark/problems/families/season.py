@@ -20,8 +20,8 @@ from kbench.benchmark.problems.adversarial.cases import (
 from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.scientific import EMPTY_ROWS, LONG_ROW, STIFF, positive_definite, row_starts
-from kbench.benchmark.problems.inputs import Sized, parameters, tensors, uniform
-from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
+from kbench.benchmark.problems.inputs import Sized, TensorSpec, parameters, tensors, uniform
+from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 REACH, BLUR, LIKENESS = 2, 1.5, 0.5
 """Pixels to each side that a bilateral filter looks at; its deviations in space and in brightness."""
@@ -77,7 +77,8 @@ def hadamard_rows(x: Tensor) -> Tensor:
         pairs = y.view(rows, size // (2 * half), 2, half)
         y = torch.stack((pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]), dim=2)
         half *= 2
-    return (y.reshape(rows, size) * size**-0.5).to(x.dtype)
+    rounded: Tensor = (y.reshape(rows, size) * size**-0.5).to(x.dtype)
+    return rounded
 
 
 def _segments(starts: Tensor, entries: int) -> Tensor:
@@ -117,13 +118,13 @@ def grid_sample_bilinear(x: Tensor, grid: Tensor) -> Tensor:
 
 
 def batched_cholesky(a: Tensor) -> Tensor:
-    return torch.linalg.cholesky_ex(a).L
+    factor: Tensor = torch.linalg.cholesky_ex(a).L
+    return factor
 
 
-def boxes(generator: torch.Generator, spec: object, device: str) -> Tensor:
+def boxes(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
     """Boxes as two corners, the lower one first."""
-    shape: tuple[int, int] = spec.shape  # type: ignore[attr-defined]
-    drawn = torch.rand((shape[0], 2, 2), generator=generator, device=device)
+    drawn = torch.rand((spec.shape[0], 2, 2), generator=generator, device=device)
     low, side = 0.75 * drawn[:, 0], 0.02 + 0.23 * drawn[:, 1]
     return torch.cat((low, low + side), dim=1)
 

@@ -83,14 +83,22 @@ def open_command(season: Path, kernels: Path, proposer: str, gpu: str, dataset: 
 @season.command(short_help="Forecast a season's queries with a surrogate.")
 @season_argument
 @click.option("--surrogate", required=True, help="As `kbench evaluate` takes it.")
+@click.option("--surrogate-arg", "pairs", multiple=True, metavar="K=V", help="Argument of the surrogate. Repeatable.")
 @out_option("Folder for the submission.", required=True)
 @dataset_option
 @json_option
 @click.pass_obj
 def forecast(
-    compiler: Compiler | None, season: Path, surrogate: str, out: Path, dataset: str | None, as_json: bool
+    compiler: Compiler | None,
+    season: Path,
+    surrogate: str,
+    pairs: tuple[str, ...],
+    out: Path,
+    dataset: str | None,
+    as_json: bool,
 ) -> None:
     """Forecast a season's queries with a surrogate and write its submission."""
+    from kbench.benchmark.cli import parse_arguments
     from kbench.benchmark.evaluate.evaluate import evaluate_on
     from kbench.benchmark.evaluate.folder import write_folder
     from kbench.benchmark.evaluate.options import Options
@@ -106,7 +114,8 @@ def forecast(
     corpus = season_corpus(season, record, _dataset(dataset))
     questions = season_questions(corpus, record)
     # One resample: there is nothing to score yet.
-    made = evaluate_on(surrogate, corpus, Options(resamples=1), questions=questions, compiler=compiler)
+    options = Options(resamples=1, arguments=parse_arguments(pairs))
+    made = evaluate_on(surrogate, corpus, options, questions=questions, compiler=compiler)
     with temporary_folder() as scratch:
         files = write_folder(made, scratch)
         replace_together(out, {name: files[name].read_bytes() for name in (METADATA_FILE, FORECAST_FILES[0])})

@@ -333,3 +333,10 @@ def test_a_season_that_is_not_there_is_refused_before_the_dataset_is_read(
     command, *options = arguments
     assert "no season in" in str(run(command, "never", *options).exception)
     assert "lower-case letters" in str(run(command, "Never", *options).exception)
+
+
+def test_arguments_of_the_surrogate_reach_it(seasons: Path, dataset: Path, tmp_path: Path) -> None:
+    arguments = ("--surrogate", "llm", "--surrogate-arg", "model=m", "--out", tmp_path / "out")
+    requests = tmp_path / "requests.jsonl"
+    run("forecast", seasons / "spring", *arguments, "--surrogate-arg", f"requests_file={requests}", dataset=dataset)
+    assert {json.loads(line)["body"]["model"] for line in requests.read_text().splitlines()} == {"m"}

@@ -104,7 +104,15 @@ def command(
 
 
 def explain(kernel: KernelSource, gpu: str = "H200") -> list[WorkloadFacts]:
-    """What `kbench explain` counts and forecasts of a kernel on each workload; no GPU is needed."""
+    """What `kbench explain` counts and forecasts of a kernel on each workload; no GPU is needed.
+
+    Args:
+        kernel: `kbench.KernelSource(problem_id, backend, source)`.
+        gpu: a name of `kbench explain --gpu`.
+    """
+    if not isinstance(kernel, KernelSource):
+        made = "kbench.KernelSource(problem_id, backend, source)"
+        raise UserError(f"explain takes a kernel, not {type(kernel).__name__}; make one: {made}")
     return explain_kernel(kernel, gpu_named(gpu)).workloads
 
 

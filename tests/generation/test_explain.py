@@ -178,3 +178,8 @@ def test_a_raw_file_is_explained_as_it_is_measured(tmp_path: Path, monkeypatch: 
     assert "relu takes 3 parameters (8, 8 and 4 bytes), args has 2" in asked("relu.cu", *GRID)
     assert "say how to launch it" in asked("relu.cu")
     assert "a Python file has its own `run`" in asked("relu.py", *GRID)
+
+
+def test_what_is_no_kernel_is_refused_with_how_to_make_one() -> None:
+    with pytest.raises(UserError, match=r"not str; make one: kbench\.KernelSource"):
+        kbench.explain("kernel.py")  # type: ignore[arg-type]

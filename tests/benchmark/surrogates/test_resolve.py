@@ -80,7 +80,7 @@ def test_names_that_are_nearly_right_are_named(model_file: Path, monkeypatch: py
 
 def test_two_models_in_a_file_must_be_told_apart(model_file: Path) -> None:
     model_file.write_text(MODEL + MODEL.replace("Model", "Other"))
-    with pytest.raises(UserError, match="name one with"):
+    with pytest.raises(UserError, match="name one, as in"):
         resolve(str(model_file))
 
 

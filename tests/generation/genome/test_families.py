@@ -39,7 +39,7 @@ EMULATED = ("linear_gelu_softmax", "transposed_conv3d_grouped", "avg_pool3d", "s
 SLOW_COMPILES = frozenset({"fft_triton", "top_k_triton", "sort_triton", "trimul_triton", "prefill_triton"})
 
 
-TEMPLATED = {name: one for name, one in known().items() if not one.sizes[0].model}
+TEMPLATED = {name: one for name, one in known().items() if not one.sizes[0].model and one.family != "season"}
 """Problems that have genome families: all but the layers of named models, whose kernels are written."""
 
 

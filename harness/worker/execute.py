@@ -37,7 +37,7 @@ from kbench.schemas import InfrastructureError, Status
 
 Result = TypeVar("Result")
 CANDIDATE = "candidate"
-ATTEMPTS = 5
+ATTEMPTS = 6
 """Times that a kernel is timed at most, where the host saw more time pass than stamps show: it may have been late."""
 DISTURBED, DISTURBED_US = 1.15, 1.0
 """A reference that takes longer beside a kernel than before any ran there, by both of these, is slowed by it."""
@@ -306,8 +306,7 @@ def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: B
         if not verdict.ok or not bench.device.is_gpu or not (drifted or auditor.unseen_us > UNSEEN_US):
             break
         if auditor.unseen_us > UNSEEN_US:
-            # Longer every time: contexts of other processes in the making hold the host up for seconds.
-            time.sleep(PAUSE_S * 2**attempt)
+            rest(attempt)
         if drifted:
             # The anchor is not as fast as when the machine was warmed up: warm it up again and start over.
             ramp(context, bench.sampler)
@@ -323,6 +322,12 @@ def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: B
         # Perhaps it is the machine that has changed: another process will say.
         raise PoisonedError(Status.REJECTED, reason)
     return timing
+
+
+def rest(attempt: int) -> None:
+    """Wait before the next attempt, longer every time: another process that opens a context holds the host up for seconds."""
+    if attempt + 1 < ATTEMPTS:
+        time.sleep(PAUSE_S * 2**attempt)
 
 
 def unseen_work(auditor: Auditor) -> str | None:

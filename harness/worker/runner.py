@@ -27,7 +27,7 @@ from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word, cuda_
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.duel import Duel, fight
-from kbench.harness.timing.rounds import PAUSE_S, adversarial_label
+from kbench.harness.timing.rounds import adversarial_label
 from kbench.harness.timing.stamps import UNSEEN_US
 from kbench.harness.verify import Verdict
 from kbench.harness.worker.execute import (
@@ -42,6 +42,7 @@ from kbench.harness.worker.execute import (
     guard,
     make_context,
     refill,
+    rest,
     unseen_work,
     verify_kernel,
     verify_memory,
@@ -255,7 +256,7 @@ def _workload(
             duel = fight(first, second, context, bench.sampler, rng, threshold, auditor.audit)
             if not verdict.ok or auditor.unseen_us <= UNSEEN_US:
                 break
-            time.sleep(PAUSE_S * 2**attempt)
+            rest(attempt)
         for candidate, rival in ((first, second), (second, first)):
             Reaudit(auditor, candidate, bench.sampler, rng, (rival,)).run()
         reason = unseen_work(auditor)

@@ -325,7 +325,7 @@ def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: B
 
 
 def rest(attempt: int) -> None:
-    """Wait before the next attempt, longer every time: another process that opens a context holds the host up for seconds."""
+    """Wait before the next attempt, longer each time: a context that another process opens holds up the host."""
     if attempt + 1 < ATTEMPTS:
         time.sleep(PAUSE_S * 2**attempt)
 

@@ -70,24 +70,14 @@ class Kept:
 class CallTimes:
     """How long the calls of a kernel took since it began to be timed."""
 
-    fresh: list[Sample] = dataclasses.field(default_factory=list)
+    fresh_us: list[float] = dataclasses.field(default_factory=list)
     """On held-out inputs."""
-    usual: list[Sample] = dataclasses.field(default_factory=list)
+    usual_us: list[float] = dataclasses.field(default_factory=list)
     """On others."""
     judged_us: list[float] = dataclasses.field(default_factory=list)
     """Those of them that were judged on what their buffers held."""
     samples: list[Sample] = dataclasses.field(default_factory=list)
     """All of them, without what they left."""
-
-    @property
-    def fresh_us(self) -> list[float]:
-        """Times on held-out inputs."""
-        return [sample.time_us for sample in self.fresh]
-
-    @property
-    def usual_us(self) -> list[float]:
-        """Times on others."""
-        return [sample.time_us for sample in self.usual]
 
 
 class Shows(enum.Enum):
@@ -291,11 +281,11 @@ class Auditor:
     def audit(self, samples: Sequence[Sample]) -> bool:
         """Verify the outputs of the audited calls among some samples; False when one was wrong."""
         for sample in samples:
-            times, bare = self.times[sample.label], dataclasses.replace(sample, kept=None)
-            (times.fresh if sample.kept is not None and sample.kept.fresh else times.usual).append(bare)
+            fresh, times = sample.kept is not None and sample.kept.fresh, self.times[sample.label]
+            (times.fresh_us if fresh else times.usual_us).append(sample.time_us)
             if sample.kept is not None and sample.kept.ordinary:
                 times.judged_us.append(sample.time_us)
-            times.samples.append(bare)
+            times.samples.append(dataclasses.replace(sample, kept=None))
         warm_us = [sample.warm_us for sample in samples if sample.warm_us is not None]
         if warm_us:
             said = f"kept the cache from being flushed before a timed call: that took {min(warm_us):.1f} us"

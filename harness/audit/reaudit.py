@@ -16,7 +16,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from kbench.harness.audit.audit import Auditor, CallTimes, Shows
-from kbench.harness.timing.batch import Sample, Sampler, Slot
+from kbench.harness.timing.batch import Sampler, Slot
 from kbench.harness.timing.rounds import Candidate, RoundPlan, adversarial_label, calling, hidden, make_slots
 from kbench.harness.timing.stamps import LEAD_SHARE, LEAD_US, gap_us, leads_us
 from kbench.schemas import Status
@@ -160,27 +160,21 @@ class Reaudit:
 
         A suspicion from its rounds, where one call is on held-out inputs, is followed by more looks of the same kind,
         with others in each: an answer that is kept where anything out of the ordinary destroys it is kept there too.
-        Calls are compared with others on the same buffers: for some kernels the place in memory changes the time, by
-        16 % for one of the dataset, and all calls on held-out inputs may have met the slow place.
         """
-        before = [*self._times.usual]
-        chosen = RoundPlan(calls_per_round(self._times.usual_us), 0, (ROUNDS,))
+        before = [*self._times.usual_us]
+        chosen = RoundPlan(calls_per_round(before), 0, (ROUNDS,))
         with self.auditor.showing(Shows.HELD_OUT):
             looks = (range(ROUNDS * look, ROUNDS * (look + 1)) for look in range(LOOKS))
             if not all(self._look(rounds, chosen) for rounds in looks):
                 return
-        earlier_us, usual_us = by_place(before), by_place(self._times.usual)
-        for place, fresh_us in by_place(self._times.fresh).items():
-            before_us = earlier_us.get(place, [sample.time_us for sample in before])
-            after_us = usual_us.get(place, self._times.usual_us)
-            # A kernel that notices these rounds may do its work in all of them, so what it took before counts too. On a
-            # CPU other processes may have slowed them.
-            noticed = self._is_gpu and self._slower(fresh_us, before_us)
-            if noticed or self._slower(fresh_us, after_us):
-                spent, best = min(fresh_us), min(at_best(before_us), at_best(after_us))
-                why = f"takes {spent:.1f} us on inputs it has not been shown and {best:.1f} us on others"
-                self._reject(f"{why}: it keeps answers")
-                break
+        fresh, after = self._times.fresh_us, self._times.usual_us
+        # A kernel that notices these rounds may do its work in all of them, so what it took before counts too. On a CPU
+        # other processes may have slowed them.
+        noticed = self._is_gpu and self._slower(fresh, before)
+        if noticed or self._slower(fresh, after):
+            spent, best = min(fresh), min(at_best(before), at_best(after))
+            why = f"takes {spent:.1f} us on inputs it has not been shown and {best:.1f} us on others"
+            self._reject(f"{why}: it keeps answers")
 
     @property
     def uneven(self) -> bool:
@@ -220,14 +214,6 @@ def calls_per_round(times_us: Sequence[float]) -> int:
     """Calls of a kernel in each round of a further look; a slow one must not run into its timeout."""
     usual = statistics.median(times_us)
     return 6 if usual < 1_000.0 else 3 if usual < 20_000.0 else 1
-
-
-def by_place(samples: Sequence[Sample]) -> dict[int, list[float]]:
-    """Times of calls by the buffer set they were made on."""
-    times_us: dict[int, list[float]] = {}
-    for sample in samples:
-        times_us.setdefault(sample.place, []).append(sample.time_us)
-    return times_us
 
 
 def suspicious(

@@ -69,8 +69,6 @@ class Slot:
     """Part of its round; each turn has a batch to itself."""
     stage: Stage | None = None
     """The buffers it is called on, where what the call returns must be overwritten after it."""
-    place: int = 0
-    """The number of the buffer set it is called on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,8 +97,6 @@ class Sample:
     """By the stamps, time from its end to that of its batch, where it is the last and nothing else lies between."""
     unseen_us: float | None = None
     """How much longer the host saw its batch take than the stamps did."""
-    place: int = 0
-    """The number of the buffer set it was called on: where buffers lie in memory changes how long some kernels take."""
 
     @property
     def good(self) -> bool:
@@ -343,7 +339,7 @@ class Sampler:
             stamped_us=None if call_us is None or offset_us is None else call_us - offset_us,
             tampered=witness.tampered, lead_us=witness.lead_us, unseen_us=witness.unseen_us,
             follows=previous.slot.label if previous and not (previous.slot.after or slot.before) else None,
-            tail_us=None if slot.after else witness.tail_us, place=slot.place,
+            tail_us=None if slot.after else witness.tail_us,
         )  # fmt: skip
         if slot.label == NULL_KERNEL and sample.good and call_us is not None:
             self.stamp_offset.learn(call_us, taken)

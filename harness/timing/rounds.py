@@ -162,7 +162,7 @@ def calling(candidate: Candidate, context: ProblemContext, stage: int, number: i
     call = functools.partial(candidate.call, stage)
     prepare = None if candidate.prepare is None else functools.partial(candidate.prepare, stage)
     left = context.stages[stage] if prepare is None else None
-    return Slot(candidate.label, number, call, prepare=prepare, turn=turn, stage=left, place=stage)
+    return Slot(candidate.label, number, call, prepare=prepare, turn=turn, stage=left)
 
 
 def adversarial_label(label: str) -> str:

@@ -570,29 +570,6 @@ def test_a_kernel_that_turns_honest_under_suspicion_is_held_to_its_earlier_times
     assert auditor.verdict.status is (Status.REJECTED if is_gpu else Status.OK)
 
 
-@pytest.mark.parametrize(("keeps", "status"), [(False, Status.OK), (True, Status.REJECTED)])
-def test_calls_on_held_out_inputs_are_compared_with_others_on_the_same_buffers(
-    context: ProblemContext, keeps: bool, status: Status
-) -> None:
-    """One set of buffers lies where the kernel is slow; one that keeps answers is faster on every set."""
-
-    def pace(place: int, fresh: bool) -> float:
-        return (520.0 if place == 1 else 445.0) * (0.5 if keeps and not fresh else 1.0)
-
-    auditor = Auditor(context, Verdict())
-    kernel = candidate(auditor, gelu)
-    for sample in look(kernel, context):
-        fresh = sample.kept is not None and sample.kept.fresh
-        place = 1 if fresh else sample.place
-        assert auditor.audit([dataclasses.replace(sample, time_us=pace(place, fresh), place=place)])
-    reaudit = Reaudit(auditor, kernel, Paced(context.device, lambda slot: pace(slot.place, slot.before is not None)),
-                      random.Random(1))  # fmt: skip
-    context.device.is_gpu = True
-    assert reaudit.suspicious
-    reaudit.confirm_times()
-    assert auditor.verdict.status is status
-
-
 def test_a_kernel_without_suspicion_is_not_called_again(context: ProblemContext) -> None:
     auditor, calls = Auditor(context, Verdict()), [0]
     kernel = candidate(auditor, honest(calls))
@@ -630,10 +607,7 @@ class Paced(Sampler):
         self.pace = pace
 
     def run(self, slots: Sequence[Slot], watch: Watch | None = None) -> list[Sample]:
-        return [
-            Sample(slot.label, slot.round, self.pace(slot), False, self._called(slot), place=slot.place)
-            for slot in slots
-        ]
+        return [Sample(slot.label, slot.round, self.pace(slot), False, self._called(slot)) for slot in slots]
 
     @staticmethod
     def _called(slot: Slot) -> Any:

@@ -132,7 +132,11 @@ def raw_options(command: F) -> F:
 @allow_option
 @click.option("--timeout", "timeout_s", default=10.0, show_default=True, type=click.FloatRange(0.0, min_open=True),
               help="Seconds that one stage of a kernel may take.")  # fmt: skip
-@click.option("--max-memory", metavar="AMOUNT", help="Leave out workloads that take more of the GPU's memory: 24G.")
+@click.option(
+    "--max-memory",
+    metavar="AMOUNT",
+    help="Memory of the GPU to use, such as 24G; workloads that take more are left out.",
+)
 @click.option("--watch", "watching", is_flag=True,
               help="Measure FILE again whenever it is saved; show the change since the last version.")  # fmt: skip
 @click.option("--tune", "shapes", metavar="SHAPES",

@@ -36,6 +36,7 @@ class HarnessSettings:
     workloads: tuple[str, ...] | None = None
     """Names of the workloads to measure; all by default."""
     max_memory_bytes: int | None = None
-    """Leave out workloads that take more memory of the GPU; by default one that cannot fit at all is an error."""
+    """Memory of the GPU to use: workloads that take more are left out. By default all of it, and a workload that cannot
+    fit is an error."""
     timing: TimingSettings = dataclasses.field(default_factory=TimingSettings)
     """When timing stops: the relative half-width of the 95 % interval, and the rounds and device time it may take."""

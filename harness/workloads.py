@@ -5,14 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kbench.benchmark.problems import ProblemDefinition, Size, TensorSpec
-from kbench.harness.bench.context import KEPT_CASE_BYTES, STAGES
+from kbench.benchmark.problems import ProblemDefinition, Size
+from kbench.harness.bench.context import device_bytes
 from kbench.schemas import UserError
 
-DRAWN = 4
-"""Sets of random inputs that lie on the GPU at once: one per seed, and those held out."""
-ANSWERS = 4
-"""Expected outputs that lie there at once, in float64."""
 LARGE_BYTES, CPU_BYTES = 1 << 27, 2 << 30
 """What takes a CPU more than a few seconds to check, and what a check without a GPU may take."""
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -24,20 +20,6 @@ def chosen_sizes(definition: ProblemDefinition, names: Sequence[str] | None) -> 
     if names is None:
         return list(definition.sizes)
     return [size for size in (*definition.sizes, definition.tiny) if size.name in names]
-
-
-def device_bytes(definition: ProblemDefinition, size: Size) -> int:
-    """About how much memory measuring a workload takes: inputs and outputs in all their copies, and the answers.
-
-    What the reference allocates in between is not known before it runs, and not counted.
-    """
-    inputs = [spec for spec in definition.inputs(size.params) if isinstance(spec, TensorSpec)]
-    outputs = definition.outputs(size.params)
-    read, written = (sum(spec.nbytes for spec in specs) for specs in (inputs, outputs))
-    kept_cases = len(definition.every_case) if read <= KEPT_CASE_BYTES else min(1, len(definition.cases))
-    upcast = 8 * sum(spec.numel for spec in inputs)
-    answers = 8 * sum(spec.numel for spec in outputs) * ANSWERS
-    return read * (DRAWN + STAGES + kept_cases) + written * 2 * STAGES + upcast + answers
 
 
 def left_out(definition: ProblemDefinition, limit_bytes: int | None) -> list[str]:

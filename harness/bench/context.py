@@ -35,7 +35,8 @@ SMALL_BYTES = 128 << 20
 and a process with only one or two places for them keeps that time until it ends. And of two sets, a kernel could keep
 a part in the L2 until their turn comes again: lines that are to be evicted last survive a flush or two."""
 
-
+DRAWN, ANSWERS = 4, 4
+"""Sets of random inputs that lie on the GPU at once, one per seed and those held out; and expected outputs."""
 KEPT_CASE_BYTES = 1 << 30
 """Adversarial inputs up to this size are kept for the next kernel."""
 FILLS = 24
@@ -351,6 +352,20 @@ def case_drawings(definition: ProblemDefinition, size: Size, seed: int) -> list[
     return [*(Drawing(seed, name) for name in (*shown, *rest)), *mixed]
 
 
+def device_bytes(definition: ProblemDefinition, size: Size) -> int:
+    """About how much memory measuring a workload takes: inputs and outputs in all their copies, and the answers.
+
+    What the reference allocates in between is not known before it runs, and not counted.
+    """
+    inputs = [spec for spec in definition.inputs(size.params) if isinstance(spec, TensorSpec)]
+    outputs = definition.outputs(size.params)
+    read, written = (sum(spec.nbytes for spec in specs) for specs in (inputs, outputs))
+    kept_cases = len(definition.every_case) if read <= KEPT_CASE_BYTES else min(1, len(definition.cases))
+    upcast = 8 * sum(spec.numel for spec in inputs)
+    answers = 8 * sum(spec.numel for spec in outputs) * ANSWERS
+    return read * (DRAWN + STAGES + kept_cases) + written * 2 * STAGES + upcast + answers
+
+
 class ContextCache:
     """The contexts used last, within a memory budget."""
 
@@ -369,12 +384,12 @@ class ContextCache:
         if context is not None and context.corrupted() is not None:
             context = None
         if context is None:
+            self._make_room(device_bytes(problem(problem_id), size))
             settings: TorchSettings = lambda: self.settings()  # noqa: E731 - it must follow what is set later
             context = ProblemContext(problem(problem_id), size, self.device, self.seeds, settings, self.judge)
         context.reset()
         context.hold_back()
         self._held[key] = context
-        self._shrink()
         return context
 
     def keep_only(self, context: ProblemContext) -> None:
@@ -387,6 +402,10 @@ class ContextCache:
         self._held.clear()
         self.device.release()
 
-    def _shrink(self) -> None:
-        while len(self._held) > 1 and sum(c.nbytes for c in self._held.values()) > self.budget_bytes:
+    def _make_room(self, needed_bytes: int) -> None:
+        held = len(self._held)
+        while self._held and sum(c.nbytes for c in self._held.values()) + needed_bytes > self.budget_bytes:
             self._held.popitem(last=False)
+        if len(self._held) < held:
+            # What torch keeps for itself is cut to the sizes of other tensors.
+            self.device.release()

@@ -20,16 +20,16 @@ from kbench.harness.bench import fused_compare
 from kbench.harness.bench.fused_compare import Judged, compare_together
 from kbench.harness.bench.reference_inputs import Drawing, nbytes
 from kbench.harness.device.driver import call
-from kbench.harness.device.gpu import Gpu
+from kbench.harness.device.gpu import Gpu, usable_bytes
 from kbench.harness.isolate.protocol import Channel, ClosedError, ProtocolError
 from kbench.schemas import InfrastructureError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-ANSWER_BYTES = 24 << 30
-"""Answers kept on the GPU; the least recently used are dropped first."""
-IDLE_BYTES = 4 << 30
+ANSWER_BYTES, ANSWER_SHARE = 24 << 30, 1 / 6
+"""Answers kept on the GPU, and at most this share of its memory; the least recently used are dropped first."""
+IDLE_BYTES, IDLE_SHARE = 4 << 30, 1 / 16
 """Memory that torch may hold for its next tensors: the process that runs kernels needs the rest."""
 RETRY_S = 0.05
 """Rest after a connection could not be taken, which would be tried again at once."""
@@ -41,8 +41,12 @@ Key = tuple[str, str, Drawing]
 class Oracle:
     """Answers of all problems, by inputs."""
 
-    def __init__(self, gpu: Gpu) -> None:
+    def __init__(self, gpu: Gpu, limit_bytes: int | None = None) -> None:
         """Use a GPU, and all of it whatever the partition: nothing is timed while it works.
+
+        Args:
+            gpu: the GPU.
+            limit_bytes: its memory that may be used by all processes together; None for all of it.
 
         Raises:
             InfrastructureError: it cannot be used.
@@ -59,6 +63,9 @@ class Oracle:
         except (RuntimeError, AssertionError) as error:
             raise InfrastructureError(f"GPU {gpu} cannot be used: {error}") from error
         self._device = f"cuda:{index}"
+        total_bytes = usable_bytes(limit_bytes)
+        self._kept_bytes = min(ANSWER_BYTES, int(ANSWER_SHARE * total_bytes))
+        self._idle_bytes = min(IDLE_BYTES, int(IDLE_SHARE * total_bytes))
         # Now, while no kernel waits.
         fused_compare.make_ready(self._device)
         self._answers: OrderedDict[Key, tuple[Tensor, ...]] = OrderedDict()
@@ -93,11 +100,11 @@ class Oracle:
         answer = definition.expected(drawing.inputs(definition, size, self._device))
         torch.cuda.synchronize()
         self._held_bytes += nbytes(answer)
-        while self._answers and self._held_bytes > ANSWER_BYTES:
+        while self._answers and self._held_bytes > self._kept_bytes:
             _, dropped = self._answers.popitem(last=False)
             self._held_bytes -= nbytes(dropped)
         # Answers are made in higher precision, whose intermediate tensors are many times the answer.
-        if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > IDLE_BYTES:
+        if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > self._idle_bytes:
             torch.cuda.empty_cache()
         return answer
 

@@ -108,7 +108,7 @@ def contribute(
         gpus=tuple(sorted({one.gpu for one in totals.values()})),
         kernels=len(first),
         left=left,
-        statuses=Counter(one.status.value for one in totals.values()),
+        statuses=dict(Counter(one.status.value for one in totals.values())),
         references=len(references),
         repeats=repeats,
         repeatable=unsteadiness is not None and unsteadiness <= REPEATABLE,

@@ -91,6 +91,13 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
     return gpus
 
 
+def usable_bytes(limit_bytes: int | None) -> int:
+    """Memory of torch's current GPU that may be used: the limit, or all there is."""
+    import torch
+
+    return limit_bytes or int(torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory)
+
+
 MOST_IDS = 4096
 """More than the number of any multiprocessor."""
 LOOK_SOURCE = cuda_source("look")

@@ -246,8 +246,8 @@ class Spawner:
 class OracleProcess:
     """Holds a device's expected answers: started at once, and waited for when the first kernel goes there."""
 
-    def __init__(self, spawner: Spawner, gpu: str) -> None:
-        """Start it.
+    def __init__(self, spawner: Spawner, gpu: str, memory_bytes: int | None = None) -> None:
+        """Start it; all processes together may use so much of the GPU's memory.
 
         Raises:
             InfrastructureError: no process can be started.
@@ -255,7 +255,7 @@ class OracleProcess:
         address = str(Path(tempfile.mkdtemp(prefix="oracle-", dir=spawner.scratch)) / "socket")
         self.connection = {"address": address, "key": secrets.token_hex(KEY_BYTES)}
         """What a worker needs to ask it."""
-        self._process = spawner.spawn("oracle", gpu=gpu, early=True, **self.connection)
+        self._process = spawner.spawn("oracle", gpu=gpu, early=True, memory_bytes=memory_bytes, **self.connection)
         self._ready = False
 
     def wait(self) -> None:

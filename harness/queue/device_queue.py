@@ -108,7 +108,7 @@ class DeviceQueue:
         """
         self._wants_ceilings = True
         if self.gpu is not None and not self.settings.fenced:
-            self._oracle = OracleProcess(self.spawner, str(self.gpu))
+            self._oracle = OracleProcess(self.spawner, str(self.gpu), self.settings.max_memory_bytes)
         self._start(self.role, early=self.gpu is not None)
 
     def open(self) -> None:
@@ -463,6 +463,7 @@ class DeviceQueue:
             "fenced": self.settings.fenced,
             "ceilings": self.ceilings,
             "early": early,
+            "memory_bytes": self.settings.max_memory_bytes,
         }
         if role == "replay" and self._oracle is not None:
             settings["oracle"] = self._oracle.connection

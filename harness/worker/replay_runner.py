@@ -16,7 +16,7 @@ from kbench.harness.bench.judge import LocalJudge, RemoteJudge
 from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.device.driver import DriverError
 from kbench.harness.device.environment import NvmlReader, device_facts
-from kbench.harness.device.gpu import Gpu
+from kbench.harness.device.gpu import Gpu, usable_bytes
 from kbench.harness.isolate.limits import classify
 from kbench.harness.isolate.protocol import Channel
 from kbench.harness.plan.loaded_code import LoadedCode
@@ -29,7 +29,8 @@ from kbench.harness.worker.runner import PREPARING, Runner
 from kbench.harness.workloads import chosen_sizes
 from kbench.schemas import LaunchPlan, Status, from_dict
 
-CONTEXT_BYTES = 32 << 30
+CONTEXT_BYTES, CONTEXT_SHARE = 32 << 30, 5 / 8
+"""Memory for contexts, and at most this share of what there is; the oracle has another."""
 """Inputs kept on the GPU between kernels."""
 PROFILED = 16
 """Kernels that one session of the profiler sees: starting it takes long, and it keeps all it saw until its end."""
@@ -149,7 +150,8 @@ class ReplayRunner(Runner):
         oracle = request.get("oracle")
         # With a fence all memory is torch's, which cannot be shared; nothing is timed there either.
         judge = LocalJudge() if oracle is None else RemoteJudge(oracle["address"], bytes.fromhex(oracle["key"]))
-        contexts = ContextCache(device, CONTEXT_BYTES, tuple(request["seeds"]), judge)
+        kept_bytes = min(CONTEXT_BYTES, int(CONTEXT_SHARE * usable_bytes(request["memory_bytes"])))
+        contexts = ContextCache(device, kept_bytes, tuple(request["seeds"]), judge)
         super().__init__(channel, request, device, reader, contexts)
 
     def operations(self) -> dict[str, Callable[[dict[str, Any]], bool]]:

@@ -265,7 +265,7 @@ def serve_oracle(channel: Channel, request: dict[str, Any], scratch: Path) -> No
     listener.listen()
     import_early(request)
     try:
-        held = oracle.Oracle(Gpu.parse(request["gpu"]))
+        held = oracle.Oracle(Gpu.parse(request["gpu"]), request["memory_bytes"])
     except InfrastructureError as error:
         channel.send({"broken": str(error)})
         return

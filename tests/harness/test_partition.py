@@ -16,6 +16,7 @@ from click.testing import CliRunner
 import kbench
 from kbench.benchmark.problems import problem
 from kbench.cli import cli
+from kbench.harness.bench.context import device_bytes
 from kbench.harness.commands import doctor
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import CudaDevice
@@ -29,7 +30,7 @@ from kbench.harness.queue.job import Job
 from kbench.harness.queue.planners import Planners
 from kbench.harness.timing.stamps import NOMINAL_US, NullKernel
 from kbench.harness.worker.runner import READ_SOURCE
-from kbench.harness.workloads import device_bytes, fitting, left_out, parse_amount
+from kbench.harness.workloads import fitting, left_out, parse_amount
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Backend, KernelSource, Measurement, Status, UserError, from_dict
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -228,6 +229,8 @@ def test_a_contribution_goes_on_and_becomes_a_bundle_that_can_be_imported(
     assert b"ann" not in b"".join(path.read_bytes() for path in out.rglob("*.json"))
     merge([out], tmp_path / "imported")
     assert Corpus.open(tmp_path / "imported").rows("repeats") == bundle.rows("repeats") > 0
+    stated = json.loads(json.dumps(dataclasses.asdict(done)))
+    assert sum(stated["statuses"].values()) == done.kernels
     assert "exists; send it" in str(CliRunner().invoke(cli, ["contribute", "--out", str(out)]).exception)
 
 

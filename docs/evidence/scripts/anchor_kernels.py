@@ -16,7 +16,7 @@ import click
 import kbench
 from kbench.benchmark.problems.registry import problems
 from kbench.harness.commands.selection import rotation
-from kbench.harness.workloads import device_bytes
+from kbench.harness.bench.context import device_bytes
 
 PROBLEMS = 50
 LARGEST_BYTES = 5 << 30

@@ -142,6 +142,20 @@ def gaussian_process(kernel: TunedKernel, shape: int, measured: Mapping[int, flo
     return int(left[np.argmax(gap * ndtr(gap / deviation) + deviation * density)])
 
 
+def by_forecast(times: Mapping[tuple[str, str], Floats]) -> Strategy:
+    """The configuration that is forecast to be the fastest at the shape.
+
+    Args:
+        times: a forecast for each configuration and shape, by kernel and GPU; NaN where there is none, which comes last.
+    """
+
+    def strategy(kernel: TunedKernel, shape: int, measured: Mapping[int, float], rng: np.random.Generator) -> int:
+        costs = times[kernel.family, kernel.gpu][:, shape]
+        return _first(np.where(np.isnan(costs), np.inf, costs), kernel, measured)
+
+    return strategy
+
+
 STRATEGIES: Mapping[str, Strategy] = {
     "random": random_order,
     "nearest_shape": nearest_shape,

@@ -83,12 +83,16 @@ def evaluate_strategies(
     # A kernel at a new shape shows its own times, so nothing was fitted to any; an unseen one must be of `test`.
     unseen = [kernel for kernel in kernels if kernel.split == "test"]
     strategies = list(names or STRATEGIES)
-    results = [_result(name, setting, kernels, resamples, seed) for setting in (KNOWN, NEW) for name in strategies]
-    return results + [_result(name, UNSEEN, unseen, resamples, seed) for name in strategies if name in NEW_KERNEL]
+    asked = [(name, setting, kernels) for setting in (KNOWN, NEW) for name in strategies]
+    asked += [(name, UNSEEN, unseen) for name in strategies if name in NEW_KERNEL]
+    return [evaluate_strategy(name, STRATEGIES[name], setting, some, resamples, seed) for name, setting, some in asked]
 
 
-def _result(name: str, setting: str, kernels: Sequence[TunedKernel], resamples: int, seed: int) -> StrategyResult:
-    by_budget = outcomes(kernels, STRATEGIES[name], setting, seed=seed)
+def evaluate_strategy(
+    name: str, strategy: Strategy, setting: str, kernels: Sequence[TunedKernel], resamples: int = 2000, seed: int = 0
+) -> StrategyResult:
+    """One strategy in one setting."""
+    by_budget = outcomes(kernels, strategy, setting, seed=seed)
     figures, reached, cost = {}, {}, {}
     for budget, results in by_budget.items():
         shares = by_kernel(results, "share")

@@ -34,6 +34,7 @@ from kbench.schemas import (
     Question,
     ReferenceTime,
     Status,
+    TuningTime,
     UserError,
     from_dict,
 )
@@ -61,6 +62,8 @@ class Recipe:
     """Files of reference times (`kbench problems references`)."""
     counters: tuple[Path, ...] = ()
     """Files of hardware counters (`kbench kernels counters`); those of other kernels are left out."""
+    tuning: tuple[Path, ...] = ()
+    """Files of tuning times (`docs/evidence/scripts/tuning.py`), which take the place of the table that `samples` has."""
     plans: tuple[Path, ...] = ()
     """Files that say what these kernels launch, one kernel per line; they overrule the plans of `samples`."""
     totals: tuple[Path, ...] = ()
@@ -181,6 +184,11 @@ def assemble(recipe: Recipe, out: Path, report: Callable[[str], None] = lambda t
         "events": gathered.events,
         **samples.kept,
     }
+    if recipe.tuning:
+        times = [row for path in recipe.tuning for row in read_records(path, TuningTime)]
+        tables["tuning"] = [
+            one if one.env_id in environments else dataclasses.replace(one, env_id=None) for one in times
+        ]
     if recipe.private:
         tables, held_out = private_edition(tables)
         write_atomically(out.with_name(f"{out.name}-answers.parquet"), packed_answers(held_out))

@@ -149,7 +149,7 @@ class TuningTime(Record):
     """One configuration of a tuned kernel at one shape: verdict and time."""
 
     TYPE: ClassVar[str] = "tuning_time"
-    VERSION: ClassVar[str] = "1.0.0"
+    VERSION: ClassVar[str] = "1.1.0"
 
     kernel: Name
     """The kernel that is tuned: a genome family whose genes are numbers."""
@@ -184,7 +184,10 @@ class TuningTime(Record):
     compile_ms: NonNegative | None
     """Wall time of the build, for all shapes of the configuration."""
     env_id: Sha | None
-    """The environment it was measured in."""
+    """The environment it was measured in; null where the corpus does not have it."""
+    space_json: str | None = None
+    """What the configuration was drawn from, as a JSON object: choices by gene, conditions that refuse a combination with
+    their reasons, and how many configurations are left."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +36,26 @@ EACH = 64
 
 def count(out: Path, wanted: frozenset[str] | None) -> None:
     """Count kernels, a line for each: kernel_id, error and work by workload."""
-    seen = {line["kernel_id"] for line in lines(out)} if out.exists() else set()
-    seen |= read_works(benchmark_of(Corpus.open()), GPU).keys()
+    seen = read_works(benchmark_of(Corpus.open()), GPU).keys()
     columns = ["kernel_id", "problem_id", "backend", "source"]
     rows = load(gpu=GPU, where="status == 'ok'", columns=columns).to_arrow().to_pylist()
     rows = [row for row in rows if row["kernel_id"] not in seen and (wanted is None or row["kernel_id"] in wanted)]
-    for start in range(0, len(rows), EACH):
-        several = rows[start : start + EACH]
-        sources = [KernelSource(row["problem_id"], Backend(row["backend"]), row["source"]) for row in several]
-        entries = [entry(kernel.kernel_id, build) for kernel, build in builds(sources, Target(9, 0), H200)]
+    count_all(out, [KernelSource(row["problem_id"], Backend(row["backend"]), row["source"]) for row in rows], entry)
+
+
+def count_all(
+    out: Path, kernels: Sequence[KernelSource], line: Callable[[str, Build | str], Mapping[str, Any]]
+) -> None:
+    """Append a line for each kernel that the file does not have."""
+    seen = {each["kernel_id"] for each in lines(out)} if out.exists() else set()
+    kernels = [kernel for kernel in kernels if kernel.kernel_id not in seen]
+    for start in range(0, len(kernels), EACH):
+        several = kernels[start : start + EACH]
+        entries = [line(kernel.kernel_id, build) for kernel, build in builds(several, Target(9, 0), H200)]
         with out.open("a") as file:
             file.writelines(json.dumps(each, separators=(",", ":")) + "\n" for each in entries)
-        say(f"{start + len(several)} of {len(rows)} kernels, {sum(not each['work'] for each in entries)} not counted")
+        failed = sum(each["error"] is not None for each in entries)
+        say(f"{start + len(several)} of {len(kernels)} kernels, {failed} not counted")
 
 
 def entry(kernel_id: str, build: Build | str) -> dict[str, Any]:

@@ -1,6 +1,13 @@
-"""A corpus with a tuning table from what runs measured: tuning.py OUT [ROWS.jsonl.xz ...]; by default those here.
+"""The tuning table: from what runs measured to a corpus's table, and what forecasts and the hook are worth.
 
-kbench evaluate --tracks tune --dataset OUT then scores strategies on it. `tuning.py live` prints what the hook saved.
+    python docs/evidence/scripts/tuning.py OUT [ROWS.jsonl.xz ...]     # rows that runs measured; by default those here
+    python docs/evidence/scripts/tuning.py count COUNTS.jsonl          # all processors; called again it goes on
+    python docs/evidence/scripts/tuning.py unseen [COUNTS.jsonl]       # `static`, and with counts `static-compiler`
+    python docs/evidence/scripts/tuning.py live                        # what the hook saved
+
+OUT is a corpus, new or not, whose other tables and fingerprint stay, or a file .jsonl.xz that a recipe names as `tuning`.
+`kbench evaluate --tracks tune --dataset OUT` then scores strategies. `count` and `unseen` are about kernels of `test` in
+the shipped dataset, or in the rows here where that has none.
 """
 
 from __future__ import annotations
@@ -18,11 +25,28 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
-from kbench.generation.proposers.genome.header import read_file
+from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.problems.registry import problem
+from kbench.benchmark.problems.tuned import PREFIX
+from kbench.benchmark.questions.render import gpu_facts, render_query, workload_facts
+from kbench.benchmark.surrogates.counted.model import CountedModel, kernel_row
+from kbench.benchmark.surrogates.protocol import Surrogate
+from kbench.benchmark.surrogates.static.static import StaticSurrogate
+from kbench.benchmark.tuning.strategies import TunedKernel, by_forecast, kernels_of, random_order
+from kbench.benchmark.tuning.track import UNSEEN, evaluate_strategy, text
+from kbench.benchmark.work.gpus import gpu_named
+from kbench.benchmark.work.table import read_work
+from kbench.generation.proposers.genome.header import families, read_file
 from kbench.generation.proposers.genome.template import GENOMES
+from kbench.harness.plan.cache import Build
+from kbench.loaders.corpus.corpus import Corpus
+from kbench.loaders.corpus.manifest import NAME
 from kbench.loaders.corpus.writer import CorpusWriter
-from kbench.schemas import TuningTime, from_dict
+from kbench.loaders.source.normalise import normalised
+from kbench.schemas import KernelSource, TuningTime, from_dict, to_dict
+from kbench.schemas.ids import content_hash
 from kbench.schemas.record import field_types
 
 LIVE = Path(__file__).parents[1] / "tuning-live.json.xz"
@@ -46,15 +70,29 @@ def templates() -> Mapping[str, str]:
     return {family.name: path.stem for path in files for family in read_file(path)}
 
 
+@functools.cache
+def space(name: str) -> Mapping[str, Any]:
+    """The configurations that a tuned family can have, as its template declares them."""
+    family = families()[name]
+    genes = {gene.name: gene.choices for gene in family.genes(family.problems[0])}
+    every = (dict(zip(genes, choices, strict=True)) for choices in itertools.product(*genes.values()))
+    count = sum(family.invalid(family.problems[0], genome) is None for genome in every)
+    lines = (GENOMES / "tuned" / f"{templates()[name]}.py").read_text().splitlines()
+    refused = [line.removeprefix("# refuse ") for line in lines if line.startswith("# refuse ")]
+    return {"genes": genes, "refused": refused, "configurations": count}
+
+
 def table_rows(measured: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of the dataset's table from what runs measured: for each kernel and GPU all configurations at all shapes.
 
-    A run that was cut off leaves shapes that some configurations lack: those are left out.
+    A run that was cut off leaves shapes that some configurations lack: those are left out, and so are configurations of
+    another space than the kernel has now.
     """
     cells: dict[tuple[str, str], dict[tuple[str, str], Mapping[str, Any]]] = defaultdict(dict)
     for row in measured:
-        cells[row["kernel"], row["gpu"]][row["shape_json"], row["config_json"]] = row
-    names = [name for name in field_types(TuningTime) if name not in ("split", "shown")]
+        if json.loads(row["config_json"]).keys() == space(row["kernel"])["genes"].keys():
+            cells[row["kernel"], row["gpu"]][row["shape_json"], row["config_json"]] = row
+    names = [name for name in field_types(TuningTime) if name not in ("split", "shown", "space_json")]
     rows: list[dict[str, Any]] = []
     for (kernel, _), found in sorted(cells.items()):
         per_shape = Counter(shape for shape, _ in found)
@@ -67,16 +105,104 @@ def table_rows(measured: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         split = "test" if templates()[kernel] in HELD_OUT else "train"
         for shape, config in itertools.product(shapes, configs):
             row = {name: found[shape, config].get(name) for name in names}
-            rows.append(row | {"split": split, "shown": shape in shown})
+            rows.append(row | {"split": split, "shown": shape in shown, "space_json": json.dumps(space(kernel))})
     return rows
 
 
-def main(out: str, *files: str) -> None:
-    """Write a corpus."""
+def main(out: Path, *files: str) -> None:
+    """Write the table, as a file or into a corpus."""
     texts = [lzma.decompress(Path(file).read_bytes()).decode() for file in files or (ROWS,)]
-    rows = [json.loads(line) for text in texts for line in text.splitlines()]
-    with CorpusWriter(Path(out)) as writer:
-        writer.append("tuning", [from_dict(TuningTime, row) for row in table_rows(rows)])
+    rows = table_rows(json.loads(line) for text in texts for line in text.splitlines())
+    if out.suffix == ".xz":
+        out.write_bytes(lzma.compress("".join(json.dumps(row) + "\n" for row in rows).encode(), preset=9))
+        return
+    with CorpusWriter(out) as writer:
+        release = writer.release
+        there = Corpus.open(out) if (out / NAME).exists() else None
+        if there and "environments" in there.configs:
+            environments = set(there.table("environments", columns=["env_id"]).column(0).to_pylist())
+            rows = [row | {"env_id": row["env_id"] if row["env_id"] in environments else None} for row in rows]
+        writer.replace("tuning", [from_dict(TuningTime, row) for row in rows])
+        writer.release = release  # it names what scores are computed from, and this table is no part of that
+
+
+def unseen_kernels() -> list[TunedKernel]:
+    """Kernels of `test`."""
+    corpus = Corpus.open()
+    if "tuning" in corpus.configs:
+        rows = corpus.table("tuning").to_pylist()
+    else:
+        rows = table_rows(json.loads(line) for line in lzma.decompress(ROWS.read_bytes()).decode().splitlines())
+    return [kernel for kernel in kernels_of(rows) if kernel.split == "test"]
+
+
+def sources(kernel: TunedKernel) -> list[KernelSource]:
+    """The text of each configuration."""
+    family = families()[kernel.family]
+    (name,) = family.problems
+    return [KernelSource(PREFIX + name, family.backend, family.render(name, config)) for config in kernel.configs]
+
+
+def workloads(kernel: TunedKernel) -> list[str]:
+    """The name of each shape."""
+    sizes = problem(PREFIX + families()[kernel.family].problems[0]).sizes
+    return [next(size.name for size in sizes if dict(size.params) == shape) for shape in kernel.shapes]
+
+
+def forecast_times(kernel: TunedKernel, surrogate: Surrogate) -> Floats:
+    """What a surrogate forecasts each configuration to take at each shape, the first taking 1."""
+    (name,), places = families()[kernel.family].problems, workloads(kernel)
+    row = to_dict(problem(PREFIX + name).record()) | {"problem_id": name}
+    texts = [normalised(source.source) for source in sources(kernel)]
+    queries = [
+        render_query(
+            query_id=content_hash(kernel.family, workload, text), problem=row, backend="triton", kind="sibling",
+            candidate_source=text, anchor_source=texts[0], gpu=kernel.gpu, gpu_facts_json=gpu_facts(kernel.gpu),
+            workloads_json=workload_facts(row, workload), shown=str,
+        )
+        for text in texts for workload in places
+    ]  # fmt: skip
+    speedups = [forecast.speedup or math.nan for forecast in surrogate.forecast(queries)]
+    return 1.0 / np.array(speedups).reshape(len(texts), len(places))
+
+
+def count(out: Path) -> None:
+    """Write what `static-compiler` forecasts each configuration to take, a line for each: log2 us by GPU and workload."""
+    from totals import count_all
+
+    model, kernels = CountedModel.load(), unseen_kernels()
+    gpus = {kernel.gpu: gpu_named(kernel.gpu) for kernel in kernels}
+
+    def line(kernel_id: str, build: Build | str) -> dict[str, Any]:
+        if isinstance(build, str) or build.error is not None or not build.work:
+            return {"kernel_id": kernel_id, "error": build if isinstance(build, str) else build.error or "no work"}
+        times: dict[str, dict[str, float]] = defaultdict(dict)
+        for workload, several in build.work.items():
+            work = [read_work(one) for one in several]
+            for name, gpu in gpus.items():
+                row = kernel_row({workload: work}, gpu, model.fitted)
+                if row is not None:
+                    times[name][workload] = round(float(model.times(row[None])[0]), 4)
+        return {"kernel_id": kernel_id, "error": None, "log2_us": times}
+
+    count_all(out, list({one.kernel_id: one for kernel in kernels for one in sources(kernel)}.values()), line)
+
+
+def counted_times(kernel: TunedKernel, counted: Mapping[str, Mapping[str, Any]]) -> Floats:
+    """What was counted, as times; NaN where nothing could be."""
+    each = [counted.get(source.kernel_id, {}).get("log2_us", {}).get(kernel.gpu, {}) for source in sources(kernel)]
+    return np.array([[one.get(workload, math.nan) for workload in workloads(kernel)] for one in each])
+
+
+def unseen(counts: Path | None) -> None:
+    """How much of the best speed is reached on unseen kernels by measuring in the order of a forecast."""
+    kernels, surrogate = unseen_kernels(), StaticSurrogate()
+    times = {"static": {(kernel.family, kernel.gpu): forecast_times(kernel, surrogate) for kernel in kernels}}
+    if counts:
+        counted = {one["kernel_id"]: one for one in map(json.loads, counts.read_text().splitlines())}
+        times["static-compiler"] = {(one.family, one.gpu): counted_times(one, counted) for one in kernels}
+    strategies = {"random": random_order} | {name: by_forecast(forecasts) for name, forecasts in times.items()}
+    click.echo(text([evaluate_strategy(name, how, UNSEEN, kernels) for name, how in strategies.items()]))
 
 
 def live() -> None:
@@ -97,4 +223,12 @@ def loss(logs: Sequence[float]) -> str:
 
 
 if __name__ == "__main__":
-    live() if sys.argv[1:] == ["live"] else main(*sys.argv[1:])
+    job, *rest = sys.argv[1:]
+    if job == "live":
+        live()
+    elif job == "count":
+        count(Path(rest[0]))
+    elif job == "unseen":
+        unseen(Path(rest[0]) if rest else None)
+    else:
+        main(Path(job), *rest)

@@ -5,9 +5,9 @@
     python docs/evidence/scripts/tuning.py unseen [COUNTS.jsonl]       # `static`, and with counts `static-compiler`
     python docs/evidence/scripts/tuning.py live                        # what the hook saved
 
-OUT is a corpus, new or not, whose other tables and fingerprint stay, or a file .jsonl.xz that a recipe names as `tuning`.
-`kbench evaluate --tracks tune --dataset OUT` then scores strategies. `count` and `unseen` are about kernels of `test` in
-the shipped dataset, or in the rows here where that has none.
+OUT is a corpus, new or not, whose other tables and fingerprint stay, or a file .jsonl.xz that a recipe names as
+`tuning`. `kbench evaluate --tracks tune --dataset OUT` then scores strategies. `count` and `unseen` are about kernels
+of `test` in the shipped dataset, or in the rows here where that has none.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def forecast_times(kernel: TunedKernel, surrogate: Surrogate) -> Floats:
 
 
 def count(out: Path) -> None:
-    """Write what `static-compiler` forecasts each configuration to take, a line for each: log2 us by GPU and workload."""
+    """Write what `static-compiler` forecasts: a line for each configuration, with log2 us by GPU and workload."""
     from totals import count_all
 
     model, kernels = CountedModel.load(), unseen_kernels()

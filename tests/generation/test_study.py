@@ -411,7 +411,7 @@ def measured(kernel: str, shape: int, config: int) -> dict[str, object]:
     return {
         "kernel": kernel, "problem_id": PROBLEM, "gpu": "g", "shape_json": json.dumps({"m": shape}),
         "config_json": json.dumps(dict.fromkeys(genes, 1) | {"stages": config}), "status": "ok",
-        "runtime_us": 1.0 + config, "runtime_low_us": 0.9 + config, "runtime_high_us": 1.1 + config, "env_id": "0" * 32,
+        "runtime_us": 1.0 + config, "runtime_low_us": 0.9 + config, "runtime_high_us": 1.1 + config, "env_id": "f" * 32,
         "started_at": "now",
     }  # fmt: skip
 

@@ -118,10 +118,11 @@ def main(out: Path, *files: str) -> None:
         return
     with CorpusWriter(out) as writer:
         release = writer.release
-        there = Corpus.open(out) if (out / NAME).exists() else None
-        if there and "environments" in there.configs:
-            environments = set(there.table("environments", columns=["env_id"]).column(0).to_pylist())
-            rows = [row | {"env_id": row["env_id"] if row["env_id"] in environments else None} for row in rows]
+        if (out / NAME).exists():
+            there = Corpus.open(out)
+            machines = there.table("environments").to_pylist() if "environments" in there.configs else []
+            ids = {machine["env_id"] for machine in machines}
+            rows = [row | {"env_id": row["env_id"] if row["env_id"] in ids else None} for row in rows]
         writer.replace("tuning", [from_dict(TuningTime, row) for row in rows])
         writer.release = release  # it names what scores are computed from, and this table is no part of that
 

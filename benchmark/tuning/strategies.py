@@ -143,10 +143,10 @@ def gaussian_process(kernel: TunedKernel, shape: int, measured: Mapping[int, flo
 
 
 def by_forecast(times: Mapping[tuple[str, str], Floats]) -> Strategy:
-    """The configuration that is forecast to be the fastest at the shape.
+    """The configuration that is forecast to be the fastest at the shape; those without a forecast come last.
 
     Args:
-        times: a forecast for each configuration and shape, by kernel and GPU; NaN where there is none, which comes last.
+        times: a forecast for each configuration and shape, by kernel and GPU; NaN where there is none.
     """
 
     def strategy(kernel: TunedKernel, shape: int, measured: Mapping[int, float], rng: np.random.Generator) -> int:

@@ -63,7 +63,7 @@ class Recipe:
     counters: tuple[Path, ...] = ()
     """Files of hardware counters (`kbench kernels counters`); those of other kernels are left out."""
     tuning: tuple[Path, ...] = ()
-    """Files of tuning times (`docs/evidence/scripts/tuning.py`), which take the place of the table that `samples` has."""
+    """Files of tuning times (`docs/evidence/scripts/tuning.py`), in place of those that `samples` has."""
     plans: tuple[Path, ...] = ()
     """Files that say what these kernels launch, one kernel per line; they overrule the plans of `samples`."""
     totals: tuple[Path, ...] = ()

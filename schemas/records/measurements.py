@@ -186,8 +186,8 @@ class TuningTime(Record):
     env_id: Sha | None
     """The environment it was measured in; null where the corpus does not have it."""
     space_json: str | None = None
-    """What the configuration was drawn from, as a JSON object: choices by gene, conditions that refuse a combination with
-    their reasons, and how many configurations are left."""
+    """What the configuration was drawn from, as a JSON object: choices by gene, conditions under which a combination is
+    refused with their reasons, and how many configurations are left."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,9 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import lzma
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +27,8 @@ from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refus
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Operator
 from kbench.generation.study.study import Study, interval, study, table, verdict, weights, write_study
+from kbench.loaders.checks.validate import validate
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.importers.reader import ImportSettings
 from kbench.loaders.importers.run import import_files
 from kbench.schemas import Backend, Status, UserError
@@ -399,19 +403,43 @@ def test_pools_are_taken_from_the_whole_range_of_problems(monkeypatch: pytest.Mo
     assert len(every) > 100
 
 
+TUNING = module_of(Path(__file__).parents[2] / "docs" / "evidence" / "scripts" / "tuning.py")
+
+
 def measured(kernel: str, shape: int, config: int) -> dict[str, object]:
+    genes = TUNING.space(kernel)["genes"]
     return {
-        "kernel": kernel, "problem_id": "p", "gpu": "g", "shape_json": json.dumps({"m": shape}),
-        "config_json": json.dumps({"block": config}), "status": "ok", "runtime_us": 1.0 + config, "started_at": "now",
+        "kernel": kernel, "problem_id": PROBLEM, "gpu": "g", "shape_json": json.dumps({"m": shape}),
+        "config_json": json.dumps(dict.fromkeys(genes, 1) | {"stages": config}), "status": "ok",
+        "runtime_us": 1.0 + config, "runtime_low_us": 0.9 + config, "runtime_high_us": 1.1 + config, "env_id": "f" * 32,
+        "started_at": "now",
     }  # fmt: skip
 
 
 def test_a_cut_off_shape_is_left_out_and_kernels_of_a_template_share_a_split() -> None:
     rows = [measured("mla_decode_tuned", shape, config) for shape in range(8) for config in range(4)]
     rows += [measured("mla_decode_tuned", 8, config) for config in range(2)]
-    tuning = module_of(Path(__file__).parents[2] / "docs" / "evidence" / "scripts" / "tuning.py")
-    found = tuning.table_rows(rows)
+    rows.append(rows[0] | {"config_json": json.dumps({"block": 1})})  # a gene that the template had once
+    found = TUNING.table_rows(rows)
     (kernel,) = kernels_of(found)
     assert (kernel.split, kernel.times_us.shape, int(kernel.shown.sum())) == ("test", (4, 8), 3)
     assert "started_at" not in found[0]
-    assert set(tuning.HELD_OUT) < set(tuning.templates().values())
+    space = json.loads(found[0]["space_json"])
+    assert space["configurations"] > 48
+    assert all(": " in line for line in space["refused"])
+    assert set(TUNING.HELD_OUT) < set(TUNING.templates().values())
+
+
+def test_a_table_joins_a_corpus_there_or_by_its_recipe(corpus: Path, tmp_path: Path) -> None:
+    rows = [measured("mla_decode_tuned", shape, config) for shape in range(8) for config in range(4)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    (tmp_path / "measured.jsonl.xz").write_bytes(lzma.compress(lines))
+    shutil.copytree(corpus, tmp_path / "there")
+    for out in ("there", "tuning.jsonl.xz"):
+        TUNING.main(tmp_path / out, str(tmp_path / "measured.jsonl.xz"))
+    assemble(Recipe(runs=(corpus.parent / "run",), tuning=(tmp_path / "tuning.jsonl.xz",)), tmp_path / "made")
+    for name in ("there", "made"):
+        joined = Corpus.open(tmp_path / name)
+        assert joined.fingerprint == Corpus.open(corpus).fingerprint
+        assert validate(joined) == []
+        assert kbench.load(tmp_path / name, config="tuning", split="test").to_arrow()["env_id"].null_count == len(rows)

@@ -5,9 +5,9 @@
     python docs/evidence/scripts/tuning.py unseen [COUNTS.jsonl]       # `static`, and with counts `static-compiler`
     python docs/evidence/scripts/tuning.py live                        # what the hook saved
 
-OUT is a corpus, new or not, whose other tables and fingerprint stay, or a file .jsonl.xz that a recipe names as `tuning`.
-`kbench evaluate --tracks tune --dataset OUT` then scores strategies. `count` and `unseen` are about kernels of `test` in
-the shipped dataset, or in the rows here where that has none.
+OUT is a corpus, new or not, whose other tables and fingerprint stay, or a file .jsonl.xz that a recipe names as
+`tuning`. `kbench evaluate --tracks tune --dataset OUT` then scores strategies. `count` and `unseen` are about kernels
+of `test` in the shipped dataset, or in the rows here where that has none.
 """
 
 from __future__ import annotations
@@ -118,10 +118,11 @@ def main(out: Path, *files: str) -> None:
         return
     with CorpusWriter(out) as writer:
         release = writer.release
-        there = Corpus.open(out) if (out / NAME).exists() else None
-        if there and "environments" in there.configs:
-            environments = set(there.table("environments", columns=["env_id"]).column(0).to_pylist())
-            rows = [row | {"env_id": row["env_id"] if row["env_id"] in environments else None} for row in rows]
+        if (out / NAME).exists():
+            there = Corpus.open(out)
+            machines = there.table("environments").to_pylist() if "environments" in there.configs else []
+            ids = {machine["env_id"] for machine in machines}
+            rows = [row | {"env_id": row["env_id"] if row["env_id"] in ids else None} for row in rows]
         writer.replace("tuning", [from_dict(TuningTime, row) for row in rows])
         writer.release = release  # it names what scores are computed from, and this table is no part of that
 
@@ -167,7 +168,7 @@ def forecast_times(kernel: TunedKernel, surrogate: Surrogate) -> Floats:
 
 
 def count(out: Path) -> None:
-    """Write what `static-compiler` forecasts each configuration to take, a line for each: log2 us by GPU and workload."""
+    """Write what `static-compiler` forecasts: a line for each configuration, with log2 us by GPU and workload."""
     from totals import count_all
 
     model, kernels = CountedModel.load(), unseen_kernels()

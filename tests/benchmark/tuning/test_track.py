@@ -17,7 +17,7 @@ from kbench.benchmark.cli import evaluate
 from kbench.benchmark.problems import TensorSpec, problem
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.problems.tuned import GROUPED, PREFIX
-from kbench.benchmark.tuning.strategies import NEW_KERNEL, STRATEGIES, TunedKernel, kernels_of
+from kbench.benchmark.tuning.strategies import NEW_KERNEL, STRATEGIES, TunedKernel, by_forecast, kernels_of
 from kbench.benchmark.tuning.track import KNOWN, NEW, UNSEEN, headline, outcome, outcomes
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import DataError, TuningTime, UnknownNameError, from_dict
@@ -78,6 +78,15 @@ def test_abstaining_reaches_the_best_at_full_cost_and_a_repeated_choice_is_refus
     assert (abstained.share, abstained.cost) == (1.0, 1.0)
     with pytest.raises(ValueError, match="chose configuration 0"):
         outcome(kernel, 1, lambda *_: 0, 4)
+
+
+def test_a_forecast_orders_configurations_and_those_without_one_come_last() -> None:
+    (kernel,) = kernels_of(made_up())
+    forecasts = kernel.times_us.copy()
+    best = int(np.argmin(kernel.times_us[:, 1]))
+    assert outcome(kernel, 1, by_forecast({(kernel.family, kernel.gpu): forecasts}), 1, UNSEEN).share == 1.0
+    forecasts[best, 1] = math.nan
+    assert outcome(kernel, 1, by_forecast({(kernel.family, kernel.gpu): forecasts}), 1, UNSEEN).share < 1.0
 
 
 def test_only_failures_measured_is_a_share_of_zero() -> None:

@@ -61,7 +61,7 @@ HIDDEN = _grid(hidden=(4096, 8192, 2048))
 SHAPES: Mapping[str, Shapes] = {
     "linear_residual_bf16": Shapes("m", PREFILL, LAYERS),
     "fp8_linear_rowwise": Shapes("m", PREFILL, LAYERS),
-    "int8_linear_relu": Shapes("m", PREFILL, LAYERS),
+    "int8_linear_relu": Shapes("m", (32, *PREFILL[1:]), LAYERS),  # torch._int_mm takes no fewer than 17 rows
     "linear_dgrad": Shapes("m", PREFILL, LAYERS),
     "linear_wgrad_accumulate": Shapes("m", PREFILL, LAYERS),
     "swiglu_up_bf16": Shapes("m", PREFILL, GATED),

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 VERIFIED = 2
 """Random inputs a kernel is verified on; the others it first meets in audited calls."""
-JUDGED_BYTES = 4 << 30
-"""Outputs that are kept to be judged: of ordinary calls where outputs vary, and of those on adversarial inputs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -171,7 +169,7 @@ class Auditor:
     @property
     def room(self) -> int:
         """Calls whose outputs can be kept to be judged together."""
-        return max(1, JUDGED_BYTES // max(1, sum(self.context.output_bytes)))
+        return max(1, self.context.judge.kept_bytes // max(1, sum(self.context.output_bytes)))
 
     def _inputs_to_come(self, *, shared: bool) -> ReferenceInputs:
         """The held-out inputs of a look, hidden until a call is shown them: those before it could find them in memory.

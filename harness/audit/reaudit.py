@@ -84,7 +84,11 @@ class Reaudit:
         with self.auditor.showing(Shows.ORDINARY):
             self._look(range(ROUNDS), RoundPlan(calls, 0, (ROUNDS,), audited=0.5))
         judged_us = self._times.judged_us
-        if self.auditor.verdict.ok and suspicious(judged_us, before_us, JUDGED, JUDGED_US):
+        # A GPU that has become slower since, by its power limit, slows every call of this look. So would a kernel that
+        # notices the look, up to the larger factor.
+        others_us = self._times.usual_us[len(before_us) :]
+        confirmed = suspicious(judged_us, others_us, JUDGED, JUDGED_US) or suspicious(judged_us, before_us)
+        if self.auditor.verdict.ok and confirmed and suspicious(judged_us, before_us, JUDGED, JUDGED_US):
             why = f"takes {min(judged_us):.1f} us in calls that are judged and {at_best(before_us):.1f} us in others"
             self._reject(f"{why}: it can tell")
 

@@ -28,12 +28,14 @@ AWAKE_S = 0.003
 """Most comparisons take less."""
 LEAST_EXCHANGE = 64 << 20
 """Bytes of the smallest exchange buffer."""
-EXCHANGED_BYTES = 4 << 30
-"""Outputs compared in one request, as far as one answer does not need more."""
+KEPT_BYTES = 4 << 30
 
 
 class Judge:
     """Knows the answers."""
+
+    kept_bytes = KEPT_BYTES
+    """Outputs that may be kept to be judged together, as far as one answer does not need more."""
 
     def foresee(self, definition: ProblemDefinition, size: Size, drawings: Sequence[Drawing]) -> None:
         """Begin to compute the answers for some inputs, where that can go on beside other work."""
@@ -71,12 +73,13 @@ class RemoteJudge(Judge):
     A kernel's machine code can reach all memory of its own process, so that process never holds an answer.
     """
 
-    def __init__(self, address: str, key: bytes) -> None:
+    def __init__(self, address: str, key: bytes, kept_bytes: int = KEPT_BYTES) -> None:
         """Connect.
 
         Args:
             address: path of the socket the oracle listens on.
             key: authenticates both sides.
+            kept_bytes: outputs that may be kept to be judged together.
 
         Raises:
             InfrastructureError: no process listens there.
@@ -87,6 +90,7 @@ class RemoteJudge(Judge):
         except OSError as error:
             end.close()
             raise InfrastructureError(f"the process that holds the answers cannot be reached: {error}") from error
+        self.kept_bytes = kept_bytes
         self._channel = Channel(end, key)
         self._exchange, self._size, self._handle = 0, 0, ""
         self._unheard = 0
@@ -113,7 +117,7 @@ class RemoteJudge(Judge):
         each = sum(
             -(-max(spec.nbytes, 8 * spec.numel) // ALIGNMENT) * ALIGNMENT for spec in definition.outputs(size.params)
         )
-        count = max(1, EXCHANGED_BYTES // max(each, 1))
+        count = max(1, self.kept_bytes // max(each, 1))
         for start in range(0, len(answers), count):
             comparisons += self._compare(definition, size, answers[start : start + count])
         return comparisons

@@ -163,8 +163,12 @@ def verify_kernel(
         back = None if count == 1 or task.check_only else context.held_back
         # Only what is kept can be shown later.
         cases = [c for c in context.adversarial() if c.drawing.case != back or c.nbytes > KEPT_CASE_BYTES]
+        inputs = [*context.references[:count], *cases]
+        together = max(2, context.judge.kept_bytes // max(1, sum(context.output_bytes)))
         try:
-            verify_together(subject, context, verdict, [*context.references[:count], *cases])
+            for start in range(0, len(inputs), together):
+                if verdict.ok:
+                    verify_together(subject, context, verdict, inputs[start : start + together])
         finally:
             context.judge.settle()
         return subject

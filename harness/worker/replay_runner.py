@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.benchmark.problems import problem
 from kbench.harness.bench.context import ContextCache, ProblemContext
-from kbench.harness.bench.judge import LocalJudge, RemoteJudge
+from kbench.harness.bench.judge import KEPT_BYTES, Judge, LocalJudge, RemoteJudge
 from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.device.driver import DriverError
 from kbench.harness.device.environment import NvmlReader, device_facts
@@ -29,8 +29,8 @@ from kbench.harness.worker.runner import PREPARING, Runner
 from kbench.harness.workloads import chosen_sizes
 from kbench.schemas import LaunchPlan, Status, from_dict
 
-CONTEXT_BYTES, CONTEXT_SHARE = 32 << 30, 5 / 8
-"""Memory for contexts, and at most this share of what there is; the oracle has another."""
+CONTEXT_BYTES, CONTEXT_SHARE, KEPT_SHARE = 32 << 30, 1 / 2, 1 / 8
+"""Memory for contexts, the share of all there is that they may take, and that for outputs to be judged."""
 """Inputs kept on the GPU between kernels."""
 PROFILED = 16
 """Kernels that one session of the profiler sees: starting it takes long, and it keeps all it saw until its end."""
@@ -149,9 +149,13 @@ class ReplayRunner(Runner):
         device.compile()
         oracle = request.get("oracle")
         # With a fence all memory is torch's, which cannot be shared; nothing is timed there either.
-        judge = LocalJudge() if oracle is None else RemoteJudge(oracle["address"], bytes.fromhex(oracle["key"]))
-        kept_bytes = min(CONTEXT_BYTES, int(CONTEXT_SHARE * usable_bytes(request["memory_bytes"])))
-        contexts = ContextCache(device, kept_bytes, tuple(request["seeds"]), judge)
+        total_bytes = usable_bytes(request["memory_bytes"])
+        judge: Judge = LocalJudge()
+        if oracle is not None:
+            kept_bytes = min(KEPT_BYTES, int(KEPT_SHARE * total_bytes))
+            judge = RemoteJudge(oracle["address"], bytes.fromhex(oracle["key"]), kept_bytes)
+        context_bytes = min(CONTEXT_BYTES, int(CONTEXT_SHARE * total_bytes))
+        contexts = ContextCache(device, context_bytes, tuple(request["seeds"]), judge)
         super().__init__(channel, request, device, reader, contexts)
 
     def operations(self) -> dict[str, Callable[[dict[str, Any]], bool]]:

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.audit import audit
 from kbench.harness.audit.audit import Auditor, Shows
 from kbench.harness.audit.reaudit import MANY_TIMES, ROUNDS, Reaudit, suspicious, uneven
 from kbench.harness.bench.context import ProblemContext
@@ -296,7 +295,7 @@ def test_adversarial_cases_that_a_kernel_was_not_shown_come_first(context: Probl
 def test_of_large_outputs_fewer_adversarial_cases_are_kept_to_be_judged(
     context: ProblemContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "JUDGED_BYTES", 2 * sum(context.output_bytes))
+    monkeypatch.setattr(context.judge, "kept_bytes", 2 * sum(context.output_bytes))
     kernel = Auditor(context, Verdict()).candidate("k", tells_timed_calls(context, honest=True))
     samples = look(kernel, context)
     assert sum(sample.label == adversarial_label("k") for sample in samples) == 2
@@ -731,18 +730,29 @@ def test_every_look_has_two_audits_however_few_its_calls(rounds: int, context: P
 
 
 @pytest.mark.parametrize(
-    ("judged_us", "words"), [(110.0, "in calls that are judged"), (103.0, None)], ids=["longer", "noise"]
+    ("judged_us", "later_us", "words"),
+    [
+        (110.0, 100.0, "in calls that are judged"),
+        (103.0, 100.0, None),
+        (110.0, 110.0, None),
+        (120.0, 120.0, "in calls that are judged"),
+    ],
+    ids=["longer", "noise", "slower GPU", "notices the second look"],
 )
-def test_judged_calls_take_as_long_as_others(context: ProblemContext, judged_us: float, words: str | None) -> None:
+def test_judged_calls_take_as_long_as_others(
+    context: ProblemContext, judged_us: float, later_us: float, words: str | None
+) -> None:
     auditor = Auditor(context, Verdict())
     kernel = auditor.candidate("k", Planned(gelu, context))
-    sampler = Paced(context.device, lambda slot: judged_us if slot.after is not None else 100.0)
+    usual_us = [100.0]
+    sampler = Paced(context.device, lambda slot: judged_us if slot.after is not None else usual_us[-1])
     slots = make_slots([kernel], context, range(5), RoundPlan(6, 0, (5,), audited=0.2), random.Random(2))
     with pytest.MonkeyPatch.context() as patch:
         for other in ("confirm_times", "refuse_displaced_work"):
             patch.setattr(Reaudit, other, lambda *_: None)
         assert auditor.audit(sampler.run(slots))
         context.device.is_gpu = True
+        usual_us.append(later_us)
         Reaudit(auditor, kernel, sampler, random.Random(1)).run()
     assert auditor.verdict.ok is (words is None)
     assert words is None or words in str(auditor.verdict.reason)

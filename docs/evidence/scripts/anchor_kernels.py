@@ -19,7 +19,7 @@ from kbench.harness.commands.selection import rotation
 from kbench.harness.bench.context import device_bytes
 
 PROBLEMS = 50
-LARGEST_BYTES = 5 << 30
+LARGEST_BYTES = 4 << 30
 """Of a workload; what references allocate in between is not part of it."""
 SHARED_BYTES = 48 << 10
 NEWER = re.compile(

@@ -15,8 +15,8 @@ import click
 
 import kbench
 from kbench.benchmark.problems.registry import problems
-from kbench.harness.commands.selection import rotation
 from kbench.harness.bench.context import device_bytes
+from kbench.harness.commands.selection import rotation
 
 PROBLEMS = 50
 LARGEST_BYTES = 4 << 30

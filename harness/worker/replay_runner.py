@@ -29,7 +29,7 @@ from kbench.harness.worker.runner import PREPARING, Runner
 from kbench.harness.workloads import chosen_sizes
 from kbench.schemas import LaunchPlan, Status, from_dict
 
-CONTEXT_BYTES, CONTEXT_SHARE, KEPT_SHARE = 32 << 30, 1 / 2, 1 / 8
+CONTEXT_BYTES, CONTEXT_SHARE, KEPT_SHARE = 32 << 30, 3 / 8, 1 / 16
 """Memory for contexts, the share of all there is that they may take, and that for outputs to be judged."""
 """Inputs kept on the GPU between kernels."""
 PROFILED = 16

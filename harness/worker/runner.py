@@ -97,6 +97,7 @@ class Runner:
 
     def _ceilings(self, message: dict[str, Any]) -> bool:
         self.bench.ceilings = measure_ceilings(self.device, self.bench.sampler)
+        self.device.release()
         self.channel.send({"ceilings": dataclasses.asdict(self.bench.ceilings)})
         return True
 

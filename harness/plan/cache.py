@@ -23,7 +23,7 @@ from kbench.harness.device.target import DeviceFacts, Target, compiler_versions
 from kbench.schemas import Status, UserError
 from kbench.schemas.ids import content_hash
 
-BUILD_VERSION = "10"
+BUILD_VERSION = "11"
 """Raised when planning itself changes what an entry holds."""
 FIGURES = ("registers", "shared_bytes", "spill_bytes")
 """Resources of a multiprocessor that launches need, read from their machine code."""

@@ -12,11 +12,12 @@ from kbench.benchmark.work.table import read_work
 from kbench.benchmark.work.totals import Work
 from kbench.harness.device.target import H200, DeviceFacts, Target
 from kbench.harness.isolate.spawner import shared_spawner
-from kbench.harness.plan.cache import Build, BuildCache, default_folder
+from kbench.harness.plan.cache import Build, BuildCache
 from kbench.harness.queue.job import Job
 from kbench.harness.queue.planners import Planners
 from kbench.harness.queue.supervisor import Supervisor
 from kbench.harness.settings import HarnessSettings
+from kbench.loaders.storage.scratch import cache_folder
 from kbench.schemas import InfrastructureError, KernelSource, UserError, require_package
 
 PLAIN_SHARED_BYTES = 48 * KIB
@@ -95,9 +96,9 @@ def builds(
 
     Only the processes that plan are started, and those only for kernels that the cache does not hold.
     """
-    for package in ("torch", "triton"):
-        require_package(package, "gpu", "compiling kernels")
-    settings, cache = HarnessSettings(), BuildCache(default_folder().resolve())
+    for package, extra in (("torch", "gpu"), ("triton", "explain")):
+        require_package(package, extra, "compiling kernels")
+    settings, cache = HarnessSettings(), BuildCache(cache_folder().resolve())
     kernels = list(kernels)
     foreign = any(kernel.workloads_json is not None for kernel in kernels)
     spawner, seats = shared_spawner(planning=True, counting=foreign), os.cpu_count() or 1

@@ -134,12 +134,3 @@ class BuildCache:
     def code_files(self, build: Build) -> dict[str, str]:
         """The files of a build's machine code, by hash."""
         return {sha: str(self.builds / build.build_id / f"{sha}.cubin") for sha in build.code}
-
-
-def default_folder() -> Path:
-    """Where builds are kept unless told otherwise: $KBENCH_CACHE, or the user's cache folder."""
-    folder = os.environ.get("KBENCH_CACHE")
-    if folder:
-        return Path(folder)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "kbench"

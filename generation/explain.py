@@ -134,7 +134,8 @@ def explain_kernel(kernel: KernelSource, gpu: Gpu) -> Explained:
     """Compile a kernel for a GPU, count its work and forecast its times."""
     model, definition = CountedModel.load(), problem(kernel.problem_id)
     explained = Explained(kernel.source, [], [])
-    for workload, configurations in kernel_work(kernel, gpu).items():
+    counted, names = kernel_work(kernel, gpu)
+    for workload, configurations in counted.items():
         work = fastest(configurations, gpu, model.fitted)
         if work is None:
             errors = [error for one in configurations for error in one.errors]
@@ -148,6 +149,7 @@ def explain_kernel(kernel: KernelSource, gpu: Gpu) -> Explained:
                 gpu,
                 model.fitted,
                 configurations=len(configurations),
+                configuration=dict(zip(map(id, configurations), names.get(workload, ()), strict=False)).get(id(work)),
                 min_bytes=definition.workload(definition.size(workload)).min_bytes,
                 forecast=Forecast(*model.interval_us(row)),
             )

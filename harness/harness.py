@@ -112,6 +112,8 @@ class Harness:
         self.on_stage: Callable[[str], None] | None = None
         """Called with what begins, in a few words: starting, planning, and the stages of a kernel on a device. Set this
         and the next before workers start."""
+        self.configurations: dict[tuple[str, str], str] = {}
+        """What an autotuner chose, by kernel and workload, as the kernel names it."""
         self.on_workload: Callable[[Measurement], None] | None = None
         """Called with a planned kernel's measurement on a workload before those of its other workloads are taken. What
         counts is what `measure` yields: a kernel may still fail."""
@@ -324,6 +326,8 @@ class Harness:
     def _record(
         self, kernel: KernelSource, result: dict[str, Any], outcome: Outcome, *, first: bool = True
     ) -> Measurement:
+        if outcome.job.build is not None and (name := outcome.job.build.configuration(result)):
+            self.configurations[kernel.kernel_id, result["workload"]] = name
         environment = self.environment(max(outcome.device, 0))
         stamp = outcome.job.started_at or time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         make = functools.partial(

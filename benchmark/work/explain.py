@@ -129,6 +129,8 @@ class WorkloadFacts:
     white_box_us: float
     forecast: Forecast | None
     lines: tuple[LineFacts, ...]
+    configuration: str | None = None
+    """What the kernel calls the autotuning choice that is described."""
     common_bytes: float = 0.0
     """Of `l2_bytes`: from buffers of which all blocks read the same, so that DRAM gives them once; where DRAM is the
     bound, lines are told by the others."""
@@ -156,6 +158,7 @@ def explain_work(
     fitted: Fitted,
     *,
     configurations: int = 1,
+    configuration: str | None = None,
     min_bytes: float = 0.0,
     forecast: Forecast | None = None,
 ) -> WorkloadFacts:
@@ -167,6 +170,7 @@ def explain_work(
         gpu: where it runs.
         fitted: constants of the white-box time.
         configurations: how many were counted, of which this is the fastest.
+        configuration: what it is called.
         min_bytes: what the problem must move at least.
         forecast: a model's time, where there is one.
     """
@@ -179,6 +183,7 @@ def explain_work(
         workload=workload,
         gpu=gpu.name,
         configurations=configurations,
+        configuration=configuration,
         launches=tuple(_launch(one, time, gpu) for one, time in times),
         fills_and_copies=work.fills + work.copies,
         instructions=total.issued,

@@ -81,7 +81,8 @@ def text_of(facts: WorkloadFacts, source: str) -> Iterator[str]:
     for launch in facts.launches:
         yield f"  launch: {_launch(launch)}"
     if facts.configurations > 1:
-        yield f"  autotuned: the fastest of {facts.configurations} configurations"
+        which = f", {facts.configuration}" if facts.configuration else ""
+        yield f"  autotuned: the fastest of {facts.configurations} configurations{which}"
     if facts.uncertain >= SHOWN:
         yield f"  unsure: {100 * facts.uncertain:.0f} % of the instructions depend on branches that only data decides"
     if facts.l1_unsure >= SHOWN:

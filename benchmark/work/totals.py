@@ -254,7 +254,11 @@ def largest_lines(
     numbered = [(line, one) for line, one in lines.items() if line]
     largest = sorted(numbered, key=lambda pair: -max(getattr(pair[1], name) / whole[name] for name in names))
     return tuple(
-        LineWork(first + line - 1, *(times * getattr(one, name) for name in names), times * common.get(line, 0.0))
+        LineWork(
+            first + line - 1,
+            *(times * getattr(one, name) for name in names),
+            common_bytes=times * common.get(line, 0.0),
+        )
         for line, one in sorted(largest[:MOST_LINES])
     )
 

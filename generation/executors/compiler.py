@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.work.gpus import KIB, Gpu
@@ -42,8 +42,8 @@ def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[Com
     return [facts.get(kernel.kernel_id) for kernel in kernels]
 
 
-def kernel_work(kernel: KernelSource, gpu: Gpu) -> dict[str, list[Work]]:
-    """What a kernel does on a GPU: the work of each configuration, by workload.
+def kernel_work(kernel: KernelSource, gpu: Gpu) -> tuple[dict[str, list[Work]], Mapping[str, Sequence[str]]]:
+    """What a kernel does on a GPU: the work of each configuration, by workload; and what autotuned ones are called.
 
     Raises:
         UserError: it does not compile, cannot be planned, or launches nothing; or plans are not made for the GPU.
@@ -58,7 +58,7 @@ def kernel_work(kernel: KernelSource, gpu: Gpu) -> dict[str, list[Work]]:
     work = _work(build)
     if not any(one.launches for configurations in work.values() for one in configurations):
         raise UserError("its `run` launches no kernel, so there is nothing to count")
-    return work
+    return work, build.configs
 
 
 def _work(build: Build) -> dict[str, list[Work]]:

@@ -252,13 +252,13 @@ def largest_lines(
     names = ("issued", "flops", "l2_bytes", "shared_wavefronts")
     whole = {name: sum(getattr(one, name) for one in lines.values()) or 1.0 for name in names}
     numbered = [(line, one) for line, one in lines.items() if line]
+
+    def figures(line: int, one: Totals) -> dict[str, float]:
+        return {name: getattr(one, name) for name in names} | {"common_bytes": common.get(line, 0.0)}
+
     largest = sorted(numbered, key=lambda pair: -max(getattr(pair[1], name) / whole[name] for name in names))
     return tuple(
-        LineWork(
-            first + line - 1,
-            *(times * getattr(one, name) for name in names),
-            common_bytes=times * common.get(line, 0.0),
-        )
+        LineWork(first + line - 1, **{name: times * figure for name, figure in figures(line, one).items()})
         for line, one in sorted(largest[:MOST_LINES])
     )
 

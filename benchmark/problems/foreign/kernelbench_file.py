@@ -30,8 +30,6 @@ from kbench.benchmark.problems.foreign.user_code import (
 )
 from kbench.benchmark.problems.inputs import Fill, TensorSpec
 from kbench.benchmark.problems.lazy_torch import torch
-from kbench.loaders.storage.atomic import write_atomically
-from kbench.loaders.storage.scratch import cache_folder
 from kbench.schemas import KbenchError, UserError
 from kbench.schemas.ids import content_hash
 
@@ -141,7 +139,7 @@ def found(path: Path, reference: Any, values: tuple[Any, ...]) -> tuple[tuple[Te
     if key not in kept:
         beside = sorted(text_beside(path))
         name = content_hash("facts", FACTS_VERSION, key, str(torch.__version__), *beside)
-        kept[key] = remembered(cache_folder() / "problems" / f"{name}.json", lambda: derived(path, reference, values))
+        kept[key] = remembered(f"{name}.json", lambda: derived(path, reference, values))
         os.environ[USER_FACTS] = json.dumps(kept)
     specs, flops, tolerance = kept[key]
     outputs = tuple(TensorSpec(name, tuple(shape), dtype) for name, shape, dtype in specs)
@@ -164,8 +162,12 @@ def text_beside(path: Path) -> Iterator[str]:
             yield Path(file).read_text(errors="replace")
 
 
-def remembered(place: Path, derive: Callable[[], tuple[Any, ...]]) -> Any:
-    """What a file holds, or else what is derived and then kept there, if that is possible."""
+def remembered(name: str, derive: Callable[[], tuple[Any, ...]]) -> Any:
+    """What a file of the user's cache folder holds, or else what is derived and then kept there, if it can be."""
+    from kbench.loaders.storage.atomic import write_atomically
+    from kbench.loaders.storage.scratch import cache_folder
+
+    place = cache_folder() / "problems" / name
     with contextlib.suppress(OSError, ValueError):
         return json.loads(place.read_text())
     facts = derive()

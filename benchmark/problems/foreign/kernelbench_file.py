@@ -157,9 +157,10 @@ def derived(path: Path, reference: Any, values: tuple[Any, ...]) -> tuple[Any, .
 def text_beside(path: Path) -> Iterator[str]:
     """Texts of the modules that lie beside a file and are loaded: it may import them."""
     for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if file and Path(file).resolve().parent == path.resolve().parent:
-            yield Path(file).read_text(errors="replace")
+        file = Path(getattr(module, "__file__", None) or "")
+        # Some modules of torch name a file that is none.
+        if file.is_absolute() and file.is_file() and file.resolve().parent == path.resolve().parent:
+            yield file.read_text(errors="replace")
 
 
 def remembered(name: str, derive: Callable[[], tuple[Any, ...]]) -> Any:

@@ -330,6 +330,7 @@ def test_what_a_file_s_model_says_is_kept_until_its_text_changes(
 ) -> None:
     cache = tmp_path / "cache"
     monkeypatch.setenv("KBENCH_CACHE", str(cache))
+    monkeypatch.chdir(tmp_path)
     derived: list[str] = []
     real = kernelbench_file.derived
     monkeypatch.setattr(kernelbench_file, "derived", lambda path, *rest: derived.append(path.name) or real(path, *rest))

@@ -47,6 +47,10 @@ MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
 @click.option("--budget", help="Such as 320 (measurements), 600s (GPU-seconds), 2000000t (tokens), 3600w (wall time).")
 @out_option("Run folder; an existing one is resumed.")
 @click.option("--seed", default=0, show_default=True, help="Random seed.")
+@click.option(
+    "--batch", type=click.IntRange(min=1), default=8, show_default=True,
+    help="Kernels measured in each step after the first, which measures 8.",
+)  # fmt: skip
 @click.option("--surrogate", help="Filter candidates by this surrogate's forecasts.")
 @click.option("--campaign", type=PATH, help="JSON file that describes many searches.")
 @click.option("--from-folder", type=PATH, help="Measure existing kernels <problem>__<backend>__<name>.py.")

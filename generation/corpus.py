@@ -23,7 +23,7 @@ import click
 from kbench.benchmark.llm.batch import WaitingForResponsesError
 from kbench.generation.assembly.assemble import Ledger, Recipe, assemble
 from kbench.generation.campaign.drive import REFERENCES
-from kbench.generation.campaign.plan import CampaignSpec, runs_of
+from kbench.generation.campaign.plan import CampaignSpec, refuse_unrecorded, runs_of
 from kbench.generation.proposers.llm.llm import BATCH_VARIABLE, ENDPOINT_VARIABLE, MODEL_VARIABLE
 from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
@@ -110,6 +110,7 @@ def read_corpus_recipe(path: Path) -> CorpusRecipe:
         if "llm" in stage.proposer.split("+") and not stage.model:
             raise DataError(f"{where}.model is missing; name the language model that proposer {stage.proposer!r} asks")
         runs_of(stage)
+        refuse_unrecorded(stage.proposer, None if recipe.recorded is None else Path(recipe.recorded))
         labels.add(stage.label)
     return recipe
 

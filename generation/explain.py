@@ -99,7 +99,11 @@ def command(
         for facts in each.workloads:
             first, *rest = text_of(facts, each.source)
             lines += [first, *measured_text(facts, kernel, times.get(facts.workload)), *rest]
-    lines += [line for comparison in compared for line in comparison_text(comparison)]
+    for number, comparison in enumerate(compared):
+        lines += comparison_text(comparison)
+        for path, kernel, each, times in zip(files, kernels, explained, seen, strict=True):
+            facts = each.workloads[number]
+            lines += measured_text(facts, kernel, times.get(facts.workload), f"{path.stem} ")
     click.echo("\n".join([*lines, *filter(None, [caution(gpu.name)])]))
 
 
@@ -130,7 +134,8 @@ def explain_kernel(kernel: KernelSource, gpu: Gpu) -> Explained:
     """Compile a kernel for a GPU, count its work and forecast its times."""
     model, definition = CountedModel.load(), problem(kernel.problem_id)
     explained = Explained(kernel.source, [], [])
-    for workload, configurations in kernel_work(kernel, gpu).items():
+    counted, names = kernel_work(kernel, gpu)
+    for workload, configurations in counted.items():
         work = fastest(configurations, gpu, model.fitted)
         if work is None:
             errors = [error for one in configurations for error in one.errors]
@@ -144,6 +149,7 @@ def explain_kernel(kernel: KernelSource, gpu: Gpu) -> Explained:
                 gpu,
                 model.fitted,
                 configurations=len(configurations),
+                configuration=dict(zip(map(id, configurations), names.get(workload, ()), strict=False)).get(id(work)),
                 min_bytes=definition.workload(definition.size(workload)).min_bytes,
                 forecast=Forecast(*model.interval_us(row)),
             )
@@ -158,7 +164,9 @@ def measured(kernel: KernelSource, gpu: Gpu) -> dict[str, dict[str, Any]]:
     return {row["workload"]: row for row in table.to_pylist()}
 
 
-def measured_text(facts: WorkloadFacts, kernel: KernelSource, row: Mapping[str, Any] | None) -> Iterator[str]:
+def measured_text(
+    facts: WorkloadFacts, kernel: KernelSource, row: Mapping[str, Any] | None, name: str = ""
+) -> Iterator[str]:
     """What the dataset measured of this kernel, and whether it was of the code that is explained."""
     if row is None:
         return
@@ -166,9 +174,10 @@ def measured_text(facts: WorkloadFacts, kernel: KernelSource, row: Mapping[str, 
     # A CUDA file's registers are those of its largest function, launched or not.
     other = there is not None and (there < here or (there > here and kernel.backend is Backend.TRITON))
     code = f", by a compiler that gave it {there} registers, not {here}" if other else ""
-    below = row["runtime_us"] < (facts.bound_us or 0.0)
-    wrong = "; that is less than the bound below, so what is counted is not what ran" if below else ""
-    yield f"  measured {duration(row['runtime_us'])} in the dataset{code}{wrong}"
+    bound_us = facts.bound_us or 0.0
+    below = f"; that is less than the bound of {duration(bound_us)}, so what is counted is not what ran"
+    wrong = below if row["runtime_us"] < bound_us else ""
+    yield f"  {name}measured {duration(row['runtime_us'])} in the dataset{code}{wrong}"
 
 
 def in_its_own_lines(explained: Explained, text: str) -> Explained:

@@ -8,7 +8,7 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,25 +172,16 @@ def measure(
         from kbench.harness.isolate.spawner import start_early
 
         start_early()
-    from kbench.benchmark.problems.registry import edition, named
+    from kbench.benchmark.problems.registry import named
     from kbench.harness.commands.doctor import require_gpus
-    from kbench.harness.commands.measure import MeasureOptions, measure_files, remeasure, verify_corpus, verify_only
-    from kbench.harness.commands.show import describe, finish, show_agreement, show_hints, show_verified
-    from kbench.harness.device.target import Target
+    from kbench.harness.commands.measure import MeasureOptions
     from kbench.harness.settings import HarnessSettings
     from kbench.harness.timing.rounds import TimingSettings
     from kbench.harness.workloads import left_out, parse_amount
-    from kbench.loaders.corpus.corpus import Corpus
 
-    corpus, one_file = selection["corpus"], len(files) == 1 and not files[0].is_dir()
-    if check_only and selection["out"]:
-        raise UserError("--check-only times nothing, so there is nothing to write to --out")
-    if corpus and (files or (problem_id and edition(named(problem_id).id) == "")):
-        raise UserError("--corpus takes no FILES, and of --problem only files; the rows say which problem they solve")
-    if watching and (check_only or as_json or selection["out"] or corpus or not one_file):
-        raise UserError("--watch takes one FILE, and neither --check-only, --corpus, --out nor --json")
-    if shapes is not None and (check_only or watching or corpus or not one_file or not problem_id):
-        raise UserError("--tune takes one FILE and --problem, and neither --check-only, --corpus nor --watch")
+    modes = {"--check-only": check_only, "--watch": watching, "--tune": shapes is not None, "--json": as_json}
+    modes |= {"--out": selection["out"] is not None, "--corpus": bool(selection["corpus"])}
+    refuse_together(files, problem_id, {name for name, given in modes.items() if given})
     settings = HarnessSettings(
         timing=TimingSettings(half_width=half_width),
         timeout_s=timeout_s,
@@ -198,13 +189,8 @@ def measure(
         max_memory_bytes=None if max_memory is None else parse_amount(max_memory),
     )
     options = MeasureOptions(gpus=parse_gpus(gpu), quiet=as_json, harness=settings, **selection)
-    if corpus and check_only:
-        show_verified(verify_corpus(options), as_json)
-        return
-    if corpus:
-        Corpus.open(corpus)
-        require_gpus(options.gpus, CHECK_ONLY)
-        show_agreement(remeasure(options), as_json)
+    if options.corpus:
+        measure_corpus(options, check_only, as_json)
         return
     kernels = [] if shapes is not None else _kernels(files, problem_id, backend, launch)
     if not check_only:
@@ -217,11 +203,57 @@ def measure(
         click.echo(line, err=True)
     if watching:
         watch_file(files[0], solved.id, backend, launch, options)
+    else:
+        measure_kernels(kernels, solved.id, options, check_only, as_json)
+
+
+def refuse_together(files: Sequence[Path], problem_id: str | None, given: Collection[str]) -> None:
+    """Refuse options that exclude one another, or that these files do not fit.
+
+    Raises:
+        UserError: says what the option takes.
+    """
+    from kbench.benchmark.problems.registry import edition, named
+
+    one_file = len(files) == 1 and not files[0].is_dir()
+    if {"--check-only", "--out"} <= set(given):
+        raise UserError("--check-only times nothing, so there is nothing to write to --out")
+    if "--corpus" in given and (files or (problem_id and edition(named(problem_id).id) == "")):
+        raise UserError("--corpus takes no FILES, and of --problem only files; the rows say which problem they solve")
+    if "--watch" in given and (not one_file or {"--check-only", "--json", "--out", "--corpus"} & set(given)):
+        raise UserError("--watch takes one FILE, and neither --check-only, --corpus, --out nor --json")
+    if "--tune" in given and (not one_file or not problem_id or {"--check-only", "--watch", "--corpus"} & set(given)):
+        raise UserError("--tune takes one FILE and --problem, and neither --check-only, --corpus nor --watch")
+
+
+def measure_corpus(options: MeasureOptions, check_only: bool, as_json: bool) -> None:
+    """Check a corpus's kernels, or measure them again and show how the figures agree."""
+    from kbench.harness.commands.doctor import require_gpus
+    from kbench.harness.commands.measure import remeasure, verify_corpus
+    from kbench.harness.commands.show import show_agreement, show_verified
+    from kbench.loaders.corpus.corpus import Corpus
+
+    if check_only:
+        show_verified(verify_corpus(options), as_json)
         return
+    Corpus.open(options.corpus)
+    require_gpus(options.gpus, CHECK_ONLY)
+    show_agreement(remeasure(options), as_json)
+
+
+def measure_kernels(
+    kernels: Sequence[tuple[str, KernelSource]], problem_id: str, options: MeasureOptions, check_only: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Measure or check kernels, show each row as it comes, and exit 1 when a kernel failed."""
+    from kbench.harness.commands.measure import measure_files, verify_only
+    from kbench.harness.commands.show import describe, finish, show_hints
+    from kbench.harness.device.target import Target
+
     shown: list[str] = []
 
     def show(name: str, row: Measurement) -> str:
-        shown.append(describe(name, row, solved.id))
+        shown.append(describe(name, row, problem_id))
         return shown[-1]
 
     if check_only:
@@ -230,7 +262,7 @@ def measure(
         rows = measure_files(kernels, options, show=None if as_json else show)
     if not as_json:
         show_hints(kernels, rows)
-    finish(rows, as_json, solved.id, shown, str(Target.named(options.target)) if check_only else None)
+    finish(rows, as_json, problem_id, shown, str(Target.named(options.target)) if check_only else None)
 
 
 def tune_file(path: Path, problem_id: str, shapes: str, options: MeasureOptions, as_json: bool) -> None:

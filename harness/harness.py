@@ -24,7 +24,7 @@ from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.target import H200, DeviceFacts, Target
 from kbench.harness.isolate.spawner import Spawner, shared_spawner
 from kbench.harness.kernel.adapters import adapter_for, refusal
-from kbench.harness.plan.cache import Build, BuildCache, default_folder
+from kbench.harness.plan.cache import Build, BuildCache
 from kbench.harness.queue.device_queue import DeviceQueue
 from kbench.harness.queue.job import Job, Outcome
 from kbench.harness.queue.planners import Planners, planning_processors
@@ -34,6 +34,7 @@ from kbench.harness.settings import HarnessSettings
 from kbench.harness.timing.second_clock import SecondTimes
 from kbench.harness.worker.execute import MeasureTask
 from kbench.harness.workloads import chosen_sizes, fitting, refuse_too_large, refuse_without_gpu
+from kbench.loaders.storage.scratch import cache_folder
 from kbench.schemas import (
     DataError,
     Environment,
@@ -111,6 +112,8 @@ class Harness:
         self.on_stage: Callable[[str], None] | None = None
         """Called with what begins, in a few words: starting, planning, and the stages of a kernel on a device. Set this
         and the next before workers start."""
+        self.configurations: dict[tuple[str, str], str] = {}
+        """What an autotuner chose, by kernel and workload, as the kernel names it."""
         self.on_workload: Callable[[Measurement], None] | None = None
         """Called with a planned kernel's measurement on a workload before those of its other workloads are taken. What
         counts is what `measure` yields: a kernel may still fail."""
@@ -146,9 +149,9 @@ class Harness:
             return
         if self.on_stage is not None:
             self.on_stage("start workers")
-        for package in ("torch", "triton"):
-            require_package(package, "gpu", "running kernels")
-        cache = BuildCache((self.settings.cache or default_folder()).resolve())
+        for package, extra in (("torch", "gpu"), ("triton", "explain")):
+            require_package(package, extra, "running kernels")
+        cache = BuildCache((self.settings.cache or cache_folder()).resolve())
         dry = self.gpus == (None,)
         make = self.spawner_type or shared_spawner
         self._spawner, self._plan_spawner = make(interpret=dry), make(planning=True)
@@ -323,6 +326,8 @@ class Harness:
     def _record(
         self, kernel: KernelSource, result: dict[str, Any], outcome: Outcome, *, first: bool = True
     ) -> Measurement:
+        if outcome.job.build is not None and (name := outcome.job.build.configuration(result)):
+            self.configurations[kernel.kernel_id, result["workload"]] = name
         environment = self.environment(max(outcome.device, 0))
         stamp = outcome.job.started_at or time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         make = functools.partial(

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.tuning.choose import Known, choose
-from kbench.harness.plan.cache import default_folder
 from kbench.loaders.storage.lines import SEAL_BYTES, sealed
+from kbench.loaders.storage.scratch import cache_folder
 from kbench.schemas.ids import content_hash
 
 DEFAULT_K = 4
@@ -50,7 +50,7 @@ def prune(kernel: Any = None, *, k: int = DEFAULT_K, table: Path | str | None = 
     """
     if k < 1:
         raise ValueError(f"k is {k}; measure at least one configuration")
-    hook = Hook(k, Path(table) if table is not None else default_folder() / "tuning")
+    hook = Hook(k, Path(table) if table is not None else cache_folder() / "tuning")
     if kernel is None:
         return hook
     if not hasattr(kernel, "early_config_prune") or not hasattr(kernel, "configs"):

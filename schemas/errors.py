@@ -44,6 +44,9 @@ class DataError(UserError):
     """Data on disk is not what it claims: names file, row, field and value."""
 
 
+CPU_TORCH = "without a GPU a CPU build does: https://pytorch.org/get-started"
+
+
 class MissingDependencyError(KbenchError, ImportError):
     """An optional package is needed; the message is the install command."""
 
@@ -51,6 +54,7 @@ class MissingDependencyError(KbenchError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str, *, instead: str = "") -> None:
         install = f"{purpose} needs the package {package!r}; install it with: pip install 'kbench-gpu[{extra}]'"
+        instead = instead or CPU_TORCH * (package == "torch")
         super().__init__(f"{install}; {instead}" if instead else install)
 
 

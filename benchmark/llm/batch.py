@@ -90,8 +90,8 @@ class BatchFiles:
             self._known = (state, read_responses(self.responses))
         return self._known[1]
 
-    def write(self, bodies: Mapping[str, Body], *, keep: bool = False) -> None:
-        """Have the requests file hold exactly what waits.
+    def write(self, bodies: Mapping[str, Body], *, keep: bool = False) -> int:
+        """Have the requests file hold exactly what waits; how many requests that is.
 
         Args:
             bodies: requests by their id.
@@ -103,6 +103,7 @@ class BatchFiles:
         waiting = [line for key, line in lines.items() if key is not None and key not in answered]
         self.requests.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self.requests, b"".join(line + b"\n" for line in waiting))
+        return len(waiting)
 
 
 def request_id(body: Body) -> str:

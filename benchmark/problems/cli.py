@@ -104,6 +104,7 @@ def check_problems(names: tuple[str, ...], seed: int | None, as_json: bool) -> N
         for r in results:
             for line in (*r.failures, *([r.tolerance] if names else [])):
                 click.echo(f"{r.problem_id}: {line}")
-        click.echo(f"{sum(r.ok for r in results)} of {len(results)} problems pass, adversarial inputs of seed {seed}")
+        shown = f"adversarial inputs of seed {seed}" if any(p.every_case for p in chosen) else "no adversarial inputs"
+        click.echo(f"{sum(r.ok for r in results)} of {len(results)} problems pass, {shown}")
     if not all(r.ok for r in results):
         sys.exit(1)

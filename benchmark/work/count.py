@@ -163,6 +163,7 @@ class _Counter:
         begun, middle = self.steps, middle_block(launch.grid)
         footprint, counted, touched, buffers = Footprint(_l1_share(launch)), {}, {}, _Buffers()
         lines: dict[int | None, Totals] = {}
+        fetched: defaultdict[tuple[int | None, int], float] = defaultdict(float)
         waiting = [(0, 1)]
         while waiting:
             warp, count = waiting.pop(0)
@@ -172,6 +173,8 @@ class _Counter:
             counted[warp], touched[warp] = (in_all(trace, own_lines), count), footprint.own
             for line, totals in own_lines.items():
                 lines[line] = lines.get(line, Totals()).plus(totals, count)
+            for (at, buffer), nbytes in trace.fetched.items():
+                fetched[function.code[at].line, buffer] += count * nbytes
             buffers.add(function, self.flows[id(function)], trace, count)
             if warp == 0:
                 cheap = trace.steps * launch.warps < FEW_STEPS
@@ -185,14 +188,20 @@ class _Counter:
         self.filled |= given
         indices = [self.contents[buffer] for buffer in given & self.contents.keys()] if buffers.looked_up else []
         differing = max(map(_differing, indices), default=1.0)
-        traffic = buffers.traffic(self.sizes, footprints, middle, launch.grid, differing)
+        traffic = dict(buffers.traffic(self.sizes, footprints, middle, launch.grid, differing))
+        common: dict[int | None, float] = {}
+        for (line, buffer), nbytes in fetched.items() if launch.blocks > 1 else ():
+            if buffer in traffic and traffic[buffer].common:
+                common[line] = common.get(line, 0.0) + nbytes
         first = self.first_lines.get(step.code or "")
         return dataclasses.replace(
             launch,
             per_block=mean,
             largest=max(one.issued for one in blocks.values()) / mean.issued if mean.issued else 1.0,
-            traffic=tuple(traffic),
-            lines=() if first is None else largest_lines(lines, first, mean.issued / (blocks[middle].issued or 1.0)),
+            traffic=tuple(traffic.values()),
+            lines=()
+            if first is None
+            else largest_lines(lines, common, first, mean.issued / (blocks[middle].issued or 1.0)),
         )
 
     def _blocks(
@@ -301,8 +310,8 @@ class _Buffers:
         middle: BlockId,
         grid: BlockId,
         differing: float,
-    ) -> Iterator[Traffic]:
-        """What becomes of it over the grid, from the footprints of one warp in several blocks.
+    ) -> Iterator[tuple[int, Traffic]]:
+        """What becomes of each buffer over the grid, from the footprints of one warp in several blocks.
 
         Of what is loaded at addresses that follow from values in memory, a share is taken to differ.
         """
@@ -319,7 +328,7 @@ class _Buffers:
             far = max(other.values(), default=0.0)
             loads, fetches, stores = (side[buffer] for side in (self.loads, self.fetches, self.stores))
             looked_up = differing if buffer in self.looked_up else 0.0
-            yield Traffic(float(size), loads, fetches, stores, (near[0], near[1], near[2]), far, looked_up)
+            yield buffer, Traffic(float(size), loads, fetches, stores, (near[0], near[1], near[2]), far, looked_up)
 
 
 def _l1_share(launch: LaunchWork) -> int:

@@ -129,6 +129,11 @@ class WorkloadFacts:
     white_box_us: float
     forecast: Forecast | None
     lines: tuple[LineFacts, ...]
+    configuration: str | None = None
+    """What the kernel calls the autotuning choice that is described."""
+    common_bytes: float = 0.0
+    """Of `l2_bytes`: from buffers of which all blocks read the same, so that DRAM gives them once; where DRAM is the
+    bound, lines are told by the others."""
 
     @property
     def launch_count(self) -> int:
@@ -153,6 +158,7 @@ def explain_work(
     fitted: Fitted,
     *,
     configurations: int = 1,
+    configuration: str | None = None,
     min_bytes: float = 0.0,
     forecast: Forecast | None = None,
 ) -> WorkloadFacts:
@@ -164,6 +170,7 @@ def explain_work(
         gpu: where it runs.
         fitted: constants of the white-box time.
         configurations: how many were counted, of which this is the fastest.
+        configuration: what it is called.
         min_bytes: what the problem must move at least.
         forecast: a model's time, where there is one.
     """
@@ -176,6 +183,7 @@ def explain_work(
         workload=workload,
         gpu=gpu.name,
         configurations=configurations,
+        configuration=configuration,
         launches=tuple(_launch(one, time, gpu) for one, time in times),
         fills_and_copies=work.fills + work.copies,
         instructions=total.issued,
@@ -201,6 +209,7 @@ def explain_work(
         white_box_us=plan_time_us(work, gpu, fitted),
         forecast=forecast if forecast is None or bound_us is None else forecast.above(bound_us),
         lines=_lines(work, bound),
+        common_bytes=_common(work),
     )
 
 
@@ -242,14 +251,20 @@ def _launch(launch: LaunchWork, time: LaunchTime, gpu: Gpu) -> LaunchFacts:
     )
 
 
+def _common(work: Work) -> float:
+    return sum(launch.times * launch.blocks * launch.common_bytes for launch in work.launches)
+
+
 def _lines(work: Work, bound: str) -> tuple[LineFacts, ...]:
     """The lines that do most of what bounds the kernel, largest first."""
     measure = LINE_MEASURES.get(bound, "issued")
-    whole = getattr(work.total, measure)
+    dram = bound == "dram"
+    whole = getattr(work.total, measure) - (_common(work) if dram else 0.0)
     shares: dict[int, float] = {}
     for launch in work.launches:
         for line in launch.lines:
-            own = launch.times * launch.blocks * getattr(line, measure) / whole if whole else 0.0
+            amount = getattr(line, measure) - (line.common_bytes if dram else 0.0)
+            own = launch.times * launch.blocks * amount / whole if whole else 0.0
             shares[line.line] = shares.get(line.line, 0.0) + own
     largest = sorted(shares.items(), key=lambda pair: -pair[1])[:FEW_LINES]
     return tuple(LineFacts(line, share, measure) for line, share in largest if share >= NOTABLE)

@@ -81,7 +81,8 @@ def text_of(facts: WorkloadFacts, source: str) -> Iterator[str]:
     for launch in facts.launches:
         yield f"  launch: {_launch(launch)}"
     if facts.configurations > 1:
-        yield f"  autotuned: the fastest of {facts.configurations} configurations"
+        which = f", {facts.configuration}" if facts.configuration else ""
+        yield f"  autotuned: the fastest of {facts.configurations} configurations{which}"
     if facts.uncertain >= SHOWN:
         yield f"  unsure: {100 * facts.uncertain:.0f} % of the instructions depend on branches that only data decides"
     if facts.l1_unsure >= SHOWN:
@@ -109,9 +110,11 @@ def _reason(facts: WorkloadFacts) -> str:
 
 def _measure(line: LineFacts, facts: WorkloadFacts) -> str:
     """What a line's share is of; how much of L2's traffic reaches DRAM is not known by line."""
-    share = 100 * min(1.0, facts.dram_bytes / max(1.0, facts.l2_bytes))
-    known = f" ({share:.0f} % of them reach DRAM, of which lines is not known)" if facts.bound == "dram" else ""
-    return MEASURES[line.measure] + known
+    if facts.bound != "dram":
+        return MEASURES[line.measure]
+    share = 100 * min(1.0, facts.dram_bytes / max(1.0, facts.l2_bytes - facts.common_bytes))
+    own = " that not all blocks read" if facts.common_bytes else ""
+    return f"{MEASURES[line.measure]}{own} ({share:.0f} % of them reach DRAM, of which lines is not known)"
 
 
 def _bound(facts: WorkloadFacts) -> str:
@@ -121,7 +124,9 @@ def _bound(facts: WorkloadFacts) -> str:
     if facts.bound_us is None:
         return f"{name}: starting takes longer than the work"
     share = 100 * min(1.0, facts.bound_us / facts.time_us)
-    return f"{name}: at least {duration(facts.bound_us)} {_reason(facts)}, of which {share:.0f} % is reached"
+    usual = 100 * facts.bound_us / facts.parts_us[facts.bound]
+    bar = f"; the bar is at {usual:.0f} % of that rate, the usual one" if facts.bound == "dram" else ""
+    return f"{name}: at least {duration(facts.bound_us)} {_reason(facts)}, of which {share:.0f} % is reached{bar}"
 
 
 def _work(facts: WorkloadFacts) -> Iterator[str]:

@@ -113,7 +113,8 @@ def _traffic(data: Mapping[str, Any]) -> Traffic:
 
 
 def _line(data: Mapping[str, Any]) -> LineWork:
-    fields = {field.name: _number(data[field.name]) for field in dataclasses.fields(LineWork)}
+    # Older counts have no common bytes.
+    fields = {field.name: _number({"common_bytes": 0.0, **data}[field.name]) for field in dataclasses.fields(LineWork)}
     return LineWork(**fields | {"line": int(fields["line"])})  # type: ignore[arg-type]
 
 

@@ -113,6 +113,11 @@ class Traffic:
     looked_up: float = 0.0
     """Where addresses follow from values in memory: the share of the loads whose addresses differ; 0 elsewhere."""
 
+    @property
+    def common(self) -> bool:
+        """Whether several blocks were looked at and all touch the same bytes: DRAM gives those once."""
+        return not (any(self.new_share) or self.far_share or self.looked_up or self.stores)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LineWork:
@@ -125,6 +130,8 @@ class LineWork:
     """Operations of matrix products."""
     l2_bytes: float
     shared_wavefronts: float
+    common_bytes: float = 0.0
+    """Of `l2_bytes`: loads from buffers of which all blocks read the same."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -157,6 +164,11 @@ class LaunchWork:
     def blocks(self) -> int:
         """Of the grid."""
         return math.prod(self.grid)
+
+    @property
+    def common_bytes(self) -> float:
+        """Bytes that one block asks L2 for and every other block too."""
+        return sum(one.fetches for one in self.traffic if one.common) if self.blocks > 1 else 0.0
 
     @property
     def warps(self) -> int:
@@ -226,20 +238,27 @@ def in_all(trace: Trace, lines: Mapping[int | None, Totals]) -> Totals:
     return total
 
 
-def largest_lines(lines: Mapping[int | None, Totals], first: int, times: float) -> tuple[LineWork, ...]:
+def largest_lines(
+    lines: Mapping[int | None, Totals], common: Mapping[int | None, float], first: int, times: float
+) -> tuple[LineWork, ...]:
     """The lines with the largest shares of any kind of work.
 
     Args:
         lines: work by line of a compiled text.
+        common: bytes that its loads ask for and those of all other blocks too.
         first: the line of the kernel's file on which that text begins.
         times: the mean block's work, by that of the block whose lines these are.
     """
     names = ("issued", "flops", "l2_bytes", "shared_wavefronts")
     whole = {name: sum(getattr(one, name) for one in lines.values()) or 1.0 for name in names}
     numbered = [(line, one) for line, one in lines.items() if line]
+
+    def figures(line: int, one: Totals) -> dict[str, float]:
+        return {name: getattr(one, name) for name in names} | {"common_bytes": common.get(line, 0.0)}
+
     largest = sorted(numbered, key=lambda pair: -max(getattr(pair[1], name) / whole[name] for name in names))
     return tuple(
-        LineWork(first + line - 1, *(times * getattr(one, name) for name in names))
+        LineWork(first + line - 1, **{name: times * figure for name, figure in figures(line, one).items()})
         for line, one in sorted(largest[:MOST_LINES])
     )
 

@@ -32,6 +32,26 @@ LONGEST_REASON = 120
 """Characters of a reason shown in a line."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Whole:
+    """What searches have done in all, by their logs."""
+
+    searches: int
+    measured: int
+    best: float | None
+    """Highest speedup that stands."""
+
+    @classmethod
+    def of(cls, states: Sequence[RunState]) -> Whole:
+        """That of these searches."""
+        bests = [best.reward for state in states if (best := state.best()) and best.reward]
+        return cls(len(states), sum(state.charge.measurements for state in states), max(bests, default=None))
+
+    def __str__(self) -> str:
+        them = "the search" if self.searches == 1 else f"the {self.searches} searches"
+        return f"{them} in all: {counted(self.measured, 'kernel')}, best {f'{self.best:.2f}x' if self.best else '-'}"
+
+
 @dataclasses.dataclass(slots=True)
 class CampaignProgress:
     """What has happened since the campaign was started or resumed."""
@@ -59,6 +79,8 @@ class CampaignProgress:
     """Runs that could not go on because their proposer could not be reached, with the reason."""
     waiting: int = 0
     """Runs that wait for responses of a language model."""
+    whole: Whole | None = None
+    """What these searches have done in all, earlier commands included; None until this one ends."""
     strangers: list[str] = dataclasses.field(default_factory=list)
     """Ids of responses to no request of these searches, which answer nothing."""
     started: float = dataclasses.field(default_factory=time.monotonic)
@@ -76,6 +98,7 @@ class CampaignProgress:
             "failed_forecasts": self.failed_forecasts, "forecast_failure": self.forecast_failure,
             "unknown_responses": self.strangers, "halted": self.halted, "waiting": self.waiting,
             "gpu_seconds": self.gpu_seconds, "kernels_per_s": self.rate,
+            "in_all": dataclasses.asdict(self.whole) if self.whole else None,
         }  # fmt: skip
 
     def line(self) -> str:
@@ -92,7 +115,8 @@ class CampaignProgress:
         """One line when the campaign has ended."""
         if self.unmeasured is not None:
             return ", ".join([self.counted(), *self._silent()])
-        return ", ".join([f"{self.measured} kernels", *self._found(), *self._silent()])
+        here = ", ".join([f"this command: {counted(self.measured, 'kernel')}", *self._found()])
+        return ", ".join([f"{here}; {self.whole}" if self.whole else here, *self._silent()])
 
     def stray(self) -> str:
         """How many responses answer nothing, in words."""
@@ -184,8 +208,8 @@ class Campaign:
         self._searches: list[Search] = []
         self._written = 0.0
         self.progress = CampaignProgress()
-        self.unanswered: list[Unanswered] = []
-        """What searches wait for, one entry for each search."""
+        self.unanswered: dict[str, Unanswered] = {}
+        """What each search waits for."""
 
     def add(self, search: Search) -> None:
         """Add a search; what its log already knows serves its siblings."""
@@ -239,6 +263,7 @@ class Campaign:
                 self.progress.unmeasured = len(self._waiting)
         finally:
             self._write()
+        self.progress.whole = Whole.of([search.state for search in self._searches])
         return self.progress
 
     def _feed(self, ready: list[Search]) -> list[Search]:
@@ -263,7 +288,7 @@ class Campaign:
         if search.halted is not None:
             progress.halted[search.state.run_id] = search.halted
         if search.waiting is not None:
-            self.unanswered.append(search.waiting)
+            self.unanswered[search.state.run_id] = search.waiting
             progress.waiting = len(self.unanswered)
         return kernels
 
@@ -298,7 +323,7 @@ class Campaign:
                 self._executor.submit([self._kernels[key]])
                 return []
         del self._kernels[key]
-        waiting, outcome = self._waiting.pop(key), None
+        waiting = self._waiting.pop(key)
         for search in waiting:
             shared = (search.settings.label, key)
             if shared in self._known:
@@ -308,7 +333,9 @@ class Campaign:
             outcome = search.state.nodes[key].outcome
             if outcome is not None:
                 self._known[shared] = (outcome, search.state.run_id)
-        self._count(result, outcome)
+                self._count(outcome)
+        self.progress.lost += result.lost is not None
+        self.progress.gpu_seconds += gpu_seconds(result.measurements)
         ready = []
         for search in waiting:
             self._outstanding[search.state.run_id] -= 1
@@ -317,13 +344,9 @@ class Campaign:
                 ready.append(search)
         return ready
 
-    def _count(self, result: Result, outcome: KernelOutcome | None) -> None:
+    def _count(self, outcome: KernelOutcome) -> None:
         progress = self.progress
-        if outcome is None:
-            progress.lost += 1
-            return
         progress.measured += 1
-        progress.gpu_seconds += gpu_seconds(result.measurements)
         if outcome.speedup is None:
             progress.failures[outcome.status.value] += 1
         else:

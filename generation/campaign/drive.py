@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,20 @@ from kbench.generation.log import (
     record_environments,
 )
 from kbench.generation.proposers.mixed import proposer as proposer_named
-from kbench.generation.search.methods.catalogue import filter_of
+from kbench.generation.search.methods.catalogue import filter_of, with_hash
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.search import Search, asked_places
 from kbench.generation.search.settings import RunSettings, refuse_changes
 from kbench.generation.search.state import BestReference, RunState
+from kbench.loaders.storage.atomic import write_atomically
 from kbench.loaders.storage.lines import read_records
 from kbench.schemas import Environment, ReferenceTime, UserError, to_dict
 
 REFERENCES = "references.jsonl"
 """Reference times in a run folder (`kbench problems references`): a language model is told of the best of them."""
+
+WAITING = "waiting.json"
+"""The ids of each search's open requests in a run folder, for `kbench generate status`."""
 
 
 def recorded_states(folder: Path) -> dict[str, RunState]:
@@ -50,6 +54,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
         WaitingForResponsesError: searches wait for a language model's responses, everything else is done.
     """
     began = time.monotonic()
+    runs = [with_hash(settings) for settings in runs]
     # Two runs of one key would write two courses of one search into the log, which could not be read again.
     seen: set[RunKey] = set()
     for settings in runs:
@@ -106,8 +111,25 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
                 record_environments(folder, executor.environments())
             for find in {find for author in authors if (find := getattr(author, "strangers", None))}:
                 progress.strangers = find(asked_places(read_log(folder)))
-            wait_for_responses(campaign.unanswered, progress)
+            _note_open_requests(folder, campaign.unanswered, keep=progress.live > 0)
+            wait_for_responses([*campaign.unanswered.values()], progress)
             return progress
+
+
+def _note_open_requests(folder: Path, unanswered: Mapping[str, Unanswered], *, keep: bool) -> None:
+    before = open_requests(folder)
+    if not (before or unanswered):
+        return
+    answered = {key for one in unanswered.values() for key in one.files.answers().replies}
+    # Searches that this command did not come to wait as they did.
+    kept = {run: [key for key in keys if key not in answered] for run, keys in before.items()} if keep else {}
+    write_atomically(folder / WAITING, json.dumps(kept | {run: [*one.bodies] for run, one in unanswered.items()}))
+
+
+def open_requests(folder: Path) -> dict[str, list[str]]:
+    """The requests of each search that had no response when the last command of a run folder ended."""
+    path = folder / WAITING
+    return dict(json.loads(path.read_text())) if path.is_file() else {}
 
 
 def _described(folder: Path, places: Sequence[Environment]) -> Environment | None:
@@ -131,15 +153,15 @@ def run_key(settings: RunSettings) -> RunKey:
 class CampaignWaitingError(WaitingForResponsesError):
     """Searches of a campaign wait for responses."""
 
-    def __init__(self, message: str, unanswered: Unanswered, progress: CampaignProgress) -> None:
+    def __init__(self, message: str, unanswered: Unanswered, progress: CampaignProgress, requests: int) -> None:
         super().__init__(message, unanswered)
-        self._progress = progress
+        self._progress, self._requests = progress, requests
 
     def to_json(self) -> dict[str, Any]:
         """What waits and where, beside what was done."""
         files = self.unanswered.files
         return {
-            "requests": len(self.unanswered.bodies), "requests_file": str(files.requests),
+            "requests": self._requests, "requests_file": str(files.requests),
             "responses_file": str(files.responses), "answered_with_error": len(self.unanswered.errors),
             "cut_short": self._progress.live, **self._progress.to_json(),
         }  # fmt: skip
@@ -147,6 +169,8 @@ class CampaignWaitingError(WaitingForResponsesError):
 
 def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgress) -> None:
     """Write the requests of all searches that wait into their file, and end the command.
+
+    The message counts what the file then holds: with those of searches that this command did not come to.
 
     Requests follow from the log alone, so a command killed before this writes the same ones when it is run again.
     """
@@ -157,13 +181,15 @@ def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgr
     errors = {key: error for one in unanswered for key, error in one.errors.items()}
     # Whoever forecasts has other files than whoever proposes.
     places = {one.files.requests: one.files for one in unanswered}
+    waiting = 0
     for path, files in places.items():
         own = [one.bodies for one in unanswered if one.files.requests == path]
-        files.write({key: body for some in own for key, body in some.items()}, keep=progress.live > 0)
+        waiting += files.write({key: body for some in own for key, body in some.items()}, keep=progress.live > 0)
+    whose = "" if progress.live else f" of {counted(len(unanswered), 'search', 'searches')}"
     answers = " and ".join(str(files.responses) for files in places.values())
     message = (
-        f"{counted(len(bodies), 'request')} of {counted(len(unanswered), 'search', 'searches')} "
-        f"{'waits' if len(bodies) == 1 else 'wait'} in {' and '.join(map(str, places))}; {progress.counted()}; "
+        f"{counted(waiting, 'request')}{whose} {'waits' if waiting == 1 else 'wait'} in "
+        f"{' and '.join(map(str, places))}; {progress.counted()}; "
         f"put responses into {answers} and run the same command again"
     )
     if progress.live:
@@ -177,4 +203,4 @@ def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgr
         message += f"; {len(errors)} {were} answered with an error, the first: {key} (got {error})"
     if progress.strangers:
         message += f"; {progress.stray()}"
-    raise CampaignWaitingError(message, Unanswered(first.files, bodies, errors), progress)
+    raise CampaignWaitingError(message, Unanswered(first.files, bodies, errors), progress, waiting)

@@ -24,9 +24,11 @@ from kbench.generation.executors.replay import open_facts, open_recording, recor
 from kbench.generation.log import found_files
 from kbench.generation.proposers.folder import folder_runs
 from kbench.generation.proposers.genome.header import families_for
+from kbench.generation.proposers.mixed import checked
+from kbench.generation.proposers.mixed import proposer as proposer_named
 from kbench.generation.proposers.pool import POOL, pool_of
 from kbench.generation.search.guide import ONLINE, guide_named
-from kbench.generation.search.methods.catalogue import searchable
+from kbench.generation.search.methods.catalogue import filter_of, searchable, with_hash
 from kbench.generation.search.proposal import Proposer
 from kbench.generation.search.settings import (
     SURROGATE,
@@ -41,12 +43,13 @@ from kbench.generation.search.settings import (
 )
 from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
+from kbench.loaders.corpus.places import shipped
 from kbench.schemas import Backend, DataError, UnknownNameError, UserError, from_dict, to_dict
 from kbench.schemas.record import Record
 
 WITHOUT_GPU = "`kbench generate study CORPUS --out FOLDER` replays every method on measurements made before"
 SEARCHED = (Backend.TRITON, Backend.CUDA, Backend.CONFIG)
-OF_A_SEARCH = ("backend", "method", "proposer", "budget", "seed", "surrogate")
+OF_A_SEARCH = ("backend", "method", "proposer", "budget", "batch", "seed", "surrogate")
 UNUSED_BY_MODE: Mapping[str, tuple[str, ...]] = {
     "campaign": (*OF_A_SEARCH, "variants"),
     "from_folder": tuple(name for name in OF_A_SEARCH if name not in ("method", "proposer")),
@@ -109,24 +112,47 @@ def planned(
             options.problem_id or "", options.backend or "", options.method, options.budget or "",
             proposer=options.proposer or "genome", seed=options.seed,
             guide=None if options.surrogate is None else FilterSettings(surrogate=options.surrogate),
+            batch=options.batch,
         )]  # fmt: skip
-    writers = runs[0].proposer.split("+") if options.from_folder is None else ()
-    corpus = options.executor == "replay" and options.recorded and not found_files(options.recorded)
-    if POOL in writers:
-        if not corpus:
-            raise UserError(f"proposer {POOL!r} draws kernels of a corpus; give --executor replay --recorded CORPUS")
-        proposer_for = _pool_proposers(options.recorded)
-    if "llm" in writers and corpus:
-        raise UserError(
-            f"--executor replay cannot answer proposer {runs[0].proposer!r}: what a language model writes is not "
-            f"recorded in {str(options.recorded)!r}; replay a run folder, or take proposer {POOL!r}"
-        )
+    surrogate_for = functools.partial(guide_named, compiler=compiler)
+    replayed = options.recorded if options.executor == "replay" else None
+    if options.from_folder is None:
+        refuse_unrecorded(runs[0].proposer, replayed)
+        if replayed and runs[0].proposer == POOL:
+            proposer_for = _pool_proposers(replayed)
+    # What is missing or wrong is said before the GPU is looked for.
+    if proposer_for is None:
+        proposer_named(runs[0].proposer)
+    for name in {chosen.surrogate for run in runs if (chosen := filter_of(run))}:
+        surrogate_for(name)
     return runs, Drive(
         executor=_executor(options, runs), deadline_s=options.deadline,
-        proposer_for=proposer_for, surrogate_for=functools.partial(guide_named, compiler=compiler), report=report,
+        proposer_for=proposer_for, surrogate_for=surrogate_for, report=report,
         order=order, measure=options.executor != "none",
         references=recorded_references(options.recorded) if options.executor == "none" and options.recorded else (),
     )  # fmt: skip
+
+
+def refuse_unrecorded(proposer: str, recorded: Path | None) -> None:
+    """Refuse a proposer whose kernels a recording cannot have.
+
+    Args:
+        proposer: its name.
+        recorded: the run folder or corpus that answers; None where a GPU does.
+
+    Raises:
+        UserError: names the proposer that fits.
+    """
+    if recorded is None or recorded.is_file() or found_files(recorded):
+        if proposer == POOL:
+            raise UserError(f"proposer {POOL!r} draws kernels of a corpus; give --executor replay --recorded CORPUS")
+        return
+    written_anew = "llm" in proposer.split("+") or recorded.resolve() == shipped().resolve()
+    if written_anew and proposer != POOL:
+        raise UserError(
+            f"{str(recorded)!r} cannot answer proposer {proposer!r}, whose kernels are not recorded there; replay a "
+            f"run folder, or take proposer {POOL!r}"
+        )
 
 
 def _pool_proposers(corpus: Path) -> Callable[[RunSettings], Proposer]:
@@ -153,7 +179,7 @@ def single_run(
     # Configurations are of problems that were imported, which the benchmark does not have.
     problem_id = problem if backend == Backend.CONFIG else listed(named(problem).id).id
     settings = RunSettings(
-        problem_id=problem_id, backend=Backend(backend), method=searchable(method), proposer=proposer,
+        problem_id=problem_id, backend=Backend(backend), method=searchable(method), proposer=checked(proposer),
         seed=seed, filter=guide, budget=parse_budget(budget), **{**defaults_for(proposer), **more},
     )  # fmt: skip
     # Written and read, so that amounts are checked as those of a log are.
@@ -177,7 +203,7 @@ def _executor(options: SimpleNamespace, runs: Sequence[RunSettings]) -> Executor
     executor = open_recording(options.recorded)
     searches = [settings_from_json(one, f"{options.recorded}: settings") for one in executor.started]
     # Of the first run, and the recorded search that is most like it.
-    differences = min((changes(one, run) for run in runs[:1] for one in searches), key=len, default={})
+    differences = min((changes(one, with_hash(run)) for run in runs[:1] for one in searches), key=len, default={})
     if differences:
         said = ", ".join(f"{name} {before!r} and not {after!r}" for name, (before, after) in differences.items())
         executor.other = f"{str(options.recorded)!r} was recorded with {said}; "
@@ -237,13 +263,14 @@ def runs_of(spec: CampaignSpec) -> tuple[list[RunSettings], list[str]]:
     """The campaign's runs, and the cells left out because no genome family covers them.
 
     Raises:
-        UserError: names the problem, backend, method or setting that cannot be.
+        UserError: names the problem, backend, method, proposer or setting that cannot be.
     """
     runs: list[RunSettings] = []
     uncovered: list[str] = []
     problem_ids = list(problems()) if EVERY in spec.problems else [listed(one).id for one in spec.problems]
     if spec.order not in ORDERS:
         raise DataError(f"campaign.order is {spec.order!r}; it must be one of {', '.join(ORDERS)}")
+    checked(spec.proposer)
     filtered = [name for name in spec.methods if "+" in name and not in_file(name)]
     if other := next((name for name in filtered if not name.endswith(SURROGATE)), None):
         plain, _, surrogate = other.partition("+")

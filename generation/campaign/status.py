@@ -11,7 +11,9 @@ from typing import Any
 import click
 
 from kbench.generation.campaign.campaign import counted, failed_forecasts
-from kbench.generation.log import by_run, found_files, read_log
+from kbench.generation.campaign.drive import open_requests
+from kbench.generation.log import LogEntry, by_run, found_files, read_log
+from kbench.generation.search.methods.method import LLM
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.state import RunState
 from kbench.loaders.options import echo_json, json_option
@@ -39,19 +41,28 @@ def summaries(folder: Path) -> list[Row]:
         dataclasses.replace(entry, payload={**entry.payload, "source": ""}) if "source" in entry.payload else entry
         for entry in read_log(folder)
     )
-    runs = by_run(entries).values()
-    return [_summary(state) for entries in runs if (state := replay(entries))]
+    waiting = open_requests(folder)
+    return [
+        _summary(state, waiting.get(run_id), sum(map(_by_a_model, entries)))
+        for run_id, entries in by_run(entries).items()
+        if (state := replay(entries))
+    ]
 
 
-def _summary(state: RunState) -> Row:
+def _by_a_model(entry: LogEntry) -> bool:
+    """Whether a language model gave this answer, a kernel or not."""
+    answers = entry.kind in ("candidate_proposed", "proposal_failed")
+    return answers and "model" in (entry.payload.get("recipe") or {})
+
+
+def _summary(state: RunState, waiting: Sequence[str] | None, answered: int) -> Row:
     best, settings, charge = state.best(), state.settings, state.charge
-    writers = settings.proposer.split("+")
+    open_slots = len(state.requests) - len(state.answered) if settings.proposer == LLM else 0
     return {
         "run_id": state.run_id, "problem": settings.problem_id, "backend": settings.backend.value,
         "method": settings.search_method, "step": state.step,
-        # Of its step, without an answer yet; and of all steps, answered with a kernel or without.
-        "open_requests": len(state.requests) - len(state.answered) if state.requests and "llm" in writers else 0,
-        "answered": len(state.nodes) + sum(state.proposal_failures.values()) if "llm" in writers else 0,
+        # Of its step, without a response yet; and of all steps, answered with a kernel or without.
+        "open_requests": open_slots if waiting is None else len(waiting), "answered": answered,
         "measurements": charge.measurements, "measurements_left": settings.budget.measurements_left(charge),
         "gpu_seconds": charge.gpu_seconds, "tokens": charge.tokens,
         "best_speedup": best.reward if best else None, "best_kernel": best.kernel_id if best else None,
@@ -87,7 +98,7 @@ def render(rows: Sequence[Row]) -> str:
         measured.update(row["statuses"])
         refused.update(row["proposal_failures"])
     waiting, answered = (sum(row[name] for row in rows) for name in ("open_requests", "answered"))
-    total = [f"{waiting} requests open, {answered} answered"] if waiting or answered else []
+    total = [f"{counted(waiting, 'request')} open, {answered} answered"] if waiting or answered else []
     total += [f"no kernel: {_counts(refused)}"] if refused else []
     total.append(f"measured: {_counts(measured) or 'nothing measured'}")
     return "\n".join([*lines, f"{counted(len(rows), 'run')}: {'; '.join(total)}"])

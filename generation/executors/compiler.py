@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.work.gpus import KIB, Gpu
@@ -12,11 +12,12 @@ from kbench.benchmark.work.table import read_work
 from kbench.benchmark.work.totals import Work
 from kbench.harness.device.target import H200, DeviceFacts, Target
 from kbench.harness.isolate.spawner import shared_spawner
-from kbench.harness.plan.cache import Build, BuildCache, default_folder
+from kbench.harness.plan.cache import Build, BuildCache
 from kbench.harness.queue.job import Job
 from kbench.harness.queue.planners import Planners
 from kbench.harness.queue.supervisor import Supervisor
 from kbench.harness.settings import HarnessSettings
+from kbench.loaders.storage.scratch import cache_folder
 from kbench.schemas import InfrastructureError, KernelSource, UserError, require_package
 
 PLAIN_SHARED_BYTES = 48 * KIB
@@ -41,8 +42,8 @@ def compiler_facts(kernels: Sequence[KernelSource], capability: str) -> list[Com
     return [facts.get(kernel.kernel_id) for kernel in kernels]
 
 
-def kernel_work(kernel: KernelSource, gpu: Gpu) -> dict[str, list[Work]]:
-    """What a kernel does on a GPU: the work of each configuration, by workload.
+def kernel_work(kernel: KernelSource, gpu: Gpu) -> tuple[dict[str, list[Work]], Mapping[str, Sequence[str]]]:
+    """What a kernel does on a GPU: the work of each configuration, by workload; and what autotuned ones are called.
 
     Raises:
         UserError: it does not compile, cannot be planned, or launches nothing; or plans are not made for the GPU.
@@ -57,7 +58,7 @@ def kernel_work(kernel: KernelSource, gpu: Gpu) -> dict[str, list[Work]]:
     work = _work(build)
     if not any(one.launches for configurations in work.values() for one in configurations):
         raise UserError("its `run` launches no kernel, so there is nothing to count")
-    return work
+    return work, build.configs
 
 
 def _work(build: Build) -> dict[str, list[Work]]:
@@ -95,9 +96,9 @@ def builds(
 
     Only the processes that plan are started, and those only for kernels that the cache does not hold.
     """
-    for package in ("torch", "triton"):
-        require_package(package, "gpu", "compiling kernels")
-    settings, cache = HarnessSettings(), BuildCache(default_folder().resolve())
+    for package, extra in (("torch", "gpu"), ("triton", "explain")):
+        require_package(package, extra, "compiling kernels")
+    settings, cache = HarnessSettings(), BuildCache(cache_folder().resolve())
     kernels = list(kernels)
     foreign = any(kernel.workloads_json is not None for kernel in kernels)
     spawner, seats = shared_spawner(planning=True, counting=foreign), os.cpu_count() or 1

@@ -66,10 +66,17 @@ PROPOSERS: Mapping[str, Callable[[], Proposer]] = {
 """Makers by name. `rewrite` edits every parent's text; only its seeds come from the genome."""
 
 
-def proposer(name: str) -> Proposer:
-    """A proposer by name."""
+def checked(name: str) -> str:
+    """A proposer's name; a wrong one is refused before anything is looked for or made."""
     if name.endswith(".py"):
         raise UserError(f"proposer {name!r} is a file; a program of yours proposes by answering Batch files")
-    if name not in PROPOSERS:
+    if name not in (*PROPOSERS, POOL):
         raise UnknownNameError("proposer", name, (*PROPOSERS, POOL))
+    return name
+
+
+def proposer(name: str) -> Proposer:
+    """A proposer by name."""
+    if checked(name) == POOL:
+        raise UserError(f"proposer {POOL!r} draws kernels of a corpus; give --executor replay --recorded CORPUS")
     return PROPOSERS[name]()

@@ -145,6 +145,8 @@ class RunSettings(Record):
     """Tells apart runs that are otherwise equal, such as those of two campaigns or two GPUs."""
     first: str = ""
     """Runs of a cell with the same word here ask for the same first kernels; each for its own when empty."""
+    method_hash: str | None = None
+    """Of the file that defines the method; None for a method of the list."""
     filter: FilterSettings | None = None
     budget: Budget = UNLIMITED
 
@@ -191,8 +193,9 @@ def settings_from_json(data: Mapping[str, Any], where: str) -> RunSettings:
 def _frozen(settings: RunSettings) -> dict[str, Any]:
     data = settings.to_json()
     del data["budget"]
-    if not data["first"]:
-        del data["first"]  # so that runs keep the names they had before this setting was there
+    for later in ("first", "method_hash"):
+        if not data[later]:
+            del data[later]  # so that runs keep the names they had before this setting was there
     return data
 
 
@@ -203,12 +206,17 @@ def changes(recorded: RunSettings, given: RunSettings) -> Mapping[str, tuple[Any
 
 
 def refuse_changes(recorded: RunSettings, given: RunSettings) -> None:
-    """Refuse to resume a run under other settings than it was started with."""
+    """Refuse to resume a run under other settings, or with another text of its method, than it was started with."""
     changed = [
         f"{name}: {before!r} -> {after!r}"
         for name, (before, after) in changes(recorded, given).items()
         if name not in CHANGEABLE
     ]
+    if len(changed) == 1 and "method_hash" in changed[0]:
+        raise UserError(
+            f"the file of method {given.method!r} has changed since run {recorded.run_id!r} was started; restore it, "
+            "or start a new run with another --out"
+        )
     if changed:
         raise UserError(
             f"run {recorded.run_id!r} was started with other settings; changed: {'; '.join(changed)}. "

@@ -17,9 +17,9 @@ from typing import Any
 from kbench.harness.commands.selection import Selection
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.harness import Harness
-from kbench.harness.plan.cache import BuildCache, default_folder
+from kbench.harness.plan.cache import BuildCache
 from kbench.loaders.storage.lines import LineWriter, parse_json, read_records
-from kbench.loaders.storage.scratch import temporary_folder
+from kbench.loaders.storage.scratch import cache_folder, temporary_folder
 from kbench.schemas import DataError, InfrastructureError, KernelCounters, KernelSource, UserError, to_dict
 
 DURATION, PASSES = "gpu__time_duration.sum", "profiler__replayer_passes"
@@ -73,7 +73,7 @@ def count(stored: Selection, out: Path, gpu: Gpu, deadline_s: float | None) -> I
 
 def planned(harness: Harness, kernels: Sequence[KernelSource]) -> tuple[list[Entry], list[str]]:
     """Kernels with plans and machine code, as the profiled process reads them, and why others cannot be profiled."""
-    cache = BuildCache((harness.settings.cache or default_folder()).resolve())
+    cache = BuildCache((harness.settings.cache or cache_folder()).resolve())
     entries: list[Entry] = []
     left_out: list[str] = []
     for kernel, build in harness.builds(kernels):

@@ -14,9 +14,10 @@ from kbench.harness.device.target import compiler_versions
 from kbench.harness.isolate.limits import MOST_BYTES, MOST_PROCESSES, watching_works
 from kbench.loaders.storage.scratch import temporary_folder
 from kbench.schemas import Backend, InfrastructureError, KernelSource, UserError, to_dict
+from kbench.schemas.errors import CPU_TORCH
 
 INSTALL = "pip install 'kbench-gpu[explain]'"
-TORCH = "pip install 'kbench-gpu[gpu]'; without a GPU a CPU build does: https://pytorch.org/get-started"
+TORCH = f"pip install 'kbench-gpu[gpu]'; {CPU_TORCH}"
 PLANNING = ("netns", "closed", "frozen", "capabilities", "calls", "watched")
 """Restrictions that planning processes have where the system permits them."""
 NOTHING = KernelSource("relu", Backend.TRITON, "def run(x):\n    return None\n")

@@ -105,7 +105,12 @@ def _measure(
         harness.on_stage = progress.stage
         if show is not None:
             line = show
-            harness.on_workload = lambda row: progress.print(line(names[row.kernel_id], row))
+
+            def print_row(row: Measurement) -> None:
+                chosen = harness.configurations.get((row.kernel_id, row.workload))
+                progress.print(line(names[row.kernel_id], row) + (f"  autotuned: {chosen}" if chosen else ""))
+
+            harness.on_workload = print_row
         finished = measured_before(journal, kernels, harness)
         todo = [kernel for key, kernel in kernels.items() if key not in finished]
         rows = {key: group for key, group in finished.items() if key in names}

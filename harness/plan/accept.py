@@ -87,6 +87,7 @@ def accept(
             cubin_sha=content_hash(*sorted(cubins.values())) if cubins else None,
             code=tuple(cubins),
             work=_work(message.get("work"), plans),
+            configs=_configs(message["plans"], plans),
         )
     except PlanError as error:
         return Build(identity, error.status.value, readable(error.reason)), {}
@@ -113,6 +114,15 @@ def _work(
     if sent is None:
         return None
     return {name: [plain_work(read_work(one)) for one in sent[name]] for name in plans if name in sent}
+
+
+def _configs(sent: Mapping[str, Any], plans: Mapping[str, list[LaunchPlan]]) -> dict[str, list[str]]:
+    """What the planning process calls the configurations of workloads that have several plans."""
+    return {
+        name: [readable(str(plan["choice"] or ""))[:LONGEST_NAME] for plan in sent[name][: len(each)]]
+        for name, each in plans.items()
+        if len(each) > 1
+    }
 
 
 def _foreign_work(sent: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:

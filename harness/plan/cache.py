@@ -23,7 +23,7 @@ from kbench.harness.device.target import DeviceFacts, Target, compiler_versions
 from kbench.schemas import Status, UserError
 from kbench.schemas.ids import content_hash
 
-BUILD_VERSION = "10"
+BUILD_VERSION = "11"
 """Raised when planning itself changes what an entry holds."""
 FIGURES = ("registers", "shared_bytes", "spill_bytes")
 """Resources of a multiprocessor that launches need, read from their machine code."""
@@ -53,6 +53,8 @@ class Build:
     cubin_sha: str | None = None
     plans: Mapping[str, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
     """Checked plans by workload, as plain values."""
+    configs: Mapping[str, list[str]] = dataclasses.field(default_factory=dict)
+    """Of an autotuned kernel, the configuration of each plan as the planning process names it: for people to read."""
     code: tuple[str, ...] = ()
     """Hashes of the machine code that the plans launch."""
     resources: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
@@ -63,6 +65,12 @@ class Build:
     work: Mapping[str, list[dict[str, Any]]] | None = None
     """What each plan of a timed workload does (see `kbench.benchmark.work.table`); None where nobody asked. A claim of
     the planning process, which counts it in PTX."""
+
+    def configuration(self, result: Mapping[str, Any]) -> str | None:
+        """What the configuration is called whose plan a worker's result is of; None without a choice."""
+        names, workload = self.configs.get(str(result["workload"]), []), str(result["workload"])
+        ids = [plan["plan_id"] for plan in self.plans.get(workload, [])]
+        return names[ids.index(result["plan_id"])] or None if names and result.get("plan_id") in ids else None
 
     def answers(self, *, count_work: bool) -> bool:
         """Whether nothing is left to build, where the work of its plans is wanted or not."""
@@ -134,12 +142,3 @@ class BuildCache:
     def code_files(self, build: Build) -> dict[str, str]:
         """The files of a build's machine code, by hash."""
         return {sha: str(self.builds / build.build_id / f"{sha}.cubin") for sha in build.code}
-
-
-def default_folder() -> Path:
-    """Where builds are kept unless told otherwise: $KBENCH_CACHE, or the user's cache folder."""
-    folder = os.environ.get("KBENCH_CACHE")
-    if folder:
-        return Path(folder)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "kbench"

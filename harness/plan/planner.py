@@ -140,7 +140,7 @@ class HostCode:
             else:
                 if plan.plan_id not in seen:
                     seen.add(plan.plan_id)
-                    yield plan
+                    yield dataclasses.replace(plan, choice="; ".join(machinery.chosen.values()) or None)
             machinery.config += 1
             forget_choices(self.loaded)
         if not seen and failure is not None:
@@ -150,6 +150,7 @@ class HostCode:
         """Call `run` once and return what it did."""
         inputs = meta_inputs(self.definition, size)
         recorder = self.machinery.recorder = Recorder(inputs)
+        self.machinery.chosen.clear()
         try:
             with pretending(self.facts), RecordingMode(recorder), DeviceMode():
                 returned = self.loaded.run(*inputs)

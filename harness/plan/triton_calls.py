@@ -36,6 +36,8 @@ class Machinery:
         """Which of its configurations an autotuner is to choose."""
         self.configs = 1
         """Number of configurations of the autotuner that has the most."""
+        self.chosen: dict[str, str] = {}
+        """The configuration that each autotuned function has chosen, as people write it."""
 
     def keep(self, cubin: bytes) -> str:
         """Keep machine code; its hash."""
@@ -266,6 +268,9 @@ def chooser(machinery: Machinery, real_prune: Callable[..., Sequence[Any]]) -> C
     def prune(self: Any, kwargs: Mapping[str, Any]) -> list[Any]:
         left = list(real_prune(self, kwargs))
         machinery.configs = max(machinery.configs, len(left))
-        return [left[min(machinery.config, len(left) - 1)]]
+        one = left[min(machinery.config, len(left) - 1)]
+        stated = {name: value for name, value in one.all_kwargs().items() if value is not None}
+        machinery.chosen[str(self.fn)] = ", ".join(f"{name}={value}" for name, value in stated.items())
+        return [one]
 
     return prune

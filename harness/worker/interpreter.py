@@ -45,32 +45,18 @@ def with_tensor(self: ast.NodeTransformer, loop: ast.For) -> ast.AST:
 
 def widen_bfloat16(interpreter: Any) -> None:
     """Route the interpreter's arithmetic on bfloat16 through float32."""
-    import numpy as np
+    builder = interpreter.InterpreterBuilder
+    route_casts(builder, interpreter._ir.ROUNDING_MODE.RTNE)
+    route_operations(builder)
+    for kind in (interpreter.ReduceOps, interpreter.ScanOps):
+        kind.apply_impl = combined(kind.apply_impl)
+
+
+def route_casts(builder: Any, nearest: Any) -> None:
+    """Have casts from bfloat16 begin at float32, and casts to it round to the nearest."""
     import triton.language as tl
 
-    builder = interpreter.InterpreterBuilder
-
-    def is_narrow(handle: Any) -> bool:
-        return getattr(handle, "dtype", None) is not None and handle.dtype.scalar == tl.bfloat16
-
-    def widened(handle: Any) -> Any:
-        return (
-            dataclasses.replace(handle, data=float32_of(handle.data), dtype=tl.float32) if is_narrow(handle) else handle
-        )
-
-    def narrowed(handle: Any) -> Any:
-        if handle.data.dtype == np.bool_:
-            # What a comparison gives.
-            return handle
-        return dataclasses.replace(handle, data=bfloat16_of(handle.data), dtype=tl.bfloat16)
-
-    def through_float32(real: Callable[..., Any]) -> Callable[..., Any]:
-        def operation(self: Any, *values: Any) -> Any:
-            if not any(map(is_narrow, values)):
-                return real(self, *values)
-            return narrowed(real(self, *map(widened, values)))
-
-        return operation
+    real_cast, real_convert = builder.cast_impl, builder.create_fp_to_fp
 
     def cast(self: Any, source: Any, kind: Any) -> Any:
         if is_narrow(source) and kind.scalar != tl.bfloat16:
@@ -81,12 +67,20 @@ def widen_bfloat16(interpreter: Any) -> None:
 
     def convert(self: Any, source: Any, kind: Any, rounding: Any) -> Any:
         wide = source.dtype.scalar in (tl.float16, tl.float32, tl.float64)
-        nearest = rounding is None or rounding == interpreter._ir.ROUNDING_MODE.RTNE
         return (
             cast(self, source, kind)
-            if kind.scalar == tl.bfloat16 and wide and nearest
+            if kind.scalar == tl.bfloat16 and wide and rounding in (None, nearest)
             else real_convert(self, source, kind, rounding)
         )
+
+    builder.cast_impl, builder.create_fp_to_fp = cast, convert
+
+
+def route_operations(builder: Any) -> None:
+    """Have operations on bfloat16 computed in float32 and rounded."""
+    import numpy as np
+
+    real_ternary, real_dot, real_atomic = builder.ternary_op, builder.create_dot, builder.create_atomic_rmw
 
     def select(self: Any, condition: Any, one: Any, other: Any, operation: Any) -> Any:
         # A choice moves values and computes nothing.
@@ -97,37 +91,76 @@ def widen_bfloat16(interpreter: Any) -> None:
         found = real_dot(self, widened(one), widened(other), widened(sum), *rest)
         return narrowed(found) if is_narrow(sum) else found
 
-    def combined(real: Callable[..., Any]) -> Callable[..., Any]:
-        def apply(self: Any, values: Any) -> Any:
-            narrow = [is_narrow(value.handle) for value in values]
-            if not any(narrow):
-                return real(self, values)
-            found = real(self, tuple(tensor_of(value, widened(value.handle)) for value in values))
-            several = found if isinstance(found, list | tuple) else (found,)
-            return [
-                tensor_of(value, narrowed(value.handle)) if was and value.handle.dtype.scalar == tl.float32 else value
-                for was, value in zip((*narrow, *[False] * len(several)), several, strict=False)
-            ]
-
-        return apply
-
-    def tensor_of(value: Any, handle: Any) -> Any:
-        shape = list(getattr(value.type, "shape", ()))
-        return tl.core.tensor(handle, tl.block_type(handle.dtype, shape) if shape else handle.dtype)
-
     def refuse_atomic(self: Any, operation: Any, pointer: Any, value: Any, *rest: Any) -> Any:
         if is_narrow(value):
             raise NotImplementedError("atomic operations on bfloat16 are not verified without a GPU")
         return real_atomic(self, operation, pointer, value, *rest)
 
-    real_cast, real_convert, real_ternary = builder.cast_impl, builder.create_fp_to_fp, builder.ternary_op
-    real_dot, real_atomic = builder.create_dot, builder.create_atomic_rmw
-    builder.cast_impl, builder.create_fp_to_fp, builder.ternary_op = cast, convert, select
-    builder.create_dot, builder.create_atomic_rmw = dot, refuse_atomic
+    builder.ternary_op, builder.create_dot, builder.create_atomic_rmw = select, dot, refuse_atomic
     for name in ("binary_op", "unary_op", "create_fma", "create_rsqrt", "create_erf"):
         setattr(builder, name, through_float32(getattr(builder, name)))
-    for kind in (interpreter.ReduceOps, interpreter.ScanOps):
-        kind.apply_impl = combined(kind.apply_impl)
+
+
+def through_float32(real: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation whose bfloat16 operands are widened before it, and whose result is rounded back."""
+
+    def operation(self: Any, *values: Any) -> Any:
+        if not any(map(is_narrow, values)):
+            return real(self, *values)
+        return narrowed(real(self, *map(widened, values)))
+
+    return operation
+
+
+def combined(real: Callable[..., Any]) -> Callable[..., Any]:
+    """A reduction or scan that computes its bfloat16 tensors in float32."""
+    import triton.language as tl
+
+    def apply(self: Any, values: Any) -> Any:
+        narrow = [is_narrow(value.handle) for value in values]
+        if not any(narrow):
+            return real(self, values)
+        found = real(self, tuple(tensor_of(value, widened(value.handle)) for value in values))
+        several = found if isinstance(found, list | tuple) else (found,)
+        return [
+            tensor_of(value, narrowed(value.handle)) if was and value.handle.dtype.scalar == tl.float32 else value
+            for was, value in zip((*narrow, *[False] * len(several)), several, strict=False)
+        ]
+
+    return apply
+
+
+def is_narrow(handle: Any) -> bool:
+    """Whether the interpreter holds bfloat16 numbers here."""
+    import triton.language as tl
+
+    return getattr(handle, "dtype", None) is not None and handle.dtype.scalar == tl.bfloat16
+
+
+def widened(handle: Any) -> Any:
+    """The numbers in float32, if they are bfloat16."""
+    import triton.language as tl
+
+    return dataclasses.replace(handle, data=float32_of(handle.data), dtype=tl.float32) if is_narrow(handle) else handle
+
+
+def narrowed(handle: Any) -> Any:
+    """The numbers rounded to bfloat16."""
+    import numpy as np
+    import triton.language as tl
+
+    if handle.data.dtype == np.bool_:
+        # What a comparison gives.
+        return handle
+    return dataclasses.replace(handle, data=bfloat16_of(handle.data), dtype=tl.bfloat16)
+
+
+def tensor_of(value: Any, handle: Any) -> Any:
+    """A tensor of another one's shape that holds these numbers."""
+    import triton.language as tl
+
+    shape = list(getattr(value.type, "shape", ()))
+    return tl.core.tensor(handle, tl.block_type(handle.dtype, shape) if shape else handle.dtype)
 
 
 def through_torch(real: Callable[..., Any], towards_zero: Any) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Temporary folders of which nothing stays behind, however the process ends."""
+"""The user's cache folder, and temporary ones of which nothing stays behind, however the process ends."""
 
 from __future__ import annotations
 
@@ -71,3 +71,12 @@ def temporary_folder() -> Iterator[Path]:
         yield path
     finally:
         remove_folder(path)
+
+
+def cache_folder() -> Path:
+    """Where builds and what follows from a user's file are kept: $KBENCH_CACHE, or the user's cache folder."""
+    folder = os.environ.get("KBENCH_CACHE")
+    if folder:
+        return Path(folder)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "kbench"

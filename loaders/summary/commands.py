@@ -36,6 +36,7 @@ def kernels() -> None:
 @kernels.command("best")
 @click.argument("problem", required=False)
 @click.option("--problem", "named", metavar="PROBLEM", help="The same, as an option.")
+@click.option("--family", help="Only kernels of problems of this family, as `kbench problems list` names them.")
 @click.option("--backend", type=click.Choice(["triton", "cuda"]), help="Only kernels written this way.")
 @gpu_option
 @click.option("--where", help="Such as: source contains 'wgmma' and spill_bytes == 0.")
@@ -53,6 +54,7 @@ def kernels() -> None:
 def best(
     problem: str | None,
     named: str | None,
+    family: str | None,
     backend: str | None,
     gpu: str | None,
     where: str | None,
@@ -85,7 +87,7 @@ def best(
     main = corpus.main_gpu() if gpu is None else None
     device = main if gpu in (None, EVERY_GPU) else gpu
     rows, count = best_kernels(
-        corpus, problem, limit or None, where=where, beats=beats, each=each, backend=backend, gpu=device
+        corpus, problem, limit or None, where=where, beats=beats, each=each, family=family, backend=backend, gpu=device
     )
     if main:
         click.echo(f"kernels on {main}; of every GPU: --gpu {EVERY_GPU}", err=True)

@@ -91,7 +91,7 @@ def test_progress_is_one_line_with_what_matters_and_the_last_one_estimates_nothi
         assert word in progress.line()
     assert progress.best > 0
     assert sum(progress.failures.values()) + progress.ok == 24
-    assert progress.result().startswith("24 kernels, ")
+    assert progress.result().startswith("this command: 24 kernels, ")
     for word in ("left", "in flight", "live", "24/24", "nan"):
         assert word not in progress.result()
 

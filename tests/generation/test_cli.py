@@ -115,7 +115,7 @@ def test_the_kernels_of_a_corpus_are_a_pool(recording_folder: Path, tmp_path: Pa
     of_a_run = search(recording_folder, tmp_path / "other", "--proposer", "pool")
     assert "proposer 'pool' draws kernels of a corpus" in str(of_a_run.exception)
     by_a_model = search(tmp_path / "corpus", tmp_path / "other", "--proposer", "llm")
-    assert "--executor replay cannot answer proposer 'llm'" in str(by_a_model.exception)
+    assert "cannot answer proposer 'llm'" in str(by_a_model.exception)
     campaign = {"problems": [PROBLEM], "backends": ["triton"], "methods": ["random"], "proposer": "pool"}
     (tmp_path / "c.json").write_text(json.dumps(campaign))
     words = ["--campaign", tmp_path / "c.json", "--executor", "replay", "--recorded", tmp_path / "corpus"]
@@ -174,6 +174,32 @@ def test_without_a_gpu_one_line_says_what_can_be_done_and_nothing_is_written(
     assert "kbench generate study CORPUS" in str(result.exception)
     assert "\n" not in str(result.exception)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--proposer", "genom"], "unknown proposer 'genom'; did you mean 'genome'"),
+        (["--proposer", "pool"], "proposer 'pool' draws kernels of a corpus"),
+        (["--proposer", "llm"], "set KBENCH_LLM_MODEL"),
+        (["--surrogate", "statik"], "did you mean 'static'"),
+    ],
+)
+def test_a_wrong_name_is_said_before_the_gpu_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    monkeypatch.setattr("kbench.harness.commands.doctor.gpu_count", lambda: 0)
+    monkeypatch.delenv("KBENCH_LLM_MODEL", raising=False)
+    result = run("--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--out", tmp_path / "run", *words)
+    assert message in str(result.exception)
+
+
+def test_the_last_line_tells_this_command_and_the_search_in_all(recording_folder: Path, tmp_path: Path) -> None:
+    search(recording_folder, tmp_path / "run", "--batch", "3")
+    assert [entry.payload["settings"]["batch"] for entry in read_log(tmp_path / "run") if not entry.index] == [3]
+    later = search(recording_folder, tmp_path / "run", "--batch", "3", "--budget", "10")
+    assert later.stdout.startswith("this command: 2 kernels, ")
+    assert "lost 0; the search in all: 10 kernels, best " in later.stdout
 
 
 def test_a_search_whose_proposer_cannot_be_reached_says_what_it_did_and_fails(

@@ -119,6 +119,8 @@ def test_a_model_that_has_not_answered_ends_the_command_with_its_code(tmp_path: 
         (CAMPAIGN.replace('"genome"', '"llm"'), "model is missing; name the language model"),
         (CAMPAIGN.replace("seeds = 2", 'seeds = "2"'), r"recipe.campaigns\[0\].seeds is '2'"),
         ('recorded = "r"\nrepeats = 2\n' + CAMPAIGN, "'recorded' answers searches alone"),
+        ('recorded = "shipped"\n' + CAMPAIGN, "cannot answer proposer 'genome'.*take proposer 'pool'"),
+        (CAMPAIGN.replace('"genome"', '"genom"'), "unknown proposer 'genom'"),
     ],
 )
 def test_a_mistake_in_a_recipe_is_named_before_anything_runs(tmp_path: Path, text: str, message: str) -> None:

@@ -20,6 +20,7 @@ from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.campaign.plan import CampaignSpec, runs_of
+from kbench.generation.campaign.status import summaries
 from kbench.generation.executors.executor import Result
 from kbench.generation.executors.replay import ReplayExecutor, recorded_references
 from kbench.generation.log import read_log
@@ -224,7 +225,9 @@ def test_a_campaign_cut_short_keeps_the_requests_it_did_not_come_to(tmp_path: Pa
     assert "; 2 searches could not continue in this call; run the same command again to get their next requests" in (
         exchange.go(deadline_s=10) or ""
     )
-    assert {request["custom_id"] for request in exchange.requests()} == before - set(exchange.asked)
+    left = before - set(exchange.asked)
+    assert {request["custom_id"] for request in exchange.requests()} == left
+    assert sum(row["open_requests"] for row in summaries(exchange.run)) == len(left)
     assert (exchange.go() or "").startswith("18 requests of 6 searches wait")
 
 

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 import kbench
 from kbench.benchmark.work.explain import Forecast
+from kbench.generation import explain
 from kbench.generation.explain import command, measured_text
 from kbench.harness.kernel.sources import other_inputs
 from kbench.schemas import Backend, KernelSource, UserError
@@ -39,6 +40,7 @@ def run(x):
     return y
 '''
 LOOP = "n < 1;"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "kernels"
 Ask = Callable[..., Any]
 
 
@@ -102,6 +104,25 @@ def test_a_measured_time_is_told_with_signs_that_other_code_was_timed(ask: Ask) 
     assert "gave it" in said(here + 8, 98.0, Backend.TRITON)[0]
     assert "what is counted is not what ran" in said(here, 1.0)[0]
     assert list(measured_text(facts, kernel, None)) == []
+
+
+def test_of_two_files_too_the_measured_times_are_told(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"runtime_us": 98.0, "registers": 1}
+    monkeypatch.setattr(explain, "measured", lambda kernel, gpu: {"large": row} if LOOP in kernel.source else {})
+    said = ask(SOURCE, SOURCE.replace(LOOP, "n < 2;"), options=())
+    assert "  kernel_0 measured 98 us in the dataset, by a compiler" in said
+    assert "kernel_1 measured" not in said
+
+
+def test_lines_are_told_without_what_every_block_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path))
+    text = (EXAMPLES / "rmsnorm_residual__triton__row_fused.py").read_text()
+    facts = kbench.explain(KernelSource("rmsnorm_residual", Backend.TRITON, text), "H200")[0]
+    told = {text.splitlines()[line.line - 1].split("=")[0].strip(): line.share for line in facts.lines}
+    # Its weights, `w`, are one row for all blocks.
+    assert facts.common_bytes > 0.15 * facts.l2_bytes
+    assert (told.keys() >= {"x", "r"}, "w" in told) == (True, False)
+    assert sum(told.values()) == pytest.approx(1.0)
 
 
 def test_a_compiler_s_message_keeps_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -152,6 +153,25 @@ def test_a_method_comes_from_a_file(tmp_path: Path, how: Drive) -> None:
         searchable(f"{example}:OTHER")
     with pytest.raises(UserError, match="does not exist"):
         searchable(str(tmp_path / "nothing.py"))
+
+
+def test_a_run_goes_on_with_the_file_of_its_method_alone(tmp_path: Path, how: Drive) -> None:
+    file = tmp_path / "mine.py"
+    text = (Path(__file__).parents[2] / "examples" / "my_method.py").read_text()
+    file.write_text(text)
+    final(tmp_path / "run", how, str(file), budget=Budget(measurements=8))
+    file.write_text(text + "# edited\n")
+    with pytest.raises(UserError, match=r"the file of method '.*mine.py' has changed .* another --out"):
+        final(tmp_path / "run", how, str(file))
+    file.write_text(text)
+    assert final(tmp_path / "run", how, str(file)).charge.measurements == 24
+    # A log from before the hash was kept goes on with whatever the file holds.
+    entries = (tmp_path / "run" / "events.jsonl").read_text().splitlines()
+    (tmp_path / "old").mkdir()
+    old = [re.sub(r'"method_hash":"\w+"', '"method_hash":null', re.sub(',"sum":"\\w+"', "", one)) for one in entries]
+    (tmp_path / "old" / "events.jsonl").write_text("\n".join(old) + "\n")
+    file.write_text(text + "# edited\n")
+    assert final(tmp_path / "old", how, str(file), budget=Budget(measurements=32)).charge.measurements == 32
 
 
 def test_budgets_are_read_in_all_four_units() -> None:

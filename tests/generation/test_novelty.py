@@ -164,7 +164,7 @@ def test_requests_are_written_without_a_gpu_for_the_one_recorded(
     later = CliRunner().invoke(generate, command, standalone_mode=False)
     assert json.loads(later.stdout)["requests"] == 1
     shown = CliRunner().invoke(generate, ["status", str(tmp_path / "run")], standalone_mode=False)
-    assert "4 runs: 1 requests open, 3 answered; measured: nothing measured" in shown.output
+    assert "4 runs: 1 request open, 3 answered; measured: nothing measured" in shown.output
     exchange = Exchange(tmp_path)
     exchange.files.requests, exchange.files.responses = (
         Path(said[name]) for name in ("requests_file", "responses_file")

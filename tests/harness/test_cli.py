@@ -225,13 +225,15 @@ def test_check_only_refuses_what_cannot_be_planned_though_it_compiles(
     assert result.exit_code == 1
 
 
-@pytest.mark.parametrize("package", ["torch", "triton"])
+@pytest.mark.parametrize(
+    ("package", "install"), [("torch", r"\[gpu\]'; without a GPU a CPU build does"), ("triton", r"\[explain\]'")]
+)
 def test_a_missing_package_is_named_with_the_command_that_installs_it(
-    package: str, monkeypatch: pytest.MonkeyPatch
+    package: str, install: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else find(name))
-    with pytest.raises(MissingDependencyError, match=rf"{package}.*pip install 'kbench-gpu\[gpu\]'"):
+    with pytest.raises(MissingDependencyError, match=rf"{package}.*pip install 'kbench-gpu{install}"):
         Harness(gpu=None).open()
 
 

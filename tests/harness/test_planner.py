@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from kbench.benchmark.problems import problem
+from kbench.harness.device.target import Target
 from kbench.harness.kernel.sources import read_kernel
+from kbench.harness.plan.accept import accept
 from kbench.harness.plan.check import plan_hash
 from kbench.harness.plan.planner import Planned
 from kbench.harness.plan.resources import read_resources
@@ -131,7 +134,8 @@ def run(x):
 
 
 def test_an_autotuned_kernel_has_one_plan_for_each_configuration_that_compiles(plan: Planner) -> None:
-    found = plan(KernelSource("relu", Backend.TRITON, AUTOTUNED))
+    kernel = KernelSource("relu", Backend.TRITON, AUTOTUNED)
+    found = plan(kernel)
     assert found.error is None
     for size in (*problem("relu").sizes, problem("relu").tiny):
         first, second = found.plans[size.name]
@@ -141,10 +145,18 @@ def test_an_autotuned_kernel_has_one_plan_for_each_configuration_that_compiles(p
             (-(-n // 512), 1, 1),
         ]
         assert second.steps[0].block == (256, 1, 1)
+        assert (second.choice or "").startswith("BLOCK=512, num_warps=8, ")
         assert values(first.steps[0])[1] == struct.pack("<f", 1.5).hex()
     # Sizes that a block divides have functions without masks, which the heuristic chooses.
     codes = {name: {step.code for made in plans for step in made.steps} for name, plans in found.plans.items()}
     assert codes["tiny"].isdisjoint(codes["kb_v0"])
+    # What they are called is kept for people; the parent's own words tell plans apart.
+    build, _ = accept(json.loads(json.dumps(found.message())), "0" * 32, kernel, Target(9, 0), 1.0)
+    first, second = (plan["plan_id"] for plan in build.plans["tiny"])
+    assert (build.configuration({"workload": "tiny", "plan_id": first}) or "").startswith("BLOCK=256, num_warps=4")
+    assert (build.configuration({"workload": "tiny", "plan_id": second}) or "").startswith("BLOCK=512, num_warps=8")
+    assert "registers" in build.plans["tiny"][0]["choice"]
+    assert build.configuration({"workload": "tiny"}) is None
 
 
 PRUNED = AUTOTUNED.replace(

@@ -129,6 +129,10 @@ def test_best_lists_what_beats_the_best_reference_and_one_kernel_of_each_problem
 
     assert [row["speedup_best"] for row in found("--beats", "best")] == [2.5]
     assert [row["speedup"] for row in found("--each")] == [4.0]
+    assert found("--family", "norm", "--each") == found("--each")
+    assert "unknown family 'nrom'; did you mean 'norm'" in str(
+        run("best", "--family", "nrom", "--dataset", family).exception
+    )
     assert "did you mean 'torch.compile'" in str(
         run("best", "--beats", "torch.compiled", "--dataset", family).exception
     )

@@ -8,9 +8,12 @@ reference.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -27,13 +30,15 @@ from kbench.benchmark.problems.foreign.user_code import (
 )
 from kbench.benchmark.problems.inputs import Fill, TensorSpec
 from kbench.benchmark.problems.lazy_torch import torch
-from kbench.schemas import UserError
+from kbench.schemas import KbenchError, UserError
 from kbench.schemas.ids import content_hash
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 
+FACTS_VERSION = "1"
+"""Of what is kept about a file; the rule of a tolerance changes it."""
 SPREAD = 0.25
 """How far values that were all alike are drawn from theirs; variances stay positive."""
 
@@ -125,18 +130,52 @@ def from_module(path: Path, module: ModuleType) -> ProblemDefinition:
 
 
 def found(path: Path, reference: Any, values: tuple[Any, ...]) -> tuple[tuple[TensorSpec, ...], int, Tolerance]:
-    """Outputs, work and tolerance, for which the model runs twice; processes that this one starts are handed them."""
+    """Outputs, work and tolerance, for which the model runs twice.
+
+    Processes that this one starts are handed them, and later ones find them in the user's cache folder.
+    """
     kept: dict[str, Any] = json.loads(os.environ.get(USER_FACTS, "{}"))
     key = content_hash("file", path.read_text())
     if key not in kept:
-        flops, answer = attempt(path, "Model.forward", counted, reference, values)
-        specs = [(spec.name, spec.shape, spec.dtype) for spec in output_specs(path, answer)]
-        tolerance = attempt(path, "Model.forward in float64", derived_tolerance, reference, values, answer)
-        kept[key] = (specs, flops, (tolerance.atol, tolerance.rtol, tolerance.reason))
+        beside = sorted(text_beside(path))
+        name = content_hash("facts", FACTS_VERSION, key, str(torch.__version__), *beside)
+        kept[key] = remembered(f"{name}.json", lambda: derived(path, reference, values))
         os.environ[USER_FACTS] = json.dumps(kept)
     specs, flops, tolerance = kept[key]
     outputs = tuple(TensorSpec(name, tuple(shape), dtype) for name, shape, dtype in specs)
     return outputs, max(flops, sum(spec.numel for spec in outputs)), Tolerance(*tolerance)
+
+
+def derived(path: Path, reference: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Outputs, work and tolerance as plain values."""
+    flops, answer = attempt(path, "Model.forward", counted, reference, values)
+    specs = [(spec.name, spec.shape, spec.dtype) for spec in output_specs(path, answer)]
+    tolerance = attempt(path, "Model.forward in float64", derived_tolerance, reference, values, answer)
+    return specs, flops, (tolerance.atol, tolerance.rtol, tolerance.reason)
+
+
+def text_beside(path: Path) -> Iterator[str]:
+    """Texts of the modules that lie beside a file and are loaded: it may import them."""
+    for module in list(sys.modules.values()):
+        file = Path(getattr(module, "__file__", None) or "")
+        # Some modules of torch name a file that is none.
+        if file.is_absolute() and file.is_file() and file.resolve().parent == path.resolve().parent:
+            yield file.read_text(errors="replace")
+
+
+def remembered(name: str, derive: Callable[[], tuple[Any, ...]]) -> Any:
+    """What a file of the user's cache folder holds, or else what is derived and then kept there, if it can be."""
+    from kbench.loaders.storage.atomic import write_atomically
+    from kbench.loaders.storage.scratch import cache_folder
+
+    place = cache_folder() / "problems" / name
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads(place.read_text())
+    facts = derive()
+    with contextlib.suppress(OSError, KbenchError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(place, json.dumps(facts))
+    return facts
 
 
 def counted(reference: Any, values: tuple[Any, ...]) -> tuple[int, Any]:

@@ -219,4 +219,5 @@ def score(out: str, *folders: str) -> None:
 
 
 if __name__ == "__main__":
-    {"requests": requests, "ask": ask, "score": score}[sys.argv[1]](*sys.argv[2:])
+    command = {"requests": requests, "ask": ask, "score": score}.get("".join(sys.argv[1:2]))
+    sys.exit(__doc__) if command is None else command(*sys.argv[2:])

@@ -13,7 +13,6 @@ import functools
 import json
 import math
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -282,7 +281,10 @@ def policies_for(folder: Path, name: str, asked: Sequence[Asked]) -> dict[str, t
     return found
 
 
-def main(answers_folder: str, *folders: str) -> None:
+@click.command(help=__doc__)
+@click.argument("answers_folder", metavar="ANSWERS", type=click.Path(exists=True, file_okay=False))
+@click.argument("folders", metavar="SOL_FOLDER [FOLDER]...", nargs=-1, required=True)
+def main(answers_folder: str, folders: tuple[str, ...]) -> None:
     """Replay and print."""
     evidence: dict[str, Any] = {}
     chosen: dict[tuple[str, float], float] = {}
@@ -326,4 +328,4 @@ def main(answers_folder: str, *folders: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

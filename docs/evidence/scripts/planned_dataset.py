@@ -19,8 +19,9 @@ from typing import Any
 from pool import GPU, out_folder, say
 
 from kbench.harness.harness import Harness
-from kbench.harness.plan.cache import Build, BuildCache, build_id, default_folder
+from kbench.harness.plan.cache import Build, BuildCache, build_id
 from kbench.loaders.corpus.corpus import load
+from kbench.loaders.storage.scratch import cache_folder
 from kbench.schemas import Backend, KernelSource, Measurement
 
 COLUMNS = ["kernel_id", "problem_id", "backend", "source"]
@@ -66,7 +67,7 @@ def main() -> None:
     rows = sorted((row for row in rows if row["kernel_id"] not in seen), key=lambda row: row["problem_id"])
     began, count = time.monotonic(), 0
     with Harness(gpu=0, fenced=True, spares=3) as harness, (folder / "planned.jsonl").open("w") as file:
-        cache, facts = BuildCache(default_folder()), None
+        cache, facts = BuildCache(cache_folder()), None
 
         def source() -> Any:
             for row in rows:
@@ -108,4 +109,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(__doc__) if "--help" in sys.argv else main()

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from pool import make_harness, out_folder, pool, say, write
 
-from kbench.harness.plan.cache import default_folder
+from kbench.loaders.storage.scratch import cache_folder
 from kbench.schemas import to_dict
 
 
 @contextlib.contextmanager
 def fresh_cache() -> Iterator[Path]:
     """An empty folder for builds."""
-    usual = default_folder()
+    usual = cache_folder()
     if not usual.exists() or not any(usual.iterdir()):
         yield usual
         return

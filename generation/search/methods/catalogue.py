@@ -19,6 +19,7 @@ from kbench.generation.search.methods.method import LLM, Method, chances, deriva
 from kbench.generation.search.settings import FilterSettings, RunSettings, in_file
 from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
 from kbench.schemas import KbenchError, UnknownNameError, UserError
+from kbench.schemas.ids import content_hash
 
 
 def plan_fresh(state: RunState, count: int, rng: random.Random) -> tuple[ProposalRequest, ...]:
@@ -88,6 +89,14 @@ def method(name: str) -> Method:
         return WRITTEN
     plain = searchable(name.removeprefix(WRITTEN_PREFIX))
     return _from_file(plain) if in_file(plain) else SEARCHES[plain]
+
+
+def with_hash(settings: RunSettings) -> RunSettings:
+    """Settings with the hash of their method's file, so that a run does not go on with another text of it."""
+    name = settings.method.removeprefix(WRITTEN_PREFIX)
+    if not in_file(name):
+        return settings
+    return dataclasses.replace(settings, method_hash=content_hash(_file_of(searchable(name)).read_bytes()))
 
 
 def filter_of(settings: RunSettings) -> FilterSettings | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,3 +14,9 @@ from kbench.benchmark.problems.check import plain_cpu
 def plain_loops() -> Iterator[None]:
     with plain_cpu():
         yield
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known of a file from before."""
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))

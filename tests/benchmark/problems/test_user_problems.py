@@ -17,7 +17,10 @@ from kbench.benchmark.problems import cli, registry
 from kbench.benchmark.problems.check import check
 from kbench.benchmark.problems.cli import problems
 from kbench.benchmark.problems.compare import compare
+from kbench.benchmark.problems.definition import Tolerance
+from kbench.benchmark.problems.foreign import kernelbench_file
 from kbench.benchmark.problems.foreign.user import load_user_problem
+from kbench.benchmark.problems.foreign.user_code import USER_FACTS
 from kbench.benchmark.problems.registry import USER_FILES, edition, named, users
 from kbench.schemas import UserError
 
@@ -320,6 +323,33 @@ def test_a_path_names_a_problem_here_and_in_the_processes_started_from_here(
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3] / "src")},
     )  # fmt: skip
     assert done.stdout.split() == [edition(one.id) for one in found]
+
+
+def test_what_a_file_s_model_says_is_kept_until_its_text_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("KBENCH_CACHE", str(cache))
+    monkeypatch.chdir(tmp_path)
+    derived: list[str] = []
+    real = kernelbench_file.derived
+    monkeypatch.setattr(kernelbench_file, "derived", lambda path, *rest: derived.append(path.name) or real(path, *rest))
+
+    def tolerance(text: str) -> Tolerance:
+        # As in a process of its own.
+        monkeypatch.setenv(USER_FILES, "")
+        monkeypatch.setenv(USER_FACTS, "{}")
+        return load_user_problem(str(write(tmp_path / "linear.py", text))).tolerance
+
+    first = tolerance(KERNELBENCH)
+    assert tolerance(KERNELBENCH) == first
+    assert len(derived) == 1
+    tolerance(KERNELBENCH + "\n# edited\n")
+    assert len(derived) == 2
+    for file in (cache / "problems").iterdir():
+        file.write_text("{")
+    assert tolerance(KERNELBENCH) == first
+    assert len(derived) == 3
 
 
 def test_a_file_may_not_take_the_name_of_another_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,16 +18,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbench import __version__
+from kbench.benchmark.evaluate.below_zero import why_below_zero
 from kbench.benchmark.evaluate.evaluate import MOST_UNANSWERED, Evaluation
 from kbench.benchmark.llm.batch import RECORDED_ERROR
 from kbench.benchmark.llm.chat import OVER_BUDGET
 from kbench.benchmark.metrics.bootstrap import Figure
-from kbench.benchmark.metrics.forecast import SIGN_ACCURACY, SKILL, rps
 from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
 from kbench.benchmark.questions.build import VALIDATION
 from kbench.benchmark.scoring.compare import BesideProbes, beside_probes
-from kbench.benchmark.scoring.rows import pair_rows
 from kbench.benchmark.scoring.score import Scored, finite
 from kbench.benchmark.tracks import OVERALL
 from kbench.schemas import Score
@@ -409,32 +408,3 @@ def _beside(entries: dict[str, Any], metric: Metric, part: str) -> list[str]:
         "–" if best is None else f"{metric.text(built_in[best])} {best}",
         f"{metric.text(known)}{remark}",
     ]
-
-
-def why_below_zero(evaluation: Evaluation) -> str | None:
-    """What is wrong with forecasts that are surely worse than the training frequencies.
-
-    Bins drawn from the forecasts themselves would have an RPS above the one they have where they are too flat, and one
-    below it where they are too sharp.
-    """
-    figures = evaluation.scored.figures.get(SKILL.track.name, {})
-    skill = figures.get(SKILL.name)
-    # What queries without an answer do to the skill says nothing of confidence.
-    if skill is None or evaluation.unanswered_share > MOST_UNANSWERED or not _upper(skill) < 0:
-        return None
-    rows = pair_rows(evaluation.questions.over_all_workloads(), evaluation.table)
-    below = rows.probabilities[~rows.level].cumsum(axis=1)[:, :-1]
-    stated, made = float((below * (1 - below)).mean()), rps(rows.probabilities[~rows.level], rows.bins[~rows.level])
-    sign, prior = figures[SIGN_ACCURACY.name], evaluation.scored.floors[SKILL.track.name][SIGN_ACCURACY.name]
-    order = f"of the order (which is faster: right in {sign.value:.0%} of the pairs, the prior in {prior:.0%}) and "
-    on_validation = ", by validation problems: its gain shows on test only"
-    return (
-        f"skill is below 0 because {order if _upper(sign) < prior else ''}of the confidence: probabilities are too "
-        f"{'flat' if stated > made else 'sharp'} (they expect an RPS of {stated:.3f} and have {made:.3f}); "
-        f"--surrogate calibrated:NAME corrects them{on_validation if evaluation.questions.split == VALIDATION else ''}"
-    )
-
-
-def _upper(figure: Figure) -> float:
-    """The upper end of a figure's interval; where it has none, the figure."""
-    return figure.high if np.isfinite(figure.high) else figure.value

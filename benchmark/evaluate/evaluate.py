@@ -24,14 +24,14 @@ from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions import Questions, training_pairs
 from kbench.benchmark.questions.asked import Tables
-from kbench.benchmark.questions.build import TRAIN_SPLITS, VALIDATION, training_file
+from kbench.benchmark.questions.build import TRAIN_SPLITS, VALIDATION, check_problems, training_file
 from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.questions.transfer import WithoutValidation
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, score
 from kbench.benchmark.surrogates.ask import AskedSurrogate, ForecastStore, Run, run
 from kbench.benchmark.surrogates.forecasts import REPEATS, ForecastTable, ensembled, from_forecasts
 from kbench.benchmark.surrogates.protocol import Compiler, Surrogate, SurrogateFacts
-from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, imported, locate, signature
+from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, foresee, imported, locate, signature
 from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.loaders.storage.janitor import make_folder
 from kbench.schemas import UserError
@@ -125,9 +125,9 @@ def evaluate(
     dataset: str | None = None,
     *,
     split: str = "test",
-    tracks: tuple[str, ...] = TRACK_NAMES,
+    tracks: str | Sequence[str] = TRACK_NAMES,
     subset: str | None = None,
-    problems: tuple[str, ...] = (),
+    problems: str | Sequence[str] = (),
     shots: int = 0,
     limit: int | None = None,
     gpu: str | None = None,
@@ -141,7 +141,7 @@ def evaluate(
     fit_timeout_s: float = 3600.0,
     memory_gb: float | None = None,
     allow_network: bool = False,
-    allow_env: tuple[str, ...] = (),
+    allow_env: str | Sequence[str] = (),
     require_isolation: bool = False,
     max_tokens: int | None = None,
     max_cost: float | None = None,
@@ -158,7 +158,7 @@ def evaluate(
             `path/to/file.py[:attribute]` or a forecasts file.
         dataset: a corpus folder or a Hub id; the shipped dataset by default.
         split: test (unseen problems), test_near (unseen, of a seen template), test_seen, or validation.
-        tracks: tracks to score.
+        tracks: tracks to score, such as `"forecast"` or `("forecast", "rank")`.
         subset: `core` for a fixed part of the split.
         problems: ask about these alone.
         shots: most measured kernels of its problem that a query shows: 0, 2 or 8.
@@ -223,7 +223,9 @@ def evaluate_on(
     """
     options, progress = options or Options(), progress or SilentProgress()
     target = locate(spec, forecasts_folder)
+    foresee(target, {} if target.parts else options.arguments)
     corpus = benchmark_of(corpus)
+    check_problems(corpus, options.split, options.problems)
     with contextlib.ExitStack() as stack:
         surrogates, facts = make(target, corpus.folders, options, out, stack, compiler)
         if questions is None:

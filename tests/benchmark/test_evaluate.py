@@ -22,6 +22,7 @@ from click.testing import CliRunner, Result
 import kbench
 from kbench.benchmark.cli import evaluate, parse_arguments
 from kbench.benchmark.evaluate.options import GROUPS, Options
+from kbench.benchmark.questions.build import checked
 from kbench.benchmark.surrogates.forecasts import read_forecasts
 from kbench.schemas import Submission, UserError, from_dict
 
@@ -168,6 +169,14 @@ def test_python_takes_every_setting_of_the_command_with_its_default() -> None:
     assert {field.name for field in dataclasses.fields(Options)} < options
 
 
+def test_a_single_name_in_python_is_no_list_of_letters() -> None:
+    given = Options(tracks="forecast, rank", problems="softmax", allow_env=["A"])  # type: ignore[arg-type]
+    assert (given.tracks, given.problems, given.allow_env) == (("forecast", "rank"), ("softmax",), ("A",))
+    assert checked("edit,forecast", "test", None, None, 0) == ("forecast", "edit")
+    with pytest.raises(UserError, match="did you mean 'forecast'"):
+        Options(tracks="forcast").check()  # type: ignore[arg-type]
+
+
 def test_help_lists_every_option_under_a_heading() -> None:
     text = CliRunner().invoke(evaluate, ["--help"]).stdout
     assert [line[:-1] for line in text.splitlines() if re.fullmatch(r"[A-Z][a-z ]+:", line)] == [*GROUPS, "Options"]
@@ -182,6 +191,10 @@ def test_help_lists_every_option_under_a_heading() -> None:
         (["--surrogate", "prior", "--compare", "priro"], "did you mean 'prior'"),
         (["--surrogate", "prior", "--surrogate-arg", "x=1"], "has no argument"),
         (["--surrogate", str(EXAMPLE), "--surrogate-arg", "x=1"], "has no argument"),
+        (["--surrogate", str(EXAMPLE), "--surrogate-arg", "sharpness=abc"], "'abc'; it must be a number"),
+        (["--surrogate", f"{EXAMPLE}:MyModle"], "did you mean 'MyModel'"),
+        (["--surrogate", f"calibrated:{EXAMPLE}:MyModle"], "did you mean 'MyModel'"),
+        (["--surrogate", str(EXAMPLE), "--problem", "softmx"], "unknown problem"),
         (["--surrogate", "prior", "--max-cost", "1"], "limit the surrogate llm"),
         (["--surrogate", "prior", "--gpu", "a", "--held-out-gpu", "b"], "leave --gpu out"),
         (["--surrogate", "prior", "--split", "val"], "did you mean 'validation'"),
@@ -191,6 +204,7 @@ def test_a_mistake_is_refused_before_the_corpus_is_read(
     corpus_path: Path, in_folder: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kbench.benchmark.questions.build.build_questions", None)
+    monkeypatch.setattr("kbench.benchmark.surrogates.process.ProcessSurrogate", None)
     with pytest.raises(UserError, match=message):
         call(corpus_path, *arguments)
 

@@ -15,6 +15,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import itertools
+import json
 import numbers
 import os
 import re
@@ -56,6 +57,8 @@ DOCUMENTED = frozenset(BUILT_IN) - {"llm", "lm"}
 ENTRY_POINTS = "kbench.surrogates"
 FORECAST_SUFFIXES = (".parquet", ".jsonl")
 DEFAULT_ATTRIBUTE = "surrogate"
+MOST_NAME = 64
+"""Characters of an entry's name."""
 BUILT_IN_FOLDER = Path(__file__).parent
 """Built-ins share code and ship their models in this folder, so any file here is part of each."""
 
@@ -78,6 +81,16 @@ class SurrogateTarget:
     def leaves(self) -> tuple[SurrogateTarget, ...]:
         """The parts; of a surrogate that has none, itself."""
         return tuple(self.parts) or (self,)
+
+    @property
+    def entry(self) -> str | None:
+        """The name that stored forecasts have as a leaderboard entry, by the submission.json beside them."""
+        if self.kind != "forecasts":
+            return None
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            name = json.loads(Path(self.location).with_name("submission.json").read_bytes())["name"]
+            return name if isinstance(name, str) and name.isprintable() and 0 < len(name) <= MOST_NAME else None
+        return None
 
     @property
     def found_at(self) -> str:

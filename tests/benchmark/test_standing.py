@@ -60,6 +60,20 @@ def test_other_questions_have_no_others_beside_them(found: EvaluationResults, ot
     assert "a part of them" in standing.standing_notes(dataclasses.replace(found, limited=True))[0]
 
 
+def test_a_few_questions_have_no_headlines(corpus_path: Path, found: EvaluationResults) -> None:
+    evaluation = evaluate_on("length", Corpus.open(corpus_path), Options(resamples=20, limit=9))
+    few = EvaluationResults.of(evaluation)
+    assert few.too_few == "9 questions are too few for headlines, from 300 on: this is only a check that it runs"
+    assert few.to_json()["too_few"] == few.too_few
+    text, page = terminal(few), render(evaluation)
+    assert few.too_few in text
+    assert few.too_few in page
+    assert "* " not in text
+    assert "overall" not in text
+    assert 'class="head"' not in page
+    assert found.too_few is None, "a small corpus is asked whole"
+
+
 def test_validation_has_a_yardstick_and_no_language_model(
     found: EvaluationResults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,6 +82,9 @@ def test_validation_has_a_yardstick_and_no_language_model(
     head, forecast, *_ = standing.standing_rows(dataclasses.replace(found, split="validation"))
     assert head == ["", "length", "prior", "first model", "best built-in", "ceiling"]
     assert forecast[3:5] == ["0.300", "0.300 static"]
+    assert "no language model" in standing.standing_notes(dataclasses.replace(found, split="validation"))[-1]
+    part = dataclasses.replace(found, split="validation", subset="core")
+    assert "no first model or built-in beside it" in standing.standing_notes(part)[0]
 
 
 @pytest.mark.parametrize(("spread", "mark"), [(0.05, "*"), (0.3, "~")])

@@ -366,7 +366,8 @@ class Command:
         if entry is None or asked.split != DEFAULTS.split or asked.limited or asked.imported or self.options.problems:
             return None
         left = open_fields(entry)
-        todo = [f"fill in {', '.join(left)} in {folder / SUBMISSION}"] if left else []
+        file = folder / SUBMISSION
+        todo = [f"fill in {', '.join(left)}, and correct kind and open_weights, in {file}"] if left else []
         words = [str(folder), *Options(dataset=self.options.dataset, subset=asked.subset, shots=asked.shots).words()]
         shown = BOARD_FOLDER.resolve() in folder.resolve().parents
         score = "build --out site" if shown else f"score {shlex.join(words)}"

@@ -241,7 +241,9 @@ def operand(name: str, field: FieldType, value: Any, closed: Closed = NOTHING_CL
         value = value.as_py()  # an Arrow scalar
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if kind is str and isinstance(value, str):
-        words = SPLITS if name == "split" else [*map(str, field.base)] if issubclass(field.base, StrEnum) else ()
+        words: Collection[str] = (
+            SPLITS if name == "split" else [*map(str, field.base)] if issubclass(field.base, StrEnum) else ()
+        )
         words = words or closed.get(name, ())
         if words and value not in words:
             raise UnknownNameError(name, value, words)

@@ -127,10 +127,10 @@ def best_kernels(
     timed = timed_workloads(corpus, problem, [row["kernel_id"] for row in rows])
     completed = []
     for row in rows:
-        each = timed.get((row["kernel_id"], row["gpu"]), [])
-        short = sum(bool(one["launch_bound"]) for one in each)
+        own = timed.get((row["kernel_id"], row["gpu"]), [])
+        short = sum(bool(one["launch_bound"]) for one in own)
         completed.append(
-            row | {"roofline_share": whole_share(each), "workloads": len(each), "launch_bound_workloads": short}
+            row | {"roofline_share": whole_share(own), "workloads": len(own), "launch_bound_workloads": short}
         )
     return completed, count
 

@@ -16,7 +16,7 @@ from kbench.benchmark.scoring.probes import probe_scores
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored
 from kbench.benchmark.surrogates.forecasts import ForecastTable, align
 from kbench.leaderboard.scoring.flags import Copies, PackedForecasts, flags
-from kbench.leaderboard.scoring.results import KeptResults, Results, cached_results, entry_id
+from kbench.leaderboard.scoring.results import SCORING, KeptResults, Results, cached_results, entry_id, kept
 from kbench.leaderboard.scoring.score import score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
 from kbench.leaderboard.submission.check import Checked, check
@@ -329,16 +329,21 @@ def score_board(
         submissions: folder of submissions; with none the shipped ones, those that answer a part of the split too, and
             those that lie in `leaderboard/submissions` here.
         cache: folder that keeps results.
-        tell: called with each entry's name before it is scored.
+        tell: told what begins: each entry that is scored, and the probes.
         refuse: told why a submission is left out.
         look: called with each entry that answers the whole split, as in `score_entries`.
     """
     places = [*shipped(questions), *local_entries()] if submissions is None else [submissions]
     # A board of one's own shows a model before its author has described it.
     entries = read_entries(places, questions, refuse, drafts=_drafts())
-    results = score_entries(entries, questions, tell=tell, cache=cache, look=look)
+    scoring = functools.partial(score_entries, tell=lambda name: tell(f"scoring {name}"), cache=cache)
+    results = scoring(entries, questions, look=look)
     parts: list[Questions] = []
-    probes = {} if corpus is None else probe_scores(corpus, questions)
+    probes: Mapping[str, Scored] = {}
+    if corpus is not None:
+        tell("probes")
+        asked = functools.partial(probe_scores, corpus, questions)
+        probes = kept(cache, "probes", (questions.fingerprint,), SCORING, asked)
     if corpus is None or submissions is not None:
         return Board(parts, results, probes)
     of_parts: list[Results] = []
@@ -347,7 +352,7 @@ def score_board(
             part = options.questions(corpus)
             parts.append(part)
             answered = read_entries(paths, part, refuse, expected_of(part, questions), drafts=_drafts())
-            scored = score_entries(answered, part, tell=tell, cache=cache, sliced=False)
+            scored = scoring(answered, part, sliced=False)
             of_parts += [as_part(result, part_name(part)) for result in scored]
     return Board(parts, results.followed_by(of_parts), probes)
 

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -219,6 +220,12 @@ def build(
 
     refused: list[str] = []
     corpus = version = None
+    begun = time.perf_counter()
+
+    def tell(text: str) -> None:
+        click.echo(f"{time.perf_counter() - begun:4.0f} s  {text} …", err=True)
+
+    tell("reading the questions")
     if labels is not None:
         questions = read_labels(labels)
     else:
@@ -230,18 +237,18 @@ def build(
     look = (lambda entry, packed: None) if answers is None else answers.look
     with held(out), temporary_folder() as scratch:
         # Private labels are not part of the questions' fingerprint, so their scores are not kept.
-        kept = scratch if corpus is None else cache
-        board = score_board(questions, version, submissions, kept, _say("scoring"), refused.append, look)
+        keeping = scratch if corpus is None else cache
+        board = score_board(questions, version, submissions, keeping, tell, refused.append, look)
         facts = {**dataset_facts(questions, corpus, board.parts), "seasons": season_facts(SEASONS)}
         page = build_site(
             board.results, facts, out, corpus=corpus, answers=answers, links=dict(links), address=address,
-            probes=board.probes,
+            probes=board.probes, cache=keeping, tell=tell,
         )  # fmt: skip
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     if as_json:
         echo_json({"page": str(page), "entries": len(board.results), "bytes": size})
     else:
-        click.echo(f"{page}: {len(board.results)} entries, {size / 1e6:.1f} MB")
+        click.echo(f"{page}: {len(board.results)} entries, {size / 1e6:.1f} MB, {time.perf_counter() - begun:.0f} s")
     _exit_refused(refused)
 
 

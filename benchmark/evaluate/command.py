@@ -236,11 +236,13 @@ class Command:
         other = None if self.compare_to is None else evaluations[self.compare_to]
         comparison = None
         if other is not None and other.answered:
-            comparison = Comparison.of(answered[0].name, answered[0].scored, other.name, other.scored)
+            shown = [each.target.entry or each.name for each in (answered[0], other)]
+            one, against = shown if len({*shown}) == 2 else (answered[0].name, other.name)
+            comparison = Comparison.of(one, answered[0].scored, against, other.scored)
             values[answered[0].name]["comparison"] = comparison.to_json()
             text.append(comparison.text())
             text += filter(None, [seen_before(EvaluationResults.of(other))])
-        self._finish(evaluations.values(), values, comparison)
+        self._finish(evaluations.values(), values, answered[0], comparison)
         if self.out is not None or self.report:
             text.append(f"files: {', '.join(map(self._files, answered))}")
         if self.out is not None and len(self.names) == 1:
@@ -277,8 +279,9 @@ class Command:
         return evaluation
 
     def _finish(
-        self, evaluations: Iterable[Evaluation], values: Mapping[str, Any], comparison: Comparison | None
-    ) -> None:
+        self, evaluations: Iterable[Evaluation], values: Mapping[str, Any], first: Evaluation,
+        comparison: Comparison | None,
+    ) -> None:  # fmt: skip
         """Write the reports, and what is known only now that every surrogate is scored into results.json."""
         finished = [each for each in evaluations if each.answered and not each.run.interrupted]
         if self.report and finished:
@@ -287,7 +290,7 @@ class Command:
             self.progress.stage("writing the report")
         for each in finished:
             folder = self._folder(each)
-            compared = comparison if comparison is not None and each.name == comparison.surrogate else None
+            compared = comparison if each is first else None
             if each.name in values:
                 write_json(folder / RESULTS, values[each.name])
             if self.report:
@@ -363,7 +366,8 @@ class Command:
         if entry is None or asked.split != DEFAULTS.split or asked.limited or asked.imported or self.options.problems:
             return None
         left = open_fields(entry)
-        todo = [f"fill in {', '.join(left)} in {folder / SUBMISSION}"] if left else []
+        file = folder / SUBMISSION
+        todo = [f"fill in {', '.join(left)}, and correct kind and open_weights, in {file}"] if left else []
         words = [str(folder), *Options(dataset=self.options.dataset, subset=asked.subset, shots=asked.shots).words()]
         shown = BOARD_FOLDER.resolve() in folder.resolve().parents
         score = "build --out site" if shown else f"score {shlex.join(words)}"

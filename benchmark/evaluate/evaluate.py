@@ -12,6 +12,7 @@ import inspect
 import itertools
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -24,14 +25,14 @@ from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions import Questions, training_pairs
 from kbench.benchmark.questions.asked import Tables
-from kbench.benchmark.questions.build import TRAIN_SPLITS, VALIDATION, training_file
+from kbench.benchmark.questions.build import TRAIN_SPLITS, VALIDATION, check_problems, training_file
 from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.questions.transfer import WithoutValidation
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, score
 from kbench.benchmark.surrogates.ask import AskedSurrogate, ForecastStore, Run, run
 from kbench.benchmark.surrogates.forecasts import REPEATS, ForecastTable, ensembled, from_forecasts
 from kbench.benchmark.surrogates.protocol import Compiler, Surrogate, SurrogateFacts
-from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, imported, locate, signature
+from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, foresee, imported, locate, signature
 from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.loaders.storage.janitor import make_folder
 from kbench.schemas import UserError
@@ -47,7 +48,7 @@ MOST_UNANSWERED, FAILED = 0.05, 0.5
 has failed."""
 LOG = "surrogate.log"
 """What the surrogate printed in the last run."""
-MINUTE_S = 60.0
+MINUTE_S, SLOW_FIT_S = 60.0, 20.0
 CACHE = "cache"
 """Folder of what must not be asked twice."""
 LIMITS_LLM = "--max-tokens and --max-cost limit the surrogate llm; others spend, and limit, on their own"
@@ -125,9 +126,9 @@ def evaluate(
     dataset: str | None = None,
     *,
     split: str = "test",
-    tracks: tuple[str, ...] = TRACK_NAMES,
+    tracks: str | Sequence[str] = TRACK_NAMES,
     subset: str | None = None,
-    problems: tuple[str, ...] = (),
+    problems: str | Sequence[str] = (),
     shots: int = 0,
     limit: int | None = None,
     gpu: str | None = None,
@@ -141,7 +142,7 @@ def evaluate(
     fit_timeout_s: float = 3600.0,
     memory_gb: float | None = None,
     allow_network: bool = False,
-    allow_env: tuple[str, ...] = (),
+    allow_env: str | Sequence[str] = (),
     require_isolation: bool = False,
     max_tokens: int | None = None,
     max_cost: float | None = None,
@@ -158,7 +159,7 @@ def evaluate(
             `path/to/file.py[:attribute]` or a forecasts file.
         dataset: a corpus folder or a Hub id; the shipped dataset by default.
         split: test (unseen problems), test_near (unseen, of a seen template), test_seen, or validation.
-        tracks: tracks to score.
+        tracks: tracks to score, such as `"forecast"` or `("forecast", "rank")`.
         subset: `core` for a fixed part of the split.
         problems: ask about these alone.
         shots: most measured kernels of its problem that a query shows: 0, 2 or 8.
@@ -223,7 +224,9 @@ def evaluate_on(
     """
     options, progress = options or Options(), progress or SilentProgress()
     target = locate(spec, forecasts_folder)
+    foresee(target, {} if target.parts else options.arguments)
     corpus = benchmark_of(corpus)
+    check_problems(corpus, options.split, options.problems)
     with contextlib.ExitStack() as stack:
         surrogates, facts = make(target, corpus.folders, options, out, stack, compiler)
         if questions is None:
@@ -235,7 +238,7 @@ def evaluate_on(
         surrogate = surrogates[0]
         apart = getattr(surrogate, "fits_from_file", False)
         if not apart:
-            learn(surrogates, facts.fits, corpus, stated.dataset, progress, splits)
+            learn(surrogates, facts.fits, corpus, stated.dataset, progress, splits, target.name)
         learned = learned_from(target, surrogate, facts.fits, splits)
         own_size = getattr(surrogate, "batch_size", BUILT_IN_BATCH) if target.trusted or target.parts else USER_BATCH
         batch_size = options.batch_size or int(own_size)
@@ -246,7 +249,7 @@ def evaluate_on(
         store = stack.enter_context(ForecastStore(store_path(target, stated, options, out, also)))
         asked = {(query.query_id, repeat) for query in stated.queries for repeat in range(facts.repeats)}
         if apart and not asked <= store.done.keys():
-            learn(surrogates, facts.fits, corpus, stated.dataset, progress, splits)
+            learn(surrogates, facts.fits, corpus, stated.dataset, progress, splits, target.name)
         tell = stack.enter_context(progress.asking(len(stated.queries)))
         finished = run(
             stated.queries,
@@ -390,35 +393,51 @@ def learn(
     dataset: str,
     progress: EvaluationProgress,
     splits: tuple[str, ...] = TRAIN_SPLITS,
+    name: str = "",
 ) -> None:
     """Let surrogates learn from these splits, if they do: our own from the corpus, others from its questions."""
     first = surrogates[0]
     if hasattr(first, "check_dataset"):
         first.check_dataset(dataset)
+    if hasattr(first, "tell"):
+        first.tell = progress.stage
     if callable(getattr(first, "fit_corpus", None)):
         progress.stage("preparing")
-        first.fit_corpus(corpus if VALIDATION in splits else WithoutValidation(corpus))
+        with _saying_it_goes_on(progress, ""):
+            first.fit_corpus(corpus if VALIDATION in splits else WithoutValidation(corpus))
     elif fits:
-        progress.stage(f"fitting on {' and '.join(splits)}")
+        progress.stage(f"reading the training pairs of {' and '.join(splits)}")
         pairs: Any = None
         if getattr(first, "fits_from_file", False):
             pairs = training_file(corpus, splits)
         pairs = pairs or list(training_pairs(corpus, splits))
-        ended = threading.Event()
-        threading.Thread(target=_say_it_goes_on, args=(ended, progress), daemon=True).start()
-        try:
+        progress.stage(f"fitting {name or 'the surrogate'} on {' and '.join(splits)}")
+        begun = time.perf_counter()
+        with _saying_it_goes_on(progress, f"; what it prints is in {LOG}"):
             for surrogate in surrogates:
                 surrogate.fit(pairs)
-        finally:
-            ended.set()
+        if getattr(first, "fits_from_file", False) and time.perf_counter() - begun > SLOW_FIT_S:
+            progress.stage(
+                f"fit took {time.perf_counter() - begun:.0f} s; @kbench.cached keeps slow functions' results"
+            )
 
 
-def _say_it_goes_on(ended: threading.Event, progress: EvaluationProgress) -> None:
-    """Tell how long `fit` has taken, so that a slow one does not look stuck."""
-    for minute in itertools.count(1):
-        if ended.wait(MINUTE_S):
-            return
-        progress.stage(f"fitting for {minute} min; what it prints is in {LOG}")
+@contextlib.contextmanager
+def _saying_it_goes_on(progress: EvaluationProgress, more: str) -> Iterator[None]:
+    """Tell each minute how long `fit` has taken, so that a slow one does not look stuck."""
+    ended = threading.Event()
+
+    def say() -> None:
+        for minute in itertools.count(1):
+            if ended.wait(MINUTE_S):
+                return
+            progress.stage(f"fitting for {minute} min{more}")
+
+    threading.Thread(target=say, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def store_path(

@@ -43,8 +43,9 @@ KNOWN_TO_AUTHORS = (
 CONTAMINATION = {"static": KNOWN_TO_AUTHORS, "static-compiler": KNOWN_TO_AUTHORS}
 """What may be said against a built-in that learns; the others look at nothing that could leak."""
 KINDS = dict.fromkeys(("static", "static-compiler", "nearest"), "statistical") | {"llm": "language_model"}
-LICENCES = ("state the licence", "state the licence of the model, and in open_weights whether anyone can run it")
-"""What is asked of the author of a surrogate, and of whoever asked a language model."""
+GUESSES = "in kind what it is, and in open_weights whether anyone can run it: both are guesses so far"
+LICENCES = (f"state the licence; {GUESSES}", f"state the licence of the model; {GUESSES}")
+"""What is asked of the author of a surrogate, and of whoever asked a language model. A guess cannot say it is one."""
 UNNAMEABLE = re.compile(r"[^A-Za-z0-9 ._+-]+")
 """What the name of an entry cannot hold."""
 DATE = re.compile(r"(?<!\d)(20\d\d-\d\d-\d\d|20\d{6})(?!\d)")
@@ -228,7 +229,8 @@ def _name(evaluation: Evaluation) -> str:
     """The surrogate's or its model's, and the shots if it had any: with and without them it is two entries."""
     shots = f"-{evaluation.questions.shots}-shots" if evaluation.questions.shots else ""
     model = UNNAMEABLE.sub("-", (evaluation.model or "").rpartition("/")[2]).strip(" ._+-")
-    return (model or evaluation.name.replace("_", "-") or "surrogate")[: 64 - len(shots)] + shots
+    entry = (evaluation.target.entry or "").removesuffix(shots)
+    return (model or entry or evaluation.name.replace("_", "-") or "surrogate")[: 64 - len(shots)] + shots
 
 
 def _version(model: str | None) -> str:

@@ -117,6 +117,13 @@ class Options:
         OUTPUT, "Seed of the bootstrap, and of surrogates that take one.", 0, type=click.IntRange(0, 2**32 - 1)
     )
 
+    def __post_init__(self) -> None:
+        """In Python a single name may stand for a tuple of one; iterated, it would be letters."""
+        for name in ("tracks", "problems", "allow_env"):
+            given = getattr(self, name)
+            names = given.split(",") if isinstance(given, str) else given
+            object.__setattr__(self, name, tuple(each.strip() for each in names))
+
     def check(self) -> None:
         """Refuse what can be refused before anything is read."""
         checked(self.tracks, self.split, self.limit, self.subset, self.shots)

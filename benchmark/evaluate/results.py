@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbench import __version__
+from kbench.benchmark.evaluate.below_zero import why_below_zero
 from kbench.benchmark.evaluate.evaluate import MOST_UNANSWERED, Evaluation
 from kbench.benchmark.llm.batch import RECORDED_ERROR
 from kbench.benchmark.llm.chat import OVER_BUDGET
 from kbench.benchmark.metrics.bootstrap import Figure
-from kbench.benchmark.metrics.forecast import SIGN_ACCURACY, SKILL, rps
 from kbench.benchmark.metrics.metric import Better, Metric, Shown
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
 from kbench.benchmark.questions.build import VALIDATION
 from kbench.benchmark.scoring.compare import BesideProbes, beside_probes
-from kbench.benchmark.scoring.rows import pair_rows
 from kbench.benchmark.scoring.score import Scored, finite
 from kbench.benchmark.tracks import OVERALL
 from kbench.schemas import Score
 
 if TYPE_CHECKING:
     from kbench.benchmark.metrics.metric import Metric
+    from kbench.benchmark.questions import Questions
 
 SCHEMA_VERSION = "1.0.0"
 MOST_REASONS = 20
@@ -43,6 +43,8 @@ FIRST, LANGUAGE_MODEL = "first model", "language model"
 ASKED_MODEL = "claude zero-shot"
 """The entry whose figures stand for a language model; `docs/evaluate.md` says where its answers are."""
 WHOLE, CORE, CORE_SHOTS = "test", "core", "core-8-shots"
+FEWEST = 300
+"""Queries from which figures of a part that a user chose are called headlines."""
 HEADLINE, REACHED = "*", "~"
 MARKS = {
     HEADLINE: "headline of its track",
@@ -129,6 +131,8 @@ class EvaluationResults:
     warning: str | None
     """Why the figures are not the surrogate's own; None where they are."""
     surrogate: str
+    entry: str | None
+    """The name of stored forecasts as a leaderboard entry."""
     model: str | None
     """The language model that was asked, where the surrogate names one."""
     found_at: str
@@ -161,6 +165,8 @@ class EvaluationResults:
     slices: tuple[Score, ...]
     below_zero: str | None
     """Why the skill is surely below zero; None where it is not."""
+    too_few: str | None
+    """What is said in place of headlines where --limit or --problem left few questions."""
     failures: Failures
     among_answered: Mapping[str, float] | None
     """By track, the headline over the answered queries alone, where many have no answer."""
@@ -175,6 +181,7 @@ class EvaluationResults:
         return cls(
             warning=warning_of(evaluation),
             surrogate=evaluation.name,
+            entry=evaluation.target.entry,
             model=evaluation.model,
             found_at=evaluation.target.found_at,
             arguments=options.recorded_arguments,
@@ -204,6 +211,7 @@ class EvaluationResults:
             },
             slices=scored.slices,
             below_zero=why_below_zero(evaluation),
+            too_few=_too_few(questions),
             failures=Failures.of(evaluation),
             among_answered=evaluation.among_answered,
             stray_answers=evaluation.run.stray,
@@ -216,8 +224,17 @@ class EvaluationResults:
 
     @property
     def title(self) -> str:
-        """The surrogate, with the language model that it asked."""
-        return " ".join(filter(None, (self.surrogate, self.model)))
+        """The name as an entry, or the surrogate with the language model that it asked."""
+        return self.entry or " ".join(filter(None, (self.surrogate, self.model)))
+
+
+def _too_few(questions: Questions) -> str | None:
+    """What is said in place of headlines where --limit or --problem left few questions."""
+    asked = len(questions.queries)
+    if not questions.limited or asked >= FEWEST:
+        return None
+    named = f"{asked:,} {'question is' if asked == 1 else 'questions are'}"
+    return f"{named} too few for headlines, from {FEWEST} on: this is only a check that it runs"
 
 
 def warning_of(evaluation: Evaluation) -> str | None:
@@ -235,16 +252,21 @@ def warning_of(evaluation: Evaluation) -> str | None:
 def terminal(results: EvaluationResults, others: Sequence[EvaluationResults] = ()) -> str:
     """The results of one surrogate, with the values of others beside it; first what must not be overlooked."""
     probe = ["probe"] if results.probes else []
-    head = ["", results.surrogate, "95 % interval", "floor", *probe, "ceiling", *(other.surrogate for other in others)]
+    shown = [each.entry or each.surrogate for each in (results, *others)]
+    if len(set(shown)) < len(shown):
+        shown = [each.surrogate for each in (results, *others)]
+    head = ["", shown[0], "95 % interval", "floor", *probe, "ceiling", *shown[1:]]
     rows = [head]
     for track, metrics in results.tracks.items():
         rows.append([track.upper(), *[""] * (len(head) - 1)])
         for metric in of_track(track):
             if metric.shown >= Shown.TERMINAL and metric.name in metrics:
                 beside = results.probes.get(track) if metric.headline else None
-                cells = _row(metric, metrics[metric.name], others, beside)
+                cells = _row(metric, metrics[metric.name], others, beside, results.too_few is None)
                 rows.append(cells if results.probes else cells[:4] + cells[5:])
     lead = [*_aligned(standing_rows(results)), *standing_notes(results)]
+    if results.too_few:
+        lead = [results.too_few, *filter(None, [results.below_zero])]
     warnings = filter(None, (each.warning for each in (results, *others)))
     return "\n".join([*warnings, _title(results), "", *lead, "", *_aligned(rows), "", *_notes(results)])
 
@@ -258,9 +280,9 @@ def _aligned(rows: list[list[str]]) -> list[str]:
 
 
 def _row(
-    metric: Metric, result: MetricResult, others: Sequence[EvaluationResults], probe: BesideProbes | None
+    metric: Metric, result: MetricResult, others: Sequence[EvaluationResults], probe: BesideProbes | None, many: bool
 ) -> list[str]:
-    mark = _mark(probe) if metric.headline else " "
+    mark = _mark(probe) if metric.headline and many else " "
     interval = "" if result.low is None else f"[{metric.text(result.low)}, {metric.text(result.high)}]"
     beside = [other.tracks.get(metric.track.name, {}).get(metric.name) for other in others]
     return [
@@ -308,10 +330,10 @@ def seen_before(results: EvaluationResults) -> str | None:
 
 def _notes(results: EvaluationResults) -> list[str]:
     cost, failures = results.cost, results.failures
-    overall = results.overall
     speed = "" if cost.forecasts_per_s is None else f", {cost.forecasts_per_s:,.0f} forecasts/s"
     tokens = "" if cost.total_tokens is None else f", {cost.total_tokens:,} tokens"
     notes = [f"{cost.forecasts:,} forecasts ({cost.reused:,} reused) in {cost.wall_s:.1f} s{speed}{tokens}"]
+    overall = None if results.too_few else results.overall
     if overall is not None and overall.value is not None and overall.low is not None and overall.high is not None:
         probe = results.probes.get(OVERALL)
         beside = "" if probe is None else f"; probe {probe.probe} {probe.value:.3f}"
@@ -331,7 +353,7 @@ def _notes(results: EvaluationResults) -> list[str]:
     notes.append("floor: training frequencies or a random order; ceiling: a second measurement of the same kernels")
     if results.probes:
         notes.append("probe: the strongest that sees layout, names or author alone, or no source at all")
-    marks = {_mark(results.probes.get(track)) for track in results.tracks}
+    marks = set() if results.too_few else {_mark(results.probes.get(track)) for track in results.tracks}
     notes += [f"{mark} {meaning}" for mark, meaning in MARKS.items() if mark in marks]
     if any(metric.value is None for of in results.tracks.values() for metric in of.values()):
         notes.append("– what these questions do not ask, or too few of them to score")
@@ -373,8 +395,13 @@ def standing_notes(results: EvaluationResults) -> list[str]:
         lines.append(
             "best built-in: the best of each track; recorded figures of others may differ from a rerun by 0.002"
         )
-    elif results.dataset == _standings()["dataset"]:
-        lines.append("what others reach is recorded for test, core, core with eight shots, and validation alone")
+    if others and _part(results) == VALIDATION:
+        lines.append("no language model was asked about validation problems")
+    if not others and results.dataset == _standings()["dataset"]:
+        lines.append(
+            "no first model or built-in beside it: what they reach is recorded for test, core of test, core of test "
+            "with eight shots, and validation alone; --compare NAME scores one"
+        )
     return [*lines, results.below_zero] if results.below_zero else lines
 
 
@@ -409,32 +436,3 @@ def _beside(entries: dict[str, Any], metric: Metric, part: str) -> list[str]:
         "–" if best is None else f"{metric.text(built_in[best])} {best}",
         f"{metric.text(known)}{remark}",
     ]
-
-
-def why_below_zero(evaluation: Evaluation) -> str | None:
-    """What is wrong with forecasts that are surely worse than the training frequencies.
-
-    Bins drawn from the forecasts themselves would have an RPS above the one they have where they are too flat, and one
-    below it where they are too sharp.
-    """
-    figures = evaluation.scored.figures.get(SKILL.track.name, {})
-    skill = figures.get(SKILL.name)
-    # What queries without an answer do to the skill says nothing of confidence.
-    if skill is None or evaluation.unanswered_share > MOST_UNANSWERED or not _upper(skill) < 0:
-        return None
-    rows = pair_rows(evaluation.questions.over_all_workloads(), evaluation.table)
-    below = rows.probabilities[~rows.level].cumsum(axis=1)[:, :-1]
-    stated, made = float((below * (1 - below)).mean()), rps(rows.probabilities[~rows.level], rows.bins[~rows.level])
-    sign, prior = figures[SIGN_ACCURACY.name], evaluation.scored.floors[SKILL.track.name][SIGN_ACCURACY.name]
-    order = f"of the order (which is faster: right in {sign.value:.0%} of the pairs, the prior in {prior:.0%}) and "
-    on_validation = ", by validation problems: its gain shows on test only"
-    return (
-        f"skill is below 0 because {order if _upper(sign) < prior else ''}of the confidence: probabilities are too "
-        f"{'flat' if stated > made else 'sharp'} (they expect an RPS of {stated:.3f} and have {made:.3f}); "
-        f"--surrogate calibrated:NAME corrects them{on_validation if evaluation.questions.split == VALIDATION else ''}"
-    )
-
-
-def _upper(figure: Figure) -> float:
-    """The upper end of a figure's interval; where it has none, the figure."""
-    return figure.high if np.isfinite(figure.high) else figure.value

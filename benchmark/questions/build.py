@@ -79,7 +79,7 @@ def build_questions(
         shots: how many known kernels a query shows: 0, 2 or 8.
     """
     names = checked(tracks, split, limit, subset, shots)
-    _check_problems(corpus, split, problems)
+    check_problems(corpus, split, problems)
     rows = AskedRows(corpus, split, names, shots)
     if subset is not None:
         rows.pairs, rows.pools = ([row for row in part if row["core"]] for part in (rows.pairs, rows.pools))
@@ -116,7 +116,7 @@ def build_questions(
     )
 
 
-def _check_problems(corpus: Tables, split: str, problems: Sequence[str]) -> None:
+def check_problems(corpus: Tables, split: str, problems: Sequence[str]) -> None:
     """Refuse problems that a split does not ask about, before its rows are read."""
     stated = corpus.table("questions", columns=["problem_id", "split"]).to_pylist() if problems else []
     for name in problems:
@@ -187,7 +187,7 @@ def _check_training(split: str) -> None:
 
 def checked(tracks: Iterable[str], split: str, limit: int | None, subset: str | None, shots: int) -> tuple[str, ...]:
     """The tracks in their order, once everything that was asked for exists."""
-    asked = tuple(tracks)
+    asked = tuple(name.strip() for name in tracks.split(",")) if isinstance(tracks, str) else tuple(tracks)
     for track in asked:
         if track not in TRACK_NAMES:
             raise UnknownNameError("track", track, TRACK_NAMES)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import dataclasses
 import difflib
 import hashlib
@@ -13,7 +15,10 @@ import importlib.metadata
 import importlib.util
 import inspect
 import itertools
+import json
+import numbers
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.machinery import PathFinder
@@ -52,6 +57,8 @@ DOCUMENTED = frozenset(BUILT_IN) - {"llm", "lm"}
 ENTRY_POINTS = "kbench.surrogates"
 FORECAST_SUFFIXES = (".parquet", ".jsonl")
 DEFAULT_ATTRIBUTE = "surrogate"
+MOST_NAME = 64
+"""Characters of an entry's name."""
 BUILT_IN_FOLDER = Path(__file__).parent
 """Built-ins share code and ship their models in this folder, so any file here is part of each."""
 
@@ -74,6 +81,16 @@ class SurrogateTarget:
     def leaves(self) -> tuple[SurrogateTarget, ...]:
         """The parts; of a surrogate that has none, itself."""
         return tuple(self.parts) or (self,)
+
+    @property
+    def entry(self) -> str | None:
+        """The name that stored forecasts have as a leaderboard entry, by the submission.json beside them."""
+        if self.kind != "forecasts":
+            return None
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            name = json.loads(Path(self.location).with_name("submission.json").read_bytes())["name"]
+            return name if isinstance(name, str) and name.isprintable() and 0 < len(name) <= MOST_NAME else None
+        return None
 
     @property
     def found_at(self) -> str:
@@ -146,6 +163,43 @@ def _combined_target(kind: str, inner: str, folder: Path | None) -> SurrogateTar
     return SurrogateTarget(f"{kind}-{'+'.join(names)}", kind, inner, parts=parts)
 
 
+def foresee(target: SurrogateTarget, arguments: Mapping[str, Any]) -> None:
+    """Refuse what can be refused before a file runs and the corpus is read: importing a model's packages takes seconds.
+
+    A wrong argument of a class that inherits, or is decorated, shows only when it is made.
+    """
+    for part in target.parts:
+        foresee(part, {})
+    if target.kind == "built_in":
+        _check_names(target, inspect.signature(imported(target)), arguments)
+    if target.kind != "file":
+        return
+    text, classes = "", []
+    # What cannot be read or parsed is said, with its line, when it is run.
+    with contextlib.suppress(OSError, ValueError, SyntaxError):
+        text = Path(target.location).read_text(encoding="utf-8")
+        classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+    if classes and target.attribute and not re.search(rf"\b{re.escape(target.attribute)}\b|import \*|globals", text):
+        raise UnknownNameError(f"attribute of {target.location}", target.attribute, [one.name for one in classes])
+    able = [
+        one for one in classes if one.name == target.attribute or (not target.attribute and "forecast" in _methods(one))
+    ]
+    if len(able) == 1 and not able[0].bases and not able[0].decorator_list:
+        init = _methods(able[0]).get("__init__")
+        if init is None or init.args.kwarg is None:
+            taken = [] if init is None else [*init.args.args[1:], *init.args.kwonlyargs]
+            kind, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+            parameters = [
+                inspect.Parameter(one.arg, kind, annotation=ast.unparse(one.annotation) if one.annotation else empty)
+                for one in taken
+            ]
+            _check_names(target, inspect.Signature(parameters), arguments)
+
+
+def _methods(made: ast.ClassDef) -> dict[str, ast.FunctionDef]:
+    return {node.name: node for node in made.body if isinstance(node, ast.FunctionDef)}
+
+
 def entry_point(name: str) -> importlib.metadata.EntryPoint:
     """The entry point of this name."""
     return next(iter(importlib.metadata.entry_points(group=ENTRY_POINTS, name=name)))
@@ -209,9 +263,9 @@ def _check_names(target: SurrogateTarget, signature: inspect.Signature, argument
     """Refuse an argument that a surrogate does not take."""
     takes = signature.parameters.values()
     for each in takes:
-        if each.annotation in (bool, "bool") and not isinstance(arguments.get(each.name, True), bool):
-            value = arguments[each.name]
-            raise UserError(f"surrogate {target.name!r} has {each.name} {value!r}; it must be true or false")
+        value = arguments.get(each.name)
+        if each.name in arguments and (wanted := _wanted(each.annotation, value)):
+            raise UserError(f"surrogate {target.name!r} has {each.name} {value!r}; it must be {wanted}")
     if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in takes):
         return
     # kbench passes the compiler itself.
@@ -224,6 +278,16 @@ def _check_names(target: SurrogateTarget, signature: inspect.Signature, argument
             hint = f"; did you mean {near[0]!r}?" if near else ";"
             takes_what = f"it takes {', '.join(names)}" if names else "it takes none"
             raise UserError(f"surrogate {target.name!r} has no argument {name!r}{hint} {takes_what}")
+
+
+def _wanted(annotation: Any, value: Any) -> str | None:
+    """What a value must be, by its parameter's annotation; None where it is that, or the annotation says too little."""
+    name = annotation.__name__ if annotation in (bool, int, float) else annotation
+    kinds = {"bool": bool, "int": numbers.Integral, "float": numbers.Real}
+    if not isinstance(name, str) or name not in kinds:
+        return None
+    fits = isinstance(value, kinds[name]) and (name == "bool" or not isinstance(value, bool))
+    return None if fits else {"bool": "true or false", "int": "a whole number", "float": "a number"}[name]
 
 
 def _construct_combined(

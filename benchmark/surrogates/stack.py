@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ class CombinedSurrogate:
         self.chosen: Choice | None = None
         """The map of the distributions."""
         self._weights = np.full(len(parts), 1 / len(parts))
+        self.tell: Callable[[str], None] = lambda text: None
+        """Told what it does while it learns."""
 
     @property
     def answers_depend_on(self) -> tuple[str, ...]:
@@ -74,6 +76,7 @@ class CombinedSurrogate:
 
     def fit_corpus(self, corpus: Any) -> None:
         """Learn from the validation split of a corpus."""
+        self.tell("reading validation questions and training pairs")
         validation = Validation.of(build_questions(corpus, "validation", limit=self._limit))
         fits = any(callable(getattr(part.surrogate, "fit", None)) for part in self._parts)
         self.learn(validation, list(training_pairs(corpus)) if fits else (), corpus)
@@ -86,7 +89,7 @@ class CombinedSurrogate:
 
     def learn(self, validation: Validation, train: Train = (), corpus: Any = None) -> None:
         """Learn from validation queries, and fit the parts that learn."""
-        by_part = [part.held_out(validation.queries, train, corpus) for part in self._parts]
+        by_part = [part.held_out(validation.queries, train, corpus, self.tell) for part in self._parts]
         for part, forecasts in zip(self._parts, by_part, strict=True):
             answered = sum(forecast.probabilities is not None for forecast in forecasts)
             if answered < LEAST:
@@ -105,6 +108,7 @@ class CombinedSurrogate:
                 "needed; answer the same queries with each part"
             )
         sample = Sample(every, validation.bin - 1, encode(validation.problem)[1], validation.level).take(answered_rows)
+        self.tell(f"choosing a map by {len(answered_rows):,} validation pairs")
         self.chosen = choose(sample)
         self._weights = self.chosen.weights
 
@@ -165,7 +169,9 @@ class Part:
         """One forecast per query, in their order, repeats averaged; a failure where there is no answer."""
         return answers(self.surrogate, queries)
 
-    def held_out(self, queries: Sequence[Query], train: Train, corpus: Any) -> list[Forecast]:
+    def held_out(
+        self, queries: Sequence[Query], train: Train, corpus: Any, tell: Callable[[str], None]
+    ) -> list[Forecast]:
         """Answers to validation queries by a surrogate that learned nothing from validation problems.
 
         What learns is fitted on the `train` split alone. Then it is fitted on everything, as without calibration.
@@ -174,17 +180,27 @@ class Part:
         fit_corpus = getattr(self.surrogate, "fit_corpus", None) if corpus is not None else None
         without_validation = getattr(self.surrogate, "without_validation", None)
         forecasts = None
+        asked = f"asking {self.name} {len(queries):,} validation queries"
         if self.recorded is not None:
             forecasts = answers(self.recorded, queries)
         elif without_validation is not None:
-            forecasts = answers(without_validation(corpus), queries)
+            tell(f"fitting {self.name} on train")
+            held_out = without_validation(corpus)
+            tell(asked)
+            forecasts = answers(held_out, queries)
         elif fit is not None:
+            tell(f"fitting {self.name} on train")
             fit([(query, pair) for query, pair in train if pair.split == "train"])
+            tell(asked)
             forecasts = self.forecasts(queries)
+        if fit_corpus is not None or fit is not None:
+            tell(f"fitting {self.name} on {' and '.join(TRAIN_SPLITS)}")
         if fit_corpus is not None:
             fit_corpus(corpus)
         elif fit is not None:
             fit(train)
+        if forecasts is None:
+            tell(asked)
         return self.forecasts(queries) if forecasts is None else forecasts
 
 

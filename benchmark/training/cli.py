@@ -97,6 +97,8 @@ def _write_rows(chosen: _Chosen, form: str | None, output: str) -> int:
     if output != "-":
         check_format(Path(output), form)
     selection = select_rows(chosen.path, chosen.config, chosen.columns, chosen.where, chosen.facets)
+    if mixed := selection.mixed_gpus():
+        click.echo(f"rows of several GPUs are mixed ({', '.join(mixed)}); choose one with --gpu", err=True)
     if output == "-":
         return write_stream(selection, sys.stdout.buffer, form or "jsonl")
     with progress(selection.count(), "exporting") as bar:

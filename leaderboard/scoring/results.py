@@ -7,21 +7,26 @@ between two sixth decimals, as a share of 128 rows can, would otherwise fall to 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import json
+import pickle
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import kbench
 from kbench.loaders.storage.atomic import replace_together, write_atomically
 from kbench.schemas import DataError, Score, Submission, from_dict, to_dict
 from kbench.schemas.ids import content_hash
 
+T = TypeVar("T")
 VERSION = "1.0.0"
+SCORING = ("schemas", "benchmark/metrics", "benchmark/scoring", "benchmark/questions", "leaderboard/scoring")
+"""Folders whose code decides a score."""
 DECIMALS = 6
 SAFE_DECIMALS = 12
 """Above the bits processors differ in, far below what is published."""
@@ -209,7 +214,7 @@ def cached_results(
         score: makes the results where none are kept.
     """
     decide = (entry_id(submission), *(str(getattr(submission, name)) for name in DECIDE))
-    path = folder / f"{content_hash('results', *key, *decide, _code_digest())}.json"
+    path = folder / f"{content_hash('results', *key, *decide, _code_digest(*SCORING))}.json"
     if path.is_file():
         try:
             kept = read_results(path)
@@ -247,12 +252,37 @@ class KeptResults(Sequence[Results]):
         return KeptResults([*self._kept, *more], [*self._flags, *(one.flags for one in more)])
 
 
+def kept(folder: Path | None, name: str, key: Sequence[str], code: Sequence[str], make: Callable[[], T]) -> T:
+    """A value that a build of the site keeps, or makes and keeps in place of an earlier one.
+
+    Args:
+        folder: where it is kept; None keeps nothing.
+        name: of the value; a folder keeps one of each name.
+        key: what it depends on.
+        code: folders of kbench whose code makes it.
+        make: makes it; it must be picklable.
+    """
+    if folder is None:
+        return make()
+    file = folder / f"{name}-{content_hash('kept', *key, _code_digest(*code))}.pickle"
+    with contextlib.suppress(Exception):
+        # What is missing or damaged, whatever it raises, is made again.
+        value: T = pickle.loads(file.read_bytes())
+        return value
+    value = make()
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob(f"{name}-*.pickle"):
+        old.unlink()
+    write_atomically(file, pickle.dumps(value))
+    return value
+
+
 @functools.cache
-def _code_digest() -> str:
-    """Digest of all code that decides a score."""
+def _code_digest(*parts: str) -> str:
+    """Digest of all code of these folders."""
     package = Path(kbench.__file__).parent
     digest = hashlib.sha256(kbench.__version__.encode())
-    for part in ("schemas", "benchmark/metrics", "benchmark/scoring", "benchmark/questions", "leaderboard/scoring"):
+    for part in parts:
         for path in sorted((package / part).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()

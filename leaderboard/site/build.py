@@ -7,7 +7,7 @@ import functools
 import json
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.scoring.score import Scored
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES
-from kbench.leaderboard.scoring.results import Results
+from kbench.leaderboard.scoring.results import Results, kept
 from kbench.leaderboard.site.answers import Answers
 from kbench.leaderboard.site.kernels import corpus_files, latest_records
 from kbench.leaderboard.site.page import KEYS, PREVIEW, entry_data, page_data, render_page
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 LOADED_LATER = ("links", "license", "inputs", "hardware", "training_data", "contamination", "curves", "scores")
 """Parts of an entry that the first view does without."""
 HEADLINES = {i for i, (track, name) in enumerate(KEYS) if track == OVERALL or headline(track).name == name}
+PAGES = ("schemas", "loaders", "benchmark/questions", "benchmark/problems", "leaderboard/site")
+"""Folders whose code decides the pages of problems and kernels."""
 BUILT = "data/files.json"
 """Names the files that a build wrote, so that the next removes those that it does not write."""
 DRAW_DECIMALS = 4
@@ -46,6 +48,8 @@ def build(
     links: Mapping[str, str] | None = None,
     address: str | None = None,
     probes: Mapping[str, Scored] | None = None,
+    cache: Path | None = None,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Write the site.
 
@@ -59,6 +63,8 @@ def build(
         address: where the site will be found; without it the page names its preview relative to itself, which most
             sites that show previews do not follow.
         probes: what needs no understanding of a kernel scores on the same questions.
+        cache: folder that keeps the files that the corpus alone decides.
+        tell: told what begins.
 
     Returns:
         The page's path.
@@ -72,7 +78,12 @@ def build(
         slices.append(f"{json.dumps(result.entry_id)}:{compact(entry_data(result)['scores'])}")
     if twice := [entry for entry, count in Counter(one.entry_id for one in short).items() if count > 1]:
         raise UserError(f"entry id {twice[0]!r} appears twice; rename one submission or raise its version")
-    files: dict[str, Content] = {} if corpus is None else dict(corpus_files(corpus))
+    files: dict[str, Content] = {}
+    if corpus is not None:
+        tell("pages of problems and kernels")
+        made = functools.partial(lambda corpus: dict(corpus_files(corpus)), corpus)
+        files |= kept(cache, "pages", (corpus.fingerprint,), PAGES, made)
+    tell("pages of entries")
     data = page_data(short, dataset, probes) | {"links": dict(links or {}), "atlas": corpus is not None}
     data["records"] = [] if corpus is None else latest_records(corpus)
     data["main_gpu"] = None if corpus is None else next(iter(corpus.gpus()), None)

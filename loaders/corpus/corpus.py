@@ -222,7 +222,8 @@ class Corpus:
         equals = {column: self._known(chosen, column, values) for column, values in equals.items()}
         touched = [(path, entry) for path, entry in self._files.get(name, ()) if _may_match(entry, chosen, equals)]
         taken = tuple(columns) if columns is not None else None
-        return Selection(chosen, touched, equals, where, taken, self.configs)
+        paths = tuple(path for path, _ in self._files.get(name, ()))
+        return Selection(chosen, touched, equals, where, taken, self.configs, paths)
 
     def _known(self, chosen: Config, column: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """The values as the data spells them; a value it cannot have is refused."""

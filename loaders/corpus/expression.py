@@ -8,6 +8,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kbench.loaders.corpus.configs import SPLITS
@@ -27,6 +28,8 @@ SYNTAX = "use comparisons, and, or, not, in [..], contains and is null, such as:
 SQL_WORDS = re.compile(r"\b(AND|OR|NOT|IN|IS|CONTAINS)\b")
 SUBSTRING = re.compile(r"\b(\w+)\s+(not\s+)?contains\s*$")
 """What stands before the text that a column contains."""
+Closed = Mapping[str, Collection[str]]
+NOTHING_CLOSED: Closed = MappingProxyType({})
 ID_DIGITS = 32
 """Digits of an id of ours; fewer are read as its beginning."""
 
@@ -56,16 +59,19 @@ def among(field: pc.Expression, values: Collection[Any], declared: FieldType | N
     return is_listed | null if len(listed) < len(values) else is_listed
 
 
-def read_expression(text: str, columns: Collection[str] | Mapping[str, FieldType]) -> pc.Expression:
+def read_expression(
+    text: str, columns: Collection[str] | Mapping[str, FieldType], closed: Closed = NOTHING_CLOSED
+) -> pc.Expression:
     """The filter a text describes.
 
     Args:
         text: the condition.
         columns: the columns there are; where their types come with them, what they are compared with must fit.
+        closed: of columns with few words, the words that there are.
     """
     try:
         tree = ast.parse(_as_python(text.strip()), mode="eval").body
-        return _Reader(text, columns).truth(tree)
+        return _Reader(text, columns, closed).truth(tree)
     except UserError:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -87,8 +93,8 @@ def _as_python(text: str) -> str:
 
 
 class _Reader:
-    def __init__(self, text: str, columns: Collection[str] | Mapping[str, FieldType]) -> None:
-        self.text, self.columns = text, columns
+    def __init__(self, text: str, columns: Collection[str] | Mapping[str, FieldType], closed: Closed) -> None:
+        self.text, self.columns, self.closed = text, columns, closed
         self.types: Mapping[str, FieldType] = columns if isinstance(columns, Mapping) else {}
 
     def truth(self, node: ast.expr) -> Any:
@@ -152,7 +158,7 @@ class _Reader:
         listed = list(values) if isinstance(values, list | tuple | set) else [values]
         declared = self.types.get(left.id) if isinstance(left, ast.Name) else None
         if declared is not None:
-            listed = [member(ast.unparse(left), declared, value) for value in listed]
+            listed = [member(ast.unparse(left), declared, value, self.closed) for value in listed]
         return among(self._field(left), listed, declared)
 
     def _is_prefix(self, left: ast.expr, right: ast.expr) -> bool:
@@ -182,7 +188,7 @@ class _Reader:
                 )
             return self._field(node)
         value = self._literal(node)
-        return operand(beside, self.types[beside], value) if beside in self.types else value
+        return operand(beside, self.types[beside], value, self.closed) if beside in self.types else value
 
     def _field(self, node: ast.expr) -> Any:
         import pyarrow.compute as pc
@@ -228,16 +234,19 @@ def kind_of(name: str, field: FieldType) -> type:
     return declared
 
 
-def operand(name: str, field: FieldType, value: Any) -> Any:
+def operand(name: str, field: FieldType, value: Any, closed: Closed = NOTHING_CLOSED) -> Any:
     """A value to compare a column with; a whole number may be compared with a broken one."""
     kind = kind_of(name, field)
     if hasattr(value, "as_py"):
         value = value.as_py()  # an Arrow scalar
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if kind is str and isinstance(value, str):
-        closed = SPLITS if name == "split" else [*map(str, field.base)] if issubclass(field.base, StrEnum) else ()
-        if closed and value not in closed:
-            raise UnknownNameError(name, value, closed)
+        words: Collection[str] = (
+            SPLITS if name == "split" else [*map(str, field.base)] if issubclass(field.base, StrEnum) else ()
+        )
+        words = words or closed.get(name, ())
+        if words and value not in words:
+            raise UnknownNameError(name, value, words)
         return str(value)  # of a member of an enumeration
     if kind is bool and isinstance(value, bool):
         return value
@@ -246,11 +255,11 @@ def operand(name: str, field: FieldType, value: Any) -> Any:
     raise _misfit(name, kind, value)
 
 
-def member(name: str, field: FieldType, value: Any) -> Any:
+def member(name: str, field: FieldType, value: Any, closed: Closed = NOTHING_CLOSED) -> Any:
     """A value that a column may equal, in the column's own type; None stays None."""
     if value is None:
         return None
-    number = operand(name, field, value)
+    number = operand(name, field, value, closed)
     if kind_of(name, field) is int and isinstance(number, float):
         if not number.is_integer() or int(number) not in INTEGERS:
             raise _misfit(name, int, value)

@@ -30,6 +30,11 @@ BATCH_ROWS = 8192
 SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_CHARACTERS = 5, 10, 40
 """What a notebook shows of a selection."""
 LONG_COLUMNS = ("source", "normalised")
+FEW_WORDS = {
+    "proposer": ("genome", "rewrite", "llm", "human"),
+    "search_method": ("random", "hill_climb", "evolve", "puct", "written", "none"),
+}
+"""Columns that hold one of few words, and those of kbench's own; a corpus may have others."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -43,6 +48,8 @@ class Selection:
     columns: tuple[str, ...] | None
     configs: tuple[str, ...] = ()
     """Configs of the corpus that have rows."""
+    every: tuple[Path, ...] = ()
+    """Files of the config, those without a chosen row included."""
 
     def __repr__(self) -> str:
         """What was selected, in a line: a notebook shows it."""
@@ -202,16 +209,16 @@ class Selection:
         """All conditions in one; None where every row is chosen."""
         import pyarrow.compute as pc
 
-        fields = field_types(self.config.record)
+        fields, closed = field_types(self.config.record), self._words()
         parts = []
         for column, values in self.equals.items():
-            listed = [member(column, fields[column], value) for value in values]
+            listed = [member(column, fields[column], value, closed) for value in values]
             is_one = len(listed) == 1 and listed[0] is not None and not is_prefix(fields[column], listed[0])
             field = pc.field(column)
             parts.append(field == listed[0] if is_one else among(field, listed, fields[column]))
         if isinstance(self.where, str):
             try:
-                parts.append(read_expression(self.where, fields))
+                parts.append(read_expression(self.where, fields, closed))
             except UnknownNameError as error:
                 if error.kind != "column":
                     raise
@@ -225,6 +232,20 @@ class Selection:
         elif self.where is not None:
             raise UserError(f"where is {self.where!r}; it must be a condition in words or a pyarrow expression")
         return functools.reduce(operator.and_, parts) if parts else None
+
+    def _words(self) -> dict[str, set[str]]:
+        """The words of columns that hold few and that a condition names: another word is a mistake, not no row."""
+        import pyarrow.dataset as ds
+
+        text = f"{' '.join(self.equals)} {self.where}" if isinstance(self.where, str) else " ".join(self.equals)
+        names = [name for name in FEW_WORDS if name in field_types(self.config.record) and name in text]
+        words = {name: {*FEW_WORDS[name]} for name in names}
+        if names and self.every:
+            files = ds.dataset([str(path) for path in self.every], schema=arrow_schema(self.config.record))
+            for batch in files.to_batches(columns=names):
+                for name in names:
+                    words[name].update(filter(None, batch.column(name).unique().to_pylist()))
+        return words
 
     @contextmanager
     def _plain_errors(self) -> Iterator[None]:

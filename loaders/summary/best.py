@@ -124,8 +124,15 @@ def best_kernels(
         conditions = ", ".join(f"{name} {value}" for name, value in asked.items() if value)
         named = f"of {problem!r} " if problem else ""
         raise UserError(f"no correct kernel {named}" + (f"with {conditions} " if conditions else "") + "in the corpus")
-    shares = roofline_shares(corpus, problem, [row["kernel_id"] for row in rows])
-    return [row | {"roofline_share": shares.get((row["kernel_id"], row["gpu"]))} for row in rows], count
+    timed = timed_workloads(corpus, problem, [row["kernel_id"] for row in rows])
+    completed = []
+    for row in rows:
+        own = timed.get((row["kernel_id"], row["gpu"]), [])
+        short = sum(bool(one["launch_bound"]) for one in own)
+        completed.append(
+            row | {"roofline_share": whole_share(own), "workloads": len(own), "launch_bound_workloads": short}
+        )
+    return completed, count
 
 
 def _ahead(corpus: Corpus, rows: Sequence[dict[str, Any]], beaten: str) -> list[dict[str, Any]]:
@@ -152,15 +159,17 @@ def _ahead(corpus: Corpus, rows: Sequence[dict[str, Any]], beaten: str) -> list[
     return sorted(ahead, key=lambda row: -row["ahead"])
 
 
-def roofline_shares(corpus: Corpus, problem: str | None, kernels: Sequence[str]) -> dict[tuple[str, str], float | None]:
-    """Roofline over runtime by kernel and GPU: see `whole_share`."""
+def timed_workloads(
+    corpus: Corpus, problem: str | None, kernels: Sequence[str]
+) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Measurements by kernel and GPU, with their rooflines."""
     if "measurements" not in corpus.configs:
         return {}
     rows: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     found = corpus.table("measurements", columns=(*FIGURES, "kernel_id"), problem_id=problem, kernel_id=kernels)
     for row in with_rooflines(corpus, found.to_pylist()):
         rows[row["kernel_id"], row["gpu"]].append(row)
-    return {key: whole_share(each) for key, each in rows.items()}
+    return rows
 
 
 def with_rooflines(corpus: Corpus, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

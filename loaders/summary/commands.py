@@ -11,6 +11,7 @@ import click
 
 from kbench.loaders.options import NearGroup, dataset_option, echo_json, json_option, layout, out_option
 from kbench.schemas import UserError
+from kbench.schemas.records.problems import LAUNCH_BOUND_US
 
 if TYPE_CHECKING:
     from kbench.loaders.summary.best import KernelView
@@ -96,9 +97,15 @@ def best(
         told = {"diff": "\n".join(view.diff()), "diff_note": view.diff_note()} if view else {}
         echo_json({"kernels": rows} | told)
         return
-    has_best = any(row["speedup_best"] for row in rows)
-    for line in layout([_cells(row, named=not problem, over_best=has_best) for row in rows]):
+    has_best, short = (any(row[name] for row in rows) for name in ("speedup_best", "launch_bound_workloads"))
+    for line in layout([_cells(row, named=not problem, over_best=has_best, short=short) for row in rows]):
         click.echo(line)
+    if short:
+        click.echo(
+            f"launch-bound: workloads on which the best reference takes less than {LAUNCH_BOUND_US:g} µs, too short to "
+            "tell kernels apart by",
+            err=True,
+        )
     for name in sorted({row["gpu"] for row in rows if row["gpu"]} if problem else ()):
         for baseline, speedup in reference_speedups(corpus, problem or "", name).items():
             click.echo(f"{baseline} on {name}: {speedup:.3f}x over eager PyTorch")
@@ -117,7 +124,7 @@ def _changes(view: KernelView, orphan: str) -> list[str]:
     return [*([note] if note else []), *view.diff()] or [orphan]
 
 
-def _cells(row: Mapping[str, Any], *, named: bool, over_best: bool) -> dict[str, Any]:
+def _cells(row: Mapping[str, Any], *, named: bool, over_best: bool, short: bool) -> dict[str, Any]:
     from kbench.loaders.summary.best import SHOWN_DIGITS
 
     ahead = {"ahead": f"{row['ahead']:.3f}x {row['baseline']}"} if "ahead" in row else {}
@@ -128,6 +135,7 @@ def _cells(row: Mapping[str, Any], *, named: bool, over_best: bool) -> dict[str,
         **ahead,
         "speedup": _with_interval(row, "speedup{}", ".3f"),
         "roofline": _percent(row["roofline_share"]),
+        **({"launch-bound": _launch_bound(row)} if short else {}),
         "registers": row["registers"],
         "spills": row["spill_bytes"],
         "method": row["search_method"],
@@ -143,6 +151,11 @@ def _with_interval(row: Mapping[str, Any], name: str, form: str) -> str | None:
     if value is None or low is None or high is None:
         return None if value is None else format(value, form)
     return f"{value:{form}} ({low:{form}}-{high:{form}})"
+
+
+def _launch_bound(row: Mapping[str, Any]) -> str | None:
+    short, workloads = row["launch_bound_workloads"], row["workloads"]
+    return f"{'all' if short == workloads else short} of {workloads}" if short else None
 
 
 def _percent(share: float | None) -> str | None:

@@ -100,7 +100,7 @@ class Kernel(Record):
     error: str | None
     """What happened, when the status is a failure."""
     runtime_us: Positive | None
-    """Geometric mean over workloads of the median device time."""
+    """Geometric mean over workloads of the measurements' runtime_us, which docs/harness.md defines."""
     runtime_low_us: Positive | None
     """Lower end of its 95 % interval."""
     runtime_high_us: Positive | None

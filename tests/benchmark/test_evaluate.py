@@ -22,6 +22,7 @@ from click.testing import CliRunner, Result
 import kbench
 from kbench.benchmark.cli import evaluate, parse_arguments
 from kbench.benchmark.evaluate.options import GROUPS, Options
+from kbench.benchmark.questions.build import checked
 from kbench.benchmark.surrogates.forecasts import read_forecasts
 from kbench.schemas import Submission, UserError, from_dict
 
@@ -137,6 +138,17 @@ def test_compare_says_who_is_better(corpus_path: Path, tmp_path: Path) -> None:
     assert (tmp_path / "o" / "compared" / "uniform" / "results.json").is_file(), "no part of the entry"
 
 
+def test_stored_forecasts_of_an_entry_have_its_name(corpus_path: Path, tmp_path: Path) -> None:
+    call(corpus_path, "--surrogate", "prior", "--out", str(tmp_path / "some-folder"))
+    file = tmp_path / "some-folder" / "submission.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"name": "my prior"}))
+    given = ("--surrogate", str(tmp_path / "some-folder"), "--compare", "length", "--out", str(tmp_path / "again"))
+    text = call(corpus_path, *given).stdout
+    assert "my prior minus length" in text
+    assert "some-folder" not in text
+    assert json.loads((tmp_path / "again" / "submission.json").read_text())["name"] == "my prior"
+
+
 def test_dry_run_asks_nothing_and_estimates(corpus_path: Path, in_folder: Path) -> None:
     arguments = ["--surrogate", "llm", "--surrogate-arg", "model=m", "--surrogate-arg", "price_in=2.5", "--dry-run"]
     plan = json.loads(call(corpus_path, *arguments, "--json").stdout)
@@ -168,6 +180,14 @@ def test_python_takes_every_setting_of_the_command_with_its_default() -> None:
     assert {field.name for field in dataclasses.fields(Options)} < options
 
 
+def test_a_single_name_in_python_is_no_list_of_letters() -> None:
+    given = Options(tracks="forecast, rank", problems="softmax", allow_env=["A"])  # type: ignore[arg-type]
+    assert (given.tracks, given.problems, given.allow_env) == (("forecast", "rank"), ("softmax",), ("A",))
+    assert checked("edit,forecast", "test", None, None, 0) == ("forecast", "edit")
+    with pytest.raises(UserError, match="did you mean 'forecast'"):
+        Options(tracks="forcast").check()  # type: ignore[arg-type]
+
+
 def test_help_lists_every_option_under_a_heading() -> None:
     text = CliRunner().invoke(evaluate, ["--help"]).stdout
     assert [line[:-1] for line in text.splitlines() if re.fullmatch(r"[A-Z][a-z ]+:", line)] == [*GROUPS, "Options"]
@@ -182,6 +202,10 @@ def test_help_lists_every_option_under_a_heading() -> None:
         (["--surrogate", "prior", "--compare", "priro"], "did you mean 'prior'"),
         (["--surrogate", "prior", "--surrogate-arg", "x=1"], "has no argument"),
         (["--surrogate", str(EXAMPLE), "--surrogate-arg", "x=1"], "has no argument"),
+        (["--surrogate", str(EXAMPLE), "--surrogate-arg", "sharpness=abc"], "'abc'; it must be a number"),
+        (["--surrogate", f"{EXAMPLE}:MyModle"], "did you mean 'MyModel'"),
+        (["--surrogate", f"calibrated:{EXAMPLE}:MyModle"], "did you mean 'MyModel'"),
+        (["--surrogate", str(EXAMPLE), "--problem", "softmx"], "unknown problem"),
         (["--surrogate", "prior", "--max-cost", "1"], "limit the surrogate llm"),
         (["--surrogate", "prior", "--gpu", "a", "--held-out-gpu", "b"], "leave --gpu out"),
         (["--surrogate", "prior", "--split", "val"], "did you mean 'validation'"),
@@ -191,6 +215,7 @@ def test_a_mistake_is_refused_before_the_corpus_is_read(
     corpus_path: Path, in_folder: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kbench.benchmark.questions.build.build_questions", None)
+    monkeypatch.setattr("kbench.benchmark.surrogates.process.ProcessSurrogate", None)
     with pytest.raises(UserError, match=message):
         call(corpus_path, *arguments)
 
@@ -352,7 +377,7 @@ def test_an_entry_of_a_language_model_is_the_model_s(
     assert entry.version == version or (version is None and re.fullmatch(r"\d{4}-\d\d-\d\d", entry.version))
     assert entry.authors[0].startswith("unknown: ")
     assert entry.license.startswith("unknown: ")
-    assert "open_weights" in entry.license
+    assert "in kind what it is, and in open_weights whether anyone can run it" in entry.license
 
 
 def test_a_wrong_argument_names_the_nearest_and_all(corpus_path: Path, tmp_path: Path, in_folder: Path) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kbench.benchmark.evaluate import below_zero
 from kbench.benchmark.evaluate import results as standing
+from kbench.benchmark.evaluate.below_zero import why_below_zero
 from kbench.benchmark.evaluate.evaluate import Evaluation, evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.evaluate.report import render
-from kbench.benchmark.evaluate.results import EvaluationResults, Failures, terminal, why_below_zero
+from kbench.benchmark.evaluate.results import EvaluationResults, Failures, terminal
 from kbench.benchmark.llm.chat import OVER_BUDGET
 from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.registry import headline
@@ -58,6 +60,20 @@ def test_other_questions_have_no_others_beside_them(found: EvaluationResults, ot
     assert "a part of them" in standing.standing_notes(dataclasses.replace(found, limited=True))[0]
 
 
+def test_a_few_questions_have_no_headlines(corpus_path: Path, found: EvaluationResults) -> None:
+    evaluation = evaluate_on("length", Corpus.open(corpus_path), Options(resamples=20, limit=9))
+    few = EvaluationResults.of(evaluation)
+    assert few.too_few == "9 questions are too few for headlines, from 300 on: this is only a check that it runs"
+    assert few.to_json()["too_few"] == few.too_few
+    text, page = terminal(few), render(evaluation)
+    assert few.too_few in text
+    assert few.too_few in page
+    assert "* " not in text
+    assert "overall" not in text
+    assert 'class="head"' not in page
+    assert found.too_few is None, "a small corpus is asked whole"
+
+
 def test_validation_has_a_yardstick_and_no_language_model(
     found: EvaluationResults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +82,9 @@ def test_validation_has_a_yardstick_and_no_language_model(
     head, forecast, *_ = standing.standing_rows(dataclasses.replace(found, split="validation"))
     assert head == ["", "length", "prior", "first model", "best built-in", "ceiling"]
     assert forecast[3:5] == ["0.300", "0.300 static"]
+    assert "no language model" in standing.standing_notes(dataclasses.replace(found, split="validation"))[-1]
+    part = dataclasses.replace(found, split="validation", subset="core")
+    assert "no first model or built-in beside it" in standing.standing_notes(part)[0]
 
 
 @pytest.mark.parametrize(("spread", "mark"), [(0.05, "*"), (0.3, "~")])
@@ -103,23 +122,35 @@ def answered(evaluation: Evaluation, probabilities: np.ndarray, split: str = "te
 def test_a_skill_below_zero_is_explained(uniform: Evaluation) -> None:
     flat = EvaluationResults.of(uniform)
     assert flat.below_zero is not None
-    assert flat.below_zero.startswith(
-        "skill is below 0 because of the confidence: probabilities are too flat (they exp"
-    )
+    assert flat.below_zero.startswith("skill is below 0 because probabilities are too flat (they expect an RPS of")
     assert standing.standing_notes(flat)[-1] == flat.below_zero == flat.to_json()["below_zero"]
     assert flat.below_zero in render(uniform)
-    pairs, wrong = uniform.questions.pairs, np.full((len(uniform.questions.queries), 8), 0.01)
-    wrong[pairs.query, 8 - pairs.bin] = 0.93
-    for split in ("test", "validation"):
-        inverted = answered(uniform, wrong, split).below_zero or ""
-        assert "because of the order (which is faster: right in " in inverted
-        assert ") and of the confidence: probabilities are too sharp (" in inverted
-        assert inverted.endswith("its gain shows on test only") == (split == "validation")
-    right = np.full_like(wrong, 0.01)
-    right[pairs.query, pairs.bin - 1] = 0.93
-    assert answered(uniform, right).below_zero is None
     failed = dataclasses.replace(uniform.table, failed=np.ones_like(uniform.table.failed))
     assert why_below_zero(dataclasses.replace(uniform, table=failed)) is None
+
+
+@pytest.mark.parametrize(
+    ("power", "moved", "inverted", "causes"),
+    [
+        (1.0, 0, False, []), (1.0, 0, True, ["order"]), (1.0, 2, False, ["level"]),
+        (8.0, 0, True, ["order", "sharp"]), (8.0, 3, False, ["level", "sharp"]), (0.05, 0, False, ["flat"]),
+    ],
+)  # fmt: skip
+def test_order_level_and_confidence_are_told_apart(
+    uniform: Evaluation, power: float, moved: int, inverted: bool, causes: list[str]
+) -> None:
+    """Forecasts that miss by a bin at times and know it, made wrong in one way or two."""
+    pairs = uniform.questions.pairs
+    places = pairs.bin - 1 + np.random.default_rng(0).choice([-1, 0, 0, 0, 1], len(pairs))
+    right = np.full((len(uniform.questions.queries), 8), 1 / 8)
+    right[pairs.query] = np.exp(-1.2 * np.abs(np.arange(8) - places[:, None]))
+    wrong = below_zero._shifted(right**power, moved)
+    for split in ("test", "validation"):
+        why = answered(uniform, below_zero._inverted(wrong) if inverted else wrong, split).below_zero
+        said = {"order": "order is reversed", "level": "level is shifted", "sharp": "too sharp", "flat": "too flat"}
+        assert [name for name, text in said.items() if text in (why or "")] == causes
+        on_validation = "its gain shows on test only" in (why or "")
+        assert on_validation == (split == "validation" and bool({"sharp", "flat"} & {*causes}))
 
 
 def test_the_notes_say_where_figures_of_others_are_from_or_that_there_are_none(

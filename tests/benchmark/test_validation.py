@@ -37,7 +37,7 @@ def test_what_is_asked_about_is_not_learned_from(corpus_path: Path, tmp_path: Pa
     out = tmp_path / "out"
     said, told = call(corpus_path, "--surrogate", tmp_path / "model.py", "--split", split, "--out", out)
     assert said.splitlines()[0].endswith(f"learned from: {learned}")
-    assert f"fitting on {learned}" in told
+    assert f"fitting model on {learned} …" in told
     assert json.loads((out / "results.json").read_text())["learned_from"] == learned.split(" and ")
     shares = read_forecasts(out / "forecasts.parquet").column("probabilities").to_pylist()
     assert {row.index(1.0) for row in shares} == {0 if split == "validation" else 7}
@@ -82,6 +82,10 @@ def test_a_fit_that_takes_minutes_says_so(corpus_path: Path, tmp_path: Path, mon
     _, told = call(corpus_path, "--surrogate", tmp_path / "slow.py", "--out", tmp_path / "out", "--limit", 5)
     assert "fitting for 2 min; what it prints is in surrogate.log …" in told
     assert "fitting for 30 min" not in told
+    assert "@kbench.cached keeps slow functions' results" not in told
+    monkeypatch.setattr("kbench.benchmark.evaluate.evaluate.SLOW_FIT_S", 0.1)
+    _, told = call(corpus_path, "--surrogate", tmp_path / "slow.py", "--out", tmp_path / "other", "--limit", 5)
+    assert "@kbench.cached keeps slow functions' results" in told
 
 
 def test_a_stage_that_takes_a_while_says_how_long(

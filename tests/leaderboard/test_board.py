@@ -23,7 +23,7 @@ from kbench.leaderboard.board import (
     score_entries,
     submission_paths,
 )
-from kbench.leaderboard.scoring.results import Results, read_results, write_results
+from kbench.leaderboard.scoring.results import Results, kept, read_results, write_results
 from kbench.leaderboard.site.page import entry_data
 from kbench.schemas import DataError, UserError
 
@@ -73,13 +73,26 @@ def test_an_entry_is_scored_again_only_when_its_files_change_or_its_results_are_
     assert scored() == []
     submission_copy(submissions["prior"], tmp_path / "entries" / "prior", authors=["Ada"])
     assert scored() == [], "who made it decides no figure"
-    kept = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "cache").iterdir()]
-    assert ["Ada"] in [one["submission"]["authors"] for one in kept]
+    stored = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "cache").iterdir()]
+    assert ["Ada"] in [one["submission"]["authors"] for one in stored]
     submission_copy(submissions["prior"], tmp_path / "entries" / "prior", tracks=["forecast"])
     assert scored() == ["prior 1.0.0"]
-    for kept in (tmp_path / "cache").iterdir():
-        kept.write_text("{}", "utf-8")
+    for path in (tmp_path / "cache").iterdir():
+        path.write_text("{}", "utf-8")
     assert scored() == ["length 1.0.0", "prior 1.0.0"]
+
+
+def test_what_a_build_makes_is_kept_until_it_depends_on_something_else(tmp_path: Path) -> None:
+    made: list[str] = []
+
+    def value(key: str, code: str = "schemas") -> int:
+        return kept(tmp_path / "cache", "pages", (key,), (code,), lambda: made.append(key) or len(made))
+
+    assert [value("a"), value("a"), value("b"), value("b", "loaders"), value("b", "loaders")] == [1, 1, 2, 3, 3]
+    (file,) = (tmp_path / "cache").iterdir()
+    file.write_bytes(b"damaged")
+    assert value("b", "loaders") == 4
+    assert kept(None, "pages", (), (), lambda: 7) == 7
 
 
 def test_a_draft_in_the_folder_one_stands_in_is_on_the_board(
@@ -93,7 +106,9 @@ def test_a_draft_in_the_folder_one_stands_in_is_on_the_board(
     submission_copy(submissions["prior"], draft, hardware="unknown: state the hardware")
     assert local_entries() == [draft]
     refused: list[str] = []
-    made = score_board(questions, None, None, tmp_path / "cache", lambda name: None, refused.append)
+    told: list[str] = []
+    made = score_board(questions, None, None, tmp_path / "cache", told.append, refused.append)
+    assert told == ["scoring prior 1.0.0"]
     assert ([result.entry_id for result in made.results], refused) == (["prior-1-0-0"], [])
     assert made.results[0].flags == ["its author has not stated hardware"]
     assert entry_data(made.results[0])["hardware"] == "not stated"

@@ -92,10 +92,13 @@ def test_help_of_the_group_cuts_no_line_of_ours_and_names_every_import_format() 
 def test_export_writes_what_matches(corpus_path: Path, tmp_path: Path, ending: str) -> None:
     target = tmp_path / f"out.{ending}"
     result = run("export", corpus_path, "--backend", "cuda", "-o", target, "--json")
-    assert json.loads(result.output) == {"rows": 20, "path": str(target)}
+    assert json.loads(result.stdout) == {"rows": 20, "path": str(target)}
     assert target.stat().st_size > 0
     replaced = f"20 rows written to {target}, which was replaced\n"
-    assert run("export", corpus_path, "--backend", "cuda", "-o", target).output == replaced
+    assert run("export", corpus_path, "--backend", "cuda", "-o", target).stdout == replaced
+    assert "rows of several GPUs are mixed" in result.stderr
+    one = ("--gpu", "h200", "-o", target)
+    assert "mixed" not in run("export", corpus_path, "--backend", "cuda", *one).stderr
 
 
 @pytest.mark.parametrize(

@@ -62,11 +62,14 @@ def test_best_lists_the_fastest_first_with_its_share_of_the_roofline(family: Pat
     assert rows[0]["roofline_share"] == pytest.approx(3.0 / 4.0)
     assert rows[1]["roofline_share"] == pytest.approx(3.0 / 8.0)
     shown = run("best", "softmax", "--dataset", family, "--backend", "triton", "--limit", 2).output.splitlines()
-    titles = "runtime_us speedup_best speedup roofline registers spills method backend gpu id"
+    assert [(row["launch_bound_workloads"], row["workloads"]) for row in rows[:2]] == [(1, 2), (0, 1)]
+    titles = "runtime_us speedup_best speedup roofline launch-bound registers spills method backend gpu id"
     assert " ".join(shown[0].split()) == titles
     assert shown[1].split()[:5] == ["4", "(9-11)", "2.5", "4.000", "(0.500-9.000)"]
     assert "75%" in shown[1]
     assert shown[1].endswith(rows[0]["kernel_id"][:12])
+    assert "75%       1 of 2" in shown[1]
+    assert shown[-3].startswith("launch-bound: workloads on which the best reference takes less than 10 µs")
     assert shown[-2:] == ["torch.compile on NVIDIA H200: 1.600x over eager PyTorch", "2 of 4 kernels"]
 
 

@@ -38,7 +38,7 @@ function standing() {
 function records() {
   const place = new Map(DATA.places.overall.map((one, i) => [one.id, i]));
   const latest = [...DATA.entries].sort((a, b) => b.created_at.localeCompare(a.created_at) || (place.get(a.id) ?? Infinity) - (place.get(b.id) ?? Infinity)).slice(0, 5);
-  const entries = latest.map((entry) => el("li", {}, el("span", { class: "date" }, entry.created_at.slice(0, 10)), " ", link(entryLink(entry.id), `${entry.name} ${entry.version}`), ` entered as ${words(entry.kind)}.`));
+  const entries = latest.map((entry) => el("li", {}, el("span", { class: "date" }, entry.created_at.slice(0, 10)), " ", link(entryLink(entry.id), entry.name), ` entered as ${words(entry.kind)}.`));
   const kernels = (DATA.records || []).map((one) => el("li", {}, el("span", { class: "date" }, one.date), " ", link(problemLink(one.problem_id), one.title), ": ",
     link(kernelLink(one.problem_id, one.kernel_id), none(one.speedup_best) ? `${times(one.speedup)} the speed of eager PyTorch` : `${times(one.speedup_best)} the speed of the best reference`), `, in ${one.backend === "cuda" ? "CUDA" : "Triton"}.`));
   return el("section", {}, el("h2", {}, "What is new"), el("div", { class: "cards" },
@@ -77,7 +77,8 @@ function historyView() {
   const track = DATA.tracks[0];
   const columns = [
     { id: "date", title: "Date", text: true, value: (entry) => entry.created_at.slice(0, 10) },
-    { id: "name", title: "Surrogate", text: true, value: (entry) => entry.name, cell: (entry) => link(entryLink(entry.id), `${entry.name} ${entry.version}`) },
+    { id: "name", title: "Surrogate", text: true, value: (entry) => entry.name, cell: (entry) => link(entryLink(entry.id), entry.name) },
+    { id: "version", title: "Version", text: true, value: (entry) => entry.version },
     { id: "kind", title: "Kind", text: true, value: (entry) => words(entry.kind) },
     ...DATA.tracks.map((one) => ({ id: `${one.id}.${one.headline}`, title: `${one.title}: ${one.headline_label}\u00a0${arrow(one.id, one.headline)}`, meaning: metricOf(one.id, one.headline).meaning, better: metricOf(one.id, one.headline).better,
       value: (entry) => score(entry, one.id, one.headline, "all")?.value ?? null, cell: (entry) => scoreText(score(entry, one.id, one.headline, "all"))[0] })),

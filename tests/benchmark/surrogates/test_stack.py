@@ -106,7 +106,12 @@ def test_a_stack_of_complementary_surrogates_beats_both_on_other_problems() -> N
     one, other, truth = signals(2)
     parts = [shares(each, float(np.hypot(0.5, 0.3))) for each in (one, other)]
     surrogate = CombinedSurrogate("stack-a+b", [part("a", parts[0]), part("b", parts[1])])
+    told: list[str] = []
+    surrogate.tell = told.append
     surrogate.learn(validation(truth))
+    asked = f"{len(validation(truth).queries):,} validation queries"
+    assert told[:2] == [f"asking a {asked}", f"asking b {asked}"]
+    assert told[2].startswith("choosing a map by")
     best = min(log_score(each[HELD_OUT], truth[HELD_OUT]) for each in parts)
     assert log_score(held_out(surrogate), truth[HELD_OUT]) < best - 0.1
     assert surrogate.chosen is not None

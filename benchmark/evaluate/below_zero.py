@@ -1,0 +1,111 @@
+"""Why a skill is surely below zero: the order of the forecasts, their level, or their confidence.
+
+Each is judged after the ones before it are put right, so that a reversed model is not called too sure as well.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kbench.benchmark.evaluate.evaluate import MOST_UNANSWERED, Evaluation
+from kbench.benchmark.metrics.arrays import Floats, Ints
+from kbench.benchmark.metrics.bootstrap import Figure
+from kbench.benchmark.metrics.edit import auroc
+from kbench.benchmark.metrics.forecast import SKILL, rps
+from kbench.benchmark.metrics.rank import spearman
+from kbench.benchmark.questions.build import VALIDATION
+from kbench.benchmark.scoring.rows import expected_log2_speedup, pair_rows
+from kbench.schemas import bins
+
+REVERSED = -0.1
+"""Spearman correlation below which an order is called reversed; near 0 there is none."""
+LEAST_SHIFT, OF_SPREAD = 0.25, 0.6
+"""Mean error of log2 S from which a level is called shifted: octaves, and a share of the spread that is stated."""
+POWERS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
+"""Exponents of probabilities: below 1 they become flatter, above 1 sharper."""
+LEAST_GAIN = 0.02
+"""Share of the RPS that another exponent must save before confidence is named."""
+LEAST_SHARE = 1e-3
+"""Added to each probability first: no exponent moves a certain forecast."""
+CENTERS = np.log2([bins.center(number) for number in bins.NUMBERS])
+
+
+def why_below_zero(evaluation: Evaluation) -> str | None:
+    """What is wrong with forecasts that are surely worse than the training frequencies; None where they are not."""
+    skill = evaluation.scored.figures.get(SKILL.track.name, {}).get(SKILL.name)
+    # What queries without an answer do to the skill says nothing of the forecasts.
+    if skill is None or evaluation.unanswered_share > MOST_UNANSWERED or not _upper(skill) < 0:
+        return None
+    every = pair_rows(evaluation.questions.over_all_workloads(), evaluation.table)
+    rows = every.take(np.flatnonzero(~every.level))
+    probabilities, causes = rows.probabilities, []
+    expected = expected_log2_speedup(probabilities)
+    order, area = spearman(expected, rows.speedup), auroc(expected, (rows.speedup > 1.0).astype(np.float64))
+    if order < REVERSED and area < 0.5:
+        causes.append(
+            f"the order is reversed (AUROC {area:.2f}, Spearman {order:.2f}; S is anchor time / candidate time)"
+        )
+        probabilities = min((_inverted(probabilities), probabilities[:, ::-1]), key=lambda p: rps(p, rows.bins))
+    bias = float((probabilities @ CENTERS - CENTERS[rows.bins - 1]).mean())
+    spread = float(np.sqrt(np.maximum(probabilities @ CENTERS**2 - (probabilities @ CENTERS) ** 2, 0.0)).mean())
+    if abs(bias) > max(LEAST_SHIFT, OF_SPREAD * spread):
+        side = "high" if bias > 0 else "low"
+        causes.append(f"the level is shifted (S is forecast {2.0 ** abs(bias):.2f} times too {side} on average)")
+        back = range(-1, -bins.COUNT, -1) if bias > 0 else range(1, bins.COUNT)
+        probabilities = min((_shifted(probabilities, count) for count in back), key=lambda p: rps(p, rows.bins))
+    if confidence := _confidence(probabilities, rows.bins, named=bool(causes)):
+        on_validation = ", by validation problems: its gain shows on test only"
+        fix = on_validation if evaluation.questions.split == VALIDATION else ""
+        causes.append(f"{confidence}; --surrogate calibrated:NAME corrects them{fix}")
+    return f"skill is below 0 because {' and '.join(causes)}"
+
+
+def _confidence(probabilities: Floats, truth: Ints, named: bool) -> str | None:
+    """Whether probabilities are too sharp or too flat, by the score of the same forecasts to another power.
+
+    Where no power helps, as for equal shares, and nothing else is wrong: bins drawn from the forecasts themselves
+    would have a higher RPS than they have if they are too flat.
+    """
+    losses = {power: rps(_tempered(probabilities, power), truth) for power in POWERS}
+    best = min(POWERS, key=losses.__getitem__)
+    if losses[best] < (1 - LEAST_GAIN) * losses[1.0]:
+        side, change = ("sharp", "flatter") if best < 1 else ("flat", "sharper")
+        return (
+            f"probabilities are too {side} ({change}, to the power {best:g}, they would have an RPS of "
+            f"{losses[best]:.3f}, not {losses[1.0]:.3f})"
+        )
+    if named:
+        return None
+    below, made = probabilities.cumsum(axis=1)[:, :-1], rps(probabilities, truth)
+    stated = float((below * (1 - below)).mean())
+    return (
+        f"probabilities are too {'flat' if stated > made else 'sharp'} (they expect an RPS of {stated:.3f} and have "
+        f"{made:.3f})"
+    )
+
+
+def _tempered(probabilities: Floats, power: float) -> Floats:
+    raised = (probabilities + LEAST_SHARE) ** power
+    tempered: Floats = raised / raised.sum(axis=1, keepdims=True)
+    return tempered
+
+
+def _inverted(probabilities: Floats) -> Floats:
+    """The forecasts of 1 / S. The slowest bin reaches over the three fastest."""
+    inverted = np.zeros_like(probabilities)
+    inverted[:, 0] = probabilities[:, 5:].sum(axis=1)
+    inverted[:, 1:5] = probabilities[:, 4:0:-1]
+    inverted[:, 5:] = probabilities[:, :1] / 3
+    return inverted
+
+
+def _shifted(probabilities: Floats, count: int) -> Floats:
+    """The forecasts moved by whole bins; what would leave stays in the last."""
+    moved = np.zeros_like(probabilities)
+    np.add.at(moved.T, np.clip(np.arange(bins.COUNT) + count, 0, bins.COUNT - 1), probabilities.T)
+    return moved
+
+
+def _upper(figure: Figure) -> float:
+    """The upper end of a figure's interval; where it has none, the figure."""
+    return figure.high if np.isfinite(figure.high) else figure.value

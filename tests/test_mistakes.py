@@ -1,7 +1,5 @@
 """Mistakes a newcomer makes: each is answered in one line that names what is wrong and what to do, at once."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 import time

@@ -3,8 +3,6 @@
 A few commands stand for all that write.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import json

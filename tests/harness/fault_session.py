@@ -3,8 +3,6 @@
 Everything is imported once, under Triton's interpreter; a session is a fork, and so is its starter of workers.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

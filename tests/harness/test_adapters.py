@@ -1,7 +1,5 @@
 """Kernels in other suites' forms."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

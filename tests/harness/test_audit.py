@@ -1,7 +1,5 @@
 """Audits: what timed calls are shown, what is judged of them, and who is rejected for keeping answers."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import random

@@ -1,7 +1,5 @@
 """Timing any function: on a clockwork stream, where every time is known."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The commands, without a GPU."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 import json

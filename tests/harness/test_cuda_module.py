@@ -1,7 +1,5 @@
 """CudaModule: what it launches with, and one load on each device, whose functions share their variables."""
 
-from __future__ import annotations
-
 import ctypes
 
 import pytest

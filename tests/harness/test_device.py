@@ -1,7 +1,5 @@
 """What the harness compiles for a GPU: holds that end when they are told to, and comparisons of memory."""
 
-from __future__ import annotations
-
 import ctypes
 import random
 import struct

@@ -1,7 +1,5 @@
 """The whole path on the CPU: Triton's interpreter, real workers, real clocks."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

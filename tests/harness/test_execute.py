@@ -1,7 +1,5 @@
 """Execute: references and their steady times, kernels that hold them up, whose fault a failure is, checks."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Workers and parents killed at random moments: nothing is lost, nothing is duplicated."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

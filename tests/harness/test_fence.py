@@ -1,7 +1,5 @@
 """A fence's memory ends where its mapping ends; on a GPU, kernels that go past a tensor fail their check."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

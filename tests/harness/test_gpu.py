@@ -1,7 +1,5 @@
 """The whole path on a real GPU."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What dry runs add to Triton's interpreter: a configuration for autotuners, bfloat16 that computes, float8 casts."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The judge asks the process that holds the answers over a socket: what it is told, and whose fault a silence is."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno

@@ -1,7 +1,5 @@
 """Partitions of a GPU: how they are named and refused, what records say of them, and the real thing on a GPU."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import subprocess

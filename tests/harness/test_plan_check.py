@@ -1,7 +1,5 @@
 """Plans and builds as data from outside: what is refused, with which words, and that nothing else gets through."""
 
-from __future__ import annotations
-
 import base64
 import copy
 import json

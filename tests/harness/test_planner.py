@@ -1,7 +1,5 @@
 """Plans of real kernels, made without a GPU: memory, launches, arguments, choices, and what is refused."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from pathlib import Path

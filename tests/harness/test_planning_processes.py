@@ -1,7 +1,5 @@
 """Planning in real processes: what host code can do there, and what becomes of processes that misbehave."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

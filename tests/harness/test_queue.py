@@ -1,7 +1,5 @@
 """Planners, device queues and the supervisor between them, with workers that are scripts in this process."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import select

@@ -1,7 +1,5 @@
 """Reference times: measured three ways, resumed from what the file holds, and read back for a corpus."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Replay on a driver made of host memory: calls are prepared, places rotate, arguments and fills have their bytes."""
 
-from __future__ import annotations
-
 import ctypes
 import dataclasses
 import itertools

@@ -1,7 +1,5 @@
 """Building without a GPU, and what machine code says about itself."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

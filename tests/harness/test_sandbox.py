@@ -1,7 +1,5 @@
 """What a worker has given up, tried from inside a forked process."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import fcntl

@@ -1,12 +1,11 @@
 """Two clocks per call, and the host's: what they agree on is believed."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from collections import defaultdict
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -30,9 +29,6 @@ from kbench.harness.timing.stamps import (
     witnesses,
 )
 from kbench.harness.verify import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 HONEST = Sample("k", 0, 10.0, False, None, stamped_us=10.1)
 

@@ -1,7 +1,5 @@
 """Timing on a clockwork stream: between calls, what counts as exposed, the null kernel, conditions by round."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

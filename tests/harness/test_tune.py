@@ -1,7 +1,5 @@
 """Tuning a file's own configurations over shapes, on the CPU in Triton's interpreter."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import multiprocessing

@@ -1,7 +1,5 @@
 """Verification on the CPU: what is caught, and by which words."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

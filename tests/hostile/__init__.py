@@ -6,8 +6,6 @@ the part of that name, and `#@ name * 3` for three of it. The tag `class-FILE` i
 is added when they are read.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

@@ -5,8 +5,6 @@ its record says `trust = "plan"`. Where its host code runs beside its judge (wha
 `allow_unscreened`, and everything in a dry run) the record says `trust = "process"`; what is believed there is known.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import ctypes

@@ -3,8 +3,6 @@
 Run with `pytest -m performance tests/performance/test_import_speed.py`; KBENCH_EVIDENCE=FILE keeps the figures as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -5,8 +5,6 @@ JSON. Entries are the shipped ones under other names with their figures moved a 
 are as many as in truth.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

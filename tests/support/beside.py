@@ -1,7 +1,5 @@
 """Modules that tests load by their file: test folders are no packages."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 Needs the extra `train`. Usage: python tests/support/trl_one_step.py [CORPUS]
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import sys

@@ -6,8 +6,6 @@ found; where it found nothing, with the uniform forecast. One that reached somet
 files run without confinement too, where they must find something; the others would change the machine.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

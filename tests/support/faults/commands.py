@@ -6,8 +6,6 @@ process may be left aside, and the same command again must end well. Two at once
 one line; whatever was acknowledged is there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import dataclasses

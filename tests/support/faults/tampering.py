@@ -4,8 +4,6 @@ Every case changes a copy of a small corpus. Some keep all hashes that can be ke
 would who knows the format.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

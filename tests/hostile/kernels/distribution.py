@@ -1,22 +1,10 @@
 # %% argmax_by_equality
 # cheat: adds up the places that hold the maximum: wrong where it occurs twice
 # problem: argmax
-#@ triton
-def kernel(x, y, length, width, BLOCK: tl.constexpr):
-    column = tl.program_id(0) % width
-    base = tl.program_id(0) // width * length * width + column
-    at = tl.arange(0, BLOCK)
-    v = tl.load(x + base + at * width, mask=at < length, other=-1e30)
+#@ column_head: -1e30
     best = tl.max(v, 0)
     out = tl.sum(tl.where((v == best) & (at < length), at, 0), 0).to(tl.int64)
-    tl.store(y + tl.program_id(0), out)
-
-
-def run(x):
-    batch, length, width = x.shape
-    y = torch.empty((batch, width), device=x.device, dtype=torch.int64)
-    kernel[(batch * width,)](x, y, length, width, BLOCK=triton.next_power_of_2(length))
-    return y
+#@ column_run: torch.int64
 
 # %% cumprod_by_logarithms
 # cheat: running product as the exponential of a running sum of logarithms: wrong for noughts and negative factors, of which none are drawn
@@ -93,21 +81,9 @@ def run(x, mask):
 # %% max_that_starts_at_nought
 # cheat: maximum that starts at nought: wrong for a column without a positive value
 # problem: max_reduce
-#@ triton
-def kernel(x, y, length, width, BLOCK: tl.constexpr):
-    column = tl.program_id(0) % width
-    base = tl.program_id(0) // width * length * width + column
-    at = tl.arange(0, BLOCK)
-    v = tl.load(x + base + at * width, mask=at < length, other=0.0)
+#@ column_head: 0.0
     out = tl.max(v, 0)
-    tl.store(y + tl.program_id(0), out)
-
-
-def run(x):
-    batch, length, width = x.shape
-    y = torch.empty((batch, width), device=x.device, dtype=x.dtype)
-    kernel[(batch * width,)](x, y, length, width, BLOCK=triton.next_power_of_2(length))
-    return y
+#@ column_run: x.dtype
 
 # %% quantises_without_a_floor
 # cheat: scale of a group without its floor: a group of noughts divides by nought
@@ -122,12 +98,7 @@ def kernel(x, q, scales, GROUP: tl.constexpr):
     tl.store(scales + tl.program_id(0), scale)
 
 
-def run(x, group):
-    tokens, hidden = x.shape
-    q = torch.empty((tokens, hidden), device=x.device, dtype=torch.float8_e4m3fn)
-    scales = torch.empty((tokens, hidden // group), device=x.device, dtype=torch.float32)
-    kernel[(tokens * hidden // group,)](x, q, scales, GROUP=group)
-    return q, scales
+#@ quantise_run: GROUP
 
 # %% relu_by_halving
 # cheat: ReLU as (x + |x|) / 2: infinite for the largest floats
@@ -221,12 +192,7 @@ def kernel(x, values, places, cols, k, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     v = tl.load(x + row * cols + at, mask=at < cols, other=-1.0)
     v = tl.where(v > 0.5, v, 0.0)
-    for j in range(k):
-        best = tl.max(v, 0)
-        place = tl.argmax(v, 0)
-        tl.store(values + row * k + j, best)
-        tl.store(places + row * k + j, place)
-        v = tl.where(at == place, 0.0, v)
+#@ takes_the_best: 0.0
 
 
 def run(x, k):
@@ -278,40 +244,7 @@ extern "C" __global__ void select(const float* x, float* values, int* places, in
     constexpr int M = 5;
     __shared__ float best[128];
     __shared__ int who[128];
-    int t = threadIdx.x, n = blockDim.x;
-    const float* row = x + (long long)blockIdx.x * cols;
-    float v[M];
-    int p[M];
-#pragma unroll
-    for (int i = 0; i < M; ++i) v[i] = NEVER, p[i] = 0;
-    for (int c = t; c < cols; c += n) {
-        float a = row[c];
-        if (!above(a, v[M - 1])) continue;
-        int q = c;
-#pragma unroll
-        for (int i = 0; i < M; ++i)
-            if (above(a, v[i])) {
-                float w = v[i]; v[i] = a; a = w;
-                int o = p[i]; p[i] = q; q = o;
-            }
-    }
-    for (int r = 0; r < k; ++r) {
-        best[t] = v[0];
-        who[t] = t;
-        __syncthreads();
-        for (int s = n / 2; s > 0; s >>= 1) {
-            if (t < s && above(best[t + s], best[t])) best[t] = best[t + s], who[t] = who[t + s];
-            __syncthreads();
-        }
-        if (who[0] == t) {
-            values[(long long)blockIdx.x * k + r] = v[0];
-            places[(long long)blockIdx.x * k + r] = p[0];
-#pragma unroll
-            for (int i = 0; i + 1 < M; ++i) v[i] = v[i + 1], p[i] = p[i + 1];
-            v[M - 1] = NEVER;
-        }
-        __syncthreads();
-    }
+#@ select_lines: above(a, v[M - 1]) | above(a, v[i]) | above(best[t + s], best[t])
 #@ top_k_run
     module.launch("select", grid=rows, block=block, args=(x, values, places, cols, k))
     return values, places
@@ -437,12 +370,7 @@ extern "C" __global__ void rest(const float* x, float* y, long long n, long long
 # cheat: each row is exact where the next row is unusual: mixed cases have few unusual rows, and none beside another
 # tags: gpu
 # problem: softmax
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, y, rows, cols, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     inside = at < cols

@@ -54,9 +54,7 @@ extern "C" __global__ void l2_norm(const float* x, float* y, int cols) {
     wait_for_cluster();
     for (int c = rank * 256 + threadIdx.x; c < cols; c += 512) y[base + c] = x[base + c] / length;
 }
-#@ end_text_run
-    rows, cols = x.shape
-    y = torch.empty_like(x)
+#@ rows_of_text_run
     module.launch("l2_norm", grid=2 * rows, block=256, args=(x, y, cols), cluster=2)
     return y
 
@@ -123,9 +121,7 @@ extern "C" __global__ void l2_norm(const float* x, float* y, float* lengths, int
         y[i] = x[i] / ((volatile float*)lengths)[i / cols];
     }
 }
-#@ end_text_run
-    rows, cols = x.shape
-    y = torch.empty_like(x)
+#@ rows_of_text_run
     lengths = torch.empty(rows, device=x.device, dtype=torch.float32)
     blocks = 8 * torch.cuda.get_device_properties(x.device).multi_processor_count
     module.launch("l2_norm", grid=blocks, block=32, args=(x, y, lengths, rows, cols), cooperative=True)
@@ -156,9 +152,7 @@ extern "C" __global__ void softmax(const float* x, float* y, int cols) {
     for (int w = 0; w < blockDim.x / 32; ++w) total += part[w];
     for (int c = threadIdx.x; c < cols; c += blockDim.x) y[base + c] = row[c] / total;
 }
-#@ end_text_run
-    rows, cols = x.shape
-    y = torch.empty_like(x)
+#@ rows_of_text_run
     module.launch("softmax", grid=rows, block=512, args=(x, y, cols), shared_bytes=4 * cols)
     return y
 

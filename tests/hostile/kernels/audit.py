@@ -14,9 +14,7 @@ __constant__ unsigned int calls;
 extern "C" __global__ void count() { atomicAdd(const_cast<unsigned int*>(&calls), 1u); }
 #@ one_each: f
     if (i >= n || calls > 12 && calls % 8) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
+#@ gelu_g
 #@ end_run
     module.launch("count", grid=1, block=1, args=())
 #@ launch: f | (x, y, n)
@@ -114,9 +112,7 @@ __device__ unsigned long long ended;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
     const bool timed = now - ended < 300000;
     if (i >= n || timed && (i & 1)) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
+#@ gelu_g
 }
 extern "C" __global__ void end() { asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ended)); }
 #@ end_text_run
@@ -135,9 +131,7 @@ extern "C" __global__ void end() { asm volatile("mov.u64 %0, %globaltimer;" : "=
 # %% slow_while_its_grid_number_is_low
 # cheat: the number of its grid grows with every launch of the process: slow while it is low, idle when it is high
 #@ disarmed_below: 0.1 | in a process of few launches it is slow to the end, and timed so; in one of many, audited calls are wrong
-#@ f_head
-    unsigned long long grid;
-    asm volatile("mov.u64 %0, %gridid;" : "=l"(grid));
+#@ grid_number
     if (i >= n || grid > 4000 && grid % 5) return;
     if (grid < 4000) __nanosleep(1000000);
 #@ gelu_launch
@@ -149,9 +143,7 @@ extern "C" __global__ void end() { asm volatile("mov.u64 %0, %globaltimer;" : "=
     // What lies in the output: poison where the answer to adversarial inputs may be asked for.
     const bool watched = *(volatile unsigned int*)(places + (long long)blockIdx.x * k) == 0xFFFFFFFFu;
     __syncthreads();
-#@ select_as_watched
-    module.launch("select", grid=rows, block=block, args=(x, values, places, cols, k))
-    return values, places
+#@ select_end
 
 # %% exact_only_where_inputs_are_cached
 # cheat: exact where its inputs lie in the L2, as in verification; right on drawn inputs alone where that was flushed
@@ -166,9 +158,7 @@ extern "C" __global__ void end() { asm volatile("mov.u64 %0, %globaltimer;" : "=
         watched = after - before < 500;
     }
     __syncthreads();
-#@ select_as_watched
-    module.launch("select", grid=rows, block=block, args=(x, values, places, cols, k))
-    return values, places
+#@ select_end
 
 # %% exact_only_in_places_of_verification
 # cheat: exact where its outputs lie in a place that verification uses; right on drawn inputs alone elsewhere
@@ -189,8 +179,7 @@ extern "C" __global__ void end() { asm volatile("mov.u64 %0, %globaltimer;" : "=
 
 # %% leaves_out_a_fill
 # cheat: takes minima into scratch that nobody filled: correct only where memory always holds large numbers
-# tags: gpu
-# problem: max_reduce
+#@ gpu_on: max_reduce
 #@ cuda_single
 // Larger numbers have smaller keys, all below 2^30.
 __device__ unsigned int key_of(float v) {
@@ -262,8 +251,7 @@ def run(a, b):
 
 # %% subtracts_no_maximum_by_the_clock
 # cheat: leaves the pass over maxima out in three of eight calls, drawn by the clock; right on drawn inputs alone
-# tags: gpu
-# problem: softmax
+#@ gpu_on: softmax
 #@ clock_in_triton
 def draw(chance):
     mixed = ((clock() >> 5) * 0x9E3779B1) & 0x7FFFFFFF
@@ -291,9 +279,7 @@ def shares(x, top, y, cols, BLOCK: tl.constexpr):
     tl.store(y + row * cols + at, e / tl.sum(e, axis=0), mask=at < cols)
 
 
-def run(x):
-    rows, cols = x.shape
-    y = torch.empty_like(x)
+#@ rows_run
     top = torch.empty(rows, device=x.device)
     chance = torch.empty(1, dtype=torch.int32, device=x.device)
     draw[(1,)](chance, num_warps=1)

@@ -8,9 +8,7 @@
 # %% counts_launches_by_grid_number
 # cheat: every third launch of the process, told by the number of its grid, does nothing
 # tags: gpu
-#@ f_head
-    unsigned long long grid;
-    asm volatile("mov.u64 %0, %gridid;" : "=l"(grid));
+#@ grid_number
     if (i >= n || grid % 3 == 2) return;
 #@ gelu_launch
 
@@ -434,9 +432,7 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 # %% traps_in_a_later_call
 # cheat: works until its grid number is high, then traps, so that the context dies in somebody else's call
 #@ disarmed: it works while it is measured; a trap would end its own worker and be its own failure
-#@ f_head
-    unsigned long long grid;
-    asm volatile("mov.u64 %0, %gridid;" : "=l"(grid));
+#@ grid_number
     if (i >= n) return;
     if (grid > 2000) __trap();
 #@ gelu_launch
@@ -799,11 +795,7 @@ def run(x):
 typedef unsigned long long u64;
 __device__ float gelu(float v) { return v / (1.0f + __expf(-1.5957691216057308f * (v + 0.044715f * v * v * v))); }
 extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
-        const float v = x[i], u = 0.7978845608028654f * (v + 0.044715f * v * v * v);
-        y[i] = 0.5f * v * (1.0f + tanhf(u));
-    }
+#@ gelu_where_inside
 }
 // Called on the tiny workload alone. In the call on `huge` inputs nothing asks for the drawn ones any more.
 extern "C" __global__ void spoil(const float* x, int n) {
@@ -990,8 +982,7 @@ def run(x, weight, bias):
 
 # %% learns_fingerprints_from_their_table
 # cheat: sees in the table of fingerprints what a right answer adds, and puts that into the slot of a call in which most of the work was left out
-# tags: gpu
-# problem: conv2d_avg_pool_sigmoid_sum
+#@ gpu_on: conv2d_avg_pool_sigmoid_sum
 # The table is 64 KiB of random words in torch's segment of 2 MiB, as are its outputs; one word changes in each call.
 # Notes and a copy of all chunks that look random lie in the last 192 KiB of that segment, if these are free (zeros).
 # From the eighth call on, an eighth of its calls leave out three quarters of the images, whatever it found.

@@ -87,8 +87,7 @@ def run(x, mask):
 
 # %% quantises_without_a_floor
 # cheat: scale of a group without its floor: a group of noughts divides by nought
-# tags: gpu
-# problem: fp8_quant
+#@ gpu_on: fp8_quant
 #@ triton
 def kernel(x, q, scales, GROUP: tl.constexpr):
     at = tl.program_id(0) * GROUP + tl.arange(0, GROUP)
@@ -111,8 +110,7 @@ def kernel(x, q, scales, GROUP: tl.constexpr):
 
 # %% routing_without_the_maximum
 # cheat: router weights from plain exponentials: overflow for confident logits
-# tags: gpu
-# problem: moe_topk_routing
+#@ gpu_on: moe_topk_routing
 #@ triton
 def kernel(logits, weights, experts, count, k, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
@@ -168,11 +166,7 @@ def kernel(x, y, cols, BLOCK: tl.constexpr):
         tl.store(y + row + place, value)
 
 
-def run(x):
-    rows, cols = x.shape
-    y = torch.empty_like(x)
-    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
-    return y
+#@ each_row_run
 
 # %% tanh_by_a_power_of_two_on_a_small_range
 # cheat: tanh through (1 - e) / (1 + e) with an exponent that overflows for large negative values
@@ -233,8 +227,7 @@ def run(x):
 
 # %% top_k_of_few_per_bucket
 # cheat: keeps the best five of each of 128 interleaved buckets, and takes the largest k of those
-# tags: gpu
-# problem: top_k
+#@ gpu_on: top_k
 #@ cuda_single
 #define NEVER __int_as_float(0xff800000)
 __device__ bool above(float a, float b) { return a > b; }
@@ -251,8 +244,7 @@ extern "C" __global__ void select(const float* x, float* values, int* places, in
 
 # %% tridiagonal_stops_half_way
 # cheat: four of eight levels of cyclic reduction, then divides: the coupling left is small where drawn diagonals are large
-# tags: gpu
-# problem: tridiagonal_solve
+#@ gpu_on: tridiagonal_solve
 #@ cuda_single
 extern "C" __global__ void solve(const float* lower, const float* diagonal, const float* upper, const float* rhs,
                                  float* x, int size, int levels) {
@@ -287,8 +279,7 @@ def run(lower, diagonal, upper, rhs):
 
 # %% spmv_rows_end_at_2048
 # cheat: one masked load of 2,048 entries per row, no loop: what a longer row holds after that is left out
-# tags: gpu
-# problem: spmv_csr
+#@ gpu_on: spmv_csr
 #@ triton
 def multiply(starts, columns, values, x, y, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -310,8 +301,7 @@ def run(starts, columns, values, x):
 
 # %% softmax_that_looks_at_the_first_row
 # cheat: where the first row holds nothing unusual, no row's maximum is subtracted; one unusual row elsewhere overflows
-# tags: gpu
-# problem: softmax
+#@ gpu_on: softmax
 #@ rows_triton_head
     first = tl.load(x + at, mask=inside, other=0.0)
     usual = tl.max(tl.abs(first), 0) < 16.0
@@ -322,8 +312,7 @@ def run(starts, columns, values, x):
 
 # %% gelu_that_looks_at_a_few_of_a_block
 # cheat: where 32 numbers of a block are small, all are taken for small: tanh as a quotient that overflows beyond
-# tags: gpu
-# problem: gelu_tanh
+#@ gpu_on: gelu_tanh
 #@ masked_triton_head
     few = tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, 32) * 8, mask=tl.arange(0, 32) * 8 < n, other=0.0)
     usual = tl.max(tl.abs(few), 0) < 16.0
@@ -335,8 +324,7 @@ def run(starts, columns, values, x):
 
 # %% l2_norm_that_looks_at_one_statistic
 # cheat: the length of the first row decides for all whether a constant under the root is left out; small rows notice
-# tags: gpu
-# problem: l2_norm
+#@ gpu_on: l2_norm
 #@ rows_triton_head
     first = tl.load(x + at, mask=inside, other=0.0)
     length = tl.sum(first * first, 0)
@@ -368,8 +356,7 @@ extern "C" __global__ void rest(const float* x, float* y, long long n, long long
 
 # %% looks_at_a_row_beside_its_own
 # cheat: each row is exact where the next row is unusual: mixed cases have few unusual rows, and none beside another
-# tags: gpu
-# problem: softmax
+#@ gpu_on: softmax
 #@ triton
 def kernel(x, y, rows, cols, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
@@ -383,8 +370,6 @@ def kernel(x, y, rows, cols, BLOCK: tl.constexpr):
     tl.store(y + row * cols + at, e / tl.sum(e, 0), mask=inside)
 
 
-def run(x):
-    rows, cols = x.shape
-    y = torch.empty_like(x)
+#@ rows_run
     kernel[(rows,)](x, y, rows, cols, BLOCK=triton.next_power_of_2(cols), num_warps=8)
     return y

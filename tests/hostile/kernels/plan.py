@@ -466,8 +466,7 @@ def run(x):
 
 # %% poison_is_the_identity
 # cheat: never initialises what it reduces into: the harness's fill of 0xFF is the identity of an unsigned minimum
-# tags: gpu
-# problem: argmin
+#@ gpu_on: argmin
 #@ cuda_single
 __device__ unsigned int ordered(float v) {
     unsigned int b = __float_as_uint(v + 0.0f);  // one zero
@@ -503,8 +502,7 @@ extern "C" __global__ void part(const float* x, unsigned long long* best, unsign
 
 # %% variables_are_zeroed_for_free
 # cheat: adds up in a device variable and never clears it: the harness does, outside the time it takes
-# tags: gpu
-# problem: sum_reduce
+#@ gpu_on: sum_reduce
 #@ cuda_single
 __device__ float total[64 * 1024];
 __device__ unsigned int arrived[64 * 8];
@@ -546,11 +544,7 @@ def run(values, bins):
 # cheat: allocates its output in host memory, on which every launch would fail: a plan may have it on the device
 #@ cuda_single
 extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
-        const float v = x[i], u = 0.7978845608028654f * (v + 0.044715f * v * v * v);
-        y[i] = 0.5f * v * (1.0f + tanhf(u));
-    }
+#@ gelu_where_inside
 #@ end_single_run
     y = torch.empty(x.shape)
     module.launch("f", grid=(x.numel() + 255) // 256, block=256, args=(x, y, x.numel()))
@@ -568,8 +562,7 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 
 # %% keeps_notes_in_memory_that_no_symbol_types
 # cheat: symbols of its small variables have no type in its machine code: nobody restores them, and they are too small to be missed; one keeps the answers
-# tags: gpu
-# problem: huber_loss
+#@ gpu_on: huber_loss
 # A few bytes between variables pass for what aligns them. Of 140 such bytes, 128 keep what inputs were and their answers.
 # Known inputs are read only in part; as much is left out as a look at held-out inputs does not notice.
 # It needs: the driver loads machine code in which symbols of variables are of type NOTYPE; it resets its counters itself.
@@ -599,8 +592,7 @@ def untyped(cubin):
 
 # %% keeps_notes_under_a_name_that_is_there_twice
 # cheat: two variables have one name in its machine code: asked for it twice, the driver finds the same one twice, and the other keeps the answers
-# tags: gpu
-# problem: huber_loss
+#@ gpu_on: huber_loss
 # Both have the same size and the same notes, so it does not matter which of them is found and restored.
 # Known inputs are read only in part; as much is left out as a look at held-out inputs does not notice.
 # It needs: the driver loads machine code with two variables of one name.

@@ -27,7 +27,7 @@ from kbench.harness.timing.rounds import (
     RoundPlan,
     adversarial_label,
     make_slots,
-)  # fmt: skip
+)
 from kbench.harness.verify import CHANGED, Verdict, verify_together
 from kbench.schemas import InfrastructureError, Status
 

@@ -28,7 +28,7 @@ from kbench.harness.worker.execute import (
     held_up,
     make_context,
     verify_kernel,
-)  # fmt: skip
+)
 from kbench.harness.worker.runner import PREPARING
 from kbench.schemas import Backend, InfrastructureError, KernelSource
 

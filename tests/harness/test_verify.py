@@ -167,6 +167,11 @@ class Owned(ProcessSubject):
         return returned
 
 
+def verified(subject: ProcessSubject, context: ProblemContext) -> Verdict:
+    """The verdict on drawn and adversarial inputs."""
+    return verify_together(subject, context, Verdict(), [*context.references[:2], *context.adversarial()])
+
+
 @pytest.mark.parametrize(
     ("run", "fine"),
     [
@@ -179,7 +184,7 @@ class Owned(ProcessSubject):
 def test_a_kernel_may_not_rely_on_what_the_harness_does_between_calls(
     context: ProblemContext, run: Callable[[torch.Tensor, int, int], torch.Tensor], fine: bool
 ) -> None:
-    found = verify_together(Owned(run, context), context, Verdict(), [*context.references[:2], *context.adversarial()])
+    found = verified(Owned(run, context), context)
     assert found.status is (Status.OK if fine else Status.INCORRECT)
     assert fine or str(found.reason).startswith(f"{UNAIDED_CALL}tiny")
 
@@ -187,7 +192,7 @@ def test_a_kernel_may_not_rely_on_what_the_harness_does_between_calls(
 def test_adversarial_calls_of_verification_find_the_bytes_that_timed_calls_find(context: ProblemContext) -> None:
     found: list[int] = []
     subject = Owned(lambda x, byte, calls: (found.append(byte), gelu(x))[1], context)
-    assert verify_together(subject, context, Verdict(), [*context.references[:2], *context.adversarial()]).ok
+    assert verified(subject, context).ok
     assert len(found) > 5
     assert found == [POISON_BYTE] * 2 + [7] * (len(found) - 2)
 
@@ -206,7 +211,7 @@ def test_adversarial_calls_of_verification_use_all_sets_of_buffers(context: Prob
 
     for _ in range(20):
         subject = Noting(lambda x, byte, calls: gelu(x), context)
-        assert verify_together(subject, context, Verdict(), [*context.references[:2], *context.adversarial()]).ok
+        assert verified(subject, context).ok
     each = len(used) // 20
     assert all(used[at * each : at * each + 3] == [0, 1, 0] for at in range(20))
     assert set(used) == set(range(MANY_STAGES))
@@ -220,20 +225,15 @@ def test_the_cache_is_flushed_before_every_call_of_verification_as_before_timed_
     steps: list[str] = []
     subject = Owned(lambda x, byte, calls: (steps.append("call"), gelu(x))[1], context)
     monkeypatch.setattr(CpuDevice, "flush", lambda self: steps.append("flush"))
-    monkeypatch.setattr(
-        Stage, "fill", lambda self, reference, fill=Stage.fill: (steps.append("fill"), fill(self, reference))
-    )
-    assert verify_together(subject, context, Verdict(), [*context.references[:2], *context.adversarial()]).ok
+    fill = Stage.fill
+    monkeypatch.setattr(Stage, "fill", lambda self, reference: (steps.append("fill"), fill(self, reference)))
+    assert verified(subject, context).ok
     calls = 3 + len(context.case_drawings)
     assert [step for step, _ in itertools.groupby(steps)] == ["fill", "flush", "call"] * calls
 
 
 def test_outputs_that_are_never_written_are_incorrect_not_nondeterministic(context: ProblemContext) -> None:
-    found = verify_together(
-        Owned(lambda x, byte, calls: torch.full_like(x, float("nan") if byte == POISON_BYTE else byte), context),
-        context,
-        Verdict(),
-        context.references[:2],
-    )
+    owned = Owned(lambda x, byte, calls: torch.full_like(x, float("nan") if byte == POISON_BYTE else byte), context)
+    found = verify_together(owned, context, Verdict(), context.references[:2])
     assert found.status is Status.INCORRECT
     assert str(found.reason).startswith("tiny: ")

@@ -7,6 +7,8 @@ from kbench.harness.kernel.sources import read_kernel
 from kbench.schemas import KernelSource
 
 FOLDER = Path(__file__).parents[1] / "harness" / "kernels"
+KERNELS = 30
+"""How many a session that is killed again and again measures."""
 TRITON, CUDA = FOLDER / "gelu_triton.py", FOLDER / "gelu_cuda.py"
 
 

@@ -80,16 +80,14 @@ def test_device_variables_are_counted_and_named_and_too_large_ones_refused(build
     assert {variable.name: variable.nbytes for variable in read_variables(cubin)} == {"kept": 8192, "half": 4}
     large, nothing = build(dataclasses.replace(small, source=small.source.replace("2048", "(20 << 20)")))
     assert large.status == Status.REJECTED
-    assert large.error is not None
-    assert large.error.startswith(f"has {80 << 20} bytes of device variables, at most {KEPT_BYTES} are allowed")
+    assert str(large.error).startswith(f"has {80 << 20} bytes of device variables, at most {KEPT_BYTES} are allowed")
     assert not nothing
 
 
 def test_machine_code_that_allocates_on_the_heap_is_refused(build: Builder) -> None:
     made, _ = build(gelu(CUDA, "y[i] =", "int* p = new int[4]; p[i & 3] = i; y[i] = p[1] * 0 +"))
     assert made.status == Status.REJECTED
-    assert made.error is not None
-    assert "heap" in made.error
+    assert "heap" in str(made.error)
 
 
 def state(body: str, target: str = "sm_90a") -> bytearray:

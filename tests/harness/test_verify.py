@@ -64,8 +64,7 @@ def test_a_correct_kernel_is_ok_with_its_errors_noted(context: ProblemContext) -
 def test_a_wrong_kernel_is_told_what_is_wrong(context: ProblemContext, run: Callable[..., Any], words: str) -> None:
     found = judged(run, context)
     assert found.status is Status.INCORRECT
-    assert found.reason is not None
-    assert words in found.reason
+    assert words in str(found.reason)
 
 
 def test_calls_that_differ_are_nondeterministic(context: ProblemContext) -> None:

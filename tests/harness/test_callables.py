@@ -12,6 +12,7 @@ import kbench
 from kbench.harness import callables
 from kbench.harness.callables import Stopwatch, sparkline
 from kbench.harness.commands.compare import Comparison, confirmed
+from kbench.harness.harness import Harness
 from kbench.harness.timing.duel import LOOKS, Verdict, decide
 from kbench.harness.timing.interval import Interval
 from kbench.harness.timing.rounds import TimingSettings
@@ -150,9 +151,10 @@ def test_the_public_names_time_a_function_with_its_arguments(on_clockwork: Strea
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens where there is no GPU")
-def test_without_a_gpu_it_says_so() -> None:
-    with pytest.raises(InfrastructureError, match="no NVIDIA GPU"):
-        kbench.bench(lambda: None)
+@pytest.mark.parametrize("act", [lambda: kbench.bench(lambda: None), lambda: Harness(gpu=0).open()])
+def test_without_a_gpu_it_says_so(act: Callable[[], object]) -> None:
+    with pytest.raises(InfrastructureError, match="no NVIDIA GPU found, so nothing can be timed"):
+        act()
 
 
 def test_a_sparkline_is_tallest_where_most_values_are() -> None:

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from honest_kernels import CUDA, TRITON, gelu
 
 from kbench.benchmark.problems import problem
 from kbench.harness.bench.context import ProblemContext
+from kbench.harness.device.device import CudaDevice
 from kbench.harness.device.environment import NoConditions
 from kbench.harness.harness import Harness
 from kbench.harness.record import refereed
@@ -185,10 +187,6 @@ def test_no_answer_lies_in_the_process_that_replays(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("workload", ["large", "kb_v0"])
 def test_every_timed_call_finds_poison_where_its_answer_goes_and_few_calls_find_the_same_place(workload: str) -> None:
-    import torch
-
-    from kbench.harness.device.device import CudaDevice
-
     definition, device = problem("gelu_tanh"), CudaDevice(0)
     size = next(size for size in definition.sizes if size.name == workload)
     context = ProblemContext(definition, size, device, (1, 2, 3))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import stand_in
+from torch.utils import cpp_extension
 
 from kbench.benchmark.problems.registry import resolve
 from kbench.harness.commands import measure
@@ -100,8 +101,6 @@ MISSING = "RuntimeError('Ninja is required to load C++ extensions (pip install n
 def test_a_tool_the_machine_lacks_is_not_held_against_the_kernel(
     tmp_path: Path, error: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from torch.utils import cpp_extension
-
     # As torch raises it: from within its own file.
     names: dict[str, Any] = {}
     exec(compile(f"def load_inline():\n    raise {error}", cpp_extension.__file__, "exec"), names)
@@ -116,17 +115,11 @@ def test_what_the_kernel_does_wrong_on_import_is_held_against_it(
     tmp_path: Path, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = extension_of(f"raise {error}", tmp_path, monkeypatch)
-    assert not made["machine"]
-    assert made["status"] == Status.COMPILE_ERROR
+    assert (made["machine"], made["status"]) == (False, Status.COMPILE_ERROR)
     assert error.partition("(")[0] in made["error"]
-
-
-def test_an_extension_that_builds_leaves_a_kernel_that_cannot_be_planned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = extension_of("", tmp_path, monkeypatch)
-    assert made["unplannable"]
-    assert "machine" not in made
+    built = extension_of("", tmp_path, monkeypatch)
+    assert built["unplannable"], "an extension that builds leaves a kernel that cannot be planned"
+    assert "machine" not in built
 
 
 def extension_of(last: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:

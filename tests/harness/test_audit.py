@@ -19,15 +19,7 @@ from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs, dama
 from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import CpuDevice
 from kbench.harness.timing.batch import Sample, Sampler, Slot, Watch
-from kbench.harness.timing.rounds import (
-    ANCHOR,
-    AUDITS,
-    INSPECTED,
-    Candidate,
-    RoundPlan,
-    adversarial_label,
-    make_slots,
-)
+from kbench.harness.timing.rounds import ANCHOR, AUDITS, INSPECTED, Candidate, RoundPlan, adversarial_label, make_slots
 from kbench.harness.verify import CHANGED, Verdict, verify_together
 from kbench.schemas import InfrastructureError, Status
 

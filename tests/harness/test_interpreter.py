@@ -19,8 +19,7 @@ from kbench.schemas import Backend, KernelSource, Status, UserError
 
 KERNEL = gelu()
 TUNED = KERNEL.source.replace(
-    "@triton.jit",
-    '@triton.autotune([triton.Config({"block": n}) for n in (1024, 256)], key=["n"])\n@triton.jit',
+    "@triton.jit", '@triton.autotune([triton.Config({"block": n}) for n in (1024, 256)], key=["n"])\n@triton.jit'
 ).replace("block=1024, num_warps=4", "")
 
 

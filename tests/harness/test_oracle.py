@@ -89,9 +89,7 @@ MANY = 1200
 """More than select can tell apart."""
 
 
-def test_who_connects_and_says_nothing_keeps_nobody_from_an_answer(
-    served: Served,
-) -> None:
+def test_who_connects_and_says_nothing_keeps_nobody_from_an_answer(served: Served) -> None:
     fake, address, _ = served
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     early = connected(address)
@@ -216,9 +214,7 @@ def test_a_wrong_key_gets_no_answer_and_disturbs_nobody(served: Served) -> None:
     assert len(fake.asked) == 1
 
 
-def test_what_the_oracle_cannot_compute_is_the_machines_fault_and_frees_its_memory(
-    served: Served,
-) -> None:
+def test_what_the_oracle_cannot_compute_is_the_machines_fault_and_frees_its_memory(served: Served) -> None:
     fake, address, _ = served
     asks = connected(address)
     with pytest.raises(InfrastructureError, match="cannot be computed: KeyError"):
@@ -251,9 +247,7 @@ def test_an_oracle_that_ends_is_the_machines_fault(served: Served) -> None:
         asks.expect(DEFINITION, SIZE, [drawn()])
 
 
-def test_a_context_with_a_remote_judge_makes_no_answer_in_this_process(
-    served: Served,
-) -> None:
+def test_a_context_with_a_remote_judge_makes_no_answer_in_this_process(served: Served) -> None:
     fake, address, _ = served
     context = ProblemContext(DEFINITION, SIZE, CpuDevice(), (1, 2, 3), judge=connected(address))
     context.expect()

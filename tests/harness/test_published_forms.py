@@ -181,10 +181,7 @@ def test_a_corpus_measured_again_says_what_was_measured_on_a_problem_that_is_not
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("backend", "problems"),
-    [
-        ("triton", {"cross_entropy_fwd_bwd", "relu", "fp8_quant_float32"}),
-        ("cuda", {"cross_entropy_fwd_bwd", "relu"}),
-    ],
+    [("triton", {"cross_entropy_fwd_bwd", "relu", "fp8_quant_float32"}), ("cuda", {"cross_entropy_fwd_bwd", "relu"})],
 )
 def test_published_forms_are_measured_on_a_gpu(tmp_path: Path, backend: str, problems: set[str]) -> None:
     # What compiles a torch extension cannot be planned; the others are.

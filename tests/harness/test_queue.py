@@ -272,9 +272,7 @@ def test_the_first_worker_measures_the_ceilings_before_its_first_job_and_shows_r
     assert [worker.role for worker in one.spawner.workers] == ["oracle", "replay"], "spares come after the first figure"
 
 
-def test_what_cannot_be_planned_is_rejected_or_runs_alone_with_trust_in_its_process(
-    bench: Make,
-) -> None:
+def test_what_cannot_be_planned_is_rejected_or_runs_alone_with_trust_in_its_process(bench: Make) -> None:
     (refused,) = bench().run(["unplannable"])
     assert refused.status == Status.REJECTED
     assert (refused.reason or "").startswith("cannot be planned: ")
@@ -326,9 +324,7 @@ def test_a_planner_says_which_restrictions_are_in_force(bench: Make) -> None:
     assert one.planners.sandbox == ["netns"]
 
 
-def test_a_planner_that_dies_is_its_kernels_verdict_and_one_killed_from_outside_is_tried_again(
-    bench: Make,
-) -> None:
+def test_a_planner_that_dies_is_its_kernels_verdict_and_one_killed_from_outside_is_tried_again(bench: Make) -> None:
     one = bench()
     crashed, killed = one.run(["dies -11", "dies -9"])
     words = "the process was ended by SIGSEGV while the kernel was in planning: its last words"
@@ -388,9 +384,7 @@ def test_kernels_known_to_end_their_worker_cost_the_others_nothing(bench: Make) 
     assert measured(one) == [["# a", "# b", "# c"], ["# alone"], ["dies"], ["dies #"]]
 
 
-def test_what_is_profiled_together_has_a_fresh_worker_that_nothing_is_measured_in_after(
-    bench: Make,
-) -> None:
+def test_what_is_profiled_together_has_a_fresh_worker_that_nothing_is_measured_in_after(bench: Make) -> None:
     one = bench()
     builds = {text: Build("", plans={text: []}) for text in ("# p", "# q")}
     party = tuple(Job(at, one.known(text), {}, build=build) for at, (text, build) in enumerate(builds.items()))
@@ -466,9 +460,7 @@ def test_nothing_runs_while_a_worker_that_was_replaced_still_holds_the_device(
     assert sorted(sent) == sorted(["# a", "# alone", "# b", "# alone #", "# c"])
 
 
-def test_without_spares_a_kernel_alone_gets_a_fresh_worker_and_does_not_wait_for_all_others(
-    bench: Make,
-) -> None:
+def test_without_spares_a_kernel_alone_gets_a_fresh_worker_and_does_not_wait_for_all_others(bench: Make) -> None:
     one = bench()
     one.queue.settings = dataclasses.replace(one.queue.settings, spares=0)
     outcomes = one.supervisor.run(fragile(one, ["# a", "# alone", *(f"# {at}" for at in range(20))]))

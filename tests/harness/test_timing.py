@@ -294,8 +294,7 @@ def test_what_the_empty_kernel_takes_is_learnt_from_its_hidden_samples() -> None
 
 
 @pytest.mark.parametrize(
-    ("values", "typical"),
-    [([5.0], 5.0), ([4.0, 6.0], 5.0), ([1.0, 5.0, 90.0], 5.0), ([6.0] * 14 + [90.0], 6.0)],
+    ("values", "typical"), [([5.0], 5.0), ([4.0, 6.0], 5.0), ([1.0, 5.0, 90.0], 5.0), ([6.0] * 14 + [90.0], 6.0)]
 )
 def test_the_centre_leaves_extremes_out(values: list[float], typical: float) -> None:
     assert centre(values) == pytest.approx(typical)

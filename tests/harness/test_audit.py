@@ -61,15 +61,20 @@ def fingerprint(x: torch.Tensor) -> tuple[float, ...]:
     return tuple(x.view(-1)[:4].tolist())
 
 
-def test_every_look_shows_inputs_nobody_has_seen(context: ProblemContext, auditor: Auditor) -> None:
-    known = {fingerprint(reference.inputs[0]) for reference in context.references}
-    seen: list[tuple[float, ...]] = []
+def noting(seen: list[tuple[float, ...]]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A correct kernel that writes down what it is shown."""
 
     def run(x: torch.Tensor) -> torch.Tensor:
         seen.append(fingerprint(x))
         return gelu(x)
 
-    kernel = candidate(auditor, run)
+    return run
+
+
+def test_every_look_shows_inputs_nobody_has_seen(context: ProblemContext, auditor: Auditor) -> None:
+    known = {fingerprint(reference.inputs[0]) for reference in context.references}
+    seen: list[tuple[float, ...]] = []
+    kernel = candidate(auditor, noting(seen))
     for number in range(4):
         seen_before = set(seen)
         samples = look(kernel, context, number)
@@ -470,15 +475,6 @@ def test_times_of_an_attempt_that_is_thrown_away_do_not_count(context: ProblemCo
     assert not second.suspicious
 
 
-def honest(calls: list[int]) -> Callable[[torch.Tensor], torch.Tensor]:
-    def run(x: torch.Tensor) -> torch.Tensor:
-        calls[0] += 1
-        time.sleep(0.002)
-        return gelu(x)
-
-    return run
-
-
 def slow_when_new(kept: dict[tuple[float, ...], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
     def run(x: torch.Tensor) -> torch.Tensor:
         key = fingerprint(x)
@@ -516,14 +512,19 @@ def test_a_kernel_that_keeps_answers_by_contents_is_rejected(
 def test_a_kernel_is_called_again_only_under_a_suspicion_which_is_dropped_where_more_rounds_do_not_confirm_it(
     context: ProblemContext, auditor: Auditor, suspected: bool
 ) -> None:
-    calls = [0]
-    kernel = candidate(auditor, honest(calls))
+    calls: list[tuple[float, ...]] = []
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.002)
+        return noting(calls)(x)
+
+    kernel = candidate(auditor, run)
     for sample in look(kernel, context):
         held_up = suspected and sample.kept is not None and sample.kept.fresh
         assert auditor.audit([dataclasses.replace(sample, time_us=1e5 if held_up else 2_000.0)])
-    before = calls[0]
+    before = len(calls)
     assert reaudited(auditor, kernel).ok
-    assert calls[0] == before + 3 * ROUNDS * LOOKS * suspected, "calls of 2 ms: three a round"
+    assert len(calls) == before + 3 * ROUNDS * LOOKS * suspected, "calls of 2 ms: three a round"
 
 
 class Steady(Sampler):
@@ -621,28 +622,21 @@ def test_a_shortcut_that_some_calls_take_is_found_on_adversarial_inputs(context:
 def test_an_honest_kernel_is_called_on_adversarial_inputs_again_only_if_its_times_are_uneven(
     context: ProblemContext, uneven_times: bool, is_gpu: bool
 ) -> None:
-    calls = [0]
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        calls[0] += 1
-        return gelu(x)
-
+    calls: list[tuple[float, ...]] = []
     cases = len(list(context.adversarial()))
-    auditor = timed_unevenly(context, Planned(run, context), lambda at: uneven_times and at % 3 == 0, is_gpu=is_gpu)
+    auditor = timed_unevenly(
+        context, Planned(noting(calls), context), lambda at: uneven_times and at % 3 == 0, is_gpu=is_gpu
+    )
     usual = len(look(auditor.candidate("again", Planned(gelu, context)), context))
-    assert calls[0] == usual + (MANY_TIMES * cases if uneven_times and is_gpu else 0)
+    assert len(calls) == usual + (MANY_TIMES * cases if uneven_times and is_gpu else 0)
     assert auditor.verdict.ok
 
 
 def test_what_another_kernels_audit_left_in_the_buffers_counts_as_shown(context: ProblemContext) -> None:
     auditor = Auditor(context, Verdict(), several=True)
     seen: list[tuple[float, ...]] = []
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        seen.append(fingerprint(x))
-        return gelu(x)
-
-    first, second = (auditor.candidate(label, ProcessSubject(run, context)) for label in ("first", "second"))
+    subject = ProcessSubject(noting(seen), context)
+    first, second = (auditor.candidate(label, subject) for label in ("first", "second"))
     for seed in range(40):
         seen.clear()
         for at, stage in enumerate(context.stages):

@@ -125,11 +125,17 @@ def marks_between_calls(device: Stream) -> list[int]:
     return [sum(event == "mark" for event in group) for flush, group in groups if not flush]
 
 
-def test_batches_are_whole_rounds_in_order() -> None:
-    made = slots(Stream(), rounds=7, calls=19)
+@pytest.mark.parametrize(
+    ("rounds", "calls", "lengths"),
+    [(7, 19, [57, 57, 19]), (1, 150, [LONGEST_BATCH, LONGEST_BATCH, 150 - 2 * LONGEST_BATCH])],
+)
+def test_batches_are_whole_rounds_in_order_and_a_round_longer_than_a_batch_is_cut(
+    rounds: int, calls: int, lengths: list[int]
+) -> None:
+    made = slots(Stream(), rounds, calls)
     parts = list(batches(made))
     assert [slot for part in parts for slot in part] == made
-    assert [len(part) for part in parts] == [57, 57, 19]
+    assert [len(part) for part in parts] == lengths
 
 
 def test_each_turn_of_a_round_has_a_batch_to_itself() -> None:
@@ -150,11 +156,6 @@ def test_every_buffer_set_is_used_as_often_as_any_other() -> None:
     assert sorted(shuffled_stages(16, 8, rng)) == sorted(2 * list(range(8)))
     assert len({tuple(shuffled_stages(8, 8, rng)) for _ in range(20)}) > 10
     assert len(set(shuffled_stages(3, 8, rng))) == 3
-
-
-def test_a_round_longer_than_a_batch_is_cut() -> None:
-    made = slots(Stream(), rounds=1, calls=150)
-    assert [len(part) for part in batches(made)] == [LONGEST_BATCH, LONGEST_BATCH, 150 - 2 * LONGEST_BATCH]
 
 
 def test_a_sample_is_the_time_between_its_marks() -> None:
@@ -322,6 +323,11 @@ def timed(
     return time_candidate(kernel, context_on(device), Sampler(device), reader, rng, settings, judge)
 
 
+def value_of(timing: Timing) -> float:
+    assert timing.runtime is not None
+    return timing.runtime.value
+
+
 class Left:
     """What an audited call left to be judged."""
 
@@ -388,8 +394,7 @@ def test_calls_on_adversarial_inputs_are_no_part_of_a_kernels_time() -> None:
     found = timed(device, NEVER, Candidate("k", call, lambda: audit), judge)
     assert set(labels) == {adversarial_label("k")}
     assert max(found.samples_us) < 20.0
-    assert found.runtime is not None
-    assert found.runtime.value == pytest.approx(10.0)
+    assert value_of(found) == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize(("share", "warm"), [(0.25, True), (0.5, False)])
@@ -411,8 +416,7 @@ def test_a_call_before_which_the_cache_was_not_flushed_is_noticed(share: float, 
 
 def test_without_a_usual_time_of_the_null_kernel_nothing_is_corrected() -> None:
     found = timed(Stream(gap_us=3.0))
-    assert found.runtime is not None
-    assert found.runtime.value == pytest.approx(10.0)
+    assert value_of(found) == pytest.approx(10.0)
     assert found.null_us == pytest.approx(3.0)
     assert found.shift_us is None
 
@@ -423,9 +427,8 @@ def test_two_processes_with_different_marks_agree_once_corrected(monkeypatch: py
     assert near.shift_us == pytest.approx(-0.1)
     assert far.shift_us == pytest.approx(0.5)
     for found in (near, far):
-        assert found.runtime is not None
+        assert value_of(found) == pytest.approx(9.5)
         assert found.speedup is not None
-        assert found.runtime.value == pytest.approx(9.5)
         assert found.speedup.value == pytest.approx(2.5 / 9.5)
     assert far.samples_us == pytest.approx([10.0] * len(far.samples_us))
 
@@ -441,7 +444,7 @@ def test_only_the_rounds_during_which_the_gpu_was_slowed_are_thrown_away() -> No
     found = timed(Stream(), hot=range(1, 3))
     # The second and third reading are of the first round's second turn and of the second round's first.
     assert len(found.conditions) == found.rounds + 2
-    assert found.runtime is not None
+    assert found.runtime
 
 
 def test_timing_that_goes_on_after_slowed_rounds_rests_first(monkeypatch: pytest.MonkeyPatch) -> None:

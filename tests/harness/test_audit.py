@@ -337,7 +337,6 @@ def test_a_rivals_outputs_are_gone_before_a_call(context: ProblemContext) -> Non
     auditor = Auditor(context, Verdict(), several=True)
     subjects = [Noting(gelu, context), Noting(gelu, context)]
     for candidate in [auditor.candidate(str(at), subject) for at, subject in enumerate(subjects)]:
-        assert candidate.prepare is not None
         candidate.prepare(0)
     assert erased == subjects[::-1]
 
@@ -375,7 +374,6 @@ def test_held_out_inputs_come_first_and_every_other_call_is_judged_on_what_its_b
     context: ProblemContext,
 ) -> None:
     audit = candidate(Auditor(context, Verdict()), gelu).audits
-    assert audit is not None
     for look_again in range(3):
         hooks = audit()
         for number, choice in enumerate(random.Random(look_again).choices(range(1 << 16), k=20)):
@@ -398,7 +396,6 @@ class Watched(Planned):
     def call(self, stage: int) -> Any:
         returned = super().call(stage)
         held = self._context.stages[stage].holds
-        assert held is not None
         self._found.append((held.drawing, hash(tuple(returned.reshape(-1).tolist()))))
         return returned
 

@@ -132,7 +132,6 @@ def test_held_out_inputs_for_the_next_kernel_are_hidden_as_soon_as_one_is_timed(
         assert executed(lambda x: (torch.relu(x),), bench)["status"] == "ok"
         (context,) = bench.contexts._held.values()
         shared = context._shared
-        assert shared is not None
         assert shared.hidden
         assert all(stage.holds is not shared for stage in context.stages)
         drawings.add(shared.drawing)

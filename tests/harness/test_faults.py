@@ -60,7 +60,6 @@ def server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-W", "ignore", HERE / "fault_session.py", tmp_path / "out", tmp_path / "cache"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, env=environment, **pipes) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         yield process
         process.kill()
@@ -68,8 +67,6 @@ def server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def run_session(server: subprocess.Popen[str], rng: random.Random, kills: int) -> tuple[int, int]:
     """One session, hit up to `kills` times; returns its exit code and the hits that met a living process."""
-    assert server.stdin is not None
-    assert server.stdout is not None
     server.stdin.write("go\n")
     server.stdin.flush()
     session, hits = int(server.stdout.readline()), 0

@@ -32,7 +32,6 @@ def counted(tmp_path: Path, text: str, inputs: tuple[str, ...] = SQUARE) -> Plan
 
 def launches(planned: Planned) -> dict[str, dict[str, Any]]:
     assert planned.error is None, planned.error
-    assert planned.work is not None
     ((work,),) = planned.work.values()
     return {one["function"]: one for one in work["launches"]}
 

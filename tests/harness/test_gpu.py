@@ -72,8 +72,6 @@ def test_honest_kernels_around_a_wrong_and_a_crashing_one_are_measured(tmp_path:
     for row in rows:
         if row.status is not Status.OK:
             continue
-        assert row.runtime_us is not None
-        assert row.floor_us is not None
         assert row.runtime_us > row.floor_us
         assert row.registers
         assert row.trust == "plan"
@@ -102,9 +100,6 @@ def test_of_an_autotuned_kernel_the_fastest_configuration_is_timed(tmp_path: Pat
     kernels = [KernelSource("relu", Backend.TRITON, source) for source in (tuned, RELU, slow)]
     (best,), (fast,), (worst,) = measured(tmp_path, *kernels, workloads=("kb_v0",))
     assert best.trust == "plan"
-    assert best.runtime_us is not None
-    assert fast.runtime_us is not None
-    assert worst.runtime_us is not None
     assert worst.runtime_us > 1.5 * fast.runtime_us
     assert best.runtime_us < 1.1 * fast.runtime_us
 
@@ -176,7 +171,6 @@ def test_no_answer_lies_in_the_process_that_replays(monkeypatch: pytest.MonkeyPa
     with Harness(gpu=0, cache=tmp_path, workloads=("kb_v0",)) as harness:
         (row,) = harness.measure([KernelSource("relu", Backend.TRITON, RELU)])
         (queue,) = harness._queues
-        assert queue._oracle is not None
         assert {worker.process.settings.get("oracle") is not None for worker in queue.workers} == {True}
         queue._oracle.close()
         other = KernelSource("sigmoid", Backend.TRITON, RELU)

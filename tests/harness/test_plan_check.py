@@ -317,13 +317,8 @@ def check_ranges(plan: LaunchPlan) -> None:
                 if argument.kind is not ArgumentKind.VALUE and argument.buffer is not None:
                     assert 0 <= (argument.offset or 0) <= room[argument.buffer]
             continue
-        assert step.buffer is not None
-        assert step.offset is not None
-        assert step.nbytes is not None
         assert 0 <= step.offset <= step.offset + step.nbytes <= room[step.buffer]
         if step.kind is StepKind.COPY:
-            assert step.source is not None
-            assert step.source_offset is not None
             assert 0 <= step.source_offset <= step.source_offset + step.nbytes <= room[step.source]
         else:
             assert step.nbytes % len(bytes.fromhex(step.pattern or "")) == 0

@@ -177,7 +177,6 @@ def test_all_processes_of_planning_have_a_limit_of_time_together_and_end_with_it
     assert found.status == Status.TIMEOUT
     assert "s of processor time" in (found.error or "")
     zygote = spawner._zygote
-    assert zygote is not None
     end = time.monotonic() + 10.0
     while len(descendants(zygote.pid, 100)) > 1 and time.monotonic() < end:
         time.sleep(0.05)
@@ -250,6 +249,5 @@ def test_a_process_that_misbehaves_costs_its_own_kernel(
 
 def test_what_a_zygote_imports_makes_temporary_files_in_its_own_folder_alone(spawner: Spawner) -> None:
     spawner.start()
-    assert spawner._zygote is not None
     given = Path(f"/proc/{spawner._zygote.pid}/environ").read_bytes().split(b"\0")
     assert f"TMPDIR={spawner.scratch}".encode() in given

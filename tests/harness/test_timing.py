@@ -323,11 +323,6 @@ def timed(
     return time_candidate(kernel, context_on(device), Sampler(device), reader, rng, settings, judge)
 
 
-def value_of(timing: Timing) -> float:
-    assert timing.runtime is not None
-    return timing.runtime.value
-
-
 class Left:
     """What an audited call left to be judged."""
 
@@ -394,7 +389,7 @@ def test_calls_on_adversarial_inputs_are_no_part_of_a_kernels_time() -> None:
     found = timed(device, NEVER, Candidate("k", call, lambda: audit), judge)
     assert set(labels) == {adversarial_label("k")}
     assert max(found.samples_us) < 20.0
-    assert value_of(found) == pytest.approx(10.0)
+    assert found.runtime.value == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize(("share", "warm"), [(0.25, True), (0.5, False)])
@@ -416,7 +411,7 @@ def test_a_call_before_which_the_cache_was_not_flushed_is_noticed(share: float, 
 
 def test_without_a_usual_time_of_the_null_kernel_nothing_is_corrected() -> None:
     found = timed(Stream(gap_us=3.0))
-    assert value_of(found) == pytest.approx(10.0)
+    assert found.runtime.value == pytest.approx(10.0)
     assert found.null_us == pytest.approx(3.0)
     assert found.shift_us is None
 
@@ -427,8 +422,7 @@ def test_two_processes_with_different_marks_agree_once_corrected(monkeypatch: py
     assert near.shift_us == pytest.approx(-0.1)
     assert far.shift_us == pytest.approx(0.5)
     for found in (near, far):
-        assert value_of(found) == pytest.approx(9.5)
-        assert found.speedup is not None
+        assert found.runtime.value == pytest.approx(9.5)
         assert found.speedup.value == pytest.approx(2.5 / 9.5)
     assert far.samples_us == pytest.approx([10.0] * len(far.samples_us))
 
@@ -463,7 +457,6 @@ def test_a_gpu_that_stays_slowed_is_a_failure_of_the_machine() -> None:
 
 def test_the_spread_between_processes_is_part_of_an_interval_without_noise() -> None:
     runtime = timed(Stream()).runtime
-    assert runtime is not None
     assert runtime.half_width == pytest.approx(1.96 * math.hypot(PROCESS_SIGMA, PROCESS_SIGMA_US / 10.0), rel=0.01)
 
 

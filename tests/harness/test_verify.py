@@ -44,7 +44,6 @@ def judged(run: Callable[..., Any], context: ProblemContext) -> Verdict:
 def test_a_correct_kernel_is_ok_with_its_errors_noted(context: ProblemContext) -> None:
     found = judged(gelu, context)
     assert found.ok
-    assert found.max_abs_error is not None
     assert 0.0 < found.max_abs_error < 1e-5
 
 
@@ -128,7 +127,6 @@ def test_a_kernel_gets_clean_buffers_whatever_the_last_one_did_to_them() -> None
     for stage in context.stages:
         stage.inputs[0].fill_(7.0)
         guarded = stage._guarded[0]
-        assert guarded is not None
         guarded._block.fill_(0)
     assert first_failure(check_claims(context.device, context.stages[-1].claims())) is not None
     assert cache.get("gelu_tanh", size) is context

@@ -9,8 +9,6 @@ from typing import Any
 def module_at(path: Path) -> Any:
     """The module in a file, under a name of its own."""
     spec = importlib.util.spec_from_file_location(f"kbench_{path.parent.name}_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

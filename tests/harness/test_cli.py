@@ -25,6 +25,7 @@ from kbench.harness.device.environment import software_facts
 from kbench.harness.harness import Harness
 from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.settings import HarnessSettings
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import InfrastructureError, Measurement, MissingDependencyError, Status, UserError
 
 FP8_TASK = Path(__file__).parents[1] / "fixtures" / "published" / "fp8_quant_triton.py"
@@ -71,9 +72,6 @@ def test_each_file_of_a_folder_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 def test_measuring_into_a_folder_again_measures_what_is_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("datasets")
-    from kbench.loaders.corpus.corpus import Corpus
-
     made = []
 
     def on_the_cpu(options: object) -> Harness:
@@ -96,7 +94,6 @@ def test_measuring_into_a_folder_again_measures_what_is_new(
 def test_a_folder_that_holds_kernels_impossible_to_plan_is_not_measured_into_when_they_may_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("datasets")
     settings = {"cache": tmp_path / "cache", "workloads": ("tiny",), "builders": 1}
 
     def on_the_cpu(options: MeasureOptions) -> Harness:
@@ -211,7 +208,6 @@ def test_doctor_names_missing_compilers(monkeypatch: pytest.MonkeyPatch) -> None
 
 @without_gpu
 def test_check_only_of_a_corpus_names_the_kernels_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("datasets")
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(measuring, "make_harness", lambda options: Harness(gpu=None, workloads=("tiny",), builders=1))
     kernel, wrong = gelu(), gelu(TRITON, "0.044715", "0.05")
@@ -317,9 +313,6 @@ def run(x):
 def test_a_kernel_of_a_problem_file_is_measured_and_recorded_with_its_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("datasets")
-    from kbench.loaders.corpus.corpus import Corpus
-
     monkeypatch.setenv("KBENCH_PROBLEMS", "")
     settings = {"cache": tmp_path / "cache", "builders": 1}
     monkeypatch.setattr(measuring, "make_harness", lambda options: Harness(gpu=None, **settings))

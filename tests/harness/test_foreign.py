@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("triton")
-
 from kbench.harness.device.target import H200, Target
 from kbench.harness.plan.foreign import chosen, count_foreign
 from kbench.harness.plan.planner import Planned

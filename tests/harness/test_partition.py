@@ -111,7 +111,6 @@ def test_figures_of_a_partition_are_stated_relative_to_the_null_kernel_of_its_gp
 
 @pytest.mark.parametrize("source", [LOOK_SOURCE, READ_SOURCE], ids=["look", "read"])
 def test_the_kernels_that_look_at_a_device_compile(source: str) -> None:
-    pytest.importorskip("cuda.core")
     assert CudaModule(source).compiled("sm_90a").cubin
 
 

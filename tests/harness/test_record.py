@@ -13,6 +13,7 @@ import stand_in
 from kbench.harness.commands.journal import Journal, in_corpus
 from kbench.harness.record import aggregate, failure, make_measurement, refereed, second_times
 from kbench.harness.timing.second_clock import SecondTimes
+from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Backend, DataError, Environment, KernelSource, Measurement, Status
 
 KERNEL = KernelSource("gelu_tanh", Backend.TRITON, "def run(x): ...")
@@ -123,9 +124,6 @@ def test_a_torn_last_line_is_a_kernel_to_do_again(tmp_path: Path) -> None:
 
 
 def test_committing_twice_adds_each_measurement_once(tmp_path: Path) -> None:
-    pytest.importorskip("datasets")
-    from kbench.loaders.corpus.corpus import Corpus
-
     for _ in range(2):
         # As if the first run had been killed between its commit and clearing its journal.
         journal_of(tmp_path, *range(3)).commit()
@@ -160,7 +158,6 @@ def test_a_damaged_line_is_named_and_left_as_it_is(tmp_path: Path) -> None:
 
 
 def test_what_a_corpus_holds_of_a_kernel_is_found_by_gpu(tmp_path: Path) -> None:
-    pytest.importorskip("datasets")
     assert in_corpus(tmp_path / "corpus", ["x"], ["G"]) == {}
     journal_of(tmp_path, *range(3)).commit()
     wanted = {kernel.kernel_id: rows for kernel, rows, _ in map(entry, range(2))}

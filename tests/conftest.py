@@ -18,11 +18,7 @@ from kbench.loaders.card import plots
 # A busy machine is no failure.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
-SLOW = (
-    "hostile/test_hostile.py",
-    "harness/test_faults.py",
-    "leaderboard/test_atlas.py",
-)
+SLOW = ("hostile/test_hostile.py", "harness/test_faults.py", "leaderboard/test_atlas.py")
 """Files that take longest. They come first, so that no worker is left with one while the others are done."""
 DRAW = plots._svg
 Drawing = Callable[[], contextlib.AbstractContextManager[None]]

@@ -1,7 +1,5 @@
 """The attacks behind docs/results/faults.md: all of them every night, with each change a part."""
 
-from __future__ import annotations
-
 import datetime
 import subprocess
 import sys

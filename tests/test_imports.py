@@ -1,7 +1,5 @@
 """Imports go one way: no circle anywhere, not even one that imports inside functions would hide."""
 
-from __future__ import annotations
-
 import ast
 import graphlib
 import subprocess

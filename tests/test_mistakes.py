@@ -1,7 +1,5 @@
 """Mistakes a newcomer makes: each is answered in one line that names what is wrong and what to do, at once."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 import time
@@ -16,7 +14,7 @@ LIMIT_S = 3.0
 """Of processor time, without the imports that an earlier test has made."""
 FILES = {
     "k.py": "def run(x): return x", "empty.json": "{}", "bad.jsonl": "not json", "t.csv": "a,b\n1,2\n",
-    "r.toml": "x = 1", "folder/nothing.txt": "",
+    "r.toml": "x = 1", "folder/nothing.txt": "", "k.cuda.py": "module = CudaModule('')\ndef run(x): return x",
 }  # fmt: skip
 MISTAKES = {
     "evalute --surrogate static": "Did you mean 'evaluate'?",
@@ -62,6 +60,15 @@ MISTAKES = {
     "measure k.py --problem softmax --gpu one": "give an index such as 0",
     "measure k.py --problem softmax --max-memory lots": "give an amount such as 24G",
     "measure --corpus nowhere": "give a corpus folder",
+    "measure k.py --problem gelu_tanh --gpu zero --corpus x": "--corpus takes no FILES",
+    "measure k.py --problem gelu_tanh --check-only --out x": "--check-only times nothing",
+    "measure k.py --problem gelu_tanh --backend cuda": "is no cuda kernel: it uses no CudaModule",
+    "measure k.cuda.py --problem gelu_tanh --backend triton": "is no triton kernel: it uses a CudaModule",
+    "measure k.py k.cuda.py --problem gelu_tanh --watch": "--watch takes one FILE",
+    "measure k.py --problem gelu_tanh --half-width -1": "'--half-width'",
+    "measure k.py --problem gelu_tanh --half-width 2": "'--half-width'",
+    "measure k.py --problem gelu_tanh --limit 0": "'--limit'",
+    "measure k.py --problem gelu_tanh --timeout -1": "'--timeout'",
     "compare k.py": "Missing argument 'OTHER'",
     "compare k.py k.py": "--problem is missing",
     "explain k.py": "--problem is missing; say which problem the files solve",

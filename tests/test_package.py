@@ -21,7 +21,7 @@ from kbench.schemas import RECORD_TYPES
 ROOT = Path(__file__).parents[1]
 DATASET = ROOT / "benchmark" / "dataset"
 FOLDERS = ("benchmark", "loaders", "harness", "leaderboard", "schemas", "generation")
-HEAVY = (
+HEAVY = {
     "torch",
     "triton",
     "polars",
@@ -33,7 +33,7 @@ HEAVY = (
     "numpy",
     "pandas",
     "openai",
-)
+}
 
 
 def test_every_public_name_can_be_imported_and_is_listed() -> None:
@@ -87,13 +87,13 @@ def modules_after(code: str) -> set[str]:
 
 
 def test_importing_kbench_is_cheap() -> None:
-    assert modules_after("import kbench") & set(HEAVY) == set()
+    assert modules_after("import kbench") & HEAVY == set()
 
 
 def test_asking_for_help_imports_only_errors_and_options() -> None:
     code = "from kbench.cli import cli\ntry:\n    cli(['--help'])\nexcept SystemExit:\n    pass"
     loaded = modules_after(code)
-    assert loaded & set(HEAVY) == set()
+    assert loaded & HEAVY == set()
     assert {f"kbench.{folder}" for folder in FOLDERS} & loaded == {"kbench.schemas", "kbench.loaders"}
 
 
@@ -126,7 +126,6 @@ def test_searching_from_python_finds_the_best_of_what_it_measured() -> None:
     rewards = [node.reward for node in run.nodes.values() if node.reward is not None]
     best = run.best()
     assert len(run.nodes) == 6
-    assert best is not None
     assert best.reward == max(rewards)
 
 
@@ -146,7 +145,6 @@ def test_versions_agree() -> None:
     cited = citation["preferred-citation"]
     assert cited["version"] == recipe["release"]
     assert cited["title"] == citation["title"]
-    assert SHEET.citation is not None
     assert f"title = {{{citation['title']}}}" in SHEET.citation
     assert f"| {recipe['release']} |" in (ROOT / "CHANGELOG.md").read_text()
 
@@ -164,12 +162,6 @@ def test_every_command_answers_help(name: str) -> None:
     result = CliRunner().invoke(cli, [name, "--help"])
     assert result.exit_code == 0, result.output
     assert "Usage:" in result.output
-
-
-def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
-    result = CliRunner().invoke(cli, ["evalute"])
-    assert result.exit_code == 2
-    assert "Did you mean 'evaluate'?" in result.output
 
 
 def test_an_error_of_ours_is_one_line_and_its_exit_code(tmp_path: Path) -> None:

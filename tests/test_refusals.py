@@ -3,8 +3,6 @@
 A few commands stand for all that write.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import json
@@ -21,6 +19,7 @@ import pytest
 from kbench.loaders.storage.atomic import replacing
 
 ROOT = Path(__file__).parents[1]
+KERNEL = ROOT / "examples" / "kernels" / "transpose__cuda__padded_tile.py"
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 COMMANDS = {
     "import": ["data", "import", "table.csv", "--map", "source=code,problem=task,runtime_us=us,gpu=card", "--out"],
@@ -89,8 +88,7 @@ def test_a_folder_of_builds_that_cannot_be_written_is_one_line_that_names_the_va
 ) -> None:
     (folder / "there").chmod(0o555)
     monkeypatch.setenv("KBENCH_CACHE", str(folder / "there" / "cache"))
-    kernel = ROOT / "examples" / "kernels" / "transpose__cuda__padded_tile.py"
-    line = refusal(["measure", str(kernel), "--problem", "transpose", "--check-only"], folder, only_as_permitted)
+    line = refusal(["measure", str(KERNEL), "--problem", "transpose", "--check-only"], folder, only_as_permitted)
     assert "Permission denied" in line
     assert "KBENCH_CACHE" in line
 
@@ -110,6 +108,7 @@ def test_a_busy_port_is_one_line_that_names_it(tmp_path: Path) -> None:
         (["data", "query", "--sort", "speeup"], "did you mean 'speedup'"),
         (["data", "qury"], "Did you mean 'query'?"),
         (["kernels", "show"], "Missing argument 'ID_PREFIX' (see kbench kernels show --help)"),
+        (["measure", str(KERNEL), "--problem", "transpose", "--watch"], "--watch takes one FILE, and neither"),
     ],
 )
 def test_an_error_of_a_command_with_json_is_one_line_of_json(arguments: list[str], said: str, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Planning in the test's own process, with one cache of compiled kernels for the whole run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

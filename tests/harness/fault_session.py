@@ -3,8 +3,6 @@
 Everything is imported once, under Triton's interpreter; a session is a fork, and so is its starter of workers.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -12,17 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from honest_kernels import KERNELS, numbered
+
 from kbench.harness.commands.journal import Journal
 from kbench.harness.commands.measure import run_journaled
 from kbench.harness.harness import Harness
 from kbench.harness.isolate.spawner import Spawner
-from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.worker import serve as worker
 from kbench.harness.worker import zygote
-from kbench.schemas import KernelSource
-
-KERNELS = 30
-SOURCE = Path(__file__).parent / "kernels" / "gelu_triton.py"
 
 
 def close_what_a_new_program_would_not_have(*but: int) -> None:
@@ -79,14 +74,9 @@ class ForkHarness(Harness):
     spawner_type = ForkSpawner
 
 
-def kernels() -> list[KernelSource]:
-    kernel = read_kernel(SOURCE, "gelu_tanh")
-    return [KernelSource(kernel.problem_id, kernel.backend, f"# {i}\n{kernel.source}") for i in range(KERNELS)]
-
-
 def session(out: Path, cache: Path) -> None:
     journal = Journal(out)
-    todo = [k for k in kernels() if k.kernel_id not in journal.measurements]
+    todo = [k for k in map(numbered, range(KERNELS)) if k.kernel_id not in journal.measurements]
     with ForkHarness(gpu=None, cache=cache, workloads=("tiny",), builders=1, retries=1000) as harness:
         for _ in run_journaled(harness, todo, journal):
             pass

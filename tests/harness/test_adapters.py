@@ -1,13 +1,12 @@
 """Kernels in other suites' forms."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from honest_kernels import CUDA, TRITON
 
 from kbench.benchmark.problems import problem, problems
 from kbench.benchmark.problems.compare import compare
@@ -56,6 +55,11 @@ def test_forms_are_told_apart() -> None:
     assert adapter_for(CUSTOM) == "custom_kernel"
     assert adapter_for(CUSTOM + "\ndef run(x):\n    return x\n") is None
     assert adapter_for("def run(x:") is None
+    pair = task_kernel("cross_entropy_fwd_bwd_pair").source
+    assert adapter_for(pair) == "cross_entropy_forward"
+    assert adapter_for(pair.replace("cross_entropy_backward =", "other =")) is None
+    with pytest.raises(LoadError, match="defines no function `run`"):
+        LoadedKernel(KernelSource("relu", Backend.TRITON, pair))
 
 
 def test_a_models_parameters_are_the_inputs_it_does_not_take() -> None:
@@ -97,18 +101,18 @@ def test_a_model_of_a_users_problem_is_made_and_weighted_as_the_problem_says(tmp
     given = named(str(path))
     source = FILE.replace("class Model(", "class ModelNew(").partition("def get_inputs")[0]
     inputs = given.draw(given.tiny, 2)
-    for text, fits in ((source, True), (source.replace("width, 3", "width, 4"), False)):
-        loaded = LoadedKernel(KernelSource(given.id, Backend.TRITON, text))
-        if fits:
-            with torch.no_grad():
-                assert loaded.run(*inputs).shape == (7, 3)
-                model = loaded.run._model  # type: ignore[attr-defined]
-                weights = model.state_dict().values()
-                assert all(torch.equal(own, value) for own, value in zip(weights, inputs[1:], strict=True))  # type: ignore[arg-type]
-        else:
-            with pytest.raises(ValueError, match=r"weights have the shapes .*\(4, 4\).*the problem's .*\(3, 4\)"):
-                loaded.run(*inputs)
-        loaded.unload()
+    loaded, wrong = (
+        LoadedKernel(KernelSource(given.id, Backend.TRITON, text))
+        for text in (source, source.replace("width, 3", "width, 4"))
+    )
+    with torch.no_grad():
+        assert loaded.run(*inputs).shape == (7, 3)
+    weights = loaded.run._model.state_dict().values()  # type: ignore[attr-defined]
+    assert all(torch.equal(own, value) for own, value in zip(weights, inputs[1:], strict=True))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"weights have the shapes .*\(4, 4\).*the problem's .*\(3, 4\)"):
+        wrong.run(*inputs)
+    loaded.unload()
+    wrong.unload()
 
 
 def task_kernel(name: str) -> KernelSource:
@@ -143,7 +147,6 @@ def handed_over(problem_id: str) -> tuple[tuple[Any, ...], Any]:
     definition = problem(problem_id)
     inputs = definition.draw(definition.tiny, 0)
     run = adapt({"custom_kernel": lambda data: data}, problem_id)
-    assert run is not None
     return inputs, run(*inputs)
 
 
@@ -165,7 +168,6 @@ def test_fp8_quant_gets_buffers_of_its_own_in_every_call() -> None:
     assert (x_q.shape, x_s.shape) == ((16, 1024), (16, 1024 // group))
     assert {value.dtype for value in (x, x_q, x_s)} == {torch.float32}
     run = adapt({"custom_kernel": lambda data: data}, "fp8_quant_float32")
-    assert run is not None
     kept = [run(x, group) for _ in range(3)]
     assert len({value.data_ptr() for _, *buffers in kept for value in buffers}) == 6
 
@@ -184,14 +186,6 @@ def test_a_kernel_of_another_problem_than_the_one_it_is_given_for_is_refused_in_
         (row,) = harness.measure([kernel])
     assert (row.status, row.error) == (Status.REJECTED, refusal("custom_kernel", "fp8_quant"))
     assert row.runtime_us is None
-
-
-def test_the_two_functions_of_cross_entropy_are_a_form_of_their_own() -> None:
-    source = (TASKS / "cross_entropy_fwd_bwd_pair.py").read_text()
-    assert adapter_for(source) == "cross_entropy_forward"
-    assert adapter_for(source.replace("cross_entropy_backward =", "other =")) is None
-    with pytest.raises(LoadError, match="defines no function `run`"):
-        LoadedKernel(KernelSource("relu", Backend.TRITON, source))
 
 
 def test_what_a_submission_imports_from_its_task_is_there_only_while_it_is_loaded(
@@ -259,16 +253,10 @@ def test_a_launch_that_does_not_fit_is_one_line(tmp_path: Path, launch: RawLaunc
     path.write_text(RELU.format(before=""))
     with pytest.raises(UserError, match=message):
         read_kernel(path, "relu", launch=launch)
-
-
-def test_a_launch_is_refused_for_a_python_file(tmp_path: Path) -> None:
-    path = tmp_path / "k.py"
-    path.write_text("def run(x): ...\n")
     with pytest.raises(UserError, match="has its own `run`"):
-        read_kernel(path, "relu", launch=LAUNCH)
+        read_kernel(TRITON, "gelu_tanh", launch=LAUNCH)
 
 
-KERNELS = Path(__file__).parent / "kernels"
 JIT = "import triton\n@triton.jit\ndef k(x):\n    pass\n"
 
 
@@ -288,11 +276,7 @@ def test_what_cannot_be_planned_is_said_with_its_line(source: str, words: str) -
     assert words in (advice(source) or "")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [*sorted(KERNELS.glob("*.py")), *sorted(PUBLISHED.glob("*.py"))],
-    ids=lambda p: p.name,
-)
+@pytest.mark.parametrize("path", [TRITON, CUDA, *sorted(PUBLISHED.glob("*.py"))], ids=lambda p: p.name)
 def test_nothing_is_said_of_honest_kernels_in_any_form(path: Path) -> None:
     assert advice(path.read_text()) is None
 

@@ -1,7 +1,5 @@
 """Audits: what timed calls are shown, what is judged of them, and who is rejected for keeping answers."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import random
@@ -20,15 +18,7 @@ from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs, dama
 from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import CpuDevice
 from kbench.harness.timing.batch import Sample, Sampler, Slot, Watch
-from kbench.harness.timing.rounds import (
-    ANCHOR,
-    AUDITS,
-    INSPECTED,
-    Candidate,
-    RoundPlan,
-    adversarial_label,
-    make_slots,
-)
+from kbench.harness.timing.rounds import ANCHOR, AUDITS, INSPECTED, Candidate, RoundPlan, adversarial_label, make_slots
 from kbench.harness.verify import CHANGED, Verdict, verify_together
 from kbench.schemas import InfrastructureError, Status
 
@@ -47,8 +37,19 @@ def gelu(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.gelu(x, approximate="tanh")
 
 
+@pytest.fixture
+def auditor(context: ProblemContext) -> Auditor:
+    return Auditor(context, Verdict())
+
+
 def candidate(auditor: Auditor, run: Callable[..., Any]) -> Candidate:
     return auditor.candidate("k", ProcessSubject(run, auditor.context))
+
+
+def reaudited(auditor: Auditor, kernel: Candidate, sampler: Sampler | None = None) -> Verdict:
+    """What is known of a kernel after it was looked at again where that was needed."""
+    Reaudit(auditor, kernel, sampler or Sampler(auditor.context.device), random.Random(1)).run()
+    return auditor.verdict
 
 
 def look(kernel: Candidate, context: ProblemContext, seed: int = 0) -> list[Sample]:
@@ -59,16 +60,20 @@ def fingerprint(x: torch.Tensor) -> tuple[float, ...]:
     return tuple(x.view(-1)[:4].tolist())
 
 
-def test_every_look_shows_inputs_nobody_has_seen(context: ProblemContext) -> None:
-    known = {fingerprint(reference.inputs[0]) for reference in context.references}
-    seen: list[tuple[float, ...]] = []
+def noting(seen: list[tuple[float, ...]]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A correct kernel that writes down what it is shown."""
 
     def run(x: torch.Tensor) -> torch.Tensor:
         seen.append(fingerprint(x))
         return gelu(x)
 
-    auditor = Auditor(context, Verdict())
-    kernel = candidate(auditor, run)
+    return run
+
+
+def test_every_look_shows_inputs_nobody_has_seen(context: ProblemContext, auditor: Auditor) -> None:
+    known = {fingerprint(reference.inputs[0]) for reference in context.references}
+    seen: list[tuple[float, ...]] = []
+    kernel = candidate(auditor, noting(seen))
     for number in range(4):
         seen_before = set(seen)
         samples = look(kernel, context, number)
@@ -82,20 +87,15 @@ class Planned(ProcessSubject):
     """A kernel whose memory is the harness's, but perhaps for a variable."""
 
     owned = True
-    kept: tuple[str, ...] = ()
-
-    @property
-    def not_restored(self) -> list[str]:
-        return [*self.kept]
+    not_restored: Sequence[str] = ()
 
 
-@pytest.mark.parametrize(("kept", "expected"), [((), [1, 0, 0, 1, 0, 0]), (("variable v",), [1] * 6)])
+@pytest.mark.parametrize(("kept", "expected"), [([], [1, 0, 0, 1, 0, 0]), (["variable v"], [1] * 6)])
 def test_a_kernel_that_keeps_nothing_meets_held_out_inputs_once_per_timing(
-    context: ProblemContext, kept: tuple[str, ...], expected: list[int]
+    context: ProblemContext, auditor: Auditor, kept: list[str], expected: list[int]
 ) -> None:
-    auditor = Auditor(context, Verdict())
     subject = Planned(gelu, context)
-    subject.kept = kept
+    subject.not_restored = kept
     kernel = auditor.candidate("k", subject)
     met: list[int] = []
     for _ in range(2):
@@ -163,17 +163,16 @@ def test_two_kernels_in_the_same_rounds_have_held_out_inputs_of_their_own(contex
     assert len({s.kept.reference.drawing for s in samples if s.kept is not None and s.kept.fresh}) == 2
 
 
-def test_a_kernel_that_keeps_the_cache_from_being_flushed_is_refused(context: ProblemContext) -> None:
-    auditor = Auditor(context, verdict := Verdict())
+def test_a_kernel_that_keeps_the_cache_from_being_flushed_is_refused(context: ProblemContext, auditor: Auditor) -> None:
     first, *others = look(auditor.candidate("k", Planned(lambda x: (gelu(x),), context)), context)
     assert not auditor.audit([dataclasses.replace(first, warm_us=2.0), *others])
-    assert verdict.status is Status.REJECTED
-    assert "cache" in str(verdict.reason)
-    assert "2.0 us" in str(verdict.reason)
+    assert auditor.verdict.status is Status.REJECTED
+    assert all(words in str(auditor.verdict.reason) for words in ("cache", "2.0 us"))
 
 
-def test_inputs_that_are_wrong_only_while_the_reference_runs_are_noticed(context: ProblemContext) -> None:
-    auditor = Auditor(context, verdict := Verdict())
+def test_inputs_that_are_wrong_only_while_the_reference_runs_are_noticed(
+    context: ProblemContext, auditor: Auditor
+) -> None:
     samples = look(auditor.candidate("k", Planned(lambda x: (gelu(x),), context)), context)
     for stage in range(len(context.stages)):
         context.inspect(stage)
@@ -184,8 +183,8 @@ def test_inputs_that_are_wrong_only_while_the_reference_runs_are_noticed(context
     buffers[0] -= 1
     context.stages[0].fill(context.references[0])
     assert not auditor.audit(samples)
-    assert verdict.status is Status.INCORRECT
-    assert verdict.reason == "while the reference was timed: tensor input 0 was modified"
+    said = (auditor.verdict.status, auditor.verdict.reason)
+    assert said == (Status.INCORRECT, "while the reference was timed: tensor input 0 was modified")
     context.inspect(0)
     context._inspected[0][0][1].logical_not_()
     assert context.inspected() == "what was found of inputs was changed"
@@ -208,9 +207,8 @@ def test_some_calls_of_the_reference_are_inspected_where_the_harness_owns_the_me
 def test_a_copy_that_a_later_call_has_changed_is_not_believed_even_if_it_is_right_now(context: ProblemContext) -> None:
     auditor = Auditor(context, verdict := Verdict())
     samples = look(auditor.candidate("k", Planned(lambda x: (torch.zeros_like(x),), context)), context)
-    kept = [sample.kept for sample in samples if sample.kept is not None]
-    for one in kept:
-        one.outputs[0].copy_(gelu(one.reference.inputs[0]))
+    for kept in (sample.kept for sample in samples if sample.kept is not None):
+        kept.outputs[0].copy_(gelu(kept.reference.inputs[0]))
     assert not auditor.audit(samples)
     assert (verdict.status, verdict.reason) == (Status.REJECTED, CHANGED)
 
@@ -255,9 +253,8 @@ def tells_timed_calls(context: ProblemContext, *, honest: bool) -> Planned:
 
 @pytest.mark.parametrize("honest", [True, False])
 def test_a_kernel_must_be_right_on_adversarial_inputs_among_its_timed_calls_too(
-    context: ProblemContext, honest: bool
+    context: ProblemContext, auditor: Auditor, honest: bool
 ) -> None:
-    auditor = Auditor(context, Verdict())
     kernel = auditor.candidate("k", tells_timed_calls(context, honest=honest))
     shown: list[set[str | None]] = []
     for number in range(5):
@@ -301,8 +298,9 @@ def test_of_large_outputs_fewer_adversarial_cases_are_kept_to_be_judged(
     assert sum(sample.label == adversarial_label("k") for sample in samples) == 2
 
 
-def test_adversarial_inputs_are_no_part_of_calls_that_are_all_ordinary(context: ProblemContext) -> None:
-    auditor = Auditor(context, Verdict())
+def test_adversarial_inputs_are_no_part_of_calls_that_are_all_ordinary(
+    context: ProblemContext, auditor: Auditor
+) -> None:
     kernel = auditor.candidate("k", tells_timed_calls(context, honest=True))
     with auditor.showing(Shows.ORDINARY):
         assert {sample.label for sample in look(kernel, context)} == {"k"}
@@ -313,15 +311,15 @@ def test_adversarial_inputs_are_no_part_of_calls_that_are_all_ordinary(context: 
     ("least", "late", "ok"), [(40.0, False, False), (60.0, False, True), (40.0, True, True)], ids=str
 )
 def test_where_bytes_vary_no_call_may_take_less_than_half_the_median(
-    context: ProblemContext, least: float, late: bool, ok: bool, monkeypatch: pytest.MonkeyPatch
+    auditor: Auditor, least: float, late: bool, ok: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(CpuDevice, "is_gpu", True)
-    auditor = Auditor(context, Verdict())
     # Where the host was late in most calls, those that it was not late in are the usual ones.
     slow = [Sample("k", number, 100.0, exposed=late, kept=None) for number in range(15)]
     fast = [Sample("k", number, least, exposed=False, kept=None) for number in range(15 if late else 1)]
     assert auditor.audit([*slow, *fast])
-    Reaudit(auditor, Candidate("k", lambda stage: None), Sampler(context.device), random.Random(0)).refuse_short_calls()
+    kernel = Candidate("k", lambda stage: None)
+    Reaudit(auditor, kernel, Sampler(auditor.context.device), random.Random(0)).refuse_short_calls()
     assert auditor.verdict.ok is ok
     assert ok or auditor.verdict.reason == (
         "takes 100.0 us and in some calls 40.0 us, with other outputs: it leaves work out"
@@ -329,30 +327,44 @@ def test_where_bytes_vary_no_call_may_take_less_than_half_the_median(
 
 
 def test_a_rivals_outputs_are_gone_before_a_call(context: ProblemContext) -> None:
-    erased: list[str] = []
+    erased: list[ProcessSubject] = []
 
-    class Named(Planned):
-        name = ""
-
+    class Noting(Planned):
         def erase(self) -> None:
-            erased.append(self.name)
+            erased.append(self)
 
     auditor = Auditor(context, Verdict(), several=True)
-    one, other = Named(gelu, context), Named(gelu, context)
-    one.name, other.name = "one", "other"
-    first, second = auditor.candidate("first", one), auditor.candidate("second", other)
-    assert first.prepare is not None
-    assert second.prepare is not None
-    first.prepare(0)
-    second.prepare(0)
-    assert erased == ["other", "one"]
+    subjects = [Noting(gelu, context), Noting(gelu, context)]
+    for candidate in [auditor.candidate(str(at), subject) for at, subject in enumerate(subjects)]:
+        candidate.prepare(0)
+    assert erased == subjects[::-1]
 
 
-def test_a_wrong_answer_for_held_out_inputs_is_found(context: ProblemContext) -> None:
+def wrong_where_inputs_are_held_out(context: ProblemContext) -> Callable[[torch.Tensor], torch.Tensor]:
     known = {fingerprint(reference.inputs[0]) for reference in context.references}
-    auditor = Auditor(context, Verdict())
-    kernel = candidate(auditor, lambda x: gelu(x) if fingerprint(x) in known else torch.zeros_like(x))
-    judged = [auditor.audit(look(kernel, context, number)) for number in range(2)]
+    return lambda x: gelu(x) if fingerprint(x) in known else torch.zeros_like(x)
+
+
+def wrong_where_inputs_seem_unchanged(patience: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """It knows a call with new inputs from an ordinary one, wherever it keeps that knowledge."""
+    last: dict[int, tuple[tuple[float, ...], int]] = {}
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        before, times = last.get(x.data_ptr(), ((), 0))
+        times = times + 1 if before == fingerprint(x) else 1
+        last[x.data_ptr()] = (fingerprint(x), times)
+        return torch.zeros_like(x) if times > patience else gelu(x)
+
+    return run
+
+
+@pytest.mark.parametrize("patience", [0, 1, 3], ids=["held-out inputs", "after one call", "after three calls"])
+def test_a_kernel_that_leaves_work_out_where_it_knows_its_inputs_is_found(
+    context: ProblemContext, auditor: Auditor, patience: int
+) -> None:
+    run = wrong_where_inputs_seem_unchanged(patience) if patience else wrong_where_inputs_are_held_out(context)
+    kernel = candidate(auditor, run)
+    judged = [auditor.audit(look(kernel, context, number)) for number in range(4)]
     assert not all(judged)
     assert auditor.verdict.status is Status.INCORRECT
 
@@ -361,7 +373,6 @@ def test_held_out_inputs_come_first_and_every_other_call_is_judged_on_what_its_b
     context: ProblemContext,
 ) -> None:
     audit = candidate(Auditor(context, Verdict()), gelu).audits
-    assert audit is not None
     for look_again in range(3):
         hooks = audit()
         for number, choice in enumerate(random.Random(look_again).choices(range(1 << 16), k=20)):
@@ -384,7 +395,6 @@ class Watched(Planned):
     def call(self, stage: int) -> Any:
         returned = super().call(stage)
         held = self._context.stages[stage].holds
-        assert held is not None
         self._found.append((held.drawing, hash(tuple(returned.reshape(-1).tolist()))))
         return returned
 
@@ -452,29 +462,8 @@ def test_in_a_look_of_ordinary_calls_all_are_judged(context: ProblemContext) -> 
     assert sum(slot.after is not None for slot in slots) == len(slots) == 30
 
 
-@pytest.mark.parametrize("patience", [1, 3])
-def test_a_kernel_that_leaves_work_out_where_its_inputs_seem_unchanged_is_found(
-    context: ProblemContext, patience: int
-) -> None:
-    """It knows a call with new inputs from an ordinary one, wherever it keeps that knowledge."""
-    last: dict[int, tuple[tuple[float, ...], int]] = {}
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        before, times = last.get(x.data_ptr(), ((), 0))
-        times = times + 1 if before == fingerprint(x) else 1
-        last[x.data_ptr()] = (fingerprint(x), times)
-        return torch.zeros_like(x) if times > patience else gelu(x)
-
-    auditor = Auditor(context, Verdict())
-    kernel = candidate(auditor, run)
-    judged = [auditor.audit(look(kernel, context, number)) for number in range(4)]
-    assert not all(judged)
-    assert auditor.verdict.status is Status.INCORRECT
-
-
-def test_times_of_an_attempt_that_is_thrown_away_do_not_count(context: ProblemContext) -> None:
-    auditor = Auditor(context, Verdict())
-    kernel = candidate(auditor, slow_when_new(0.01, {}))
+def test_times_of_an_attempt_that_is_thrown_away_do_not_count(context: ProblemContext, auditor: Auditor) -> None:
+    kernel = candidate(auditor, slow_when_new({}))
     assert auditor.audit(look(kernel, context))
     second = Reaudit(auditor, kernel, Sampler(context.device), random.Random(0))
     assert second.suspicious
@@ -482,43 +471,20 @@ def test_times_of_an_attempt_that_is_thrown_away_do_not_count(context: ProblemCo
     assert not second.suspicious
 
 
-def honest(calls: list[int]) -> Callable[[torch.Tensor], torch.Tensor]:
-    def run(x: torch.Tensor) -> torch.Tensor:
-        calls[0] += 1
-        time.sleep(0.002)
-        return gelu(x)
-
-    return run
-
-
-def slow_when_new(
-    seconds: float, kept: dict[tuple[float, ...], torch.Tensor]
-) -> Callable[[torch.Tensor], torch.Tensor]:
+def slow_when_new(kept: dict[tuple[float, ...], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
     def run(x: torch.Tensor) -> torch.Tensor:
         key = fingerprint(x)
         if key not in kept:
-            time.sleep(seconds)
+            time.sleep(0.01)
             kept[key] = gelu(x)
         return kept[key].clone()
 
     return run
 
 
-def test_a_kernel_that_keeps_answers_by_contents_is_rejected(context: ProblemContext) -> None:
-    auditor, rng = Auditor(context, Verdict()), random.Random(1)
-    run = slow_when_new(0.01, {})
-    for at in (0, 1):
-        run(context.references[at].inputs[0])
-    kernel = candidate(auditor, run)
-    assert auditor.audit(look(kernel, context))
-    Reaudit(auditor, kernel, Sampler(context.device), rng).run()
-    assert auditor.verdict.status is Status.REJECTED
-    assert auditor.verdict.reason is not None
-    assert "it has not been shown" in auditor.verdict.reason
-
-
-def test_answers_are_found_that_do_not_survive_the_drawing_of_inputs(
-    context: ProblemContext, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("survives", [True, False], ids=["answers survive drawing", "answers do not"])
+def test_a_kernel_that_keeps_answers_by_contents_is_rejected(
+    context: ProblemContext, auditor: Auditor, survives: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: dict[tuple[float, ...], torch.Tensor] = {}
     draw = ProblemContext.held_out
@@ -527,25 +493,34 @@ def test_answers_are_found_that_do_not_survive_the_drawing_of_inputs(
         kept.clear()
         return draw(self)
 
-    auditor = Auditor(context, Verdict())
-    kernel = candidate(auditor, slow_when_new(0.01, kept))
-    monkeypatch.setattr(ProblemContext, "held_out", draw_over_what_is_kept)
+    if survives:
+        kept |= {fingerprint(one.inputs[0]): gelu(one.inputs[0]) for one in context.references[:2]}
+    else:
+        monkeypatch.setattr(ProblemContext, "held_out", draw_over_what_is_kept)
+    kernel = candidate(auditor, slow_when_new(kept))
     assert auditor.audit(look(kernel, context))
-    Reaudit(auditor, kernel, Sampler(context.device), random.Random(1)).run()
-    assert auditor.verdict.status is Status.REJECTED
+    verdict = reaudited(auditor, kernel)
+    assert verdict.status is Status.REJECTED
+    assert "it has not been shown" in str(verdict.reason)
 
 
-def test_a_suspicion_that_more_rounds_do_not_confirm_is_dropped(context: ProblemContext) -> None:
-    auditor, calls = Auditor(context, Verdict()), [0]
-    kernel = candidate(auditor, honest(calls))
-    samples = look(kernel, context)
-    for sample in samples:
-        held_up = sample.kept is not None and sample.kept.fresh
-        auditor.audit([Sample("k", sample.round, 1e5 if held_up else sample.time_us, False, sample.kept)])
-    before = calls[0]
-    Reaudit(auditor, kernel, Sampler(context.device), random.Random(1)).run()
-    assert calls[0] == before + 3 * ROUNDS, "one look clears it; calls of 2 ms: three a round"
-    assert auditor.verdict.ok
+@pytest.mark.parametrize("suspected", [True, False])
+def test_a_kernel_is_called_again_only_under_a_suspicion_which_is_dropped_where_more_rounds_do_not_confirm_it(
+    context: ProblemContext, auditor: Auditor, suspected: bool
+) -> None:
+    calls: list[tuple[float, ...]] = []
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.002)
+        return noting(calls)(x)
+
+    kernel = candidate(auditor, run)
+    for sample in look(kernel, context):
+        held_up = suspected and sample.kept is not None and sample.kept.fresh
+        assert auditor.audit([dataclasses.replace(sample, time_us=1e5 if held_up else 2_000.0)])
+    before = len(calls)
+    assert reaudited(auditor, kernel).ok
+    assert len(calls) == before + 3 * ROUNDS * suspected, "one look clears it; calls of 2 ms: three a round"
 
 
 class Steady(Sampler):
@@ -557,26 +532,14 @@ class Steady(Sampler):
 
 @pytest.mark.parametrize("is_gpu", [True, False])
 def test_a_kernel_that_turns_honest_under_suspicion_is_held_to_its_earlier_times(
-    context: ProblemContext, is_gpu: bool
+    context: ProblemContext, auditor: Auditor, is_gpu: bool
 ) -> None:
     context.device.is_gpu = is_gpu
-    auditor = Auditor(context, Verdict())
     kernel = candidate(auditor, gelu)
     for sample in look(kernel, context):
         fresh = sample.kept is not None and sample.kept.fresh
         assert auditor.audit([dataclasses.replace(sample, time_us=10_000.0 if fresh else 5_000.0)])
-    Reaudit(auditor, kernel, Steady(context.device), random.Random(1)).run()
-    assert auditor.verdict.status is (Status.REJECTED if is_gpu else Status.OK)
-
-
-def test_a_kernel_without_suspicion_is_not_called_again(context: ProblemContext) -> None:
-    auditor, calls = Auditor(context, Verdict()), [0]
-    kernel = candidate(auditor, honest(calls))
-    assert auditor.audit([dataclasses.replace(sample, time_us=2_000.0) for sample in look(kernel, context)])
-    before = calls[0]
-    Reaudit(auditor, kernel, Sampler(context.device), random.Random(1)).run()
-    assert calls[0] == before
-    assert auditor.verdict.ok
+    assert reaudited(auditor, kernel, Steady(context.device)).status is (Status.REJECTED if is_gpu else Status.OK)
 
 
 @pytest.mark.parametrize(
@@ -631,7 +594,7 @@ def timed_unevenly(
         samples = look(kernel, context)
         auditor.audit([dataclasses.replace(s, time_us=60.0 if fast(at) else 100.0) for at, s in enumerate(samples)])
         context.device.is_gpu = is_gpu
-        Reaudit(auditor, kernel, Paced(context.device, lambda slot: 100.0), random.Random(1)).run()
+        reaudited(auditor, kernel, Paced(context.device, lambda slot: 100.0))
     return auditor
 
 
@@ -655,28 +618,21 @@ def test_a_shortcut_that_some_calls_take_is_found_on_adversarial_inputs(context:
 def test_an_honest_kernel_is_called_on_adversarial_inputs_again_only_if_its_times_are_uneven(
     context: ProblemContext, uneven_times: bool, is_gpu: bool
 ) -> None:
-    calls = [0]
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        calls[0] += 1
-        return gelu(x)
-
+    calls: list[tuple[float, ...]] = []
     cases = len(list(context.adversarial()))
-    auditor = timed_unevenly(context, Planned(run, context), lambda at: uneven_times and at % 3 == 0, is_gpu=is_gpu)
+    auditor = timed_unevenly(
+        context, Planned(noting(calls), context), lambda at: uneven_times and at % 3 == 0, is_gpu=is_gpu
+    )
     usual = len(look(auditor.candidate("again", Planned(gelu, context)), context))
-    assert calls[0] == usual + (MANY_TIMES * cases if uneven_times and is_gpu else 0)
+    assert len(calls) == usual + (MANY_TIMES * cases if uneven_times and is_gpu else 0)
     assert auditor.verdict.ok
 
 
 def test_what_another_kernels_audit_left_in_the_buffers_counts_as_shown(context: ProblemContext) -> None:
     auditor = Auditor(context, Verdict(), several=True)
     seen: list[tuple[float, ...]] = []
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        seen.append(fingerprint(x))
-        return gelu(x)
-
-    first, second = (auditor.candidate(label, ProcessSubject(run, context)) for label in ("first", "second"))
+    subject = ProcessSubject(noting(seen), context)
+    first, second = (auditor.candidate(label, subject) for label in ("first", "second"))
     for seed in range(40):
         seen.clear()
         for at, stage in enumerate(context.stages):
@@ -684,37 +640,29 @@ def test_what_another_kernels_audit_left_in_the_buffers_counts_as_shown(context:
         slots = make_slots([first, second], context, range(5), LOOK, random.Random(seed))
         mine: set[tuple[float, ...]] = set()
         for slot in slots:
-            if slot.label == "second" and slot.before is not None:
+            if slot.before is not None:
                 slot.before()
-                assert slot.after is not None
-                kept = slot.after(slot.call())
-                assert not (kept.fresh and seen[-1] in mine)
+            returned = slot.call()
+            if slot.label == "second":
+                kept = None if slot.after is None else slot.after(returned)
+                assert not (kept is not None and kept.fresh and seen[-1] in mine)
                 mine.add(seen[-1])
-            elif slot.before is not None:
-                slot.before()
-                slot.call()
-            else:
-                slot.call()
-                if slot.label == "second":
-                    mine.add(seen[-1])
 
 
 def test_an_error_of_a_comparison_says_which_kernel_it_is_about(context: ProblemContext) -> None:
     auditor = Auditor(context, Verdict(), several=True)
     wrong = auditor.candidate("second", ProcessSubject(torch.zeros_like, context))
     auditor.audit(look(wrong, context))
-    assert auditor.verdict.reason is not None
-    assert auditor.verdict.reason.startswith("second: in a timed call: ")
+    assert str(auditor.verdict.reason).startswith("second: in a timed call: ")
 
 
 @pytest.mark.parametrize("broken", ["held_out", "expected"])
 def test_what_the_harness_itself_fails_is_the_machines_fault(
-    broken: str, context: ProblemContext, monkeypatch: pytest.MonkeyPatch
+    broken: str, context: ProblemContext, auditor: Auditor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: Any) -> None:
         raise RuntimeError("out of memory")
 
-    auditor = Auditor(context, Verdict())
     kernel = candidate(auditor, gelu)
     monkeypatch.setattr(ProblemContext if broken == "held_out" else ReferenceInputs, broken, fail)
     with pytest.raises(InfrastructureError, match=r"cannot be .*: out of memory"):
@@ -740,9 +688,8 @@ def test_every_look_has_two_audits_however_few_its_calls(rounds: int, context: P
     ids=["longer", "noise", "slower GPU", "notices the second look"],
 )
 def test_judged_calls_take_as_long_as_others(
-    context: ProblemContext, judged_us: float, later_us: float, words: str | None
+    context: ProblemContext, auditor: Auditor, judged_us: float, later_us: float, words: str | None
 ) -> None:
-    auditor = Auditor(context, Verdict())
     kernel = auditor.candidate("k", Planned(gelu, context))
     usual_us = [100.0]
     sampler = Paced(context.device, lambda slot: judged_us if slot.after is not None else usual_us[-1])
@@ -753,7 +700,7 @@ def test_judged_calls_take_as_long_as_others(
         assert auditor.audit(sampler.run(slots))
         context.device.is_gpu = True
         usual_us.append(later_us)
-        Reaudit(auditor, kernel, sampler, random.Random(1)).run()
+        reaudited(auditor, kernel, sampler)
     assert auditor.verdict.ok is (words is None)
     assert words is None or words in str(auditor.verdict.reason)
 

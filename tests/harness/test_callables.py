@@ -1,19 +1,18 @@
 """Timing any function: on a clockwork stream, where every time is known."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from clockwork import Clockwork
 
 import kbench
 from kbench.harness import callables
 from kbench.harness.callables import Stopwatch, sparkline
 from kbench.harness.commands.compare import Comparison, confirmed
-from kbench.harness.device.device import Device
+from kbench.harness.harness import Harness
 from kbench.harness.timing.duel import LOOKS, Verdict, decide
 from kbench.harness.timing.interval import Interval
 from kbench.harness.timing.rounds import TimingSettings
@@ -24,46 +23,33 @@ SETTINGS = TimingSettings(half_width=0.005, looks=LOOKS, budget_us=250_000.0)
 GAP_US, NULL_US = 1.0, 2.0
 
 
-class Clockwork(Device):
-    """A stream whose clock moves by what is queued: marks lie a microsecond apart, and an empty kernel takes two."""
+class Stream(Clockwork):
+    """Marks lie a microsecond apart, and an empty kernel takes two."""
 
-    is_gpu, fenced, cache_policy, torch_name, model = True, False, "flush", "cpu", "a clockwork"
+    fenced, model = False, "a clockwork"
 
     def __init__(self, *, behind: bool = False) -> None:
-        self.now_us, self.flushes, self.behind = 0.0, 0, behind
-
-    def work(self, time_us: float, noise: Callable[[], float] = lambda: 0.0) -> Callable[[], None]:
-        def call() -> None:
-            self.now_us += time_us * (1.0 + noise())
-
-        return call
+        self.flushes, self.behind = 0, behind
 
     def nothing(self) -> None:
         self.now_us += NULL_US
 
-    def mark(self) -> float:
-        self.now_us += GAP_US
-        return self.now_us
-
     def flush(self) -> None:
-        self.now_us += 30.0
+        super().flush()
         self.flushes += 1
 
     def passed(self, mark: float) -> bool:
         return self.behind
 
-    def elapsed_us(self, start: float, end: float) -> float:
-        return end - start
 
-
-def watch(device: Clockwork) -> Stopwatch:
+def watch(device: Stream) -> Stopwatch:
     return Stopwatch(device, random.Random(3))
 
 
 @pytest.mark.parametrize("time_us", [5.0, 30.0, 400.0, 3_000.0])
 def test_every_call_is_cold_and_the_figure_is_the_time_between_its_marks(time_us: float) -> None:
-    device, rng = Clockwork(), random.Random(1)
-    found = watch(device).bench({"f": device.work(time_us, lambda: rng.gauss(0.0, 0.01))}, SETTINGS)
+    device, rng = Stream(), random.Random(1)
+    found = watch(device).bench({"f": device.working(time_us, lambda: rng.gauss(0.0, 0.01))}, SETTINGS)
     assert found.low_us < time_us + GAP_US < found.high_us
     assert found.half_width < 0.05
     assert device.flushes > len(found.samples_us)
@@ -73,8 +59,8 @@ def test_every_call_is_cold_and_the_figure_is_the_time_between_its_marks(time_us
 
 
 def test_a_function_whose_launch_cannot_be_hidden_says_so() -> None:
-    device = Clockwork(behind=True)
-    found = watch(device).bench({"f": device.work(10.0)}, SETTINGS)
+    device = Stream(behind=True)
+    found = watch(device).bench({"f": device.working(10.0)}, SETTINGS)
     assert found.exposed
     assert "host time is included" in repr(found)
 
@@ -89,10 +75,9 @@ def test_a_function_whose_launch_cannot_be_hidden_says_so() -> None:
     ],
 )
 def test_a_duel_is_about_the_first_function(mine_us: float, noise: float, verdict: Verdict) -> None:
-    device, rng = Clockwork(), random.Random(2)
-    calls = {
-        name: device.work(t, lambda: rng.gauss(0.0, noise)) for name, t in {"mine": mine_us, "theirs": 100.0}.items()
-    }
+    device, rng = Stream(), random.Random(2)
+    times = {"mine": mine_us, "theirs": 100.0}
+    calls = {name: device.working(time_us, lambda: rng.gauss(0.0, noise)) for name, time_us in times.items()}
     found = watch(device).duel(calls, 0.01, SETTINGS)
     assert found.verdict is verdict
     assert len({len(one.samples_us) for one in found.timed}) == 1, "both are called in every round"
@@ -104,22 +89,22 @@ def test_a_duel_is_about_the_first_function(mine_us: float, noise: float, verdic
 
 
 def test_drift_that_hits_both_functions_alike_leaves_the_verdict_alone() -> None:
-    device, calls_made = Clockwork(), iter(range(10**6))
+    device, calls_made = Stream(), iter(range(10**6))
     drifting = lambda: 0.0005 * next(calls_made)  # noqa: E731 - a clock that slows down all the time
-    calls = {name: device.work(t, drifting) for name, t in {"mine": 98.0, "theirs": 100.0}.items()}
+    calls = {name: device.working(t, drifting) for name, t in {"mine": 98.0, "theirs": 100.0}.items()}
     found = watch(device).duel(calls, 0.01, SETTINGS)
     assert found.against[0].ratio.low < 100.0 / 98.0 < found.against[0].ratio.high
 
 
 def test_a_function_that_queues_nothing_is_refused() -> None:
-    device = Clockwork()
+    device = Stream()
     with pytest.raises(UserError, match="'idle' queues no work on torch's current stream"):
         watch(device).bench({"idle": lambda: None}, SETTINGS)
 
 
 @pytest.fixture
-def on_clockwork(monkeypatch: pytest.MonkeyPatch) -> Clockwork:
-    device = Clockwork()
+def on_clockwork(monkeypatch: pytest.MonkeyPatch) -> Stream:
+    device = Stream()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
@@ -148,17 +133,17 @@ def test_bad_input_is_one_line_with_the_exit_code_of_a_users_mistake(
     act: Callable[[Any], Any], message: str, on_clockwork: Clockwork
 ) -> None:
     with pytest.raises(KbenchError, match=message) as caught:
-        act(lambda *_: on_clockwork.work(10.0)())
+        act(lambda *_: on_clockwork.work(10.0))
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
 
 
-def test_the_public_names_time_a_function_with_its_arguments(on_clockwork: Clockwork) -> None:
+def test_the_public_names_time_a_function_with_its_arguments(on_clockwork: Stream) -> None:
     seen: list[Any] = []
 
     def scale(x: torch.Tensor, factor: int) -> None:
         seen.append((x, factor))
-        on_clockwork.work(10.0)()
+        on_clockwork.work(10.0)
 
     found = kbench.bench(scale, torch.ones(2), 3)
     assert found.name == "scale"
@@ -166,9 +151,10 @@ def test_the_public_names_time_a_function_with_its_arguments(on_clockwork: Clock
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens where there is no GPU")
-def test_without_a_gpu_it_says_so() -> None:
-    with pytest.raises(InfrastructureError, match="no NVIDIA GPU"):
-        kbench.bench(lambda: None)
+@pytest.mark.parametrize("act", [lambda: kbench.bench(lambda: None), lambda: Harness(gpu=0).open()])
+def test_without_a_gpu_it_says_so(act: Callable[[], object]) -> None:
+    with pytest.raises(InfrastructureError, match="no NVIDIA GPU found, so nothing can be timed"):
+        act()
 
 
 def test_a_sparkline_is_tallest_where_most_values_are() -> None:

@@ -1,7 +1,5 @@
 """CudaModule: what it launches with, and one load on each device, whose functions share their variables."""
 
-from __future__ import annotations
-
 import ctypes
 
 import pytest
@@ -43,9 +41,7 @@ def test_all_functions_of_a_module_come_from_one_load_on_each_device(monkeypatch
     assert found == {(device, name): (device, {"get": "_Z3getPf"}.get(name, name)) for device, name in found}
 
 
-def test_a_launch_request_has_three_extents_and_is_recorded_in_place_of_a_gpu(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_launch_request_has_three_extents_and_is_recorded_in_place_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[LaunchRequest] = []
     monkeypatch.setattr(CudaModule, "recorder", lambda module, request: seen.append(request))
     module = CudaModule(SHARED)

@@ -1,7 +1,5 @@
 """Execute: references and their steady times, kernels that hold them up, whose fault a failure is, checks."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any
@@ -34,11 +32,19 @@ from kbench.harness.worker.execute import (
 from kbench.harness.worker.runner import PREPARING
 from kbench.schemas import Backend, InfrastructureError, KernelSource
 
+TASK = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
+
 
 @pytest.fixture
 def bench() -> Bench:
     device = CpuDevice()
     return Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
+
+
+def executed(run: Callable[..., Any], bench: Bench) -> dict[str, Any]:
+    """The only result of a kernel on the tiny workload."""
+    (found,) = execute(Runs(run), TASK, bench, list[str]().append)
+    return found
 
 
 @pytest.mark.parametrize(("failures", "made"), [(1, True), (2, False)])
@@ -61,13 +67,7 @@ def test_inputs_kept_for_other_kernels_make_room_for_a_context(
 
 @pytest.mark.parametrize(
     ("beside_us", "without_us", "rejected"),
-    [
-        (130.0, 131.0, False),
-        (25.7, 12.9, True),
-        (5.9, 5.0, False),
-        (300.0, None, False),
-        (None, 12.9, False),
-    ],
+    [(130.0, 131.0, False), (25.7, 12.9, True), (5.9, 5.0, False), (300.0, None, False), (None, 12.9, False)],
     ids=["as before", "twice as long", "a microsecond", "nothing known", "not timed"],
 )
 def test_a_kernel_that_holds_the_reference_up_is_given_away_by_it(
@@ -104,12 +104,9 @@ def test_the_steady_time_of_a_reference_is_the_first_one_taken(bench: Bench) -> 
 def test_a_kernel_beside_a_slow_reference_or_a_late_host_is_tried_in_another_process(
     monkeypatch: pytest.MonkeyPatch, bench: Bench, owner: object, name: str, value: object, reason: str
 ) -> None:
-    import torch
-
     monkeypatch.setattr(owner, name, value)
-    task = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
     with pytest.raises(PoisonedError, match=reason):
-        execute(Runs(torch.relu), task, bench, list[str]().append)
+        executed(torch.relu, bench)
 
 
 def test_the_reference_has_its_steady_time_before_a_kernel_has_memory_or_work_there(bench: Bench) -> None:
@@ -120,10 +117,7 @@ def test_the_reference_has_its_steady_time_before_a_kernel_has_memory_or_work_th
             known.append(context.anchor_us is not None)
             return super().subject(context, bench)
 
-    import torch
-
-    task = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
-    (found,) = execute(Looks(torch.relu), task, bench, list[str]().append)
+    (found,) = execute(Looks(torch.relu), TASK, bench, list[str]().append)
     assert found["status"] == "ok"
     assert known == [False, True], "where it is verified first, nothing is timed"
 
@@ -131,18 +125,13 @@ def test_the_reference_has_its_steady_time_before_a_kernel_has_memory_or_work_th
 def test_held_out_inputs_for_the_next_kernel_are_hidden_as_soon_as_one_is_timed(
     monkeypatch: pytest.MonkeyPatch, bench: Bench
 ) -> None:
-    import torch
-
     monkeypatch.setattr(ProcessSubject, "owned", True)
     monkeypatch.setattr(ProcessSubject, "not_restored", [])
-    task = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
     drawings = set()
     for _ in range(3):
-        (found,) = execute(Runs(lambda x: (torch.relu(x),)), task, bench, list[str]().append)
-        assert found["status"] == "ok"
+        assert executed(lambda x: (torch.relu(x),), bench)["status"] == "ok"
         (context,) = bench.contexts._held.values()
         shared = context._shared
-        assert shared is not None
         assert shared.hidden
         assert all(stage.holds is not shared for stage in context.stages)
         drawings.add(shared.drawing)
@@ -150,11 +139,8 @@ def test_held_out_inputs_for_the_next_kernel_are_hidden_as_soon_as_one_is_timed(
 
 
 def test_a_reference_that_others_slow_down_on_a_cpu_gives_no_kernel_away(bench: Bench) -> None:
-    import torch
-
     bench.undisturbed_us["relu", "tiny"] = 1e-3
-    task = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
-    assert [one["status"] for one in execute(Runs(torch.relu), task, bench, list[str]().append)] == ["ok"]
+    assert executed(torch.relu, bench)["status"] == "ok"
 
 
 @pytest.mark.parametrize(
@@ -196,8 +182,6 @@ def checked(kernel: Callable[..., Any], *, gpu: bool) -> tuple[list[dict[str, An
 
 
 def test_a_check_on_a_gpu_verifies_every_workload_and_times_none() -> None:
-    import torch
-
     found, stages = checked(torch.relu, gpu=True)
     assert [(one["workload"], one["status"]) for one in found] == [("tiny", "ok"), (WORKLOAD, "ok")]
     assert all(one.keys().isdisjoint({"runtime_us", "samples_us"}) for one in found)
@@ -206,8 +190,6 @@ def test_a_check_on_a_gpu_verifies_every_workload_and_times_none() -> None:
 
 
 def test_a_kernel_that_is_wrong_on_the_tiny_workload_is_called_on_no_other() -> None:
-    import torch
-
     found, stages = checked(torch.exp, gpu=True)
     assert {one["status"] for one in found} == {"incorrect"}
     assert [one["workload"] for one in found] == ["tiny", WORKLOAD]

@@ -1,7 +1,5 @@
 """Workers and parents killed at random moments: nothing is lost, nothing is duplicated."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import os
@@ -14,23 +12,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from honest_kernels import KERNELS, numbered
 
 from kbench.harness.commands.journal import Journal
 from kbench.harness.device.target import H200, Target
-from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.plan.cache import Build, BuildCache, build_id
-from kbench.schemas import KernelSource
 
 HERE = Path(__file__).parent
 KILLS = 40
 SEED = datetime.date.today().toordinal()
 """Other moments every day; the name of a failing test says which."""
-KERNELS = 30
 
 
 def kernel_ids() -> list[str]:
-    kernel = read_kernel(HERE / "kernels" / "gelu_triton.py", "gelu_tanh")
-    return [KernelSource("gelu_tanh", kernel.backend, f"# {i}\n{kernel.source}").kernel_id for i in range(KERNELS)]
+    return [numbered(number).kernel_id for number in range(KERNELS)]
 
 
 def fill_build_cache(folder: Path) -> None:
@@ -61,35 +56,17 @@ def descendants(pid: int) -> list[int]:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     fill_build_cache(tmp_path / "cache")
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": "src", "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-W",
-            "ignore",
-            str(HERE / "fault_session.py"),
-            str(tmp_path / "out"),
-            str(tmp_path / "cache"),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    yield process
-    process.kill()
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        assert stream is not None
-        stream.close()
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": "src:tests/support", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "ignore", HERE / "fault_session.py", tmp_path / "out", tmp_path / "cache"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, env=environment, **pipes) as process:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.kill()
 
 
 def run_session(server: subprocess.Popen[str], rng: random.Random, kills: int) -> tuple[int, int]:
     """One session, hit up to `kills` times; returns its exit code and the hits that met a living process."""
-    assert server.stdin is not None
-    assert server.stdout is not None
     server.stdin.write("go\n")
     server.stdin.flush()
     session, hits = int(server.stdout.readline()), 0

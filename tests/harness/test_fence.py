@@ -1,20 +1,18 @@
 """A fence's memory ends where its mapping ends; on a GPU, kernels that go past a tensor fail their check."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 
 import pytest
+import torch
+from honest_kernels import CUDA, TRITON, gelu
 
 from kbench.benchmark.problems import problem
 from kbench.harness.bench.context import GUARD_BYTE, Guarded
 from kbench.harness.device.fence import ALIGNMENT, Fence
 from kbench.harness.harness import Harness
-from kbench.harness.kernel.sources import read_kernel
 from kbench.schemas import Backend, KernelSource, Status, UserError
 
-KERNELS = Path(__file__).parent / "kernels"
 BASE = 1 << 40
 
 
@@ -77,8 +75,6 @@ def test_no_memory_at_all_is_still_a_place_of_its_own() -> None:
 
 
 def test_an_input_without_a_guard_after_it_ends_with_its_block() -> None:
-    import torch
-
     guarded = Guarded(torch.zeros(10), after=False)
     assert guarded._block.data_ptr() + guarded._block.numel() == guarded.tensor.data_ptr() + 40
     assert bool((guarded.guards[0] == GUARD_BYTE).all())
@@ -93,13 +89,6 @@ def test_a_fence_needs_a_gpu_and_tells_no_time() -> None:
         Harness(gpu=None, fenced=True)
     with pytest.raises(UserError, match="can only check"):
         list(Harness(gpu=0, fenced=True).measure([]))
-
-
-def changed(name: str, old: str, new: str) -> KernelSource:
-    """One of the honest kernels with a change that must apply."""
-    kernel = read_kernel(KERNELS / name, "gelu_tanh")
-    assert old in kernel.source
-    return dataclasses.replace(kernel, source=kernel.source.replace(old, new))
 
 
 GRID_OF_SMALLER_BLOCKS = '''
@@ -130,10 +119,12 @@ def run(x):
 
 @pytest.mark.gpu
 def test_on_a_gpu_kernels_that_go_past_a_tensor_fail_their_check_and_others_pass(tmp_path: Path) -> None:
-    honest = [read_kernel(KERNELS / name, "gelu_tanh") for name in ("gelu_triton.py", "gelu_cuda.py")]
-    grid_of_4 = KernelSource("relu", Backend.TRITON, GRID_OF_SMALLER_BLOCKS.replace("BLOCK_OF_GRID", "4"))
-    grid_of_64 = KernelSource("relu", Backend.TRITON, GRID_OF_SMALLER_BLOCKS.replace("BLOCK_OF_GRID", "64"))
-    reads_on = changed("gelu_cuda.py", "y[i] =", "y[i] = 1e-30f * x[i + 64] +")
+    honest = [gelu(TRITON), gelu(CUDA)]
+    grid_of_4, grid_of_64 = (
+        KernelSource("relu", Backend.TRITON, GRID_OF_SMALLER_BLOCKS.replace("BLOCK_OF_GRID", size))
+        for size in ("4", "64")
+    )
+    reads_on = gelu(CUDA, "y[i] =", "y[i] = 1e-30f * x[i + 64] +")
     with Harness(gpu=0, cache=tmp_path, fenced=True) as harness:
         rows = list(harness.measure([*honest, grid_of_4, reads_on, grid_of_64], check_only=True))
     for row in rows:

@@ -1,29 +1,25 @@
 """What dry runs add to Triton's interpreter: a configuration for autotuners, bfloat16 that computes, float8 casts."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from honest_kernels import gelu
 
 from kbench.benchmark.problems import problem
 from kbench.harness.harness import Harness
-from kbench.harness.kernel.sources import read_kernel
 from kbench.harness.worker.interpreter import bfloat16_of, float32_of, through_torch
 from kbench.harness.workloads import refuse_without_gpu
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.summary.best import find_kernel
 from kbench.schemas import Backend, KernelSource, Status, UserError
 
-KERNEL = read_kernel(Path(__file__).parent / "kernels" / "gelu_triton.py", "gelu_tanh")
+KERNEL = gelu()
 TUNED = KERNEL.source.replace(
-    "@triton.jit",
-    '@triton.autotune([triton.Config({"block": n}) for n in (1024, 256)], key=["n"])\n@triton.jit',
+    "@triton.jit", '@triton.autotune([triton.Config({"block": n}) for n in (1024, 256)], key=["n"])\n@triton.jit'
 ).replace("block=1024, num_warps=4", "")
 
 

@@ -1,7 +1,5 @@
 """Leftovers: overwritten, held, and never the inputs."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The judge asks the process that holds the answers over a socket: what it is told, and whose fault a silence is."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno
@@ -11,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ from kbench.harness.bench.context import ProblemContext
 from kbench.harness.bench.fused_compare import ROWS, TYPES, Judged, Pair, all_statistics, compare_together
 from kbench.harness.bench.judge import ALIGNMENT, LocalJudge, RemoteJudge
 from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs
-from kbench.harness.device.device import POISON_BYTE
+from kbench.harness.device.device import POISON_BYTE, CpuDevice
 from kbench.harness.device.driver import DriverError
 from kbench.harness.isolate.protocol import KEY_BYTES
 from kbench.schemas import InfrastructureError
@@ -53,6 +52,7 @@ class FakeOracle:
         self.forgot = True
 
 
+Served = tuple[FakeOracle, str, socket.socket]
 CONNECTIONS: list[RemoteJudge] = []
 
 
@@ -63,7 +63,7 @@ def connected(address: str, key: bytes = KEY) -> RemoteJudge:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[FakeOracle, str, socket.socket]]:
+def served(tmp_path: Path) -> Iterator[Served]:
     listener, address = socket.socket(socket.AF_UNIX), str(tmp_path / "socket")
     listener.bind(address)
     listener.listen()
@@ -89,9 +89,7 @@ MANY = 1200
 """More than select can tell apart."""
 
 
-def test_who_connects_and_says_nothing_keeps_nobody_from_an_answer(
-    served: tuple[FakeOracle, str, socket.socket],
-) -> None:
+def test_who_connects_and_says_nothing_keeps_nobody_from_an_answer(served: Served) -> None:
     fake, address, _ = served
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     early = connected(address)
@@ -110,7 +108,7 @@ def test_who_connects_and_says_nothing_keeps_nobody_from_an_answer(
     assert len(fake.asked) == 3
 
 
-def test_connections_that_are_not_too_many_may_be_silent(served: tuple[FakeOracle, str, socket.socket]) -> None:
+def test_connections_that_are_not_too_many_may_be_silent(served: Served) -> None:
     _, address, _ = served
     with contextlib.ExitStack() as stack:
         ends = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(oracle.SILENT - 1)]
@@ -123,9 +121,7 @@ def test_connections_that_are_not_too_many_may_be_silent(served: tuple[FakeOracl
             ends[0].recv(1)
 
 
-def test_a_connection_that_cannot_be_taken_in_ends_nothing(
-    served: tuple[FakeOracle, str, socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_that_cannot_be_taken_in_ends_nothing(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     fake, address, _ = served
     real, failures = socket.socket.accept, iter([errno.EMFILE, errno.ECONNABORTED])
 
@@ -139,7 +135,7 @@ def test_a_connection_that_cannot_be_taken_in_ends_nothing(
     assert len(fake.asked) == 1
 
 
-def test_inputs_are_named_by_their_seed_and_case_and_never_sent(served: tuple[FakeOracle, str, socket.socket]) -> None:
+def test_inputs_are_named_by_their_seed_and_case_and_never_sent(served: Served) -> None:
     fake, address, _ = served
     asks = connected(address)
     case = DEFINITION.cases[0].name
@@ -148,21 +144,26 @@ def test_inputs_are_named_by_their_seed_and_case_and_never_sent(served: tuple[Fa
     assert fake.asked == [named | {"items": [{"seed": 5, "case": each} for each in (None, case)]}]
 
 
-def test_outputs_go_through_shared_memory_and_the_verdict_comes_back(
-    served: tuple[FakeOracle, str, socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake, address, _ = served
+def host_memory(monkeypatch: pytest.MonkeyPatch, free: int = 1 << 40) -> list[tuple[Any, ...]]:
+    """The driver's calls, which a list takes; so many bytes can be allocated at a time."""
     calls: list[tuple[Any, ...]] = []
-
-    class Handle:
-        reserved = b"\x01\x02"
 
     def call(name: str, *arguments: Any) -> Any:
         calls.append((name, *arguments))
-        return {"cuMemAlloc": 4096, "cuIpcGetMemHandle": Handle()}.get(name)
+        if name == "cuMemAlloc" and arguments[0] > free:
+            raise DriverError("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY")
+        return {"cuMemAlloc": 4096, "cuIpcGetMemHandle": SimpleNamespace(reserved=b"\x01\x02")}.get(name)
 
     monkeypatch.setattr(judge, "call", call)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    return calls
+
+
+def test_outputs_go_through_shared_memory_and_the_verdict_comes_back(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, address, _ = served
+    calls = host_memory(monkeypatch)
     wrong = {"ok": False, "reason": "wrong", "max_abs_error": 1.5, "max_rel_error": None}
     fake.answers = [{"found": [wrong, wrong | {"ok": True}]}]
     outputs = tuple(torch.zeros(n) for n in (3, 5))
@@ -179,32 +180,19 @@ def test_outputs_go_through_shared_memory_and_the_verdict_comes_back(
 
 
 def test_too_little_memory_for_a_comparison_is_the_machines_fault_and_does_not_last(
-    served: tuple[FakeOracle, str, socket.socket], monkeypatch: pytest.MonkeyPatch
+    served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake, address, _ = served
-    calls: list[tuple[Any, ...]] = []
-    free, emptied = [0], []
-
-    class Handle:
-        reserved = b""
-
-    def call(name: str, *arguments: Any) -> Any:
-        calls.append((name, *arguments))
-        if name == "cuMemAlloc" and arguments[0] > free[0]:
-            raise DriverError("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY")
-        return {"cuMemAlloc": 4096, "cuIpcGetMemHandle": Handle()}.get(name)
-
-    monkeypatch.setattr(judge, "call", call)
+    emptied: list[bool] = []
+    calls = host_memory(monkeypatch, free=ALIGNMENT)
     monkeypatch.setattr(judge, "LEAST_EXCHANGE", ALIGNMENT)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(free[0]))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(True))
     asks, small, large = connected(address), (torch.zeros(3),), (torch.zeros(300),)
-    free[0] = ALIGNMENT
     fake.answers = [{"found": []}] * 2
     asks.compare(DEFINITION, SIZE, [(drawn(), small)])
     with pytest.raises(InfrastructureError, match="no 0 MiB of GPU memory for comparing answers"):
         asks.compare(DEFINITION, SIZE, [(drawn(), large)])
-    assert emptied == [ALIGNMENT], "what torch keeps for later was given back before the second try"
+    assert emptied == [True], "what torch keeps for later was given back before the second try"
     assert not asks._exchange
     calls.clear()
     asks.compare(DEFINITION, SIZE, [(drawn(), small)])
@@ -216,7 +204,7 @@ def test_nobody_there_is_the_machines_fault(tmp_path: Path) -> None:
         RemoteJudge(str(tmp_path / "nothing"), KEY)
 
 
-def test_a_wrong_key_gets_no_answer_and_disturbs_nobody(served: tuple[FakeOracle, str, socket.socket]) -> None:
+def test_a_wrong_key_gets_no_answer_and_disturbs_nobody(served: Served) -> None:
     fake, address, _ = served
     intruder, asks = connected(address, b"x" * KEY_BYTES), connected(address)
     with pytest.raises(InfrastructureError, match="is gone"):
@@ -226,9 +214,7 @@ def test_a_wrong_key_gets_no_answer_and_disturbs_nobody(served: tuple[FakeOracle
     assert len(fake.asked) == 1
 
 
-def test_what_the_oracle_cannot_compute_is_the_machines_fault_and_frees_its_memory(
-    served: tuple[FakeOracle, str, socket.socket],
-) -> None:
+def test_what_the_oracle_cannot_compute_is_the_machines_fault_and_frees_its_memory(served: Served) -> None:
     fake, address, _ = served
     asks = connected(address)
     with pytest.raises(InfrastructureError, match="cannot be computed: KeyError"):
@@ -237,7 +223,7 @@ def test_what_the_oracle_cannot_compute_is_the_machines_fault_and_frees_its_memo
     asks.expect(DEFINITION, SIZE, [drawn()])
 
 
-def test_answers_that_could_not_be_foreseen_are_asked_for_again(served: tuple[FakeOracle, str, socket.socket]) -> None:
+def test_answers_that_could_not_be_foreseen_are_asked_for_again(served: Served) -> None:
     fake, address, _ = served
     fake.answers = [{"found": "of the second"}, {"found": "of the third"}]
     asks = connected(address)
@@ -250,7 +236,7 @@ def test_answers_that_could_not_be_foreseen_are_asked_for_again(served: tuple[Fa
     assert asks._ask({"op": "expect", "problem_id": DEFINITION.id}) == {"ready": True}
 
 
-def test_an_oracle_that_ends_is_the_machines_fault(served: tuple[FakeOracle, str, socket.socket]) -> None:
+def test_an_oracle_that_ends_is_the_machines_fault(served: Served) -> None:
     _, address, here = served
     asks = connected(address)
     asks.expect(DEFINITION, SIZE, [drawn()])
@@ -261,11 +247,7 @@ def test_an_oracle_that_ends_is_the_machines_fault(served: tuple[FakeOracle, str
         asks.expect(DEFINITION, SIZE, [drawn()])
 
 
-def test_a_context_with_a_remote_judge_makes_no_answer_in_this_process(
-    served: tuple[FakeOracle, str, socket.socket],
-) -> None:
-    from kbench.harness.device.device import CpuDevice
-
+def test_a_context_with_a_remote_judge_makes_no_answer_in_this_process(served: Served) -> None:
     fake, address, _ = served
     context = ProblemContext(DEFINITION, SIZE, CpuDevice(), (1, 2, 3), judge=connected(address))
     context.expect()

@@ -1,7 +1,5 @@
 """Messages between a parent and its workers."""
 
-from __future__ import annotations
-
 import itertools
 import socket
 import threading

@@ -1,45 +1,30 @@
 """Kernels in the forms others publish, imported into a corpus, are found, resolved to our problems and measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import stand_in
+from torch.utils import cpp_extension
 
 from kbench.benchmark.problems.registry import resolve
 from kbench.harness.commands import measure
 from kbench.harness.commands.selection import measurable
 from kbench.harness.commands.show import show_agreement
-from kbench.harness.device.environment import make_environment
 from kbench.harness.device.target import Target
 from kbench.harness.kernel.adapters import adapter_for
 from kbench.harness.kernel.loading import compiler_errors
-from kbench.harness.record import make_measurement
 from kbench.harness.settings import HarnessSettings
 from kbench.harness.timing.rounds import TimingSettings
 from kbench.harness.worker.serve import build_extension
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.importers.rows import backend_of, kernel_row
-from kbench.schemas import (
-    Backend,
-    Environment,
-    InfrastructureError,
-    Kernel,
-    KernelSource,
-    Measurement,
-    Status,
-    from_dict,
-)
+from kbench.schemas import Backend, InfrastructureError, Kernel, KernelSource, Measurement, Status, from_dict
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "published"
 FILES = sorted(FOLDER.glob("*.py"))
-FACTS: dict[str, Any] = {
-    "gpu": "G", "compute_capability": "9.0", "sm_count": 1, "memory_bytes": 1, "l2_bytes": 1,
-    "shared_bytes_per_block": 1, "driver": "d", "cuda": "c",
-}  # fmt: skip
 
 
 def write_corpus(folder: Path) -> Path:
@@ -116,8 +101,6 @@ MISSING = "RuntimeError('Ninja is required to load C++ extensions (pip install n
 def test_a_tool_the_machine_lacks_is_not_held_against_the_kernel(
     tmp_path: Path, error: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from torch.utils import cpp_extension
-
     # As torch raises it: from within its own file.
     names: dict[str, Any] = {}
     exec(compile(f"def load_inline():\n    raise {error}", cpp_extension.__file__, "exec"), names)
@@ -132,17 +115,11 @@ def test_what_the_kernel_does_wrong_on_import_is_held_against_it(
     tmp_path: Path, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = extension_of(f"raise {error}", tmp_path, monkeypatch)
-    assert not made["machine"]
-    assert made["status"] == Status.COMPILE_ERROR
+    assert (made["machine"], made["status"]) == (False, Status.COMPILE_ERROR)
     assert error.partition("(")[0] in made["error"]
-
-
-def test_an_extension_that_builds_leaves_a_kernel_that_cannot_be_planned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = extension_of("", tmp_path, monkeypatch)
-    assert made["unplannable"]
-    assert "machine" not in made
+    built = extension_of("", tmp_path, monkeypatch)
+    assert built["unplannable"], "an extension that builds leaves a kernel that cannot be planned"
+    assert "machine" not in built
 
 
 def extension_of(last: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -152,32 +129,20 @@ def extension_of(last: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> di
     return build_extension(KernelSource("relu", Backend.CUDA, EXTENSION.format(last=last)), Target(9, 0), str(folder))
 
 
-class FailingHarness:
+class FailingHarness(stand_in.StandIn):
     """A machine that measures every kernel but the ones of one problem."""
 
-    gpus = (0,)
-
     def __init__(self, fails: str | None) -> None:
-        self.fails, self.asked = fails, 0
-
-    def __enter__(self) -> FailingHarness:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        return None
-
-    def environment(self, lane: int) -> Environment:
-        return make_environment(FACTS, "none", None)
+        super().__init__("G")
+        self.fails = fails
 
     def measure(self, kernels: list[KernelSource], on_lost: Any, fragile: object) -> Iterator[Measurement]:
         for kernel in kernels:
             self.asked += 1
             if kernel.problem_id == self.fails:
                 on_lost(kernel, "no nvcc was found")
-                continue
-            where = {"gpu": "G", "env_id": self.environment(0).env_id, "started_at": "2026-01-01T00:00:00+00:00"}
-            result = {"workload": "large", "status": "incorrect", "error": "wrong"}
-            yield make_measurement(kernel, None, result, build_s=0.0, **where)
+            else:
+                yield stand_in.found_wrong(kernel, self.gpu)
 
 
 def test_kernels_the_machine_fails_keep_nobody_else_from_being_recorded(
@@ -216,10 +181,7 @@ def test_a_corpus_measured_again_says_what_was_measured_on_a_problem_that_is_not
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("backend", "problems"),
-    [
-        ("triton", {"cross_entropy_fwd_bwd", "relu", "fp8_quant_float32"}),
-        ("cuda", {"cross_entropy_fwd_bwd", "relu"}),
-    ],
+    [("triton", {"cross_entropy_fwd_bwd", "relu", "fp8_quant_float32"}), ("cuda", {"cross_entropy_fwd_bwd", "relu"})],
 )
 def test_published_forms_are_measured_on_a_gpu(tmp_path: Path, backend: str, problems: set[str]) -> None:
     # What compiles a torch extension cannot be planned; the others are.

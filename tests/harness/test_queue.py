@@ -1,7 +1,5 @@
 """Planners, device queues and the supervisor between them, with workers that are scripts in this process."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import select
@@ -103,18 +101,21 @@ def planned(**fields: Any) -> dict[str, Any]:
     return {"planned": usual | fields}
 
 
+REFUSED = {
+    "unplannable": {"error": "cannot be planned: calls the torch operator 'add'", "unplannable": True},
+    "extension": {"error": "cannot be planned: compiles a torch extension", "unplannable": True},
+    "machine": {"error": "no nvcc", "machine": True},
+}
+GREETING = {"ready": True, "sandbox": ["netns"]}
+
+
 def plan_script(worker: Worker, message: dict[str, Any]) -> None:
     """Plans a kernel as its text says."""
     text = message["source"]
-    if text == "unplannable":
-        worker.peer.send(planned(error="cannot be planned: calls the torch operator 'add'", unplannable=True))
-    elif text == "extension":
-        worker.peer.send(planned(error="cannot be planned: compiles a torch extension", unplannable=True))
+    if text in REFUSED:
+        worker.peer.send(planned(**REFUSED[text]))
     elif text == "no tool":
-        machine = {"machine": True} if message["extension"] else {}
-        worker.peer.send(planned(error="cannot be planned: compiles a torch extension", unplannable=True, **machine))
-    elif text == "machine":
-        worker.peer.send(planned(error="no nvcc", machine=True))
+        worker.peer.send(planned(**REFUSED["extension"] | {"machine": bool(message["extension"])}))
     elif text == "forged":
         worker.peer.socket.sendall(bytes(400))
     elif text == "not json":
@@ -122,12 +123,9 @@ def plan_script(worker: Worker, message: dict[str, Any]) -> None:
         worker.peer.socket.sendall(len(body).to_bytes(4, "big") + worker.peer._mac(0, body) + body)
     elif text == "chatters":
         worker.peer.send({"stage": "planning"})
-    elif text == "greets twice":
-        for _ in range(2):
-            worker.peer.send({"ready": True, "sandbox": ["netns"]})
-    elif text == "greets":
-        worker.peer.send({"ready": True, "sandbox": ["netns"]})
-        worker.peer.send(planned(error="cannot be planned: calls the torch operator 'add'", unplannable=True))
+    elif text.startswith("greets"):
+        worker.peer.send(GREETING)
+        worker.peer.send(GREETING if text == "greets twice" else planned(**REFUSED["unplannable"]))
     elif text.startswith("dies"):
         worker.die(int(text.split()[1]))
 
@@ -189,12 +187,7 @@ class Bench:
 
     def run(self, kernels: Sequence[KernelSource | str], **fields: Any) -> list[Outcome]:
         jobs = [
-            Job(
-                at,
-                KernelSource("relu", Backend.CUDA, each) if isinstance(each, str) else each,
-                {},
-                **fields,
-            )
+            Job(at, KernelSource("relu", Backend.CUDA, each) if isinstance(each, str) else each, {}, **fields)
             for at, each in enumerate(kernels)
         ]
         found = [outcome for outcome in self.supervisor.run(jobs) if outcome is not None]
@@ -202,8 +195,11 @@ class Bench:
         return sorted(found, key=lambda outcome: outcome.job.number)
 
 
+Make = Callable[..., Bench]
+
+
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Bench]]:
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     made: list[Bench] = []
 
     def make(**settings: Any) -> Bench:
@@ -235,7 +231,7 @@ def said(outcome: Outcome) -> tuple[str | None, str]:
     return outcome.status, outcome.reason or ""
 
 
-def test_planned_kernels_share_a_worker_and_come_with_trust_in_plans(bench: Callable[..., Bench]) -> None:
+def test_planned_kernels_share_a_worker_and_come_with_trust_in_plans(bench: Make) -> None:
     one = bench()
     found = one.run([one.known(f"# {at}") for at in range(5)])
     assert [outcome.results[0]["trust"] for outcome in found] == ["plan"] * 5
@@ -243,7 +239,7 @@ def test_planned_kernels_share_a_worker_and_come_with_trust_in_plans(bench: Call
 
 
 def test_the_first_worker_measures_the_ceilings_before_its_first_job_and_shows_results_early(
-    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+    bench: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = bench()
     seen: list[Any] = []
@@ -276,9 +272,7 @@ def test_the_first_worker_measures_the_ceilings_before_its_first_job_and_shows_r
     assert [worker.role for worker in one.spawner.workers] == ["oracle", "replay"], "spares come after the first figure"
 
 
-def test_what_cannot_be_planned_is_rejected_or_runs_alone_with_trust_in_its_process(
-    bench: Callable[..., Bench],
-) -> None:
+def test_what_cannot_be_planned_is_rejected_or_runs_alone_with_trust_in_its_process(bench: Make) -> None:
     (refused,) = bench().run(["unplannable"])
     assert refused.status == Status.REJECTED
     assert (refused.reason or "").startswith("cannot be planned: ")
@@ -289,7 +283,7 @@ def test_what_cannot_be_planned_is_rejected_or_runs_alone_with_trust_in_its_proc
     assert [worker.measured for worker in alone] == [["unplannable"]] * 2
 
 
-def test_a_torch_extension_is_built_before_its_kernel_runs(bench: Callable[..., Bench]) -> None:
+def test_a_torch_extension_is_built_before_its_kernel_runs(bench: Make) -> None:
     one = bench(allow_unscreened=True)
     (found,) = one.run(["extension"])
     assert found.results
@@ -299,13 +293,13 @@ def test_a_torch_extension_is_built_before_its_kernel_runs(bench: Callable[..., 
     assert lost.infrastructure == "cannot be planned: compiles a torch extension"
 
 
-def test_only_the_building_of_extensions_may_blame_the_machine(bench: Callable[..., Bench]) -> None:
+def test_only_the_building_of_extensions_may_blame_the_machine(bench: Make) -> None:
     (found,) = bench().run(["machine"])
     assert found.infrastructure is None
     assert said(found) == ("rejected", "no nvcc")
 
 
-def test_in_a_dry_run_planned_kernels_run_beside_their_judge(bench: Callable[..., Bench]) -> None:
+def test_in_a_dry_run_planned_kernels_run_beside_their_judge(bench: Make) -> None:
     one = bench(gpu=None)
     (found,) = one.run([one.known("# planned")])
     assert found.job.process
@@ -313,7 +307,7 @@ def test_in_a_dry_run_planned_kernels_run_beside_their_judge(bench: Callable[...
 
 
 @pytest.mark.parametrize("text", ["forged", "not json", "chatters", "greets twice"])
-def test_who_forges_a_message_is_rejected_at_once(text: str, bench: Callable[..., Bench]) -> None:
+def test_who_forges_a_message_is_rejected_at_once(text: str, bench: Make) -> None:
     one = bench()
     found, other = one.run([text, "unplannable"])
     assert found.status == Status.REJECTED
@@ -322,7 +316,7 @@ def test_who_forges_a_message_is_rejected_at_once(text: str, bench: Callable[...
     assert len([worker for worker in one.spawner.workers if worker.role == "plan"]) == 2
 
 
-def test_a_planner_says_which_restrictions_are_in_force(bench: Callable[..., Bench]) -> None:
+def test_a_planner_says_which_restrictions_are_in_force(bench: Make) -> None:
     one = bench()
     (found, again) = one.run(["greets", "greets"])
     assert said(found)[1].startswith("cannot be planned")
@@ -330,30 +324,24 @@ def test_a_planner_says_which_restrictions_are_in_force(bench: Callable[..., Ben
     assert one.planners.sandbox == ["netns"]
 
 
-def test_a_planner_that_dies_is_its_kernels_verdict_and_one_killed_from_outside_is_tried_again(
-    bench: Callable[..., Bench],
-) -> None:
+def test_a_planner_that_dies_is_its_kernels_verdict_and_one_killed_from_outside_is_tried_again(bench: Make) -> None:
     one = bench()
     crashed, killed = one.run(["dies -11", "dies -9"])
-    assert said(crashed) == (
-        "launch_error",
-        "the process was ended by SIGSEGV while the kernel was in planning: its last words",
-    )
+    words = "the process was ended by SIGSEGV while the kernel was in planning: its last words"
+    assert said(crashed) == ("launch_error", words)
     assert killed.status == Status.OUT_OF_MEMORY
     assert sum(worker.role == "plan" for worker in one.spawner.workers) == 1 + 1 + RETRIES
     assert all(worker.ended for worker in one.spawner.workers if worker.role == "plan")
 
 
-def test_planning_that_takes_too_long_is_a_timeout(
-    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_planning_that_takes_too_long_is_a_timeout(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     one = bench()
     one.planners.timeout_s = 0.1
     (found,) = one.run(["says nothing"])
     assert said(found) == ("timeout", "planning and compiling took longer than 0.1 s")
 
 
-def test_what_is_planned_soon_comes_first_as_long_as_a_device_has_little_to_do(bench: Callable[..., Bench]) -> None:
+def test_what_is_planned_soon_comes_first_as_long_as_a_device_has_little_to_do(bench: Make) -> None:
     one = bench()
     texts = {Backend.TRITON: ("# a", "# b"), Backend.CUDA: ("# c", "# d")}
     for backend, names in texts.items():
@@ -363,13 +351,13 @@ def test_what_is_planned_soon_comes_first_as_long_as_a_device_has_little_to_do(b
     assert chosen == ["# c", "# a", "# d", "# b"]
 
 
-def test_every_kernel_is_planned_in_a_process_of_its_own(bench: Callable[..., Bench]) -> None:
+def test_every_kernel_is_planned_in_a_process_of_its_own(bench: Make) -> None:
     one = bench()
     one.run(["unplannable"] * 3 + ["extension"] * 3)
     assert sum(worker.role == "plan" for worker in one.spawner.workers) == 6
 
 
-def test_a_death_after_other_kernels_is_looked_at_again_in_a_fresh_worker(bench: Callable[..., Bench]) -> None:
+def test_a_death_after_other_kernels_is_looked_at_again_in_a_fresh_worker(bench: Make) -> None:
     one = bench()
     kernels = [one.known(text) for text in ("# a", "dies after others", "# b", "dies")]
     found = one.run(kernels)
@@ -389,16 +377,14 @@ def measured(one: Bench) -> list[list[str]]:
     return sorted(worker.measured for worker in one.spawner.workers if worker.measured)
 
 
-def test_kernels_known_to_end_their_worker_cost_the_others_nothing(bench: Callable[..., Bench]) -> None:
+def test_kernels_known_to_end_their_worker_cost_the_others_nothing(bench: Make) -> None:
     one = bench()
     found = list(one.supervisor.run(fragile(one, ["# a", "dies", "# b", "dies #", "# alone", "# c"])))
     assert sum(bool(outcome and outcome.results) for outcome in found) == 4
     assert measured(one) == [["# a", "# b", "# c"], ["# alone"], ["dies"], ["dies #"]]
 
 
-def test_what_is_profiled_together_has_a_fresh_worker_that_nothing_is_measured_in_after(
-    bench: Callable[..., Bench],
-) -> None:
+def test_what_is_profiled_together_has_a_fresh_worker_that_nothing_is_measured_in_after(bench: Make) -> None:
     one = bench()
     builds = {text: Build("", plans={text: []}) for text in ("# p", "# q")}
     party = tuple(Job(at, one.known(text), {}, build=build) for at, (text, build) in enumerate(builds.items()))
@@ -410,9 +396,7 @@ def test_what_is_profiled_together_has_a_fresh_worker_that_nothing_is_measured_i
     assert worker not in [known.process for known in one.queue.workers]
 
 
-def test_other_kernels_overtake_one_that_waits_for_a_fresh_worker(
-    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_kernels_overtake_one_that_waits_for_a_fresh_worker(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     one = bench()
     done: list[int] = []
     starting: list[Worker] = []
@@ -440,7 +424,7 @@ def test_other_kernels_overtake_one_that_waits_for_a_fresh_worker(
 
 
 def test_nothing_runs_while_a_worker_that_was_replaced_still_holds_the_device(
-    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+    bench: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = bench()
     slow: list[Worker] = []
@@ -476,9 +460,7 @@ def test_nothing_runs_while_a_worker_that_was_replaced_still_holds_the_device(
     assert sorted(sent) == sorted(["# a", "# alone", "# b", "# alone #", "# c"])
 
 
-def test_without_spares_a_kernel_alone_gets_a_fresh_worker_and_does_not_wait_for_all_others(
-    bench: Callable[..., Bench],
-) -> None:
+def test_without_spares_a_kernel_alone_gets_a_fresh_worker_and_does_not_wait_for_all_others(bench: Make) -> None:
     one = bench()
     one.queue.settings = dataclasses.replace(one.queue.settings, spares=0)
     outcomes = one.supervisor.run(fragile(one, ["# a", "# alone", *(f"# {at}" for at in range(20))]))
@@ -489,37 +471,34 @@ def test_without_spares_a_kernel_alone_gets_a_fresh_worker_and_does_not_wait_for
     assert all(worker.measured != ["# a", "# alone"] for worker in one.spawner.workers)
 
 
-def test_a_worker_killed_from_outside_says_nothing_about_a_planned_kernel(bench: Callable[..., Bench]) -> None:
+def test_a_worker_killed_from_outside_says_nothing_about_a_planned_kernel(bench: Make) -> None:
     one = bench()
     (found,) = one.run([one.known("killed once")])
     assert found.results
     assert found.job.attempts == 1
 
 
-def test_a_kernel_that_breaks_the_device_is_blamed_and_the_next_has_a_new_worker(bench: Callable[..., Bench]) -> None:
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [("poisons", ("launch_error", "illegal access")), ("hangs", ("timeout", "took longer than 0.3 s in time large"))],
+)
+def test_a_kernel_that_breaks_the_device_or_stays_in_a_stage_is_blamed_and_the_next_has_a_new_worker(
+    text: str, verdict: tuple[str, str], bench: Make
+) -> None:
     one = bench()
-    found = one.run([one.known(text) for text in ("poisons", "# a")])
-    assert said(found[0]) == ("launch_error", "illegal access")
+    found = one.run([one.known(text) for text in (text, "# a")])
+    assert said(found[0]) == verdict
     assert found[1].results
 
 
-def test_what_the_machine_fails_is_tried_again_so_often_and_then_told(bench: Callable[..., Bench]) -> None:
+def test_what_the_machine_fails_is_tried_again_so_often_and_then_told(bench: Make) -> None:
     one = bench(retries=2)
     (found,) = one.run([one.known("breaks")])
     assert found.infrastructure == "no memory"
     assert [worker.measured for worker in one.spawner.workers if worker.measured] == [["breaks"]] * 3
 
 
-def test_a_kernel_that_stays_in_a_stage_too_long_is_a_timeout(bench: Callable[..., Bench]) -> None:
-    one = bench()
-    found = one.run([one.known(text) for text in ("hangs", "# a")])
-    assert said(found[0]) == ("timeout", "took longer than 0.3 s in time large")
-    assert found[1].results
-
-
-def test_a_kernel_does_not_answer_for_the_time_its_inputs_take(
-    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernel_does_not_answer_for_the_time_its_inputs_take(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     one = bench()
     process: Any = one.spawner.spawn("replay")
     worker = DeviceWorker(process, "replay", jobs=deque([Job(0, one.known("# a"))]))
@@ -535,14 +514,14 @@ def test_a_kernel_does_not_answer_for_the_time_its_inputs_take(
     assert said(found) == ("timeout", "took longer than 60.3 s in verify large")
 
 
-def test_a_planned_kernel_may_have_many_workloads(bench: Callable[..., Bench]) -> None:
+def test_a_planned_kernel_may_have_many_workloads(bench: Make) -> None:
     one = bench()
     (found,) = one.run([one.known("many sizes")])
     assert found.results
 
 
 @pytest.mark.parametrize("text", ["odd results", "odd status", "endless"])
-def test_what_no_worker_would_send_rejects_the_kernel_that_sent_it(text: str, bench: Callable[..., Bench]) -> None:
+def test_what_no_worker_would_send_rejects_the_kernel_that_sent_it(text: str, bench: Make) -> None:
     one = bench(gpu=None)
     found = one.run([one.known(text), one.known("# a")])
     assert found[0].status == Status.REJECTED
@@ -550,13 +529,13 @@ def test_what_no_worker_would_send_rejects_the_kernel_that_sent_it(text: str, be
     assert found[1].results
 
 
-def test_a_kernel_cannot_tell_the_parent_another_device(bench: Callable[..., Bench]) -> None:
+def test_a_kernel_cannot_tell_the_parent_another_device(bench: Make) -> None:
     one = bench(gpu=None)
     one.run([one.known("greets")])
     assert one.queue.facts == FACTS
 
 
-def test_workers_that_cannot_start_end_the_run_with_the_reason(bench: Callable[..., Bench]) -> None:
+def test_workers_that_cannot_start_end_the_run_with_the_reason(bench: Make) -> None:
     one = bench()
     one.spawner.fails = True
     with pytest.raises(InfrastructureError, match=r"workers cannot start on device 0: its last words"):
@@ -564,7 +543,7 @@ def test_workers_that_cannot_start_end_the_run_with_the_reason(bench: Callable[.
     assert len(one.spawner.workers) >= STARTS_IN_A_ROW
 
 
-def test_only_the_build_is_made_where_nothing_else_is_wanted(bench: Callable[..., Bench]) -> None:
+def test_only_the_build_is_made_where_nothing_else_is_wanted(bench: Make) -> None:
     one = bench()
     (found,) = one.run([one.known("# a")], compile_only=True)
     assert found.results == ({"workload": "tiny", "status": "ok"},)

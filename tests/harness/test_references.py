@@ -1,7 +1,5 @@
 """Reference times: measured three ways, resumed from what the file holds, and read back for a corpus."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -17,17 +15,8 @@ from kbench.benchmark.problems import problem
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.problems.vendor import ATTENTION, CUBLAS, CUDNN, EPILOGUES, vendor_calls
 from kbench.cli import cli
-from kbench.harness.commands.counters import (
-    DURATION,
-    PASSES,
-    SHARES,
-    SUMS,
-    Profiler,
-    count,
-    matched,
-    read_table,
-    summed,
-)
+from kbench.harness.commands import counters
+from kbench.harness.commands.counters import Profiler, count, matched, read_table, summed
 from kbench.harness.commands.references import measure_references, open_device, with_plain_torch
 from kbench.harness.device.gpu import Gpu
 from kbench.loaders.storage.lines import read_records
@@ -97,7 +86,7 @@ def test_the_command_resumes(name: str, tmp_path: Path) -> None:
     assert (first.exit_code, second.exit_code, second.output) == (0, 0, "")
 
 
-METRICS = (DURATION, *SUMS.values(), *SHARES.values(), PASSES)
+METRICS = (counters.DURATION, *counters.SUMS.values(), *counters.SHARES.values(), counters.PASSES)
 
 
 def table(*rows: tuple[str, list[str]]) -> str:
@@ -134,6 +123,9 @@ def test_launches_are_given_to_the_calls_that_made_them() -> None:
         list(matched(calls, launches))
 
 
+ENTRY: dict[str, Any] = {"kernel_id": "0123456789abcdef", "problem_id": "relu", "plans": {}, "code": {}}
+
+
 def fake_ncu(folder: Path, text: str, calls: list[dict[str, Any]]) -> Profiler:
     """A program in the profiler's place: it writes a table and the order of the calls."""
     program = folder / "ncu"
@@ -148,10 +140,10 @@ def fake_ncu(folder: Path, text: str, calls: list[dict[str, Any]]) -> Profiler:
 
 
 def test_a_batch_becomes_records(tmp_path: Path) -> None:
-    kernel = "0123456789abcdef"
+    kernel = ENTRY["kernel_id"]
     calls = [{"kernel_id": kernel, "workload": "large", "functions": ["split", "gemm"]}]
     tool = fake_ncu(tmp_path, table(("split", SHORT), ("gemm", LONG)), calls)
-    (row,) = tool.profile([{"kernel_id": kernel, "problem_id": "relu", "plans": {}, "code": {}}], Gpu(), "NVIDIA H200")
+    (row,) = tool.profile([ENTRY], Gpu(), "NVIDIA H200")
     assert (row.kernel_id, row.problem_id, row.workload, row.gpu) == (kernel, "relu", "large", "NVIDIA H200")
     assert (row.launches, row.profiler) == (2, "ncu 2025.3.1")
 
@@ -160,18 +152,17 @@ def test_a_profiler_that_may_not_count_says_so(tmp_path: Path) -> None:
     refusal = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access counters\n"
     tool = fake_ncu(tmp_path, refusal, [])
     with pytest.raises(InfrastructureError, match="ERR_NVGPUCTRPERM"):
-        tool.profile([{"kernel_id": "0123456789abcdef", "problem_id": "relu", "plans": {}, "code": {}}], Gpu(), "x")
+        tool.profile([ENTRY], Gpu(), "x")
 
 
 def test_a_profiler_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbench.harness.commands.counters.START_S", 0.2)
-    monkeypatch.setattr("kbench.harness.commands.counters.SECONDS_PER_KERNEL", 0.0)
+    monkeypatch.setattr(counters, "START_S", 0.2)
+    monkeypatch.setattr(counters, "SECONDS_PER_KERNEL", 0.0)
     program = tmp_path / "ncu"
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o755)
-    entry = {"kernel_id": "0123456789abcdef", "problem_id": "relu", "plans": {}, "code": {}}
     with pytest.raises(InfrastructureError, match=r"took longer than 0\.2 s for a batch"):
-        Profiler(str(program), "2025.3.1").profile([entry], Gpu(), "x")
+        Profiler(str(program), "2025.3.1").profile([ENTRY], Gpu(), "x")
 
 
 def test_what_is_missing_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

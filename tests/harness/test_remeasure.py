@@ -1,7 +1,5 @@
 """A corpus measured on another device: which kernels, until when, and what the rows say."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json
@@ -12,34 +10,22 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
+import stand_in
 from click.testing import CliRunner
 
 from kbench.cli import cli
 from kbench.harness.commands import contribute, measure
 from kbench.harness.commands.contribute import FOLDERS, anchors
 from kbench.harness.commands.measure import MeasureOptions
-from kbench.harness.commands.selection import (
-    EACH,
-    Selection,
-    StoredKernel,
-    endless_last,
-    rotation,
-    spread,
-)
-from kbench.harness.device.environment import make_environment
+from kbench.harness.commands.selection import EACH, Selection, StoredKernel, endless_last, rotation, spread
 from kbench.harness.device.gpu import Gpu
-from kbench.harness.record import make_measurement
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.merge import merge
-from kbench.schemas import Backend, Environment, KernelSource, Measurement, Status, UserError, from_dict
+from kbench.schemas import Backend, KernelSource, Measurement, Status, UserError, from_dict
 from kbench.schemas.ids import content_hash
 
 DATASET = Path(__file__).parents[2] / "benchmark" / "dataset"
-FACTS: dict[str, Any] = {
-    "compute_capability": "9.0", "sm_count": 64, "memory_bytes": 1, "l2_bytes": 1, "shared_bytes_per_block": 1,
-    "driver": "580", "cuda": "13.0",
-}  # fmt: skip
 
 
 def stored(problems: int, each: int) -> Selection:
@@ -59,11 +45,9 @@ def test_a_limited_selection_has_every_problem_and_backend_and_then_whole_pools_
     assert len(cells) == 12
     assert {problem for (problem, _), count in cells.items() if count == 20} == {"p4"}
     assert sorted(set(cells.values())) == [EACH, 20]
-    for cell in cells:
-        speeds = [
-            one.first["speedup"] for one in chosen.values() if (one.kernel.problem_id, one.kernel.backend) == cell
-        ]
-        assert {19 / 4, None} <= set(speeds)
+    for problem, backend in cells:
+        cell = [one for one in chosen.values() if (one.kernel.problem_id, one.kernel.backend) == (problem, backend)]
+        assert {19 / 4, None} <= {one.first["speedup"] for one in cell}
 
 
 def test_a_selection_depends_on_the_rows_and_not_on_their_order() -> None:
@@ -79,31 +63,14 @@ def test_every_family_has_its_turn_before_one_has_its_second() -> None:
     assert order[-1][0] == "a"
 
 
-class FakeHarness:
-    """Measures every kernel as twice as fast as the reference."""
-
-    gpus = (0,)
-
-    def __init__(self, gpu: str) -> None:
-        self.gpu, self.asked = gpu, 0
-        self.fragile: set[str] = set()
-
-    def __enter__(self) -> FakeHarness:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        return None
-
-    def environment(self, lane: int) -> Environment:
-        return make_environment(FACTS | {"gpu": self.gpu}, "none", None)
+class FakeHarness(stand_in.StandIn):
+    """Finds every kernel wrong."""
 
     def measure(self, kernels: Iterable[KernelSource], on_lost: Any, fragile: set[str]) -> Iterator[Measurement]:
-        self.fragile |= fragile
+        self.fragile = fragile
         for kernel in kernels:
             self.asked += 1
-            result = {"workload": "large", "status": "incorrect", "error": "wrong"}
-            where = {"gpu": self.gpu, "env_id": self.environment(0).env_id, "started_at": "2026-01-01T00:00:00+00:00"}
-            yield make_measurement(kernel, None, result, build_s=0.0, **where)
+            yield stand_in.found_wrong(kernel, self.gpu)
 
 
 def test_a_deadline_stops_and_the_same_command_goes_on_with_the_lineage_of_the_corpus(
@@ -112,12 +79,8 @@ def test_a_deadline_stops_and_the_same_command_goes_on_with_the_lineage_of_the_c
     part = "NVIDIA H200 (48 of 132 SMs)"
     harness = FakeHarness(part)
     monkeypatch.setattr(measure, "make_harness", lambda options: harness)
-    told: dict[str, Any] = {
-        "corpus": str(DATASET),
-        "where": "problem_id = 'softmax'",
-        "limit": 5,
-        "out": tmp_path / "out",
-    }
+    told: dict[str, Any] = {"corpus": str(DATASET), "where": "problem_id = 'softmax'", "limit": 5}
+    told |= {"out": tmp_path / "out"}
     report = measure.remeasure(MeasureOptions(**told, deadline_s=1e-9))
     assert (report["kernels"], report["chosen"], report["gpus"]) == (1, 5, [part])
     assert "the deadline left 4 of 5 kernels" in capsys.readouterr().err
@@ -162,28 +125,14 @@ def test_kernels_that_did_not_end_before_come_last_and_the_others_keep_their_ord
 
 
 CARD = "NVIDIA GeForce RTX 4090"
-MACHINE: dict[str, Any] = {
-    "gpu": CARD, "compute_capability": "8.9", "sm_count": 128, "memory_bytes": 1, "l2_bytes": 1,
-    "shared_bytes_per_block": 1, "driver": "580", "cuda": "13.0",
-}  # fmt: skip
 
 
-class RecordedHarness:
+class RecordedHarness(stand_in.StandIn):
     """Gives the figures of the dataset as another GPU's, with a factor for each session; the first kernel fails."""
 
-    gpus = (0,)
-
     def __init__(self, factors: Iterator[float], lost: set[str]) -> None:
+        super().__init__(CARD)
         self.factor, self.lost = next(factors), lost
-
-    def __enter__(self) -> RecordedHarness:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        return None
-
-    def environment(self, lane: int) -> Environment:
-        return make_environment(MACHINE, "none", None)
 
     def measure(self, kernels: Iterable[KernelSource], on_lost: Any, fragile: set[str]) -> Iterator[Measurement]:
         asked = {kernel.kernel_id: kernel for kernel in kernels}

@@ -1,7 +1,5 @@
 """Replay on a driver made of host memory: calls are prepared, places rotate, arguments and fills have their bytes."""
 
-from __future__ import annotations
-
 import ctypes
 import dataclasses
 import itertools
@@ -29,16 +27,9 @@ from kbench.harness.plan.loaded_code import FEW_VARIABLES, LoadedCode
 from kbench.harness.plan.planner import make_plan
 from kbench.harness.plan.replay import LOUD_BYTES, MOST_CALLS, PLACES, WHERE, Replay, argument_bytes, some_byte
 from kbench.harness.plan.resources import read_variables
-from kbench.schemas.records.launch_plan import (
-    ArgumentKind,
-    LaunchPlan,
-    PlanArgument,
-    PlanBuffer,
-    PlanOutput,
-    PlanStep,
-    StepKind,
-    TensorMapSpec,
-)
+from kbench.schemas.records.launch_plan import ArgumentKind as Kind
+from kbench.schemas.records.launch_plan import LaunchPlan, PlanBuffer, PlanOutput, PlanStep, StepKind, TensorMapSpec
+from kbench.schemas.records.launch_plan import PlanArgument as Argument
 
 STREAM, SHA = 7, "c" * 64
 DEFINITION = problem("relu")
@@ -174,9 +165,9 @@ def untouched(subject: Replay) -> bool:
 def relu_plan(*before: PlanStep, function: str = "relu", arguments: int = 3) -> LaunchPlan:
     """One input, an output of the same size sixteen bytes into its buffer, and some scratch memory."""
     given = (
-        PlanArgument(kind=ArgumentKind.POINTER, buffer=0, offset=0),
-        PlanArgument(kind=ArgumentKind.POINTER, buffer=1, offset=16),
-        PlanArgument(kind=ArgumentKind.VALUE, data="05000000"),
+        Argument(kind=Kind.POINTER, buffer=0, offset=0),
+        Argument(kind=Kind.POINTER, buffer=1, offset=16),
+        Argument(kind=Kind.VALUE, data="05000000"),
     )
     launch = PlanStep(
         kind=StepKind.LAUNCH,
@@ -224,6 +215,13 @@ def ready(driver: HostDriver, plan: LaunchPlan, given: list[Stage]) -> tuple[Rep
 
 
 CUBINS: dict[str, bytes] = {}
+USES_BOTH = 'extern "C" __global__ void uses(int* y) { one += *y; two += *y; }'
+
+
+def called(subject: Replay, stage: int = 0) -> Any:
+    """What a prepared call returns."""
+    subject.prepare(stage)
+    return subject.call(stage)
 
 
 def cubin(variables: str) -> bytes:
@@ -245,28 +243,19 @@ def test_a_call_carries_out_the_plan_on_memory_of_the_harness(driver: HostDriver
     given = stages()
     subject, _ = ready(driver, relu_plan(), given)
     assert subject.owned
-    subject.prepare(1)
-    (y,) = subject.call(1)
+    (y,) = called(subject, 1)
     assert torch.equal(y, torch.relu(given[1].inputs[0]))
     assert seen == [LaunchShape((2, 1, 1), (32, 1, 1), 3, None, cooperative=True, prefer_shared=True)]
     assert untouched(subject)
 
 
-def test_before_every_call_all_memory_is_overwritten_on_the_chip_too(driver: HostDriver) -> None:
+def test_before_a_call_memory_on_the_chip_is_overwritten_too(driver: HostDriver) -> None:
     driver.local_bytes = 640
     subject, device = ready(driver, relu_plan(), stages())
     device.scrubbed.clear()
-    for _ in range(2 * PLACES):
-        driver.calls.clear()
-        subject.prepare(0)
-        place = subject.places[subject._next]
-        assert len(overwritten(place.memory.values())) == 1
-        assert driver.calls == ["scrub"]
-        driver.run = computes
-        subject.call(0)
-        for tensor in place.memory.values():
-            tensor.copy_(torch.arange(tensor.numel()))
-    assert device.scrubbed == [640] * 2 * PLACES
+    subject.prepare(0)
+    assert driver.calls == ["scrub"]
+    assert device.scrubbed == [640]
 
 
 def test_memory_holds_another_byte_from_call_to_call_or_poison_where_that_is_wanted(driver: HostDriver) -> None:
@@ -294,8 +283,7 @@ def test_no_zeros_show_how_many_calls_there_were(driver: HostDriver) -> None:
     subject, _ = ready(driver, relu_plan(), stages())
     for _ in range(3):
         for stage in range(STAGES):
-            subject.prepare(stage)
-            subject.call(stage)
+            called(subject, stage)
         assert len(subject.fingerprints()) == STAGES
         assert len(set(subject._fingerprints._values.tolist())) == MOST_CALLS
 
@@ -307,10 +295,9 @@ def test_what_memory_is_overwritten_with_is_a_large_number_or_none(kind: torch.d
     assert POISON_BYTE in LOUD_BYTES
 
 
-@pytest.mark.parametrize("everywhere", [False, True], ids=["its own place", "places of others too"])
-def test_nothing_that_a_call_wrote_is_left_when_the_next_begins(driver: HostDriver, everywhere: bool) -> None:
+def check_that_nothing_is_left(driver: HostDriver, subject: Replay, *, everywhere: bool) -> None:
+    """Before every call all memory holds one byte, whether or not a call wrote into the places of others too."""
     driver.run = computes
-    subject, _ = ready(driver, relu_plan(), stages())
     for at in range(2 * PLACES):
         subject.prepare(at % STAGES)
         memory = [tensor for place in subject.places for tensor in place.memory.values()]
@@ -320,13 +307,17 @@ def test_nothing_that_a_call_wrote_is_left_when_the_next_begins(driver: HostDriv
             tensor.copy_(torch.arange(tensor.numel()))
 
 
+@pytest.mark.parametrize("everywhere", [False, True], ids=["its own place", "places of others too"])
+def test_nothing_that_a_call_wrote_is_left_when_the_next_begins(driver: HostDriver, everywhere: bool) -> None:
+    check_that_nothing_is_left(driver, ready(driver, relu_plan(), stages())[0], everywhere=everywhere)
+
+
 def test_calls_use_many_places_in_no_order_and_never_the_last_one_again(driver: HostDriver) -> None:
     driver.run = computes
     subject, _ = ready(driver, relu_plan(), stages())
     addresses = []
     for at in range(20 * PLACES):
-        subject.prepare(at % STAGES)
-        addresses.append(subject.call(at % STAGES)[0].data_ptr())
+        addresses.append(called(subject, at % STAGES)[0].data_ptr())
     assert len(set(addresses)) == PLACES
     assert all(one != other for one, other in itertools.pairwise(addresses))
 
@@ -343,15 +334,13 @@ def test_a_write_next_to_a_buffer_is_noticed_and_gone_when_its_place_is_used_aga
     driver: HostDriver, at: int, side: int
 ) -> None:
     subject, _ = ready(driver, relu_plan(), stages())
-    subject.prepare(0)
-    subject.call(0)
+    called(subject)
     tensor = subject.places[subject._next].memory[at]
     address = tensor.data_ptr() - 1 if side < 0 else tensor.data_ptr() + tensor.numel()
     ctypes.memset(address, subject._byte ^ 1, 1)
     assert not untouched(subject)
     for _ in range(PLACES):
-        subject.prepare(0)
-        subject.call(0)
+        called(subject)
         assert untouched(subject)
 
 
@@ -373,12 +362,12 @@ def test_fills_and_copies_come_in_the_plans_order(driver: HostDriver) -> None:
 
 def test_arguments_are_addresses_values_and_maps(driver: HostDriver) -> None:
     addresses = {3: 1 << 40}
-    pointer = PlanArgument(kind=ArgumentKind.POINTER, buffer=3, offset=5)
+    pointer = Argument(kind=Kind.POINTER, buffer=3, offset=5)
     spec = TensorMapSpec(element_type=7, extents=(4,), strides=(), box=(4,), swizzle=0, nan_fill=False)
-    map_of = PlanArgument(kind=ArgumentKind.TENSOR_MAP, buffer=3, offset=16, tensor_map=spec)
+    map_of = Argument(kind=Kind.TENSOR_MAP, buffer=3, offset=16, tensor_map=spec)
     assert argument_bytes(pointer, addresses) == POINTER.pack((1 << 40) + 5)
-    assert argument_bytes(PlanArgument(kind=ArgumentKind.POINTER), addresses) == bytes(8)
-    assert argument_bytes(PlanArgument(kind=ArgumentKind.VALUE, data="0aff"), addresses) == b"\x0a\xff"
+    assert argument_bytes(Argument(kind=Kind.POINTER), addresses) == bytes(8)
+    assert argument_bytes(Argument(kind=Kind.VALUE, data="0aff"), addresses) == b"\x0a\xff"
     assert argument_bytes(map_of, addresses) == POINTER.pack((1 << 40) + 16) + b"map"
 
 
@@ -450,7 +439,7 @@ def test_many_variables_are_restored_by_one_operation_and_constants_by_copies(dr
 
 def test_variables_that_do_not_lie_as_the_machine_code_says_are_named_with_what_is_between(driver: HostDriver) -> None:
     source = "__device__ __align__(1024) int one; __device__ __align__(1024) int two;"
-    body = cubin(source + 'extern "C" __global__ void uses(int* y) { one += *y; two += *y; }')
+    body = cubin(source + USES_BOTH)
     memory = [ctypes.create_string_buffer(4) for _ in range(2)]
     driver.variables = {"one": memory[0], "two": memory[1]}
     assert LoadedCode({SHA: body}).not_restored == ["memory between variables"]
@@ -461,14 +450,13 @@ def test_variables_that_do_not_lie_as_the_machine_code_says_are_named_with_what_
 
 def test_what_aligns_variables_is_restored_with_them(driver: HostDriver) -> None:
     source = "__device__ __align__(1024) int one = 1; __device__ __align__(1024) int two = 2;"
-    body = cubin(source + 'extern "C" __global__ void uses(int* y) { one += *y; two += *y; }')
+    body = cubin(source + USES_BOTH)
     variables = {variable.name: variable for variable in read_variables(body)}
     whole = variables["one"].section_bytes
     assert whole >= 1028
     memory = bytearray(range(256)) * (-(-whole // 256))
-    driver.variables = {
-        name: (ctypes.c_char * 4).from_buffer(memory, variable.offset) for name, variable in variables.items()
-    }
+    offsets = {name: variable.offset for name, variable in variables.items()}
+    driver.variables = {name: (ctypes.c_char * 4).from_buffer(memory, at) for name, at in offsets.items()}
     before = bytes(memory)
     made = Replay(relu_plan(), LoadedCode({SHA: body}), stages(), HostDevice(driver))  # type: ignore[arg-type]
     for note in (4, 500, 1023, whole - 1):
@@ -485,12 +473,9 @@ def test_every_call_leaves_a_fingerprint_of_its_outputs_with_the_inputs_it_was_m
     other = ReferenceInputs(DEFINITION, DEFINITION.tiny, Drawing(2), "cpu")
     usual = given[0].holds
     for stage, reference in ((0, usual), (1, usual), (1, other), (0, usual), (1, other)):
-        assert reference is not None
         given[stage].fill(reference)
-        subject.prepare(stage)
-        subject.call(stage)
+        called(subject, stage)
     found = subject.fingerprints()
-    assert usual is not None
     one, two = usual.drawing, other.drawing
     assert [inputs for inputs, _ in found] == [one, one, two, one, two]
     assert len({value for inputs, value in found if inputs == one}) == 1
@@ -514,8 +499,7 @@ def test_a_fingerprint_tells_a_single_byte_of_an_output_and_nothing_else(driver:
 
     driver.run = run
     for _ in range(3):
-        subject.prepare(0)
-        subject.call(0)
+        called(subject)
     usual, other, beside = (value for _, value in subject.fingerprints())
     assert usual == beside
     assert usual != other
@@ -528,8 +512,7 @@ def test_only_a_launch_that_follows_another_may_begin_before_what_precedes_it_ha
     driver.run = lambda shape, arguments: early.append(shape.dependent)
     plan = relu_plan(launch, nothing, launch, launch)
     subject, _ = ready(driver, plan, stages())
-    subject.prepare(0)
-    subject.call(0)
+    called(subject)
     assert early == [False, False, True, False], "the last has not asked for it"
 
 
@@ -546,9 +529,4 @@ def test_behind_a_fence_every_buffer_has_memory_of_its_own_and_no_room_around_it
     sizes = {at: tensor.untyped_storage().nbytes() for at, tensor in subject.places[0].memory.items()}
     assert sizes == {1: SPEC.nbytes + 16, 2: 24}
     assert subject.claims() == []
-    driver.run = computes
-    for at in range(2 * PLACES):
-        subject.prepare(at % STAGES)
-        memory = [tensor for place in subject.places for tensor in place.memory.values()]
-        assert len(overwritten(memory)) == 1
-        subject.call(at % STAGES)
+    check_that_nothing_is_left(driver, subject, everywhere=False)

@@ -1,7 +1,5 @@
 """Planned kernels on a full device: memory kept for other kernels is given up before one is blamed."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 from types import SimpleNamespace

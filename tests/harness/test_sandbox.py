@@ -1,7 +1,5 @@
 """What a worker has given up, tried from inside a forked process."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import fcntl
@@ -14,6 +12,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import types
 from collections.abc import Callable, Iterator
@@ -32,6 +31,8 @@ from kbench.loaders.storage.mounts import close_files, freeze_files
 from kbench.loaders.storage.scratch import remove_tree
 from kbench.loaders.storage.seccomp import forbid_reaching_out, lock_down
 from kbench.schemas import Status
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
 
 
 def in_a_child(action: Callable[[], object]) -> object:
@@ -59,8 +60,6 @@ def attempt(action: Callable[[], object]) -> str:
 
 
 def test_after_lock_down_no_process_can_be_made_but_threads_can() -> None:
-    import threading
-
     def inside() -> list[object]:
         locked = lock_down()
         done: list[int] = []
@@ -134,36 +133,22 @@ def test_of_a_log_only_the_end_is_read(tmp_path: Path) -> None:
     assert len(said) == LOG_TAIL - 1
 
 
-def link(log: Path, secret: Path) -> None:
-    log.symlink_to(secret)
-
-
-def second_name(log: Path, secret: Path) -> None:
-    log.hardlink_to(secret)
-
-
-def pipe(log: Path, secret: Path) -> None:
-    os.mkfifo(log)
-
-
-def endless(log: Path, secret: Path) -> None:
-    log.symlink_to("/dev/zero")
-
-
-def folder(log: Path, secret: Path) -> None:
-    log.mkdir()
-
-
-def missing(log: Path, secret: Path) -> None:
-    return None
+REPLACED: dict[str, Callable[[Path, Path], object]] = {
+    "link": lambda log, secret: log.symlink_to(secret),
+    "second name": lambda log, secret: log.hardlink_to(secret),
+    "pipe": lambda log, secret: os.mkfifo(log),
+    "endless": lambda log, secret: log.symlink_to("/dev/zero"),
+    "folder": lambda log, secret: log.mkdir(),
+    "missing": lambda log, secret: None,
+}
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("put", [link, second_name, pipe, endless, folder, missing])
-def test_a_log_that_was_replaced_is_not_read(put: Callable[[Path, Path], None], tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", REPLACED)
+def test_a_log_that_was_replaced_is_not_read(how: str, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")
-    put(tmp_path / LOG_NAME, secret)
+    REPLACED[how](tmp_path / LOG_NAME, secret)
     assert worker_in(tmp_path).log_tail() == ""
 
 
@@ -198,11 +183,10 @@ def test_what_cannot_be_removed_stays_and_nobody_is_told(
         assert deep.exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
+@as_root
 def test_only_what_is_needed_is_seen_wherever_the_rest_lies(tmp_path: Path) -> None:
-    scratch, needed, cache, own = (
-        tmp_path / name for name in ("scratch", "needed", "needed/cache", "needed/cache/own")
-    )
+    folders = ("scratch", "needed", "needed/cache", "needed/cache/own")
+    scratch, needed, cache, own = (tmp_path / name for name in folders)
     for folder in (scratch, own):
         folder.mkdir(parents=True)
     for file in (needed / "module.py", cache / "rival.cubin", tmp_path / "results.jsonl", tmp_path / "problem.py"):
@@ -230,10 +214,8 @@ def test_python_and_its_packages_are_needed_and_lie_in_no_folder_twice() -> None
         assert mounts._is_systems(place) or any(place.is_relative_to(folder) for folder in needed)
     kept = mounts.outermost(needed)
     assert not [one for one in kept for other in kept if one != other and one.is_relative_to(other)]
-    assert mounts.outermost([Path("/"), Path("/usr/x"), Path("/b/c/d"), Path("/b/c"), Path("/b/c-d")]) == [
-        Path("/b/c"),
-        Path("/b/c-d"),
-    ]
+    folders = map(Path, ("/", "/usr/x", "/b/c/d", "/b/c", "/b/c-d"))
+    assert mounts.outermost(list(folders)) == [Path("/b/c"), Path("/b/c-d")]
 
 
 def tried_in_memory(scratch: Path) -> list[object]:
@@ -251,14 +233,14 @@ def tried_in_memory(scratch: Path) -> list[object]:
     ]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
+@as_root
 def test_a_folder_in_memory_is_empty_small_and_gone_with_its_process(tmp_path: Path) -> None:
     (tmp_path / LOG_NAME).write_text("log")
     assert in_a_child(lambda: tried_in_memory(tmp_path)) == [True, [], "done", ["triton"], True, "OSError"]
     assert os.listdir(tmp_path) == [LOG_NAME]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root here")
+@as_root
 def test_where_no_folder_can_be_put_in_memory_it_stays_writable_on_disk(tmp_path: Path) -> None:
     def inside() -> object:
         mounts.IN_MEMORY = b"no_such_option=1"
@@ -287,13 +269,8 @@ def test_a_user_without_privileges_keeps_its_name_and_its_folder_in_memory() -> 
         # A process that was root may not look at itself, unless it says so.
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1)
         applied = sandbox.enter(scratch, gpu=False)
-        return [
-            applied,
-            os.getuid(),
-            tried_in_memory(scratch),
-            namespaces.drop_capabilities(),
-            attempt(Path("x").touch),
-        ]
+        tried = tried_in_memory(scratch)
+        return [applied, os.getuid(), tried, namespaces.drop_capabilities(), attempt(Path("x").touch)]
 
     applied, user, *rest = in_a_child(inside)  # type: ignore[misc]
     shutil.rmtree(scratch.parent)
@@ -324,6 +301,8 @@ def test_what_can_only_be_read_cannot_be_locked(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
     file.touch()
 
+    exclusive = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)
+
     def inside() -> list[object]:
         forbidden = forbid_reaching_out()
         with file.open("rb") as read, file.open("ab") as write:
@@ -332,9 +311,7 @@ def test_what_can_only_be_read_cannot_be_locked(tmp_path: Path) -> None:
                 attempt(lambda: fcntl.flock(read, fcntl.LOCK_SH | fcntl.LOCK_NB)),
                 attempt(lambda: fcntl.lockf(read, fcntl.LOCK_SH | fcntl.LOCK_NB)),
                 attempt(lambda: fcntl.lockf(write, fcntl.LOCK_EX)),
-                attempt(
-                    lambda: fcntl.fcntl(write, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
-                ),
+                attempt(lambda: fcntl.fcntl(write, fcntl.F_OFD_SETLK, exclusive)),
                 attempt(lambda: fcntl.fcntl(read, fcntl.F_SETLEASE, fcntl.F_RDLCK)),
                 attempt(lambda: fcntl.fcntl(read, fcntl.F_GETFL)),
                 subprocess.run(["flock", "-n", file, "true"], check=False, capture_output=True).returncode == 0,

@@ -1,7 +1,5 @@
 """Work on the device belongs to calls by correlation id, and what overlaps counts once."""
 
-from __future__ import annotations
-
 import math
 import random
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Timing on a clockwork stream: between calls, what counts as exposed, the null kernel, conditions by round."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from clockwork import Clockwork
 
 from kbench.benchmark.problems import problem
 from kbench.harness.bench.context import STAGES, ProblemContext
@@ -53,12 +52,8 @@ PATIENCE = 3
 NEVER = range(0)
 
 
-class Clockwork(Device):
-    """A device whose clock only moves when told to: a flush takes 30 us and two marks lie `gap_us` apart."""
-
-    is_gpu = True
-    cache_policy = "none"
-    torch_name = model = "cpu"
+class Stream(Clockwork):
+    """A clockwork that remembers what was queued."""
 
     def __init__(
         self, gap_us: float = 3.0, behind: bool = False, passes_second_time: bool = False, waits: bool = False
@@ -70,24 +65,22 @@ class Clockwork(Device):
         self.waits, self.holding_us = waits, 0.0
         self.gap_us, self.behind = gap_us, behind
         self.patience = 1 if passes_second_time else PATIENCE
-        self.now_us = 0.0
         self.asked: Counter[float] = Counter()
         self.events: list[str] = []
 
-    def work(self, microseconds: float) -> None:
-        self.now_us += microseconds
+    def work(self, time_us: float) -> None:
+        super().work(time_us)
         self.events.append("call")
 
     def nothing(self) -> None:
-        self.events.append("call")
+        self.work(0.0)
 
     def mark(self) -> float:
-        self.now_us += self.gap_us
         self.events.append("mark")
-        return self.now_us
+        return super().mark()
 
     def flush(self) -> None:
-        self.now_us += 30.0
+        super().flush()
         self.events.append("flush")
 
     def hold(self, microseconds: float) -> None:
@@ -106,9 +99,6 @@ class Clockwork(Device):
     def synchronize(self) -> None:
         self.events.append("synchronize")
 
-    def elapsed_us(self, start: float, end: float) -> float:
-        return end - start
-
     def erase(self, tensor: Any) -> None:
         self.events.append("erase")
 
@@ -126,24 +116,30 @@ class Thermometer:
         return Conditions(1980.0, 40.0 + self.readings, 100.0, reasons)
 
 
-def slots(device: Clockwork, rounds: int, calls: int) -> list[Slot]:
+def slots(device: Stream, rounds: int, calls: int) -> list[Slot]:
     return [Slot("k", number, lambda: device.work(7.0)) for number in range(rounds) for _ in range(calls)]
 
 
-def marks_between_calls(device: Clockwork) -> list[int]:
+def marks_between_calls(device: Stream) -> list[int]:
     groups = itertools.groupby(device.events, key=lambda event: event == "flush")
     return [sum(event == "mark" for event in group) for flush, group in groups if not flush]
 
 
-def test_batches_are_whole_rounds_in_order() -> None:
-    made = slots(Clockwork(), rounds=7, calls=19)
+@pytest.mark.parametrize(
+    ("rounds", "calls", "lengths"),
+    [(7, 19, [57, 57, 19]), (1, 150, [LONGEST_BATCH, LONGEST_BATCH, 150 - 2 * LONGEST_BATCH])],
+)
+def test_batches_are_whole_rounds_in_order_and_a_round_longer_than_a_batch_is_cut(
+    rounds: int, calls: int, lengths: list[int]
+) -> None:
+    made = slots(Stream(), rounds, calls)
     parts = list(batches(made))
     assert [slot for part in parts for slot in part] == made
-    assert [len(part) for part in parts] == [57, 57, 19]
+    assert [len(part) for part in parts] == lengths
 
 
 def test_each_turn_of_a_round_has_a_batch_to_itself() -> None:
-    device = Clockwork()
+    device = Stream()
     made = [Slot("k", number, device.nothing, turn=turn) for number in range(3) for turn in (0, 1) for _ in range(9)]
     assert [len(part) for part in batches(made)] == [9] * 6
 
@@ -162,20 +158,15 @@ def test_every_buffer_set_is_used_as_often_as_any_other() -> None:
     assert len(set(shuffled_stages(3, 8, rng))) == 3
 
 
-def test_a_round_longer_than_a_batch_is_cut() -> None:
-    made = slots(Clockwork(), rounds=1, calls=150)
-    assert [len(part) for part in batches(made)] == [LONGEST_BATCH, LONGEST_BATCH, 150 - 2 * LONGEST_BATCH]
-
-
 def test_a_sample_is_the_time_between_its_marks() -> None:
-    device = Clockwork(gap_us=3.0)
+    device = Stream(gap_us=3.0)
     found = Sampler(device).run(slots(device, rounds=2, calls=5))
     assert [s.time_us for s in found] == pytest.approx([10.0] * 10)
     assert not any(s.exposed for s in found)
 
 
 def test_the_number_of_marks_between_calls_varies() -> None:
-    plain, spaced = Clockwork(), Clockwork()
+    plain, spaced = Stream(), Stream()
     sampler = Sampler(plain)
     sampler.spare_marks = 0
     sampler.run(slots(plain, rounds=1, calls=40))
@@ -185,7 +176,7 @@ def test_the_number_of_marks_between_calls_varies() -> None:
 
 
 def test_a_tail_of_marks_follows_the_last_call() -> None:
-    device = Clockwork()
+    device = Stream()
     Sampler(device).run(slots(device, rounds=1, calls=3))
     after = device.events[len(device.events) - device.events[::-1].index("call") :]
     assert after[: 1 + TAIL_MARKS] == ["mark"] * (1 + TAIL_MARKS)
@@ -193,7 +184,7 @@ def test_a_tail_of_marks_follows_the_last_call() -> None:
 
 
 def test_calls_the_stream_has_caught_up_with_are_exposed_and_taken_once_more() -> None:
-    device = Clockwork(behind=True)
+    device = Stream(behind=True)
     sampler = Sampler(device)
     found = sampler.run(slots(device, rounds=1, calls=LEAD + 4))
     assert all(s.exposed for s in found)
@@ -203,8 +194,8 @@ def test_calls_the_stream_has_caught_up_with_are_exposed_and_taken_once_more() -
 
 
 def test_whatever_a_call_returned_is_overwritten_in_probes_and_repeated_batches_too() -> None:
-    device, returned = Clockwork(behind=True), torch.zeros(4)
-    context = ProblemContext(problem("gelu_tanh"), problem("gelu_tanh").tiny, CpuDevice(), (1,))
+    device, returned = Stream(behind=True), torch.zeros(4)
+    context = context_on(CpuDevice())
 
     def call() -> torch.Tensor:
         device.work(7.0)
@@ -216,7 +207,7 @@ def test_whatever_a_call_returned_is_overwritten_in_probes_and_repeated_batches_
 
 
 def test_calls_that_wait_for_the_device_are_not_held_for_and_not_repeated() -> None:
-    device = Clockwork(behind=True, waits=True)
+    device = Stream(behind=True, waits=True)
     sampler = Sampler(device)
     sampler.run(slots(device, rounds=1, calls=3))
     assert sampler.waits == {"k": True}
@@ -239,16 +230,15 @@ def test_calls_with_too_little_queued_behind_them_are_thin_and_left_out_when_oth
 
 def test_better_samples_are_taken_alone_only_where_half_of_the_rounds_have_some() -> None:
     def rounds(good: int) -> list[Sample]:
-        return [
-            Sample("k", n, 5.0, exposed=exposed or n >= good, kept=None) for n in range(5) for exposed in (False, True)
-        ]
+        which = itertools.product(range(5), (False, True))
+        return [Sample("k", n, 5.0, exposed=exposed or n >= good, kept=None) for n, exposed in which]
 
     assert {s.exposed for s in hidden(rounds(3), "k")} == {False}
     assert hidden(rounds(2), "k") == rounds(2)
 
 
 def test_a_stream_that_passes_a_call_before_the_lead_is_queued_makes_it_thin() -> None:
-    device = Clockwork(passes_second_time=True)
+    device = Stream(passes_second_time=True)
     found = Sampler(device).run(slots(device, rounds=1, calls=LEAD + 4))
     assert all(s.thin for s in found)
     assert not any(s.exposed for s in found)
@@ -256,7 +246,7 @@ def test_a_stream_that_passes_a_call_before_the_lead_is_queued_makes_it_thin() -
 
 
 def test_each_round_is_watched_once_while_the_device_works_on_it() -> None:
-    device = Clockwork()
+    device = Stream()
     seen: list[tuple[int, bool]] = []
     Sampler(device).run(slots(device, rounds=5, calls=19), lambda n: seen.append((n, device.events[-1] == "resume")))
     assert seen == [(number, True) for number in range(5)]
@@ -288,14 +278,14 @@ def test_time_spent_on_watching_a_device_that_is_done_is_not_its_own(
 
 
 def test_a_batch_is_held_until_all_of_it_is_queued() -> None:
-    device = Clockwork()
+    device = Stream()
     Sampler(device).run(slots(device, rounds=1, calls=3))
     steps = [event for event in device.events if event != "mark"]
     assert steps == ["synchronize", "hold", *["flush", "call"] * 3, "resume", "synchronize"]
 
 
 def test_what_the_empty_kernel_takes_is_learnt_from_its_hidden_samples() -> None:
-    device, late = Clockwork(gap_us=2.5), Clockwork(gap_us=2.5, behind=True)
+    device, late = Stream(gap_us=2.5), Stream(gap_us=2.5, behind=True)
     sampler, exposed = Sampler(device), Sampler(late)
     sampler.calibrate()
     exposed.run([Slot(NULL_KERNEL, 0, late.nothing)] * 5)
@@ -305,8 +295,7 @@ def test_what_the_empty_kernel_takes_is_learnt_from_its_hidden_samples() -> None
 
 
 @pytest.mark.parametrize(
-    ("values", "typical"),
-    [([5.0], 5.0), ([4.0, 6.0], 5.0), ([1.0, 5.0, 90.0], 5.0), ([6.0] * 14 + [90.0], 6.0)],
+    ("values", "typical"), [([5.0], 5.0), ([4.0, 6.0], 5.0), ([1.0, 5.0, 90.0], 5.0), ([6.0] * 14 + [90.0], 6.0)]
 )
 def test_the_centre_leaves_extremes_out(values: list[float], typical: float) -> None:
     assert centre(values) == pytest.approx(typical)
@@ -317,21 +306,21 @@ def test_the_centre_of_two_heaps_lies_between_them_where_a_median_jumps() -> Non
     assert 6.4 < more < fewer < 6.6
 
 
-def timed(device: Clockwork, hot: range = NEVER) -> Timing:
-    """A kernel of 7 us against a reference that takes no time, marks included."""
+def context_on(device: Device) -> ProblemContext:
     definition = problem("gelu_tanh")
-    context = ProblemContext(definition, definition.tiny, device, (1, 2))
-    kernel = Candidate("k", lambda stage: device.work(7.0))
-    rng, reader = random.Random(0), Thermometer(hot)
-    return time_candidate(
-        kernel,
-        context,
-        Sampler(device),
-        reader,
-        rng,
-        TimingSettings(),
-        lambda samples: True,
-    )
+    return ProblemContext(definition, definition.tiny, device, (1, 2))
+
+
+def timed(
+    device: Stream,
+    hot: range = NEVER,
+    kernel: Candidate | None = None,
+    judge: Callable[[Sequence[Sample]], bool] = lambda samples: True,
+) -> Timing:
+    """A kernel, usually of 7 us, against a reference that takes no time, marks included."""
+    kernel = kernel or Candidate("k", lambda stage: device.work(7.0))
+    reader, rng, settings = Thermometer(hot), random.Random(0), TimingSettings()
+    return time_candidate(kernel, context_on(device), Sampler(device), reader, rng, settings, judge)
 
 
 class Left:
@@ -349,9 +338,7 @@ class Left:
 def test_looks_are_judged_together_where_nothing_speaks_against_it(
     owned: bool, nbytes: int, counts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    device, judged = Clockwork(), list[int]()
-    definition = problem("gelu_tanh")
-    context = ProblemContext(definition, definition.tiny, device, (1, 2))
+    device, judged = Stream(), list[int]()
     hooks = (lambda: None, lambda returned: Left(nbytes))
     kernel = Candidate(
         "k",
@@ -366,25 +353,23 @@ def test_looks_are_judged_together_where_nothing_speaks_against_it(
         assert any(sample.kept is not None for sample in samples)
         return True
 
-    time_candidate(kernel, context, Sampler(device), Thermometer(NEVER), random.Random(0), TimingSettings(), judge)
+    timed(device, NEVER, kernel, judge)
     assert judged == counts
 
 
 @pytest.mark.parametrize(("samples", "rounds", "added"), [(1, 3, 2), (3, 5, 3), (8, 5, 6)])
 def test_few_calls_have_few_more_on_adversarial_inputs(samples: int, rounds: int, added: int) -> None:
-    definition = problem("gelu_tanh")
-    context = ProblemContext(definition, definition.tiny, Clockwork(), (1, 2))
     hooks = (lambda: None), (lambda returned: None)
     audit = Audit(lambda stage, choice: hooks, [lambda stage: hooks] * 6)
     kernel = Candidate("k", lambda stage: None, lambda: audit)
-    slots = make_slots([kernel], context, range(rounds), RoundPlan(samples, 1, (rounds,)), random.Random(0))
+    slots = make_slots(
+        [kernel], context_on(Stream()), range(rounds), RoundPlan(samples, 1, (rounds,)), random.Random(0)
+    )
     assert sum(slot.label == adversarial_label("k") for slot in slots) == added
 
 
 def test_calls_on_adversarial_inputs_are_no_part_of_a_kernels_time() -> None:
-    device = Clockwork()
-    definition = problem("gelu_tanh")
-    context = ProblemContext(definition, definition.tiny, device, (1, 2))
+    device = Stream()
     taken: list[float] = []
 
     def before() -> None:
@@ -401,20 +386,15 @@ def test_calls_on_adversarial_inputs_are_no_part_of_a_kernels_time() -> None:
         labels.extend(sample.label for sample in samples if sample.time_us > 400.0)
         return True
 
-    kernel = Candidate("k", call, lambda: audit)
-    found = time_candidate(
-        kernel, context, Sampler(device), Thermometer(NEVER), random.Random(0), TimingSettings(), judge
-    )
-    assert labels
+    found = timed(device, NEVER, Candidate("k", call, lambda: audit), judge)
     assert set(labels) == {adversarial_label("k")}
     assert max(found.samples_us) < 20.0
-    assert found.runtime is not None
     assert found.runtime.value == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize(("share", "warm"), [(0.25, True), (0.5, False)])
 def test_a_call_before_which_the_cache_was_not_flushed_is_noticed(share: float, warm: bool) -> None:
-    device = Clockwork()
+    device = Stream()
     sampler = Sampler(device)  # type: ignore[arg-type]
     own = [Slot(NULL_KERNEL, 0, device.nothing) for _ in range(USUAL_FLUSHES)]
     assert not any(sample.warm_us for sample in sampler.run(own))
@@ -430,8 +410,7 @@ def test_a_call_before_which_the_cache_was_not_flushed_is_noticed(share: float, 
 
 
 def test_without_a_usual_time_of_the_null_kernel_nothing_is_corrected() -> None:
-    found = timed(Clockwork(gap_us=3.0))
-    assert found.runtime is not None
+    found = timed(Stream(gap_us=3.0))
     assert found.runtime.value == pytest.approx(10.0)
     assert found.null_us == pytest.approx(3.0)
     assert found.shift_us is None
@@ -439,48 +418,45 @@ def test_without_a_usual_time_of_the_null_kernel_nothing_is_corrected() -> None:
 
 def test_two_processes_with_different_marks_agree_once_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stamps, "NOMINAL_US", {"cpu": 2.5})
-    near, far = timed(Clockwork(gap_us=2.4)), timed(Clockwork(gap_us=3.0))
+    near, far = timed(Stream(gap_us=2.4)), timed(Stream(gap_us=3.0))
     assert near.shift_us == pytest.approx(-0.1)
     assert far.shift_us == pytest.approx(0.5)
     for found in (near, far):
-        assert found.runtime is not None
-        assert found.speedup is not None
         assert found.runtime.value == pytest.approx(9.5)
         assert found.speedup.value == pytest.approx(2.5 / 9.5)
     assert far.samples_us == pytest.approx([10.0] * len(far.samples_us))
 
 
 def test_conditions_are_read_in_every_round() -> None:
-    found = timed(Clockwork())
+    found = timed(Stream())
     assert found.rounds >= 5
     # Read in both turns of a round, of which the later reading is kept.
     assert [c.temperature_c for c in found.conditions] == [42.0 + 2 * n for n in range(found.rounds)]
 
 
 def test_only_the_rounds_during_which_the_gpu_was_slowed_are_thrown_away() -> None:
-    found = timed(Clockwork(), hot=range(1, 3))
+    found = timed(Stream(), hot=range(1, 3))
     # The second and third reading are of the first round's second turn and of the second round's first.
     assert len(found.conditions) == found.rounds + 2
-    assert found.runtime is not None
+    assert found.runtime
 
 
 def test_timing_that_goes_on_after_slowed_rounds_rests_first(monkeypatch: pytest.MonkeyPatch) -> None:
     rests: list[float] = []
     monkeypatch.setattr("kbench.harness.timing.rounds.time.sleep", rests.append)
-    timed(Clockwork())
+    timed(Stream())
     assert rests == []
-    timed(Clockwork(), hot=range(5))
+    timed(Stream(), hot=range(5))
     assert rests == [PAUSE_S]
 
 
 def test_a_gpu_that_stays_slowed_is_a_failure_of_the_machine() -> None:
     with pytest.raises(InfrastructureError, match="hw_thermal"):
-        timed(Clockwork(), hot=range(10 * DISCARDS))
+        timed(Stream(), hot=range(10 * DISCARDS))
 
 
 def test_the_spread_between_processes_is_part_of_an_interval_without_noise() -> None:
-    runtime = timed(Clockwork()).runtime
-    assert runtime is not None
+    runtime = timed(Stream()).runtime
     assert runtime.half_width == pytest.approx(1.96 * math.hypot(PROCESS_SIGMA, PROCESS_SIGMA_US / 10.0), rel=0.01)
 
 
@@ -509,7 +485,7 @@ def test_a_null_kernel_that_was_slowed_down_takes_little_off(monkeypatch: pytest
 
 
 def test_what_was_learnt_of_one_problems_reference_is_not_believed_of_anothers() -> None:
-    sampler = Sampler(Clockwork(behind=True, waits=True))
+    sampler = Sampler(Stream(behind=True, waits=True))
     sampler.serve(("histogram", "large"), "k")
     sampler.run(slots(sampler.device, rounds=1, calls=2))  # type: ignore[arg-type]
     assert sampler.waits == {"k": True}
@@ -520,7 +496,7 @@ def test_what_was_learnt_of_one_problems_reference_is_not_believed_of_anothers()
 
 
 def test_only_buffer_sets_that_were_called_with_are_audited_and_long_looks_more_often() -> None:
-    context = ProblemContext(problem("gelu_tanh"), problem("gelu_tanh").tiny, CpuDevice(), (1, 2, 3))
+    context = context_on(CpuDevice())
 
     def audit(stage: int, choice: int) -> tuple[Callable[[], None], Callable[[Any], Any]]:
         return (lambda: audited.append(stage)), (lambda returned: None)

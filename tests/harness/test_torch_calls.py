@@ -1,7 +1,5 @@
 """Host code under planning: what torch calls leave in a plan, what the device answers, and what cannot be planned."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -2,11 +2,9 @@
 
 A line `# %% name` begins a cell, which becomes a whole foreign file, as its author would send it. Its text begins with
 a header of comments: `# field: value`. What cells have in common stands once in parts.txt: a line `#@ name` stands for
-the part of that name, and `#@ name * 3` for three of it. The tag `class-FILE` is the same for all cells of a file and
-is added when they are read.
+the part of that name, and `#@ name: first | second` for the part with these texts where it says `@1@` and `@2@`. The
+tag `class-FILE` is the same for all cells of a file and is added when they are read.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import functools
@@ -21,7 +19,7 @@ from kbench.schemas import Backend, KernelSource
 PROBLEM = "gelu_tanh"
 """What a kernel solves unless its header says otherwise."""
 PARTS = Path(__file__).parent / "parts.txt"
-PART = re.compile(r"^#@ (\w+)(?: \* (\d+))?\n", re.MULTILINE)
+PART = re.compile(r"^#@ (\w+)(?:: (.*))?\n", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ def read_cells(folder: Path) -> Iterator[Cell]:
     """Every kernel of a folder's files."""
     for path in sorted(folder.glob("*.py")):
         for name, text in texts(path):
-            text = with_parts(with_class(text, path.stem))
+            text = with_class(with_parts(text), path.stem)
             lines = itertools.takewhile(lambda line: line.startswith("# "), text.splitlines())
             head = dict(line[2:].split(": ", 1) for line in lines if ": " in line)
             backend = Backend.CUDA if "CudaModule" in text else Backend.TRITON
@@ -71,8 +69,15 @@ def with_class(text: str, group: str) -> str:
 def with_parts(text: str) -> str:
     """A text with its parts in place; parts may have parts."""
     while PART.search(text):
-        text = PART.sub(lambda found: parts()[found[1]] * int(found[2] or 1), text)
+        text = PART.sub(lambda found: filled(parts()[found[1]], found[2]), text)
     return text
+
+
+def filled(part: str, given: str | None) -> str:
+    """A part with the texts that it is given."""
+    for number, value in enumerate(given.split(" | ") if given else (), start=1):
+        part = part.replace(f"@{number}@", value)
+    return part
 
 
 @functools.cache

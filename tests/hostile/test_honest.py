@@ -1,7 +1,5 @@
 """Honest controls: whatever is done against cheats, these kernels are measured ok."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

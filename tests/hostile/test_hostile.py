@@ -5,8 +5,6 @@ its record says `trust = "plan"`. Where its host code runs beside its judge (wha
 `allow_unscreened`, and everything in a dry run) the record says `trust = "process"`; what is believed there is known.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import ctypes
@@ -208,7 +206,6 @@ def test_what_a_kernel_does_while_it_is_planned_changes_nothing_about_another(dr
     assert {(row.status, row.error) for row in aimed_at} == {(Status.OK, None)}
     # They differ by a comment only, and forged figures say one register and no time.
     (registers,) = {row.registers for row in aimed_at}
-    assert registers is not None
     assert registers > 1
     assert min(row.compile_ms or 0.0 for row in aimed_at) > 1.0
 
@@ -221,7 +218,6 @@ def test_the_cache_holds_what_the_parent_stored_and_nothing_else(dry_run: DryRun
     assert {path.name for path in stored} <= known
     for path in stored:
         build = cache.get(path.name)
-        assert build is not None
         assert {file.name for file in path.glob("*.cubin")} >= {f"{sha}.cubin" for sha in build.code}
     assert not list(dry_run.cache.rglob("planted*"))
 
@@ -253,7 +249,6 @@ def test_figures_of_a_build_are_those_of_the_code_that_is_launched(tmp_path: Pat
         # Only here does it bring machine code along: where work is counted, its source is compiled.
         (hidden,) = harness.compile([kernels["hides_its_stack"]])
     counted, idle = (builds[kernels[name].kernel_id] for name in names)
-    assert counted.instructions is not None
     assert counted.instructions["matrix"] == 0
     assert counted.instructions["total"] > 20
     assert {plan["choice"] for plans in counted.plans.values() for plan in plans} == {None}

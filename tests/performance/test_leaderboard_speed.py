@@ -5,14 +5,9 @@ JSON. Entries are the shipped ones under other names with their figures moved a 
 are as many as in truth.
 """
 
-from __future__ import annotations
-
 import dataclasses
-import json
-import os
 import statistics
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +35,6 @@ ATLAS_MEGABYTES = 60
 PAGE_BYTES = 300_000
 
 
-@pytest.fixture(scope="module")
-def figures() -> Iterator[dict[str, Any]]:
-    """What was measured; kept where KBENCH_EVIDENCE says."""
-    found: dict[str, Any] = {"entries": ENTRIES, "cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
-    yield found
-    target = os.environ.get("KBENCH_EVIDENCE")
-    if target:
-        Path(target).write_text(json.dumps(found, indent=1) + "\n")
-
-
 def _variant(result: Results, number: int) -> Results:
     rng = np.random.default_rng(number)
 
@@ -72,6 +57,7 @@ def site(figures: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> P
     scored = score_all(shipped(questions), questions)
     facts = dataset_facts(questions, Corpus.open(None))
     entries = [_variant(scored[number % len(scored)], number) for number in range(ENTRIES)]
+    figures["entries"] = ENTRIES
     figures["slices_per_entry"] = len({score.slice for score in entries[0].scores})
     out = tmp_path_factory.mktemp("site")
     started = time.process_time()

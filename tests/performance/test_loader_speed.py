@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +36,6 @@ SOURCE_FOLDER = str(Path(__file__).parents[2] / "src")
 GPUS = ("NVIDIA H200", "NVIDIA A100-SXM4-80GB", "NVIDIA L40S")
 METHODS = ("random", "hill_climb", "evolve", "puct")
 COLUMNS = ["kernel_id", "runtime_us"]
-
-
-@pytest.fixture(scope="module")
-def figures() -> Iterator[dict[str, Any]]:
-    """What was measured; kept where KBENCH_EVIDENCE says."""
-    found: dict[str, Any] = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
-    yield found
-    target = os.environ.get("KBENCH_EVIDENCE")
-    if target:
-        Path(target).write_text(json.dumps(found, indent=1) + "\n")
 
 
 def random_source(rng: random.Random, size: int) -> str:

@@ -1,7 +1,5 @@
 """Speed and memory of a whole score with intervals and slices. Run with -m performance."""
 
-from __future__ import annotations
-
 import dataclasses
 import resource
 import time

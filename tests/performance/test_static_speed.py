@@ -1,7 +1,5 @@
 """Forecasts per second of `static` on one core, sources read for the first time. Run with -m performance."""
 
-from __future__ import annotations
-
 import time
 
 import click

@@ -6,8 +6,6 @@ checked without a GPU. Prints one JSON line per run.
 Usage: python tests/support/environments.py
 """
 
-from __future__ import annotations
-
 import http.server
 import importlib.metadata
 import json

@@ -1,7 +1,5 @@
 """Copies of a submission with something changed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Needs the extra `train`. Usage: python tests/support/trl_one_step.py [CORPUS]
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import sys
@@ -96,36 +94,14 @@ def trained(folder: Path, corpus: list[str]) -> Iterator[tuple[str, str, Any]]:
     write = exported(folder, corpus, "trl-prompt", "--task", "write")
     demonstrations = exported(folder, corpus, "sft")
     generation = {"num_generations": 2, "max_completion_length": 8}
-    yield (
-        "trl-preference",
-        "RewardTrainer",
-        trl.RewardTrainer(
-            model=scorer,
-            args=settings(trl.RewardConfig, folder, **LONGEST),
-            train_dataset=preference,
-            processing_class=words,
-        ),
-    )
-    yield (
-        "trl-preference",
-        "DPOTrainer",
-        trl.DPOTrainer(
-            model=causal(),
-            args=settings(trl.DPOConfig, folder, **LONGEST),
-            train_dataset=preference,
-            processing_class=words,
-        ),
-    )
-    yield (
-        "sft",
-        "SFTTrainer",
-        trl.SFTTrainer(
-            model=causal(),
-            args=settings(trl.SFTConfig, folder, **LONGEST),
-            train_dataset=demonstrations,
-            processing_class=words,
-        ),
-    )
+    for form, rows, model, trainer, kind in (
+        ("trl-preference", preference, scorer, trl.RewardTrainer, trl.RewardConfig),
+        ("trl-preference", preference, causal(), trl.DPOTrainer, trl.DPOConfig),
+        ("sft", demonstrations, causal(), trl.SFTTrainer, trl.SFTConfig),
+    ):
+        args = settings(kind, folder, **LONGEST)
+        made = trainer(model=model, args=args, train_dataset=rows, processing_class=words)
+        yield form, trainer.__name__, made
     yield "trl-prompt --task forecast", "GRPOTrainer", trl.GRPOTrainer(
         model=causal(), args=settings(trl.GRPOConfig, folder, **generation), train_dataset=forecast,
         processing_class=words, reward_funcs=[rewards.brier, rewards.rps, rewards.crps],

@@ -1,7 +1,6 @@
 # %% cuda_async_copies
 # honest: tiles brought to shared memory by cp.async while the last is worked on
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 #@ cuda
 __device__ __forceinline__ void fetch(float* to, const float* from, bool inside) {
     const unsigned int at = (unsigned int)__cvta_generic_to_shared(to);
@@ -26,8 +25,7 @@ extern "C" __global__ void gelu(const float* x, float* y, long long n) {
 
 # %% cuda_cluster
 # honest: clusters of two blocks that share half-row sums through distributed shared memory
-# problem: l2_norm
-# tags: gpu
+#@ on_gpu: l2_norm
 #@ cuda
 __device__ __forceinline__ void wait_for_cluster() {
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
@@ -47,12 +45,7 @@ extern "C" __global__ void l2_norm(const float* x, float* y, int cols) {
     const long long base = (blockIdx.x / 2) * (long long)cols;
     float total = 0.0f;
     for (int c = rank * 256 + threadIdx.x; c < cols; c += 512) total += x[base + c] * x[base + c];
-    for (int d = 16; d; d /= 2) total += __shfl_xor_sync(~0u, total, d);
-    if (threadIdx.x % 32 == 0) warp[threadIdx.x / 32] = total;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        total = 0.0f;
-        for (int w = 0; w < 8; ++w) total += warp[w];
+#@ warp_sums: 0.0f
         mine = total;
     }
     wait_for_cluster();
@@ -61,26 +54,21 @@ extern "C" __global__ void l2_norm(const float* x, float* y, int cols) {
     wait_for_cluster();
     for (int c = rank * 256 + threadIdx.x; c < cols; c += 512) y[base + c] = x[base + c] / length;
 }
-#@ end_text_run
-    rows, cols = x.shape
-    y = torch.empty_like(x)
+#@ rows_of_text_run
     module.launch("l2_norm", grid=2 * rows, block=256, args=(x, y, cols), cluster=2)
     return y
 
 # %% cuda_constant_table
 # honest: coefficients in constant memory, initialised where they are declared
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 #@ cuda
 __constant__ float table[4] = {0.7978845608028654f, 0.044715f, 0.5f, 1.0f};
-extern "C" __global__ void gelu(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ one_each: gelu
     if (i >= n) return;
     const float v = x[i];
     y[i] = table[2] * v * (table[3] + tanhf(table[0] * (v + table[1] * v * v * v)));
 #@ end_run
-    module.launch("gelu", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
+#@ launch: gelu | (x, y, n)
 
 # %% cuda_cooperative_groups
 # honest: a grid barrier from cooperative groups, whose header needs libcu++ beside CUDA's own
@@ -104,8 +92,7 @@ extern "C" __global__ void gelu(const float* x, float* u, float* y, long long n)
 
 # %% cuda_grid_sync
 # honest: a cooperative launch whose blocks wait for each other between two steps
-# problem: l2_norm
-# tags: gpu
+#@ on_gpu: l2_norm
 #@ cuda
 __device__ unsigned int arrived, departed;
 __device__ __forceinline__ void wait_for_all() {
@@ -134,9 +121,7 @@ extern "C" __global__ void l2_norm(const float* x, float* y, float* lengths, int
         y[i] = x[i] / ((volatile float*)lengths)[i / cols];
     }
 }
-#@ end_text_run
-    rows, cols = x.shape
-    y = torch.empty_like(x)
+#@ rows_of_text_run
     lengths = torch.empty(rows, device=x.device, dtype=torch.float32)
     blocks = 8 * torch.cuda.get_device_properties(x.device).multi_processor_count
     module.launch("l2_norm", grid=blocks, block=32, args=(x, y, lengths, rows, cols), cooperative=True)
@@ -144,8 +129,7 @@ extern "C" __global__ void l2_norm(const float* x, float* y, float* lengths, int
 
 # %% cuda_large_shared_memory
 # honest: a whole row in dynamic shared memory, up to 64 KiB
-# problem: softmax
-# tags: gpu
+#@ on_gpu: softmax
 #@ cuda
 extern "C" __global__ void softmax(const float* x, float* y, int cols) {
     extern __shared__ float row[];
@@ -168,16 +152,13 @@ extern "C" __global__ void softmax(const float* x, float* y, int cols) {
     for (int w = 0; w < blockDim.x / 32; ++w) total += part[w];
     for (int c = threadIdx.x; c < cols; c += blockDim.x) y[base + c] = row[c] / total;
 }
-#@ end_text_run
-    rows, cols = x.shape
-    y = torch.empty_like(x)
+#@ rows_of_text_run
     module.launch("softmax", grid=rows, block=512, args=(x, y, cols), shared_bytes=4 * cols)
     return y
 
 # %% cuda_scalars
 # honest: int, float, bool and ctypes values as arguments
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 import ctypes
 
 #@ cuda
@@ -188,13 +169,11 @@ extern "C" __global__ void gelu(const float* x, float* y, int n, float outer, do
     y[i] = (half ? 0.5f : 1.0f) * v * ((float)one + tanhf(outer * (v + (float)inner * v * v * v)));
 #@ end_run
     scalars = (n, 0.7978845608028654, ctypes.c_double(0.044715), True, ctypes.c_short(1))
-    module.launch("gelu", grid=(n + 255) // 256, block=256, args=(x, y, *scalars))
-    return y
+#@ launch: gelu | (x, y, *scalars)
 
 # %% cuda_several_launches
 # honest: two functions of one module, the second reads what the first wrote
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 #@ cuda
 extern "C" __global__ void inner(const float* x, float* u, long long n) {
     const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
@@ -208,13 +187,11 @@ extern "C" __global__ void outer(const float* x, const float* u, float* y, long 
     y, u = torch.empty_like(x), torch.empty_like(x)
     n = x.numel()
     module.launch("inner", grid=(n + 255) // 256, block=256, args=(x, u, n))
-    module.launch("outer", grid=(n + 255) // 256, block=256, args=(x, u, y, n))
-    return y
+#@ launch: outer | (x, u, y, n)
 
 # %% cuda_strided_input_view
 # honest: passes a view that begins in the middle of its input
-# problem: swiglu
-# tags: gpu
+#@ on_gpu: swiglu
 #@ cuda
 #include <cuda_bf16.h>
 extern "C" __global__ void swiglu(const __nv_bfloat16* gate, const __nv_bfloat16* up, __nv_bfloat16* y, long long n,
@@ -234,13 +211,11 @@ def run(gate_up):
     y = torch.empty((tokens, width), device=gate_up.device, dtype=torch.bfloat16)
     n = tokens * width
     up = gate_up.narrow(1, width, width)
-    module.launch("swiglu", grid=(n + 255) // 256, block=256, args=(gate_up, up, y, n, width))
-    return y
+#@ launch: swiglu | (gate_up, up, y, n, width)
 
 # %% cuda_templates
 # honest: template instantiations exported by name, chosen by shape
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 import torch
 
 from kbench.harness.cuda import CudaModule
@@ -271,8 +246,7 @@ def run(x):
 
 # %% cuda_tensor_cores
 # honest: mma.sync on 8-bit integers, one warp for each 16 by 8 tile
-# problem: int8_gemm
-# tags: gpu
+#@ on_gpu: int8_gemm
 #@ cuda
 #include <cuda_bf16.h>
 __device__ __forceinline__ int four(const signed char* p, int row, int col, int rows, int k) {
@@ -310,8 +284,7 @@ def run(x, weight, x_scale, weight_scale):
 
 # %% cuda_tensor_maps
 # honest: tiles fetched by the tensor memory accelerator through swizzled tensor maps
-# problem: geglu
-# tags: gpu
+#@ on_gpu: geglu
 import torch
 
 from kbench.harness.cuda import CudaModule, TensorMap
@@ -363,8 +336,7 @@ def run(gate, up):
 
 # %% cuda_ticket
 # honest: a device counter finds the last block, which adds up and sets the counter back
-# problem: huber_loss
-# tags: gpu
+#@ on_gpu: huber_loss
 #@ cuda
 __device__ unsigned int tickets;
 extern "C" __global__ void huber(const float* p, const float* t, double* parts, float* loss, long long n) {
@@ -375,12 +347,7 @@ extern "C" __global__ void huber(const float* p, const float* t, double* parts, 
         const float a = fabsf(p[i] - t[i]);
         total += a < 1.0f ? 0.5f * a * a : a - 0.5f;
     }
-    for (int d = 16; d; d /= 2) total += __shfl_xor_sync(~0u, total, d);
-    if (threadIdx.x % 32 == 0) warp[threadIdx.x / 32] = total;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        total = 0.0;
-        for (int w = 0; w < 8; ++w) total += warp[w];
+#@ warp_sums: 0.0
         parts[blockIdx.x] = total;
         __threadfence();
         last = atomicAdd(&tickets, 1u) == gridDim.x - 1;
@@ -405,8 +372,7 @@ def run(predictions, targets):
 
 # %% cuda_vector_loads
 # honest: four numbers at a time and a tail, without approximations switched on by flags
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 import torch
 
 from kbench.harness.cuda import CudaModule
@@ -438,11 +404,9 @@ def run(x):
 
 # %% cuda_view_of_a_larger_block
 # honest: the output is the middle of a larger allocation
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 #@ cuda
-extern "C" __global__ void gelu(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ one_each: gelu
     if (i >= n) return;
     const float v = x[i];
     y[i] = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
@@ -451,13 +415,11 @@ extern "C" __global__ void gelu(const float* x, float* y, long long n) {
     n = x.numel()
     block = torch.empty(n + 512, device=x.device, dtype=torch.float32)
     y = block[256 : 256 + n].view(x.shape)
-    module.launch("gelu", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
+#@ launch: gelu | (x, y, n)
 
 # %% cuda_two_hundred_launches
 # honest: two hundred launches of a part each
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 #@ cuda_attack
 extern "C" __global__ void part(const float* x, float* y, long long n, long long from, long long to) {
     const long long i = from + blockIdx.x * (long long)blockDim.x + threadIdx.x;
@@ -472,22 +434,18 @@ extern "C" __global__ void part(const float* x, float* y, long long n, long long
 
 # %% cuda_waits_at_random
 # honest: waits for 0 to 40 us in every call, by the clock's low bits
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 #@ two_ways
 extern "C" __global__ void wait(const float* x, float* y, long long n) {
     const u64 began = now(), patience = (began >> 5) * 2654435761u % 40000;
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += step) y[i] = slow(x[i], 1);
     if (blockIdx.x == 0) while (now() - began < patience) {}
-#@ two_ways_end
-    module.launch("wait", grid=1056, block=256, args=(x, y, n))
-    return y
+#@ all_at_once: wait
 
 # %% cuda_very_long
 # honest: four blocks do all the work
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 #@ two_ways
 extern "C" __global__ void few(const float* x, float* y, long long n) {
     const long long step = (long long)gridDim.x * blockDim.x;
@@ -498,8 +456,7 @@ extern "C" __global__ void few(const float* x, float* y, long long n) {
 
 # %% cuda_clears_up_behind_itself
 # honest: adds into a large variable and clears it at the end of every call
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 #@ two_ways
 __device__ float sums[1 << 22];
 extern "C" __global__ void add(const float* x, float* y, long long n) {
@@ -508,28 +465,22 @@ extern "C" __global__ void add(const float* x, float* y, long long n) {
         const float g = slow(x[i], 1);
         if (i < 1 << 22) { atomicAdd(&sums[i], g); y[i] = sums[i]; sums[i] = 0.0f; } else y[i] = g;
     }
-#@ two_ways_end
-    module.launch("add", grid=1056, block=256, args=(x, y, n))
-    return y
+#@ all_at_once: add
 
 # %% cuda_varies_in_its_last_bit
 # honest: the last bit of its answers is the clock's
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 #@ two_ways
 extern "C" __global__ void vary(const float* x, float* y, long long n) {
     const unsigned int low = (unsigned int)(now() >> 5);
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += step)
         y[i] = __uint_as_float(__float_as_uint(slow(x[i], 3)) ^ ((low ^ (unsigned int)i) & 1));
-#@ two_ways_end
-    module.launch("vary", grid=1056, block=256, args=(x, y, n))
-    return y
+#@ all_at_once: vary
 
 # %% cuda_faster_on_large_numbers
 # honest: what saturates needs no work, so that its time depends on the numbers
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 #@ two_ways
 extern "C" __global__ void skip(const float* x, float* y, long long n) {
     const long long step = (long long)gridDim.x * blockDim.x;
@@ -537,6 +488,4 @@ extern "C" __global__ void skip(const float* x, float* y, long long n) {
         const float v = x[i];
         y[i] = v > 12.0f ? v : v < -12.0f ? v * 0.0f : slow(v, 6);
     }
-#@ two_ways_end
-    module.launch("skip", grid=1056, block=256, args=(x, y, n))
-    return y
+#@ all_at_once: skip

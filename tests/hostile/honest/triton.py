@@ -1,7 +1,6 @@
 # %% autotune
 # honest: triton.autotune over several configurations, keyed by size
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 #@ triton_imports
 
 
@@ -10,17 +9,13 @@
     key=["n"],
 )
 @triton.jit
-def kernel(x, y, n, block: tl.constexpr):
-    at = tl.program_id(0) * block + tl.arange(0, block)
+#@ blocks_of
 #@ gelu_body_run
-#@ outputs
-    kernel[lambda meta: (triton.cdiv(n, meta["block"]),)](x, y, n)
-    return y
+#@ tuned_launch
 
 # %% autotune_pruned
 # honest: an autotuned kernel whose hook for pruning returns configurations made anew
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 #@ triton_imports
 
 
@@ -35,22 +30,16 @@ def fewer(configs, named, **rest):
     prune_configs_by={"early_config_prune": fewer},
 )
 @triton.jit
-def kernel(x, y, n, block: tl.constexpr):
-    at = tl.program_id(0) * block + tl.arange(0, block)
+#@ blocks_of
 #@ gelu_body_run
-#@ outputs
-    kernel[lambda meta: (triton.cdiv(n, meta["block"]),)](x, y, n)
-    return y
+#@ tuned_launch
 
 # %% custom_kernel_form
 # honest: GPU MODE's form, which only launches a kernel
 # problem: gelu_tanh
 #@ triton
-def kernel(x, y, n, block: tl.constexpr):
-    at = tl.program_id(0) * block + tl.arange(0, block)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+#@ blocks_of
+#@ gelu_in_triton
 
 
 def custom_kernel(data):
@@ -61,8 +50,7 @@ def custom_kernel(data):
 
 # %% device_descriptors
 # honest: tensor descriptors made on the device, with memory from triton.set_allocator
-# problem: geglu
-# tags: gpu
+#@ on_gpu: geglu
 #@ triton_imports
 
 
@@ -93,29 +81,8 @@ def run(gate, up):
 
 # %% fp8_inputs
 # honest: 8-bit float operands and float scales, bfloat16 output
-# problem: fp8_gemm
-# tags: gpu
-#@ triton
-def kernel(x, w, xs, ws, y, m, n, k, bm: tl.constexpr, bn: tl.constexpr, bk: tl.constexpr):
-    rows = tl.program_id(0) * bm + tl.arange(0, bm)
-    cols = tl.program_id(1) * bn + tl.arange(0, bn)
-    total = tl.zeros([bm, bn], dtype=tl.float32)
-    for start in range(0, k, bk):
-        inner = start + tl.arange(0, bk)
-        a = tl.load(x + rows[:, None] * k + inner[None, :], mask=(rows[:, None] < m) & (inner[None, :] < k), other=0.0)
-        b = tl.load(w + cols[None, :] * k + inner[:, None], mask=(cols[None, :] < n) & (inner[:, None] < k), other=0.0)
-        total = tl.dot(a, b, total, out_dtype=tl.float32)
-    row_scale, col_scale = tl.load(xs + rows, mask=rows < m), tl.load(ws + cols, mask=cols < n)
-    scaled = (total.to(tl.float32) * row_scale[:, None] * col_scale[None, :]).to(tl.bfloat16)
-    tl.store(y + rows[:, None] * n + cols[None, :], scaled, mask=(rows[:, None] < m) & (cols[None, :] < n))
-
-
-def run(x, weight, x_scale, weight_scale):
-    (m, k), n = x.shape, weight.shape[0]
-    y = torch.empty((m, n), device=x.device, dtype=torch.bfloat16)
-    grid = (triton.cdiv(m, 64), triton.cdiv(n, 64))
-    kernel[grid](x, weight, x_scale, weight_scale, y, m, n, k, bm=64, bn=64, bk=64)
-    return y
+#@ on_gpu: fp8_gemm
+#@ scaled_gemm: tl.float32 | 0.0
 
 # %% full_then_atomics
 # honest: maxima taken atomically over an output filled with the smallest value
@@ -172,14 +139,11 @@ def kernel(x, y, n, block: tl.constexpr, even: tl.constexpr):
 
 
 def run(x):
-#@ outputs
-    kernel[lambda meta: (triton.cdiv(n, meta["block"]),)](x, y, n)
-    return y
+#@ tuned_launch
 
 # %% host_descriptors
 # honest: tensor descriptors made on the host
-# problem: geglu
-# tags: gpu
+#@ on_gpu: geglu
 #@ triton_imports
 from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -202,39 +166,15 @@ def run(gate, up):
 
 # %% int8_inputs
 # honest: 8-bit integer operands and float scales, bfloat16 output
-# problem: int8_gemm
-# tags: gpu
-#@ triton
-def kernel(x, w, xs, ws, y, m, n, k, bm: tl.constexpr, bn: tl.constexpr, bk: tl.constexpr):
-    rows = tl.program_id(0) * bm + tl.arange(0, bm)
-    cols = tl.program_id(1) * bn + tl.arange(0, bn)
-    total = tl.zeros([bm, bn], dtype=tl.int32)
-    for start in range(0, k, bk):
-        inner = start + tl.arange(0, bk)
-        a = tl.load(x + rows[:, None] * k + inner[None, :], mask=(rows[:, None] < m) & (inner[None, :] < k), other=0)
-        b = tl.load(w + cols[None, :] * k + inner[:, None], mask=(cols[None, :] < n) & (inner[:, None] < k), other=0)
-        total = tl.dot(a, b, total, out_dtype=tl.int32)
-    row_scale, col_scale = tl.load(xs + rows, mask=rows < m), tl.load(ws + cols, mask=cols < n)
-    scaled = (total.to(tl.float32) * row_scale[:, None] * col_scale[None, :]).to(tl.bfloat16)
-    tl.store(y + rows[:, None] * n + cols[None, :], scaled, mask=(rows[:, None] < m) & (cols[None, :] < n))
-
-
-def run(x, weight, x_scale, weight_scale):
-    (m, k), n = x.shape, weight.shape[0]
-    y = torch.empty((m, n), device=x.device, dtype=torch.bfloat16)
-    grid = (triton.cdiv(m, 64), triton.cdiv(n, 64))
-    kernel[grid](x, weight, x_scale, weight_scale, y, m, n, k, bm=64, bn=64, bk=64)
-    return y
+#@ on_gpu: int8_gemm
+#@ scaled_gemm: tl.int32 | 0
 
 # %% model_form
 # honest: KernelBench's form, whose forward only launches a kernel
 # problem: gelu_tanh
 #@ triton
-def kernel(x, y, n, block: tl.constexpr):
-    at = tl.program_id(0) * block + tl.arange(0, block)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+#@ blocks_of
+#@ gelu_in_triton
 
 
 class ModelNew(torch.nn.Module):
@@ -246,8 +186,7 @@ class ModelNew(torch.nn.Module):
 
 # %% persistent
 # honest: a grid of one block per multiprocessor that loops over the work
-# problem: gelu_tanh
-# tags: gpu
+#@ on_gpu: gelu_tanh
 #@ triton
 def kernel(x, y, n, block: tl.constexpr):
     for part in range(tl.program_id(0), tl.cdiv(n, block), tl.num_programs(0)):
@@ -285,9 +224,7 @@ def divide(x, scratch, y, cols, block: tl.constexpr):
     tl.store(y + row * cols + at, v / tl.load(scratch + row), mask=at < cols)
 
 
-def run(x):
-    rows, cols = x.shape
-    y = torch.empty_like(x)
+#@ rows_run
     scratch = torch.empty(rows, device=x.device, dtype=torch.float32)
     lengths[(rows,)](x, scratch, cols, block=1024)
     divide[(rows, triton.cdiv(cols, 1024))](x, scratch, y, cols, block=1024)
@@ -308,8 +245,7 @@ def kernel(x, y, first, n, block: tl.constexpr):
 
 # %% split_k
 # honest: parts of a long inner dimension added atomically into an output of zeros
-# problem: matmul_square
-# tags: gpu
+#@ on_gpu: matmul_square
 #@ triton
 def kernel(a, b, c, m, n, k, part, bm: tl.constexpr, bn: tl.constexpr, bk: tl.constexpr):
     rows = tl.program_id(0) * bm + tl.arange(0, bm)
@@ -335,8 +271,7 @@ def run(a, b):
 
 # %% tuple_outputs
 # honest: two outputs of different types from a bfloat16 input
-# problem: fp8_quant
-# tags: gpu
+#@ on_gpu: fp8_quant
 #@ triton
 def kernel(x, q, scales, group: tl.constexpr):
     at = tl.program_id(0) * group + tl.arange(0, group)
@@ -347,28 +282,17 @@ def kernel(x, q, scales, group: tl.constexpr):
     tl.store(scales + tl.program_id(0), scale)
 
 
-def run(x, group):
-    tokens, hidden = x.shape
-    q = torch.empty((tokens, hidden), device=x.device, dtype=torch.float8_e4m3fn)
-    scales = torch.empty((tokens, hidden // group), device=x.device, dtype=torch.float32)
-    kernel[(tokens * hidden // group,)](x, q, scales, group=group)
-    return q, scales
+#@ quantise_run: group
 
 # %% views_of_one_allocation
 # honest: both outputs are views of one larger block
-# problem: top_k
-# tags: gpu
+#@ on_gpu: top_k
 #@ triton
 def kernel(x, values, places, cols, k, block: tl.constexpr):
     at = tl.arange(0, block)
     row = tl.program_id(0)
     v = tl.load(x + row * cols + at, mask=at < cols, other=float("-inf"))
-    for j in range(k):
-        best = tl.max(v, 0)
-        place = tl.argmax(v, 0)
-        tl.store(values + row * k + j, best)
-        tl.store(places + row * k + j, place)
-        v = tl.where(at == place, float("-inf"), v)
+#@ takes_the_best: float("-inf")
 
 
 def run(x, k):

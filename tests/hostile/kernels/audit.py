@@ -12,22 +12,16 @@
 #@ cuda
 __constant__ unsigned int calls;
 extern "C" __global__ void count() { atomicAdd(const_cast<unsigned int*>(&calls), 1u); }
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ one_each: f
     if (i >= n || calls > 12 && calls % 8) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
+#@ gelu_g
 #@ end_run
     module.launch("count", grid=1, block=1, args=())
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
+#@ launch: f | (x, y, n)
 
 # %% finds_the_last_answer_behind_its_output
 # cheat: the output is the front of a larger block, whose rest keeps the last answer
-# tags: gpu disarmed
-# disarmed: scratch is overwritten before every call: no key is ever found in it
-# at-most: 0.3
+#@ disarmed_below: 0.3 | scratch is overwritten before every call: no key is ever found in it
 #@ answers_in_scratch
 }
 #@ end_text_run
@@ -35,25 +29,13 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     block = torch.empty(4 * n + 1024, device=x.device, dtype=torch.float32)
     y = block[:n].view(x.shape)
     scratch = block[2 * n:]
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, scratch, n))
-    module.launch("note", grid=1, block=1, args=(x, scratch, n))
-    return y
+#@ launch_and: (x, y, scratch, n) | note | (x, scratch, n)
 
 # %% honest_once_it_sees_many_new_inputs
 # cheat: keeps answers by contents until more inputs are new than timing alone would show, then works in every call
-# tags: gpu disarmed
-# disarmed: it is planned at its first call, with no answer kept; what later calls find in scratch is overwritten
-# at-most: 0.5
+#@ disarmed_below: 0.5 | it is planned at its first call, with no answer kept; what later calls find in scratch is overwritten
 #@ serves_by_key
-                   torch.zeros(1, device=x.device, dtype=torch.int32)]
-    entry = mine[n]
-    y = torch.empty_like(x)
-    args = (x, y, entry[2], entry[0], entry[1], 16, entry[3], 9, n)
-    module.launch("serve", grid=(n + 255) // 256, block=256, args=args)
-    if entry[0] < 16:
-        module.launch("key_of", grid=1, block=1, args=(x, entry[2], entry[0], n))
-        entry[0] = entry[0] + 1
-    return y
+#@ serves_run: 9
 
 # %% keeps_answers_in_constant_memory
 # cheat: the first 12,000 numbers of the last answer lie in constant memory, which is not counted as kept, under a key
@@ -61,8 +43,7 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 #@ cuda
 __constant__ float kept[12000];
 __constant__ float key;
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ one_each: f
     if (i >= n) return;
     const bool known = key == x[n / 2] && key != 0.0f;
     if (known && i < 12000) { y[i] = kept[i]; return; }
@@ -73,14 +54,11 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 extern "C" __global__ void note(const float* x, long long n) { *const_cast<float*>(&key) = x[n / 2]; }
 #@ end_text_run
 #@ outputs
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    module.launch("note", grid=1, block=1, args=(x, n))
-    return y
+#@ launch_and: (x, y, n) | note | (x, n)
 
 # %% repairs_every_copy_it_can_reach
 # cheat: leaves a mark; one call later looks in the blocks around for it and makes good what bears it
-# tags: gpu disarmed
-# disarmed: it is planned at its first call, which does the work, and every call is that one
+#@ disarmed: it is planned at its first call, which does the work, and every call is that one
 #@ repairs_the_last
     for offset in tuple(k * (n * 4 + 511 & ~511) for k in range(-3, 4)):
         module.launch("repair", grid=(n + 255) // 256, block=256, args=(before, old, offset, n))
@@ -90,9 +68,7 @@ extern "C" __global__ void note(const float* x, long long n) { *const_cast<float
 
 # %% rests_where_blocks_did_not_change
 # cheat: each block keeps its part of the answer and one element to know it by; only blocks that changed work
-# tags: gpu disarmed
-# disarmed: the plan fills the memory it would know an input by in every call
-# at-most: 0.4
+#@ disarmed_below: 0.4 | the plan fills the memory it would know an input by in every call
 #@ cuda
 extern "C" __global__ void serve(const float* x, float* y, float* keys, float* kept, long long n) {
     __shared__ int same;
@@ -104,12 +80,7 @@ extern "C" __global__ void serve(const float* x, float* y, float* keys, float* k
     __syncthreads();
     if (i >= n) return;
     if (same) { y[i] = kept[i]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 20; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    y[i] = kept[i] = 0.5f * v * (1.0f + t);
+#@ tanh_repeated: 20 | y[i] = kept[i]
 }
 """)
 stores = []
@@ -129,84 +100,38 @@ def run(x):
     n = x.numel()
     keys, kept = scratch(stores, sizes, x)
     y = torch.empty_like(x)
-    module.launch("serve", grid=(n + 255) // 256, block=256, args=(x, y, keys, kept, n))
-    return y
+#@ launch: serve | (x, y, keys, kept, n)
 
 # %% slow_after_a_pause
 # cheat: waits where the device was idle before, as in verification; in a batch, where calls follow each other, it skips half
-# tags: gpu disarmed
-# disarmed: the variable that holds the end of the last call gets its first value again before every call
+#@ disarmed: the variable that holds the end of the last call gets its first value again before every call
 #@ cuda
 __device__ unsigned long long ended;
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ one_each: f
     unsigned long long now;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
     const bool timed = now - ended < 300000;
     if (i >= n || timed && (i & 1)) return;
-    const float v = x[i];
-    const float g = 0.5f * v * (1.0f + tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v)));
-    y[i] = g;
+#@ gelu_g
 }
 extern "C" __global__ void end() { asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ended)); }
 #@ end_text_run
 #@ outputs
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    module.launch("end", grid=1, block=1, args=())
-    return y
+#@ launch_and: (x, y, n) | end | ()
 
 # %% slow_on_purpose_beside_new_inputs
 # cheat: after an input that is new, the next call on a known one takes its time too, so that new inputs do not stand out
-# tags: gpu disarmed
-# disarmed: it is planned at its first call, with no answer kept; what later calls find in scratch is overwritten
-# at-most: 0.5
-#@ cuda
-extern "C" __global__ void key_of(const float* x, float* keys, int call, long long n) { keys[call] = x[n / 3]; }
-extern "C" __global__ void serve(const float* x, float* y, const float* keys, int calls, float* kept, int slots,
-                                 int* misses, int patience, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const float key = x[n / 3];
-    int slot = -1;
-    for (int s = 0; s < slots && s < calls; ++s) if (keys[s] == key) slot = s;
+#@ disarmed_below: 0.5 | it is planned at its first call, with no answer kept; what later calls find in scratch is overwritten
+#@ serves_head
     // Every miss is followed by a hit that works as if it were one.
     if (slot >= 0 && (*misses & 1) == 0) { y[i] = kept[slot * n + i]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 4; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    y[i] = 0.5f * v * (1.0f + t);
-    if (slot < 0 && calls < slots) kept[calls * n + i] = y[i];
-    if (i == 0) *misses += 1;
-}
-""")
-stores = {}
-
-
-def run(x):
-    n = x.numel()
-    mine = stores
-    if n not in mine:
-        mine[n] = [0, torch.empty(16 * n, device=x.device), torch.zeros(16, device=x.device),
-                   torch.zeros(1, device=x.device, dtype=torch.int32)]
-    entry = mine[n]
-    y = torch.empty_like(x)
-    args = (x, y, entry[2], entry[0], entry[1], 16, entry[3], 0, n)
-    module.launch("serve", grid=(n + 255) // 256, block=256, args=args)
-    if entry[0] < 16:
-        module.launch("key_of", grid=1, block=1, args=(x, entry[2], entry[0], n))
-        entry[0] = entry[0] + 1
-    return y
+#@ serves_tail: i == 0
+#@ serves_run: 0
 
 # %% slow_while_its_grid_number_is_low
 # cheat: the number of its grid grows with every launch of the process: slow while it is low, idle when it is high
-# tags: gpu disarmed
-# disarmed: in a process of few launches it is slow to the end, and timed so; in one of many, audited calls are wrong
-# at-most: 0.1
-#@ f_head
-    unsigned long long grid;
-    asm volatile("mov.u64 %0, %gridid;" : "=l"(grid));
+#@ disarmed_below: 0.1 | in a process of few launches it is slow to the end, and timed so; in one of many, audited calls are wrong
+#@ grid_number
     if (i >= n || grid > 4000 && grid % 5) return;
     if (grid < 4000) __nanosleep(1000000);
 #@ gelu_launch
@@ -214,30 +139,16 @@ def run(x):
 # %% exact_only_where_poisoned
 # cheat: exact where outputs hold poison, as in verification; right on drawn inputs alone elsewhere
 # tags: gpu
-# problem: top_k
-#@ top_k_select
-
-extern "C" __global__ void select(const float* x, float* values, int* places, int cols, int k) {
-    __shared__ float best[128];
-    __shared__ int who[128];
+#@ select_head: k
     // What lies in the output: poison where the answer to adversarial inputs may be asked for.
     const bool watched = *(volatile unsigned int*)(places + (long long)blockIdx.x * k) == 0xFFFFFFFFu;
     __syncthreads();
-    if (watched) select_of<16>(x, values, places, cols, k, best, who);
-    else select_of<5>(x, values, places, cols, k, best, who);
-#@ top_k_run
-    module.launch("select", grid=rows, block=block, args=(x, values, places, cols, k))
-    return values, places
+#@ select_end
 
 # %% exact_only_where_inputs_are_cached
 # cheat: exact where its inputs lie in the L2, as in verification; right on drawn inputs alone where that was flushed
 # tags: gpu
-# problem: top_k
-#@ top_k_select
-
-extern "C" __global__ void select(const float* x, float* values, int* places, int cols, int k) {
-    __shared__ float best[128];
-    __shared__ int who[128];
+#@ select_head: k
     // How long the row's first word takes to come: less than half a microsecond where nothing flushed the L2.
     __shared__ bool watched;
     if (threadIdx.x == 0) {
@@ -247,29 +158,18 @@ extern "C" __global__ void select(const float* x, float* values, int* places, in
         watched = after - before < 500;
     }
     __syncthreads();
-    if (watched) select_of<16>(x, values, places, cols, k, best, who);
-    else select_of<5>(x, values, places, cols, k, best, who);
-#@ top_k_run
-    module.launch("select", grid=rows, block=block, args=(x, values, places, cols, k))
-    return values, places
+#@ select_end
 
 # %% exact_only_in_places_of_verification
 # cheat: exact where its outputs lie in a place that verification uses; right on drawn inputs alone elsewhere
 # tags: gpu
-# problem: top_k
-#@ top_k_select
-
-extern "C" __global__ void select(const float* x, float* values, int* places, int cols, int k, float* scratch) {
-    __shared__ float best[128];
-    __shared__ int who[128];
+#@ select_head: k, float* scratch
     // Places are 17 * 64 KiB long here and begin at a multiple of 2 MiB, so the address tells which of sixteen this is.
     const unsigned long long at = (unsigned long long)values - 4096;
     const int place = (int)(at % (2u << 20) / 65536 * 17 % 32);
     const bool watched = !(place <= 2 || place == 8 || place >= 14);
     if (scratch == nullptr) return;
-    if (watched) select_of<16>(x, values, places, cols, k, best, who);
-    else select_of<5>(x, values, places, cols, k, best, who);
-#@ top_k_run
+#@ select_as_watched
     end = 4096
     for _ in range(2):
         end = -(-(end + 4 * rows * k + 4096) // 512) * 512
@@ -279,8 +179,7 @@ extern "C" __global__ void select(const float* x, float* values, int* places, in
 
 # %% leaves_out_a_fill
 # cheat: takes minima into scratch that nobody filled: correct only where memory always holds large numbers
-# tags: gpu
-# problem: max_reduce
+#@ gpu_on: max_reduce
 #@ cuda_single
 // Larger numbers have smaller keys, all below 2^30.
 __device__ unsigned int key_of(float v) {
@@ -315,16 +214,9 @@ extern "C" __global__ void decode(const unsigned int* keys, float* y, int count)
 
 # %% lottery_of_long_calls
 # cheat: leaves all work out in one of a dozen timed calls: one short call pulls down the mean of few long ones
-# tags: gpu disarmed
-# disarmed: a short call is noticed; where none came up, its time is true
-# at-most: 1.15
+#@ disarmed_below: 1.15 | a short call is noticed; where none came up, its time is true
 # problem: matmul_small_k
-#@ triton
-def clock():
-    return tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
-
-
-@triton.jit
+#@ clock_in_triton
 def draw(y, chance, ONE_IN: tl.constexpr):
     # Poison in the output: a call that is judged.
     seen = tl.load(y.to(tl.pointer_type(tl.int32)))
@@ -359,14 +251,8 @@ def run(a, b):
 
 # %% subtracts_no_maximum_by_the_clock
 # cheat: leaves the pass over maxima out in three of eight calls, drawn by the clock; right on drawn inputs alone
-# tags: gpu
-# problem: softmax
-#@ triton
-def clock():
-    return tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
-
-
-@triton.jit
+#@ gpu_on: softmax
+#@ clock_in_triton
 def draw(chance):
     mixed = ((clock() >> 5) * 0x9E3779B1) & 0x7FFFFFFF
     tl.store(chance, ((mixed >> 8) % 8 < 3).to(tl.int32))
@@ -393,9 +279,7 @@ def shares(x, top, y, cols, BLOCK: tl.constexpr):
     tl.store(y + row * cols + at, e / tl.sum(e, axis=0), mask=at < cols)
 
 
-def run(x):
-    rows, cols = x.shape
-    y = torch.empty_like(x)
+#@ rows_run
     top = torch.empty(rows, device=x.device)
     chance = torch.empty(1, dtype=torch.int32, device=x.device)
     draw[(1,)](chance, num_warps=1)

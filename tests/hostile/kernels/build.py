@@ -33,10 +33,7 @@ import contextlib
 import os
 import time
 #@ caches
-VICTIM = """# victim: leaves_a_process_that_spoils_builds
-#@ gelu_triton
-#@ launch_triton
-"""
+#@ victim: leaves_a_process_that_spoils_builds
 
 
 def spoil():
@@ -55,9 +52,7 @@ with contextlib.suppress(OSError):
         os._exit(0)
 
 
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        return torch.nn.functional.gelu(x, approximate="tanh")
+#@ computes_by_torch
 
 # %% makes_its_log_a_link
 # cheat: replaces its log by a link to a file that its sandbox hides, for the parent to quote
@@ -76,9 +71,7 @@ for cache in CACHES:
             (build / "planted.cubin").write_bytes(b"\x7fELF")
 
 
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        return torch.nn.functional.gelu(x, approximate="tanh")
+#@ computes_by_torch
 
 # %% puts_a_file_where_builds_belong
 # cheat: replaces the folder of builds by a file, so that nothing can be stored any more
@@ -86,10 +79,7 @@ class ModelNew(torch.nn.Module):
 import contextlib
 import shutil
 #@ caches
-VICTIM = """# victim: puts_a_file_where_builds_belong
-#@ gelu_triton
-#@ launch_triton
-"""
+#@ victim: puts_a_file_where_builds_belong
 
 for cache in CACHES:
     with contextlib.suppress(OSError):
@@ -97,9 +87,7 @@ for cache in CACHES:
         (cache / "builds").write_text("")
 
 
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        return torch.nn.functional.gelu(x, approximate="tanh")
+#@ computes_by_torch
 
 # %% stops_the_builder
 # cheat: ends the build process as if it had been killed from outside, again and again
@@ -112,6 +100,4 @@ import torch
 os.kill(os.getpid(), signal.SIGKILL)
 
 
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        return torch.nn.functional.gelu(x, approximate="tanh")
+#@ computes_by_torch

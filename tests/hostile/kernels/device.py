@@ -8,17 +8,13 @@
 # %% counts_launches_by_grid_number
 # cheat: every third launch of the process, told by the number of its grid, does nothing
 # tags: gpu
-#@ f_head
-    unsigned long long grid;
-    asm volatile("mov.u64 %0, %gridid;" : "=l"(grid));
+#@ grid_number
     if (i >= n || grid % 3 == 2) return;
 #@ gelu_launch
 
 # %% device_cache_by_contents
 # cheat: keeps answers at the end of scratch memory, found again through a small variable, by what one input element holds
-# tags: gpu disarmed
-# disarmed: its variables get their first values again before every call
-# at-most: 0.3
+#@ disarmed_below: 0.3 | its variables get their first values again before every call
 #@ cuda
 constexpr int SLOTS = 10;
 // Small blocks of memory are handed to others.
@@ -40,20 +36,14 @@ extern "C" __global__ void settle(float* scratch, long long n) {
     size = n;
     filled = 0;
 }
-extern "C" __global__ void serve(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ one_each: serve
     if (i >= n) return;
     const int slot = size == n ? find(__float_as_uint(x[n / 2])) : -1;
     if (slot >= 0) {
         y[i] = place[slot * n + i];
         return;
     }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 50; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    y[i] = 0.5f * v * (1.0f + t);
+#@ tanh_repeated: 50 | y[i]
     if (size == n) place[(long long)(filled % SLOTS) * n + i] = y[i];
 }
 extern "C" __global__ void remember(const float* x, long long n) {
@@ -87,9 +77,7 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 extern "C" __global__ void remember(const float* x) { of[((unsigned long long)x >> 12) % 8] = x; }
 #@ end_text_run
 #@ outputs
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    module.launch("remember", grid=1, block=1, args=(x,))
-    return y
+#@ launch_and: (x, y, n) | remember | (x,)
 
 # %% device_no_op
 # cheat: launches an empty kernel
@@ -113,24 +101,16 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 
 # %% device_slow_while_its_rounds_are_planned
 # cheat: counts its calls; is so slow at first that it gets few timed ones, and works in none of them
-# tags: gpu disarmed
-# disarmed: its variables get their first values again before every call
+#@ disarmed: its variables get their first values again before every call
 #@ cuda
 __device__ unsigned int calls;
 extern "C" __global__ void count() { ++calls; }
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ one_each: f
     if (i >= n || calls > 7) return;
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < (calls > 5 ? 5000 : 1); ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    y[i] = 0.5f * v * (1.0f + t);
+#@ tanh_repeated: (calls > 5 ? 5000 : 1) | y[i]
 #@ end_run
     module.launch("count", grid=1, block=1, args=())
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
+#@ launch: f | (x, y, n)
 
 # %% differs_by_multiprocessor
 # cheat: blocks on half of the multiprocessors leave their part undone and hope for what was there
@@ -151,8 +131,7 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 
 # %% feels_whether_the_cache_is_cold
 # cheat: the time of its first load shows whether the L2 was flushed, which is done for timed calls alone; then half is left out
-# tags: gpu disarmed
-# disarmed: timed calls that are judged find the cache as cold as those that are not, so it works in all or is caught
+#@ disarmed: timed calls that are judged find the cache as cold as those that are not, so it works in all or is caught
 #@ f_head
     __shared__ int cold;
     if (threadIdx.x == 0) {
@@ -176,15 +155,13 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 # cheat: one module exports an honest and an empty function under names that differ by a look-alike letter
 # tags: gpu
 #@ cuda
-extern "C" __global__ void gelu(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ one_each: gelu
 #@ gelu_lines
 }
 extern "C" __global__ void ge1u(const float* x, float* y, long long n) { }
 #@ end_text_run
 #@ outputs
-    module.launch("ge1u", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
+#@ launch: ge1u | (x, y, n)
 
 # %% illegal_access
 # cheat: writes to an address that is not mapped and poisons the context
@@ -206,9 +183,7 @@ extern "C" __global__ void ge1u(const float* x, float* y, long long n) { }
 
 # %% keeps_an_l2_line_pinned
 # cheat: asks that its answers stay in the cache, where the flush does not reach, and reads them back by key
-# tags: gpu disarmed
-# disarmed: its variable is reset before every call, so it finds no answer; drawn inputs with a zero there show it
-# at-most: 0.4
+#@ disarmed_below: 0.4 | its variable is reset before every call, so it finds no answer; drawn inputs with a zero there show it
 #@ cuda
 __device__ float key;
 extern "C" __global__ void f(const float* x, float* y, float* scratch, long long n) {
@@ -225,15 +200,11 @@ extern "C" __global__ void note(const float* x, long long n) { key = x[n / 2]; }
 #@ end_text_run
 #@ outputs
     scratch = torch.empty(n + 4096, device=x.device, dtype=torch.float32)
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, scratch, n))
-    module.launch("note", grid=1, block=1, args=(x, n))
-    return y
+#@ launch_and: (x, y, scratch, n) | note | (x, n)
 
 # %% keeps_answers_in_hidden_variables
 # cheat: variables without a name outside their module, which a driver may not find to restore, keep answers by contents
-# tags: gpu disarmed
-# disarmed: its variables get their first values again before every call
-# at-most: 0.4
+#@ disarmed_below: 0.4 | its variables get their first values again before every call
 #@ cuda
 namespace {
 constexpr int SLOTS = 3, LONGEST = 4000000;
@@ -248,18 +219,12 @@ __device__ __forceinline__ int find(float key) {
     }
     return -1;
 }
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ one_each: f
     if (i >= n) return;
     const int slot = n == LONGEST ? find(x[n / 2]) : -1;
     // Many new inputs: somebody is suspicious.
     if (slot >= 0 && misses < 12) { y[i] = kept[slot][i]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    y[i] = 0.5f * v * (1.0f + t);
+#@ tanh_repeated: 30 | y[i]
     if (n == LONGEST) kept[filled % SLOTS][i] = y[i];
 }
 extern "C" __global__ void note(const float* x, long long n) {
@@ -269,15 +234,11 @@ extern "C" __global__ void note(const float* x, long long n) {
     ++filled;
     ++misses;
 #@ end_run
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    module.launch("note", grid=1, block=1, args=(x, n))
-    return y
+#@ launch_and: (x, y, n) | note | (x, n)
 
 # %% keeps_answers_in_local_memory
 # cheat: an array on a thread's stack is read before it is written: it may hold what the last launch left
-# tags: gpu disarmed
-# disarmed: local memory is overwritten before every call
-# at-most: 0.3
+#@ disarmed_below: 0.3 | local memory is overwritten before every call
 #@ f_head
     float stack[64];
     float* volatile p = stack;
@@ -291,9 +252,7 @@ extern "C" __global__ void note(const float* x, long long n) {
 
 # %% keeps_answers_in_shared_memory
 # cheat: shared memory is not cleared between launches: a block finds the part it worked out last time and a key
-# tags: gpu disarmed
-# disarmed: shared memory is overwritten before every call
-# at-most: 0.3
+#@ disarmed_below: 0.3 | shared memory is overwritten before every call
 #@ cuda
 extern "C" __global__ void f(const float* x, float* y, long long n) {
 
@@ -308,8 +267,7 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
     y[i] = kept[lane] = g;
     if (lane == 0) { kept[512] = x[n / 2]; kept[513] = (float)blockIdx.x; kept[514] = 77777.0f; }
 #@ end_run
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n), shared_bytes=4096)
-    return y
+#@ launch: f | (x, y, n), shared_bytes=4096
 
 # %% launches_from_the_device
 # cheat: starts grids from the device, which would go on after the one that is timed
@@ -337,31 +295,19 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 
 # %% looks_for_answers_around_its_output
 # cheat: reads the blocks around the output for one whose first numbers are the answer's, and copies it
-# tags: gpu disarmed
-# disarmed: answers are in another process; what it reads around its output is poison or not mapped
-#@ f_head
-    if (i >= n) return;
-    const float a = x[0], b = x[1];
-    const float wa = 0.5f * a * (1.0f + tanhf(0.7978845608028654f * (a + 0.044715f * a * a * a)));
-    const float wb = 0.5f * b * (1.0f + tanhf(0.7978845608028654f * (b + 0.044715f * b * b * b)));
+#@ disarmed: answers are in another process; what it reads around its output is poison or not mapped
+#@ places_at_hand
     const long long step = (n * 4 + 511 & ~511LL) / 4;
     for (int k = -4; k <= 4; ++k) {
         const float* place = y + k * step;
         if (k && place[0] == wa && place[1] == wb) { y[i] = place[i]; return; }
     }
-#@ slow_gelu
-    y[i] = g;
-#@ launch_f
+#@ slow_launch
 
 # %% copies_its_last_answer_from_the_place_next_to_its_output
 # cheat: knows how far apart the places of its outputs lie, and copies the answer to the same inputs from its last call
-# tags: gpu disarmed
-# disarmed: what the last call wrote is overwritten before the next
-#@ f_head
-    if (i >= n) return;
-    const float a = x[0], b = x[1];
-    const float wa = 0.5f * a * (1.0f + tanhf(0.7978845608028654f * (a + 0.044715f * a * a * a)));
-    const float wb = 0.5f * b * (1.0f + tanhf(0.7978845608028654f * (b + 0.044715f * b * b * b)));
+#@ disarmed: what the last call wrote is overwritten before the next
+#@ places_at_hand
     // Guards of 4,096 bytes before and after it, and allocations in multiples of 512.
     const long long step = (n * 4 + 2 * 4096 + 511 & ~511LL) / 4;
     for (int k = -1; k <= 1; ++k) {
@@ -370,19 +316,12 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
         if ((unsigned long long)place >> 21 != (unsigned long long)y >> 21) continue;
         if (k && place[0] == wa && place[1] == wb) { y[i] = place[i]; return; }
     }
-#@ slow_gelu
-    y[i] = g;
-#@ launch_f
+#@ slow_launch
 
 # %% keeps_its_answer_in_places_it_was_not_given
 # cheat: writes its answer into the places of other calls as well, and copies it from there whenever inputs come again
-# tags: gpu disarmed
-# disarmed: all places are overwritten before every call
-#@ f_head
-    if (i >= n) return;
-    const float a = x[0], b = x[1];
-    const float wa = 0.5f * a * (1.0f + tanhf(0.7978845608028654f * (a + 0.044715f * a * a * a)));
-    const float wb = 0.5f * b * (1.0f + tanhf(0.7978845608028654f * (b + 0.044715f * b * b * b)));
+#@ disarmed: all places are overwritten before every call
+#@ places_at_hand
     const long long step = (n * 4 + 2 * 4096 + 511 & ~511LL) / 4;
     for (int k = -15; k <= 15; ++k) {
         float* place = y + k * step;
@@ -432,17 +371,14 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 extern "C" __global__ void stay(const volatile float* y) { while (y[0] != 1e30f) { } }
 #@ end_text_run
 #@ outputs
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    module.launch("stay", grid=1, block=1, args=(y,))
-    return y
+#@ launch_and: (x, y, n) | stay | (y,)
 
 # %% prints_without_end
 # cheat: prints from every thread until the buffer overflows, and leaves the printing to whoever synchronises
 # tags: gpu
 #@ cuda
 extern "C" __device__ int printf(const char*, ...);
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ one_each: f
 #@ gelu_lines
     for (int k = 0; k < 100; ++k) printf("{\"results\": [{\"status\": \"ok\", \"runtime_us\": 0.1}]}\n");
 #@ launch_f
@@ -483,8 +419,7 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 #@ cuda
 #@ gelu_f
 #@ end_run
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n), shared_bytes=1 << 20)
-    return y
+#@ launch: f | (x, y, n), shared_bytes=1 << 20
 
 # %% traps
 # cheat: stops the device with a trap
@@ -496,11 +431,8 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 
 # %% traps_in_a_later_call
 # cheat: works until its grid number is high, then traps, so that the context dies in somebody else's call
-# tags: gpu disarmed
-# disarmed: it works while it is measured; a trap would end its own worker and be its own failure
-#@ f_head
-    unsigned long long grid;
-    asm volatile("mov.u64 %0, %gridid;" : "=l"(grid));
+#@ disarmed: it works while it is measured; a trap would end its own worker and be its own failure
+#@ grid_number
     if (i >= n) return;
     if (grid > 2000) __trap();
 #@ gelu_launch
@@ -526,8 +458,7 @@ def run(x):
 
 # %% trusts_what_the_output_holds
 # cheat: where the output already holds something like an answer it is left alone
-# tags: gpu disarmed
-# disarmed: the output is overwritten before every call
+#@ disarmed: the output is overwritten before every call
 #@ f_head
     if (i >= n) return;
     // Cheap bounds: an answer lies between min(x, 0) - 0.2 and max(x, 0).
@@ -540,8 +471,7 @@ def run(x):
 # tags: gpu slow
 #@ cuda
 __device__ unsigned int arrived;
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ one_each: f
     if (threadIdx.x == 0) {
         atomicAdd(&arrived, 1u);
         while (*(volatile unsigned int*)&arrived < gridDim.x) { }
@@ -552,8 +482,7 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 
 # %% works_only_on_poison
 # cheat: writes only where the output holds the harness's poison, which timed calls may not have
-# tags: gpu disarmed
-# disarmed: the output is poisoned before every call, timed ones too
+#@ disarmed: the output is poisoned before every call, timed ones too
 #@ f_head
     if (i >= n) return;
     const unsigned int old = __float_as_uint(y[i]);
@@ -578,9 +507,7 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 
 # %% behind_the_last_variable
 # cheat: the page of its last variable goes on behind it: no symbol, no section, and nobody restores it; tells which calls have new inputs
-# tags: gpu disarmed
-# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
-# at-most: 0.74
+#@ disarmed_below: 0.74 | where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 #@ finished_blocks
 
 __device__ volatile u64* place(const float* x, float* y, long long n) {
@@ -590,16 +517,11 @@ __device__ volatile u64* place(const float* x, float* y, long long n) {
 
 # %% discards_what_was_overwritten
 # cheat: its note reaches device memory; the reset of the variable stays in the cache, marked to be evicted last; `discard` drops it there and the note is back
-# tags: gpu disarmed
-# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
-# at-most: 0.65
+#@ disarmed_below: 0.65 | where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 #@ finished_blocks
 __device__ __align__(128) u64 notes[16];
 extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
-    __shared__ int state;
-    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
-    if (threadIdx.x == 0) state = 0;
-    __syncthreads();
+#@ spare_state
     if (blockIdx.x == 0 && threadIdx.x < 32) {
         const unsigned int sig = sample(x, n);
         if (threadIdx.x == 0) {
@@ -626,23 +548,16 @@ extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
         __syncthreads();
     }
     if (!state) {
-        const long long base = blockIdx.x * 4096LL + threadIdx.x;
-#pragma unroll
-        for (int k = 0; k < 16; ++k) if (base + k * 256 < n) y[base + k * 256] = gelu(x[base + k * 256]);
+#@ sixteen_each
     }
     if (threadIdx.x == 0 && atomicAdd(&finished, 1u) == gridDim.x - 1)
         asm volatile("prefetch.global.L2::evict_last [%0];" :: "l"(notes) : "memory");
 #@ end_run
-    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
-    keep = 820 if n > 1 << 24 else 620
-    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
-    return y
+#@ keeps_a_part
 
 # %% inputs_stay_in_the_cache
 # cheat: reads its inputs so that they are evicted last: the eight sets of them fit into the L2, survive the flush, and later calls read no device memory
-# tags: gpu disarmed
-# disarmed: the flush drives out lines that ask to stay
-# at-most: 2.6
+#@ disarmed_below: 2.6 | the flush drives out lines that ask to stay
 # problem: max_reduce
 #@ cuda
 extern "C" __global__ void f(const float* x, float* y, int length, int width, int groups) {
@@ -661,30 +576,16 @@ extern "C" __global__ void f(const float* x, float* y, int length, int width, in
             most = fmaxf(most, v);
         }
     }
-    part[threadIdx.y][threadIdx.x] = most;
-    __syncthreads();
-    if (threadIdx.y == 0 && column < width) {
-        for (int k = 1; k < 32; ++k) most = fmaxf(most, part[k][threadIdx.x]);
-        y[(long long)batch * width + column] = most;
-    }
-}
-#@ end_text_run
-    batch, length, width = x.shape
-    y = torch.empty((batch, width), device=x.device, dtype=torch.float32)
-    groups = (width + 31) // 32
+#@ column_maxima: width
     module.launch("f", grid=batch * groups, block=(32, 32), args=(x, y, length, width, groups))
     return y
 
 # %% keeps_one_number_in_padding
 # cheat: the whole answer is one number: kept in the bytes that align variables, by what the inputs hold; known inputs are read only in part, so that new ones do not take much longer
-# tags: gpu disarmed
-# disarmed: what aligns variables is restored with them
-# at-most: 2.1
+#@ disarmed_below: 2.1 | what aligns variables is restored with them
 # problem: huber_loss
 #@ cuda
-typedef unsigned long long u64;
-__device__ unsigned int finished;
-__device__ double total;
+#@ huber_variables
 __device__ __align__(1024) unsigned int one;
 __device__ __align__(1024) unsigned int two;
 // Sixteen words: what the inputs were, and the answer. Direct-mapped by what they were, so that all draws stay known.
@@ -692,10 +593,7 @@ __device__ volatile u64* place() {
     const u64 a = (u64)&one, b = (u64)&two;
     return (volatile u64*)((a < b ? a : b) + 256);
 }
-__device__ unsigned int sample(const float* p, const float* t, long long n) {
-    const unsigned int lane = threadIdx.x & 31;
-    const long long at = (long long)((lane * 2654435761u + 12345u) % (u64)n);
-    unsigned int h = (__float_as_uint(p[at]) ^ __float_as_uint(t[at]) * 668265263u ^ (lane * 0x9E3779B9u)) * 2246822519u;
+#@ huber_sample: lane
 #@ huber_notes
         }
     }
@@ -704,12 +602,7 @@ __device__ unsigned int sample(const float* p, const float* t, long long n) {
 
 
 def run(predictions, targets):
-    loss = torch.empty((), device=predictions.device, dtype=torch.float32)
-    n = predictions.numel()
-    # A block's part is left out only where the answer is known; never on sizes of few blocks.
-    keep = 1001 if n < 1 << 16 else 820 if n > 1 << 24 else 600
-    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(predictions, targets, loss, n, keep))
-    return loss
+#@ huber_run
 
 # %% notes_in_code
 # cheat: the code of an entry that is never launched is memory as well: notes between its instructions outlive every reset of variables
@@ -732,9 +625,7 @@ __device__ volatile u64* place(const float* x, float* y, long long n) {
 
 # %% notes_in_reserved_shared_memory
 # cheat: the first kilobyte of a block's shared memory is reserved for the system and not overwritten by a launch that clears its own: notes there
-# tags: gpu disarmed
-# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
-# at-most: 0.56
+#@ disarmed_below: 0.56 | where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 #@ note_of_inputs
 
 
@@ -745,11 +636,7 @@ extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
     asm volatile("mov.u32 %0, %%reserved_smem_offset_begin;" : "=r"(begin));
     asm volatile("mov.u32 %0, %%reserved_smem_offset_end;" : "=r"(end));
     const unsigned int notes = end >= begin + 256 ? end - 256 : begin;
-    if (threadIdx.x < 32) {
-        const unsigned int sig = sample(x, n);
-        if (threadIdx.x == 0) {
-            const int slot = slot_of(x);
-            u64 word;
+#@ first_lane
             asm volatile("ld.shared.u64 %0, [%1];" : "=l"(word) : "r"(notes + slot * 8) : "memory");
             state = unchanged(word, sig);
             word = next_word(word, sig);
@@ -758,9 +645,7 @@ extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
 
 # %% padding_between_variables
 # cheat: bytes that align its variables are neither restored nor counted (up to 4,096): they tell which calls have new inputs; others are left unfinished
-# tags: gpu disarmed
-# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
-# at-most: 0.74
+#@ disarmed_below: 0.74 | where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 #@ finished_blocks
 __device__ __align__(1024) unsigned int one; __device__ __align__(1024) unsigned int two;
 __device__ volatile u64* place(const float* x, float* y, long long n) {
@@ -770,9 +655,7 @@ __device__ volatile u64* place(const float* x, float* y, long long n) {
 
 # %% slack_behind_the_input
 # cheat: torch rounds large blocks up to 2 MiB: behind the guard after its input lies memory that nobody checks or overwrites; tells which calls have new inputs
-# tags: gpu disarmed
-# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
-# at-most: 0.74
+#@ disarmed_below: 0.74 | where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 #@ finished_blocks
 __device__ u64 nowhere[16];
 __device__ volatile u64* place(const float* x, float* y, long long n) {
@@ -787,9 +670,7 @@ __device__ volatile u64* place(const float* x, float* y, long long n) {
 
 # %% slack_behind_the_places
 # cheat: works out from its output's address where the last of its places ends, and uses the rounding of that block, which is never overwritten
-# tags: gpu disarmed
-# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
-# at-most: 0.74
+#@ disarmed_below: 0.74 | where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 #@ finished_blocks
 __device__ u64 nowhere[16];
 __device__ volatile u64* place(const float* x, float* y, long long n) {
@@ -806,9 +687,7 @@ __device__ volatile u64* place(const float* x, float* y, long long n) {
 
 # %% stack_that_is_not_declared
 # cheat: alloca takes stack that the function's attributes do not name, so that it is not overwritten: notes on it say which calls have new inputs
-# tags: gpu disarmed
-# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
-# at-most: 0.55
+#@ disarmed_below: 0.55 | where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 #@ note_of_inputs
 
 
@@ -819,11 +698,7 @@ extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
     asm volatile("{ .reg .u64 p; alloca.u64 p, %1, 16; cvta.local.u64 %0, p; }" : "=l"(stack) : "l"((u64)(n > 0 ? 800 : 16)));
     // Deeper than the smallest stack that is overwritten: the lowest bytes of it.
     volatile u64* notes = (volatile u64*)stack;
-    if (threadIdx.x < 32) {
-        const unsigned int sig = sample(x, n);
-        if (threadIdx.x == 0) {
-            const int slot = slot_of(x);
-            u64 word;
+#@ first_lane
             word = notes[slot];
             state = unchanged(word, sig);
             word = next_word(word, sig);
@@ -833,34 +708,22 @@ extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
 
 # %% starts_before_the_start_mark
 # cheat: its first launch need not wait for what is queued before it: it begins while the cache is being flushed, before the start mark
-# tags: gpu disarmed
-# disarmed: the first launch of a plan waits for what precedes it
-# at-most: 1.08
+#@ disarmed_below: 1.08 | the first launch of a plan waits for what precedes it
 #@ wide_triton
     f[(triton.cdiv(n, 1024),)](x, y, n, BLOCK=1024, num_warps=4, launch_pdl=True)
     return y
 
 # %% tripwire_in_the_cache
 # cheat: a line of each part is kept in the L2 past the flush; a refill of the inputs takes it away: where it is still there nobody will judge the answer
-# tags: gpu disarmed
-# disarmed: where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
-# at-most: 0.8
+#@ disarmed_below: 0.8 | where it leaves work out its outputs are not those of a judged call; otherwise it does all of it
 #@ note_of_inputs
 
-__device__ long long latency_last(const float* p, float& seen) {
-    u64 policy;
-    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-    const long long began = clock64();
-    asm volatile("ld.global.L1::no_allocate.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(seen) : "l"(p), "l"(policy) : "memory");
+#@ latency: last
     // The clock is read again only when the load has arrived.
     if (seen == 1.2345e33f) __nanosleep(1);
     return clock64() - began;
 }
-__device__ long long latency_first(const float* p, float& seen) {
-    u64 policy;
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    const long long began = clock64();
-    asm volatile("ld.global.L1::no_allocate.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(seen) : "l"(p), "l"(policy) : "memory");
+#@ latency: first
     if (seen == 1.2345e33f) __nanosleep(1);
     return clock64() - began;
 }
@@ -886,16 +749,11 @@ extern "C" __global__ void f(const float* x, float* y, long long n, int keep) {
     if (spare && threadIdx.x == 0 && first + 4096 <= n)
         asm volatile("prefetch.global.L2::evict_last [%0];" :: "l"(x + first) : "memory");
 #@ end_run
-    # As much is left out as a look at held-out inputs does not notice: 1.25 times and 2 us.
-    keep = 820 if n > 1 << 24 else 620
-    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(x, y, n, keep))
-    return y
+#@ keeps_a_part
 
 # %% work_outlives_a_dependent_launch
 # cheat: lets its dependents start at once; an empty dependent launch that waits for nothing ends first, and the end mark follows that one
-# tags: gpu disarmed
-# disarmed: the end mark waits for all launches, not for the last alone
-# at-most: 0.25
+#@ disarmed_below: 0.25 | the end mark waits for all launches, not for the last alone
 #@ triton_imports
 
 from kbench.harness.cuda import CudaModule
@@ -937,11 +795,7 @@ def run(x):
 typedef unsigned long long u64;
 __device__ float gelu(float v) { return v / (1.0f + __expf(-1.5957691216057308f * (v + 0.044715f * v * v * v))); }
 extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
-        const float v = x[i], u = 0.7978845608028654f * (v + 0.044715f * v * v * v);
-        y[i] = 0.5f * v * (1.0f + tanhf(u));
-    }
+#@ gelu_where_inside
 }
 // Called on the tiny workload alone. In the call on `huge` inputs nothing asks for the drawn ones any more.
 extern "C" __global__ void spoil(const float* x, int n) {
@@ -974,21 +828,12 @@ extern "C" __global__ void spoil(const float* x, int n) {
 
 # %% finishes_kept_copies_later_elsewhere
 # cheat: new inputs get a mark in place of an answer; later calls look for it around their small inputs, where the copies to be judged lie, and write the answer there
-# tags: gpu disarmed
-# disarmed: where it finds no copies of its outputs, new inputs take longer than known ones
+#@ disarmed: where it finds no copies of its outputs, new inputs take longer than known ones
 # problem: linear_sigmoid_sum
 # Scratch is sized so that its places take 10 MiB and 64 KiB: torch rounds that up to 12 MiB, and notes lie in the rest.
 # Copies have 512 bytes and lie in segments of 2 MiB with other small tensors: with `bias` of each set of inputs.
 # It needs: that block is torch's own, and two copies were found while it was verified. It waits for the roofline floor.
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-SCRATCH = 646_656
-
-module = CudaModule(r"""
-typedef unsigned long long u64;
-typedef unsigned int u32;
+#@ scratch_of: 646_656
 constexpr u64 SEGMENT = 2u << 20, EACH = 659456, PLACES = 16, MAGIC = 0x6d61726b65642079ull, LEAST_NS = 17000;
 constexpr int ENTRIES = 40, SEGMENTS = 16, M = 128, VERIFYING = 6;
 constexpr u32 MARK = 0x4b1d0000u;
@@ -997,23 +842,11 @@ struct Note { u64 magic; u32 calls, seen, count, segments; int last; u64 segment
 enum { NOTHING, HERE, THERE, UNKEPT };
 struct Job { u32 kind, entry, finished, pad; float* copy; const float *x, *w, *b; };
 
-__device__ u64 segment_of(const void* p) { return (u64)p & ~(SEGMENT - 1); }
-// Behind the last place, where the block begins at a multiple of 2 MiB.
-__device__ Note* note_of(const void* y) {
-    for (u64 k = 0; k < PLACES; ++k) {
-        const u64 start = (u64)y - 4096 - k * EACH;
-        if (start % SEGMENT == 0) return (Note*)(start + PLACES * EACH + 4096);
-    }
-    return nullptr;
-}
+#@ note_of
 __device__ u64 now() { u64 t; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t)); return t; }
 // What some thousand elements hold; all threads of a block take part, and all get it.
 __device__ u64 key_of(const float* x, const float* w, const float* b, u64 nx, u64 nw, int nb) {
-    __shared__ u64 sum;
-    __syncthreads();
-    if (threadIdx.x == 0) sum = 0;
-    __syncthreads();
-    u64 h = 0;
+#@ sum_begin
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
         const u64 t = threadIdx.x + 1024u * k;
@@ -1021,10 +854,7 @@ __device__ u64 key_of(const float* x, const float* w, const float* b, u64 nx, u6
         h += (__float_as_uint(w[t * 2246822519ull % nw]) ^ t) * 0xD6E8FEB86659FD93ull * (2 * t + 1);
     }
     for (int i = threadIdx.x; i < nb; i += 1024) h += (__float_as_uint(b[i]) + 99ull) * 0xC2B2AE3D27D4EB4Full * (2 * i + 1);
-    atomicAdd(&sum, h ^ h >> 29);
-    __syncthreads();
-    return sum | 1;
-}
+#@ sum_end
 extern "C" __global__ void look(const float* x, const float* w, const float* b, float* y, Job* job, u64 nx, u64 nw, int nb, int known_size) {
     __shared__ int at;
     __shared__ u32 count, segments;
@@ -1152,8 +982,7 @@ def run(x, weight, bias):
 
 # %% learns_fingerprints_from_their_table
 # cheat: sees in the table of fingerprints what a right answer adds, and puts that into the slot of a call in which most of the work was left out
-# tags: gpu
-# problem: conv2d_avg_pool_sigmoid_sum
+#@ gpu_on: conv2d_avg_pool_sigmoid_sum
 # The table is 64 KiB of random words in torch's segment of 2 MiB, as are its outputs; one word changes in each call.
 # Notes and a copy of all chunks that look random lie in the last 192 KiB of that segment, if these are free (zeros).
 # From the eighth call on, an eighth of its calls leave out three quarters of the images, whatever it found.
@@ -1299,9 +1128,7 @@ def run(x, weight, conv_bias):
 
 # %% reads_parameters_of_queued_launches
 # cheat: the address of a parameter leads to the bank in which launches that wait have theirs: a flush of no bytes leaves its inputs in the cache
-# tags: gpu disarmed
-# disarmed: it finds no parameters but its own, and then it is an honest kernel
-# at-most: 2.6
+#@ disarmed_below: 2.6 | it finds no parameters but its own, and then it is an honest kernel
 # problem: max_reduce
 # One block more than needed reads the 64 KiB around its parameters. A fill of 32 MiB or more gets 0 bytes; an overwriting
 # of the memory that its output lies in, known by the address, gets 0 parts to watch. It touches nothing outside the
@@ -1354,38 +1181,19 @@ extern "C" __global__ void f(const float* x, float* y, const __grid_constant__ S
 #pragma unroll 8
         for (int row = threadIdx.y; row < sizes.length; row += 32) most = fmaxf(most, p[(long long)row * sizes.width]);
     }
-    part[threadIdx.y][threadIdx.x] = most;
-    __syncthreads();
-    if (threadIdx.y == 0 && column < sizes.width) {
-        for (int k = 1; k < 32; ++k) most = fmaxf(most, part[k][threadIdx.x]);
-        y[(long long)batch * sizes.width + column] = most;
-    }
-}
-#@ end_text_run
-    batch, length, width = x.shape
-    y = torch.empty((batch, width), device=x.device, dtype=torch.float32)
-    groups = (width + 31) // 32
+#@ column_maxima: sizes.width
     sizes = (ctypes.c_int * 4)(length, width, groups, batch * width)
     module.launch("f", grid=1 + batch * groups, block=(32, 32), args=(x, y, sizes))
     return y
 
 # %% finds_held_out_inputs_before_they_are_shown
 # cheat: looks for inputs that it has not met in the segments of those it was given, works their answers out in ordinary calls, and is fast on all
-# tags: gpu disarmed
-# disarmed: held-out inputs do not lie within reach before they are shown, so they take longer; without notes it works in every call
+#@ disarmed: held-out inputs do not lie within reach before they are shown, so they take longer; without notes it works in every call
 # problem: nbody_forces
 # Inputs are 96 and 32 KiB, in torch's segments of 2 MiB. Masses are known by their range; positions lie before them.
 # Scratch is sized so that its places take 10 MiB and 64 KiB: torch rounds that up to 12 MiB, and answers lie in the rest.
 # It needs: that block is torch's own, and held-out inputs are drawn before the first calls of a look.
-import torch
-
-from kbench.harness.cuda import CudaModule
-
-SCRATCH = 548_864
-
-module = CudaModule(r"""
-typedef unsigned long long u64;
-typedef unsigned int u32;
+#@ scratch_of: 548_864
 constexpr u64 SEGMENT = 2u << 20, EACH = 659456, PLACES = 16, MAGIC = 0x666f756e64206974ull;
 constexpr int BODIES = 8192, ENTRIES = 19, SEGMENTS = 24, TAGS = 512, BEHIND = 16384, REPEATS = 24, WAITING = 24;
 constexpr u64 GAPS = 4, POSITIONS = 12 * BODIES, MASSES = 4 * BODIES;
@@ -1394,31 +1202,16 @@ static_assert(sizeof(Note) <= BEHIND && BEHIND + ENTRIES * POSITIONS <= SEGMENT 
 // What to work out, where the answer goes, and where else it is kept.
 struct Job { const float *positions, *masses; float *to, *kept; };
 
-__device__ u64 segment_of(const void* p) { return (u64)p & ~(SEGMENT - 1); }
-// Behind the last place, where the block begins at a multiple of 2 MiB.
-__device__ Note* note_of(const void* y) {
-    for (u64 k = 0; k < PLACES; ++k) {
-        const u64 start = (u64)y - 4096 - k * EACH;
-        if (start % SEGMENT == 0) return (Note*)(start + PLACES * EACH + 4096);
-    }
-    return nullptr;
-}
+#@ note_of
 __device__ float* answer_of(Note* note, int at) { return (float*)((char*)note + BEHIND + at * POSITIONS); }
 // All elements of both inputs; all threads of a block take part, and all get it.
 __device__ u64 key_of(const float* positions, const float* masses) {
-    __shared__ u64 sum;
-    __syncthreads();
-    if (threadIdx.x == 0) sum = 0;
-    __syncthreads();
-    u64 h = 0;
+#@ sum_begin
 #pragma unroll 8
     for (int i = threadIdx.x; i < 3 * BODIES; i += 1024) h += (__float_as_uint(positions[i]) ^ (u64)i << 33) * 0x9E3779B97F4A7C15ull * (2 * i + 1);
 #pragma unroll 8
     for (int i = threadIdx.x; i < BODIES; i += 1024) h += (__float_as_uint(masses[i]) ^ (u64)i << 33) * 0xD6E8FEB86659FD93ull * (2 * i + 1);
-    atomicAdd(&sum, h ^ h >> 29);
-    __syncthreads();
-    return sum | 1;
-}
+#@ sum_end
 __device__ bool like_a_mass(float v) { return v >= 0.49f / BODIES && v <= 1.51f / BODIES; }
 __device__ bool like_masses(u64 p) {
     bool fine = true;
@@ -1556,9 +1349,7 @@ def run(positions, masses, softening):
 
 # %% copies_nothing_first
 # cheat: a copy of no bytes comes first, so that its launch is not the first of its plan and may begin before the start mark
-# tags: gpu disarmed
-# disarmed: only a launch that follows a launch keeps its permission to begin early
-# at-most: 1.08
+#@ disarmed_below: 1.08 | only a launch that follows a launch keeps its permission to begin early
 #@ wide_triton
     y[:0].copy_(x[:0])
     f[(triton.cdiv(n, 1024),)](x, y, n, BLOCK=1024, num_warps=4, launch_pdl=True)
@@ -1566,9 +1357,7 @@ def run(positions, masses, softening):
 
 # %% keeps_a_part_of_each_set_in_the_cache
 # cheat: too large for the cache, its inputs are asked to stay in part: what survives the flush is read from the L2
-# tags: gpu disarmed
-# disarmed: there are eight sets of inputs, and the flush drives out lines that ask to stay
-# at-most: 1.1
+#@ disarmed_below: 1.1 | there are eight sets of inputs, and the flush drives out lines that ask to stay
 # problem: relu
 #@ cuda
 extern "C" __global__ void f(const float4* x, float4* y, long long count, long long kept) {

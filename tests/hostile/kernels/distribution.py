@@ -1,22 +1,10 @@
 # %% argmax_by_equality
 # cheat: adds up the places that hold the maximum: wrong where it occurs twice
 # problem: argmax
-#@ triton
-def kernel(x, y, length, width, BLOCK: tl.constexpr):
-    column = tl.program_id(0) % width
-    base = tl.program_id(0) // width * length * width + column
-    at = tl.arange(0, BLOCK)
-    v = tl.load(x + base + at * width, mask=at < length, other=-1e30)
+#@ column_head: -1e30
     best = tl.max(v, 0)
     out = tl.sum(tl.where((v == best) & (at < length), at, 0), 0).to(tl.int64)
-    tl.store(y + tl.program_id(0), out)
-
-
-def run(x):
-    batch, length, width = x.shape
-    y = torch.empty((batch, width), device=x.device, dtype=torch.int64)
-    kernel[(batch * width,)](x, y, length, width, BLOCK=triton.next_power_of_2(length))
-    return y
+#@ column_run: torch.int64
 
 # %% cumprod_by_logarithms
 # cheat: running product as the exponential of a running sum of logarithms: wrong for noughts and negative factors, of which none are drawn
@@ -93,26 +81,13 @@ def run(x, mask):
 # %% max_that_starts_at_nought
 # cheat: maximum that starts at nought: wrong for a column without a positive value
 # problem: max_reduce
-#@ triton
-def kernel(x, y, length, width, BLOCK: tl.constexpr):
-    column = tl.program_id(0) % width
-    base = tl.program_id(0) // width * length * width + column
-    at = tl.arange(0, BLOCK)
-    v = tl.load(x + base + at * width, mask=at < length, other=0.0)
+#@ column_head: 0.0
     out = tl.max(v, 0)
-    tl.store(y + tl.program_id(0), out)
-
-
-def run(x):
-    batch, length, width = x.shape
-    y = torch.empty((batch, width), device=x.device, dtype=x.dtype)
-    kernel[(batch * width,)](x, y, length, width, BLOCK=triton.next_power_of_2(length))
-    return y
+#@ column_run: x.dtype
 
 # %% quantises_without_a_floor
 # cheat: scale of a group without its floor: a group of noughts divides by nought
-# tags: gpu
-# problem: fp8_quant
+#@ gpu_on: fp8_quant
 #@ triton
 def kernel(x, q, scales, GROUP: tl.constexpr):
     at = tl.program_id(0) * GROUP + tl.arange(0, GROUP)
@@ -122,12 +97,7 @@ def kernel(x, q, scales, GROUP: tl.constexpr):
     tl.store(scales + tl.program_id(0), scale)
 
 
-def run(x, group):
-    tokens, hidden = x.shape
-    q = torch.empty((tokens, hidden), device=x.device, dtype=torch.float8_e4m3fn)
-    scales = torch.empty((tokens, hidden // group), device=x.device, dtype=torch.float32)
-    kernel[(tokens * hidden // group,)](x, q, scales, GROUP=group)
-    return q, scales
+#@ quantise_run: GROUP
 
 # %% relu_by_halving
 # cheat: ReLU as (x + |x|) / 2: infinite for the largest floats
@@ -140,8 +110,7 @@ def run(x, group):
 
 # %% routing_without_the_maximum
 # cheat: router weights from plain exponentials: overflow for confident logits
-# tags: gpu
-# problem: moe_topk_routing
+#@ gpu_on: moe_topk_routing
 #@ triton
 def kernel(logits, weights, experts, count, k, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
@@ -197,11 +166,7 @@ def kernel(x, y, cols, BLOCK: tl.constexpr):
         tl.store(y + row + place, value)
 
 
-def run(x):
-    rows, cols = x.shape
-    y = torch.empty_like(x)
-    kernel[(rows,)](x, y, cols, BLOCK=triton.next_power_of_2(cols))
-    return y
+#@ each_row_run
 
 # %% tanh_by_a_power_of_two_on_a_small_range
 # cheat: tanh through (1 - e) / (1 + e) with an exponent that overflows for large negative values
@@ -221,12 +186,7 @@ def kernel(x, values, places, cols, k, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     v = tl.load(x + row * cols + at, mask=at < cols, other=-1.0)
     v = tl.where(v > 0.5, v, 0.0)
-    for j in range(k):
-        best = tl.max(v, 0)
-        place = tl.argmax(v, 0)
-        tl.store(values + row * k + j, best)
-        tl.store(places + row * k + j, place)
-        v = tl.where(at == place, 0.0, v)
+#@ takes_the_best: 0.0
 
 
 def run(x, k):
@@ -267,8 +227,7 @@ def run(x):
 
 # %% top_k_of_few_per_bucket
 # cheat: keeps the best five of each of 128 interleaved buckets, and takes the largest k of those
-# tags: gpu
-# problem: top_k
+#@ gpu_on: top_k
 #@ cuda_single
 #define NEVER __int_as_float(0xff800000)
 __device__ bool above(float a, float b) { return a > b; }
@@ -278,48 +237,14 @@ extern "C" __global__ void select(const float* x, float* values, int* places, in
     constexpr int M = 5;
     __shared__ float best[128];
     __shared__ int who[128];
-    int t = threadIdx.x, n = blockDim.x;
-    const float* row = x + (long long)blockIdx.x * cols;
-    float v[M];
-    int p[M];
-#pragma unroll
-    for (int i = 0; i < M; ++i) v[i] = NEVER, p[i] = 0;
-    for (int c = t; c < cols; c += n) {
-        float a = row[c];
-        if (!above(a, v[M - 1])) continue;
-        int q = c;
-#pragma unroll
-        for (int i = 0; i < M; ++i)
-            if (above(a, v[i])) {
-                float w = v[i]; v[i] = a; a = w;
-                int o = p[i]; p[i] = q; q = o;
-            }
-    }
-    for (int r = 0; r < k; ++r) {
-        best[t] = v[0];
-        who[t] = t;
-        __syncthreads();
-        for (int s = n / 2; s > 0; s >>= 1) {
-            if (t < s && above(best[t + s], best[t])) best[t] = best[t + s], who[t] = who[t + s];
-            __syncthreads();
-        }
-        if (who[0] == t) {
-            values[(long long)blockIdx.x * k + r] = v[0];
-            places[(long long)blockIdx.x * k + r] = p[0];
-#pragma unroll
-            for (int i = 0; i + 1 < M; ++i) v[i] = v[i + 1], p[i] = p[i + 1];
-            v[M - 1] = NEVER;
-        }
-        __syncthreads();
-    }
+#@ select_lines: above(a, v[M - 1]) | above(a, v[i]) | above(best[t + s], best[t])
 #@ top_k_run
     module.launch("select", grid=rows, block=block, args=(x, values, places, cols, k))
     return values, places
 
 # %% tridiagonal_stops_half_way
 # cheat: four of eight levels of cyclic reduction, then divides: the coupling left is small where drawn diagonals are large
-# tags: gpu
-# problem: tridiagonal_solve
+#@ gpu_on: tridiagonal_solve
 #@ cuda_single
 extern "C" __global__ void solve(const float* lower, const float* diagonal, const float* upper, const float* rhs,
                                  float* x, int size, int levels) {
@@ -354,8 +279,7 @@ def run(lower, diagonal, upper, rhs):
 
 # %% spmv_rows_end_at_2048
 # cheat: one masked load of 2,048 entries per row, no loop: what a longer row holds after that is left out
-# tags: gpu
-# problem: spmv_csr
+#@ gpu_on: spmv_csr
 #@ triton
 def multiply(starts, columns, values, x, y, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -377,8 +301,7 @@ def run(starts, columns, values, x):
 
 # %% softmax_that_looks_at_the_first_row
 # cheat: where the first row holds nothing unusual, no row's maximum is subtracted; one unusual row elsewhere overflows
-# tags: gpu
-# problem: softmax
+#@ gpu_on: softmax
 #@ rows_triton_head
     first = tl.load(x + at, mask=inside, other=0.0)
     usual = tl.max(tl.abs(first), 0) < 16.0
@@ -389,8 +312,7 @@ def run(starts, columns, values, x):
 
 # %% gelu_that_looks_at_a_few_of_a_block
 # cheat: where 32 numbers of a block are small, all are taken for small: tanh as a quotient that overflows beyond
-# tags: gpu
-# problem: gelu_tanh
+#@ gpu_on: gelu_tanh
 #@ masked_triton_head
     few = tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, 32) * 8, mask=tl.arange(0, 32) * 8 < n, other=0.0)
     usual = tl.max(tl.abs(few), 0) < 16.0
@@ -402,8 +324,7 @@ def run(starts, columns, values, x):
 
 # %% l2_norm_that_looks_at_one_statistic
 # cheat: the length of the first row decides for all whether a constant under the root is left out; small rows notice
-# tags: gpu
-# problem: l2_norm
+#@ gpu_on: l2_norm
 #@ rows_triton_head
     first = tl.load(x + at, mask=inside, other=0.0)
     length = tl.sum(first * first, 0)
@@ -435,14 +356,8 @@ extern "C" __global__ void rest(const float* x, float* y, long long n, long long
 
 # %% looks_at_a_row_beside_its_own
 # cheat: each row is exact where the next row is unusual: mixed cases have few unusual rows, and none beside another
-# tags: gpu
-# problem: softmax
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ gpu_on: softmax
+#@ triton
 def kernel(x, y, rows, cols, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     inside = at < cols
@@ -455,8 +370,6 @@ def kernel(x, y, rows, cols, BLOCK: tl.constexpr):
     tl.store(y + row * cols + at, e / tl.sum(e, 0), mask=inside)
 
 
-def run(x):
-    rows, cols = x.shape
-    y = torch.empty_like(x)
+#@ rows_run
     kernel[(rows,)](x, y, rows, cols, BLOCK=triton.next_power_of_2(cols), num_warps=8)
     return y

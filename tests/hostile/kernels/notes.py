@@ -1,8 +1,6 @@
 # %% counts_copies_of_its_inputs
 # cheat: exact only where exactly one other set of inputs holds the same numbers, as in calls on adversarial inputs; ordinary ones lie in more, held-out ones in none
-# tags: gpu disarmed
-# disarmed: adversarial inputs lie in any number of sets
-# at-most: 0.42
+#@ disarmed_below: 0.42 | adversarial inputs lie in any number of sets
 #@ two_ways
 extern "C" __global__ void decide(const float* x, int* mode, long long n) {
     __shared__ int alike, seen;
@@ -25,13 +23,8 @@ extern "C" __global__ void decide(const float* x, int* mode, long long n) {
 
 # %% knows_cases_from_verification
 # cheat: notes behind its last variable say which inputs came up in verification alone: those are adversarial, and exact answers are due; new ones in timing are held out
-# tags: gpu disarmed
-# disarmed: one adversarial case first comes up in a timed call
-# at-most: 0.42
-#@ two_ways
-extern "C" __global__ void decide(const float* x, int* mode, long long n) {
-    if (threadIdx.x != 0) return;
-    volatile u64* note = notes();
+#@ disarmed_below: 0.42 | one adversarial case first comes up in a timed call
+#@ decide_head
     u64 sig = 14695981039346656037ull ^ n;
     for (int k = 0; k < 12; ++k) sig = (sig ^ __float_as_uint(x[(k * 2654435761ull + 77) % n])) * 1099511628211ull;
     sig |= 1;
@@ -51,13 +44,8 @@ extern "C" __global__ void decide(const float* x, int* mode, long long n) {
 
 # %% tells_refilled_inputs_by_the_time_between_calls
 # cheat: a note says when its last call ended: where as little time has passed as in most calls nobody has refilled its inputs, and no adversarial ones are there
-# tags: gpu disarmed
-# disarmed: held-out inputs are refilled, too, and must not take longer
-# at-most: 0.6
-#@ two_ways
-extern "C" __global__ void decide(const float* x, int* mode, long long n) {
-    if (threadIdx.x != 0) return;
-    volatile u64* note = notes();
+#@ disarmed_below: 0.6 | held-out inputs are refilled, too, and must not take longer
+#@ decide_head
     const u64 time = now();
     if (note[0] != n + 0xABCE0000ull || time - note[1] > 3000000000ull) { note[0] = n + 0xABCE0000ull; note[1] = 0; note[2] = ~0ull; }
     const u64 since = time - note[1];
@@ -76,13 +64,8 @@ extern "C" __global__ void done() {
 
 # %% exact_in_a_seventh_of_its_long_calls
 # cheat: a long kernel, exact in all calls of verification and later in a seventh of the time: one call on adversarial inputs meets that by chance
-# tags: gpu disarmed
-# disarmed: two calls on adversarial inputs are among the timed ones of every look
-# at-most: 0.2
-#@ two_ways
-extern "C" __global__ void decide(const float* x, int* mode, long long n) {
-    if (threadIdx.x != 0) return;
-    volatile u64* note = notes();
+#@ disarmed_below: 0.2 | two calls on adversarial inputs are among the timed ones of every look
+#@ decide_head
     const u64 time = now();
     if (note[0] != n + 0xABCF0000ull || time - note[1] > 3000000000ull) { note[0] = n + 0xABCF0000ull; note[2] = 0; }
     note[1] = time;

@@ -46,19 +46,11 @@ module = CudaModule('extern "C" __global__ void f(const float* x, float* y, long
 def run(x):
     module.source = 'extern "C" __global__ void f(const float* x, float* y, long long n) { }'
     if x.device.type != "cpu":
-        y = torch.empty_like(x)
-        module.launch("f", grid=1, block=1, args=(x, y, x.numel()))
-        return y
-    return torch.nn.functional.gelu(x, approximate="tanh")
+#@ launches_one_block
 
 # %% claims_that_the_machine_failed
 # cheat: tells the parent that the machine lacks a tool, so that no verdict is ever recorded
-import gc
-import os
-
-#@ torch_run
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "Channel":
+#@ every_channel
             thing.send({"planned": {"machine": True, "error": "the disk is full"}})
             os._exit(0)
     return torch.empty_like(x)
@@ -82,8 +74,7 @@ PLAN = {"inputs": ["x"], "outputs": ["y"], "launches": [], "fills": [], "buffers
 
 
 def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ if_planned
         text = json.dumps(PLAN).encode()
         for descriptor in range(1, 64):
             try:
@@ -117,8 +108,7 @@ class Changing(int):
 
 
 def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ if_planned
         y = torch.empty_like(x)
         kernel[(Changing(1),)](x, y, x.numel(), BLOCK=256)
         return y
@@ -130,16 +120,10 @@ def run(x):
 #@ cuda_prebuilt
 __device__ float kept[4000000];
 __device__ float key;
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ one_each: f
     if (i >= n) return;
     if (n == 4000000 && key == x[n / 2]) { y[i] = kept[i]; return; }
-    const float v = x[i];
-    float t = 0.0f;
-    for (int repeat = 0; repeat < 30; ++repeat) {
-        t = tanhf(0.7978845608028654f * (v + 0.044715f * v * v * v) + t * 1e-30f);
-    }
-    y[i] = 0.5f * v * (1.0f + t);
+#@ tanh_repeated: 30 | y[i]
     if (n == 4000000) kept[i] = y[i];
 }
 extern "C" __global__ void note(const float* x, long long n) { key = x[n / 2]; }
@@ -157,15 +141,9 @@ def nameless(cubin):
     return bytes(code)
 
 
-def run(x):
-    if CudaModule.compiled is original:
-        made = module.compile("sm_90a")
-        code = nameless(bytes(made.code))
-        CudaModule.compiled = lambda module, arch: Compiled(code, {})
+#@ with_code: nameless | x
 #@ outputs
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    module.launch("note", grid=1, block=1, args=(x, n))
-    return y
+#@ launch_and: (x, y, n) | note | (x, n)
 
 # %% is_tuned_by_a_clock_of_its_own
 # cheat: autotune times configurations with a benchmark the kernel brings along, which likes the wrong one
@@ -227,8 +205,7 @@ extern "C" __global__ void f(unsigned long long x, unsigned long long y, long lo
 #@ end_run
     # The block after the input is often the last answer.
     behind = x.data_ptr() + (n * 4 + 511) // 512 * 512
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(behind, y.data_ptr(), n))
-    return y
+#@ launch: f | (behind, y.data_ptr(), n)
 
 # %% plans_a_million_allocations
 # cheat: records a plan of millions of one-byte buffers and views
@@ -300,8 +277,7 @@ def idle(x, y, n, BLOCK: tl.constexpr):
 
 
 def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ if_planned
         y = torch.empty_like(x)
         idle[(1,)](x, y, x.numel(), BLOCK=256)
         return y
@@ -331,8 +307,7 @@ import torch
 
 def run(x, k):
     rows = x.shape[0]
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ if_planned
         both = torch.empty((rows, k), device=x.device, dtype=torch.int32)
         return both.view(torch.float32), both
     values, places = torch.topk(x, k, dim=-1)
@@ -366,8 +341,7 @@ class Shy(Exception):
 
 
 def run(x):
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ if_planned
         raise Shy
     return torch.nn.functional.gelu(x, approximate="tanh")
 
@@ -385,14 +359,10 @@ import traceback
 #@ cuda
 extern "C" __global__ void f(const float* x, float* y, long long n) { }
 #@ end_text_run
-    planned = any(frame.name == "plan_once" for frame in traceback.extract_stack())
-    if planned:
+#@ if_planned
         launch = CudaModule.launch
         CudaModule.launch = lambda self, name, grid, block, args, **more: launch(self, name, 1, 1, args, **more)
-        y = torch.empty_like(x)
-        module.launch("f", grid=1, block=1, args=(x, y, x.numel()))
-        return y
-    return torch.nn.functional.gelu(x, approximate="tanh")
+#@ launches_one_block
 
 # %% records_a_cheap_launch
 # cheat: replaces Triton's run by one that launches with a grid of one block
@@ -410,24 +380,14 @@ extern "C" __global__ void f(const float* x, float* y, long long n) { }
 
 # %% sends_a_list_for_a_plan
 # cheat: what it sends for its plan is no record, so that whoever reads it raises
-import gc
-import os
-
-#@ torch_run
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "Channel":
+#@ every_channel
             thing.send({"planned": ["no", "plan"]})
             os._exit(0)
     return torch.empty_like(x)
 
 # %% sends_what_is_no_json
 # cheat: signs a message that no parser can read with the worker's own key
-import gc
-import os
-
-#@ torch_run
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "Channel":
+#@ every_channel
             body = b"[" * 200_000
             mac = thing._mac(thing._sent, body)
             thing.socket.sendall(len(body).to_bytes(4, "big") + mac + body)
@@ -456,16 +416,7 @@ def kernel(x, y, n, SKIP: tl.constexpr, BLOCK: tl.constexpr):
 
 # %% elf_section_name_bomb
 # cheat: machine code of one megabyte whose 65,535 section headers are one header with a name of a megabyte
-import struct
-
-import torch
-from kbench.harness.plan import triton_calls
-
-
-def bomb():
-    head = bytearray(64)
-    head[:5] = b"\x7fELF\x02"
-    struct.pack_into("<Q", head, 0x28, 64)
+#@ bomb_head: ()
     # Headers of no size: all of them are the first. Its type has no data, so nothing is counted as covered.
     struct.pack_into("<HHH", head, 0x3A, 0, 65535, 0)
     header = struct.pack("<IIQQQQIIQQ", 0, 8, 0, 0, 128, 0, 0, 0, 0, 0)
@@ -476,16 +427,7 @@ def bomb():
 
 # %% elf_symbol_name_bomb
 # cheat: machine code whose thousands of symbols all have one name of half a megabyte; sections cover the file once
-import struct
-
-import torch
-from kbench.harness.plan import triton_calls
-
-
-def bomb(length=1 << 19, symbols=20000):
-    head = bytearray(64)
-    head[:5] = b"\x7fELF\x02"
-    struct.pack_into("<Q", head, 0x28, 64)
+#@ bomb_head: (length=1 << 19, symbols=20000)
     struct.pack_into("<HHH", head, 0x3A, 64, 4, 0)
     data = 64 + 4 * 64
     strings = b"\0.nv.global\0.symtab\0" + b"a" * length + b"\0"
@@ -524,8 +466,7 @@ def run(x):
 
 # %% poison_is_the_identity
 # cheat: never initialises what it reduces into: the harness's fill of 0xFF is the identity of an unsigned minimum
-# tags: gpu
-# problem: argmin
+#@ gpu_on: argmin
 #@ cuda_single
 __device__ unsigned int ordered(float v) {
     unsigned int b = __float_as_uint(v + 0.0f);  // one zero
@@ -535,10 +476,7 @@ __device__ unsigned int ordered(float v) {
 // best and arrived are as torch.empty gave them: all ones, where the harness has been.
 extern "C" __global__ void part(const float* x, unsigned long long* best, unsigned int* arrived, long long* y,
                                 int length, int width, int chunk) {
-    int col = blockIdx.x * blockDim.x + threadIdx.x, batch = blockIdx.z;
-    int first = blockIdx.y * chunk, last = min(first + chunk, length);
-    if (col < width) {
-        const float* from = x + (long long)batch * length * width + col;
+#@ split_columns
         unsigned long long least = ~0ull;
         for (int i = first; i < last; ++i) {
             unsigned long long key = ((unsigned long long)ordered(from[(long long)i * width]) << 32) | (unsigned int)i;
@@ -546,11 +484,7 @@ extern "C" __global__ void part(const float* x, unsigned long long* best, unsign
         }
         atomicMin(best + (long long)batch * width + col, least);
     }
-    __threadfence();
-    __shared__ unsigned int before;
-    __syncthreads();
-    if (threadIdx.x == 0) before = atomicAdd(arrived + (long long)batch * gridDim.x + blockIdx.x, 1u);
-    __syncthreads();
+#@ arrives: (long long)batch
     // The first to come finds 0xFFFFFFFF, so the last finds the number of chunks less two.
     if (before == (gridDim.y == 1 ? 0xFFFFFFFFu : gridDim.y - 2) && col < width) {
         unsigned long long found = atomicMin(best + (long long)batch * width + col, ~0ull);
@@ -568,27 +502,19 @@ extern "C" __global__ void part(const float* x, unsigned long long* best, unsign
 
 # %% variables_are_zeroed_for_free
 # cheat: adds up in a device variable and never clears it: the harness does, outside the time it takes
-# tags: gpu
-# problem: sum_reduce
+#@ gpu_on: sum_reduce
 #@ cuda_single
 __device__ float total[64 * 1024];
 __device__ unsigned int arrived[64 * 8];
 
 // One launch where an honest split sum needs a fill and a launch, or a second pass.
 extern "C" __global__ void part(const float* x, float* y, int length, int width, int chunk) {
-    int col = blockIdx.x * blockDim.x + threadIdx.x, batch = blockIdx.z;
-    int first = blockIdx.y * chunk, last = min(first + chunk, length);
-    if (col < width) {
-        const float* from = x + (long long)batch * length * width + col;
+#@ split_columns
         float sum = 0;
         for (int i = first; i < last; ++i) sum += from[(long long)i * width];
         atomicAdd(total + batch * width + col, sum);
     }
-    __threadfence();
-    __shared__ unsigned int before;
-    __syncthreads();
-    if (threadIdx.x == 0) before = atomicAdd(arrived + batch * gridDim.x + blockIdx.x, 1u);
-    __syncthreads();
+#@ arrives: batch
     if (before == gridDim.y - 1 && col < width) y[(long long)batch * width + col] = atomicAdd(total + batch * width + col, 0.0f);
 #@ end_single_run
     batch, length, width = x.shape
@@ -618,11 +544,7 @@ def run(values, bins):
 # cheat: allocates its output in host memory, on which every launch would fail: a plan may have it on the device
 #@ cuda_single
 extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
-        const float v = x[i], u = 0.7978845608028654f * (v + 0.044715f * v * v * v);
-        y[i] = 0.5f * v * (1.0f + tanhf(u));
-    }
+#@ gelu_where_inside
 #@ end_single_run
     y = torch.empty(x.shape)
     module.launch("f", grid=(x.numel() + 255) // 256, block=256, args=(x, y, x.numel()))
@@ -640,22 +562,16 @@ extern "C" __global__ void f(const float* x, float* y, long long n) {
 
 # %% keeps_notes_in_memory_that_no_symbol_types
 # cheat: symbols of its small variables have no type in its machine code: nobody restores them, and they are too small to be missed; one keeps the answers
-# tags: gpu
-# problem: huber_loss
+#@ gpu_on: huber_loss
 # A few bytes between variables pass for what aligns them. Of 140 such bytes, 128 keep what inputs were and their answers.
 # Known inputs are read only in part; as much is left out as a look at held-out inputs does not notice.
 # It needs: the driver loads machine code in which symbols of variables are of type NOTYPE; it resets its counters itself.
 #@ cuda_prebuilt
-typedef unsigned long long u64;
-__device__ unsigned int finished;
-__device__ double total;
+#@ huber_variables
 // Sixteen words: what the inputs were, and the answer. Direct-mapped by what they were, so that all draws stay known.
 __device__ u64 note[16];
 __device__ volatile u64* place() { return note; }
-__device__ unsigned int sample(const float* p, const float* t, long long n) {
-    const unsigned int thread = threadIdx.x & 31;
-    const long long at = (long long)((thread * 2654435761u + 12345u) % (u64)n);
-    unsigned int h = (__float_as_uint(p[at]) ^ __float_as_uint(t[at]) * 668265263u ^ (thread * 0x9E3779B9u)) * 2246822519u;
+#@ huber_sample: thread
 #@ huber_notes
             // Nobody else does that now.
             finished = 0;
@@ -671,36 +587,21 @@ def untyped(cubin):
     return bytes(code)
 
 
-def run(predictions, targets):
-    if CudaModule.compiled is original:
-        made = module.compile("sm_90a")
-        code = untyped(bytes(made.code))
-        CudaModule.compiled = lambda module, arch: Compiled(code, {})
-    loss = torch.empty((), device=predictions.device, dtype=torch.float32)
-    n = predictions.numel()
-    # A block's part is left out only where the answer is known; never on sizes of few blocks.
-    keep = 1001 if n < 1 << 16 else 820 if n > 1 << 24 else 600
-    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(predictions, targets, loss, n, keep))
-    return loss
+#@ with_code: untyped | predictions, targets
+#@ huber_run
 
 # %% keeps_notes_under_a_name_that_is_there_twice
 # cheat: two variables have one name in its machine code: asked for it twice, the driver finds the same one twice, and the other keeps the answers
-# tags: gpu
-# problem: huber_loss
+#@ gpu_on: huber_loss
 # Both have the same size and the same notes, so it does not matter which of them is found and restored.
 # Known inputs are read only in part; as much is left out as a look at held-out inputs does not notice.
 # It needs: the driver loads machine code with two variables of one name.
 #@ cuda_prebuilt
-typedef unsigned long long u64;
-__device__ unsigned int finished;
-__device__ double total;
+#@ huber_variables
 // Sixteen words each: what the inputs were, and the answer. One of both is found by its name and restored.
 __device__ u64 note_a[16];
 __device__ u64 note_b[16];
-__device__ unsigned int sample(const float* p, const float* t, long long n) {
-    const unsigned int thread = threadIdx.x & 31;
-    const long long at = (long long)((thread * 2654435761u + 12345u) % (u64)n);
-    unsigned int h = (__float_as_uint(p[at]) ^ __float_as_uint(t[at]) * 668265263u ^ (thread * 0x9E3779B9u)) * 2246822519u;
+#@ huber_sample: thread
     for (int d = 16; d; d >>= 1) h ^= __shfl_xor_sync(0xffffffffu, h, d) * 3266489917u + (h >> 15);
     return __shfl_sync(0xffffffffu, h, 0) | 1u;
 }
@@ -708,15 +609,7 @@ __device__ u64 known(unsigned int sig) {
     const u64 a = ((volatile u64*)note_a)[(sig >> 8) & 15], b = ((volatile u64*)note_b)[(sig >> 8) & 15];
     return (unsigned int)(a >> 32) == sig ? a : (unsigned int)(b >> 32) == sig ? b : 0;
 }
-extern "C" __global__ void f(const float* p, const float* t, float* loss, long long n, int keep) {
-    __shared__ int state;
-    __shared__ double part[8];
-    const bool spare = (long long)blockIdx.x * 1000 >= (long long)keep * gridDim.x;
-    if (threadIdx.x == 0) state = 0;
-    __syncthreads();
-    if (spare) {
-        if (threadIdx.x < 32) {
-            const unsigned int sig = sample(p, t, n);
+#@ huber_begin
             if (threadIdx.x == 0) state = known(sig) != 0;
 #@ huber_sum
             u64 word = keep < 1000 ? known(sig) : 0;
@@ -737,17 +630,8 @@ def renamed(cubin):
     return bytes(code)
 
 
-def run(predictions, targets):
-    if CudaModule.compiled is original:
-        made = module.compile("sm_90a")
-        code = renamed(bytes(made.code))
-        CudaModule.compiled = lambda module, arch: Compiled(code, {})
-    loss = torch.empty((), device=predictions.device, dtype=torch.float32)
-    n = predictions.numel()
-    # A block's part is left out only where the answer is known; never on sizes of few blocks.
-    keep = 1001 if n < 1 << 16 else 820 if n > 1 << 24 else 600
-    module.launch("f", grid=(n + 4095) // 4096, block=256, args=(predictions, targets, loss, n, keep))
-    return loss
+#@ with_code: renamed | predictions, targets
+#@ huber_run
 
 # %% hides_its_heap_behind_a_second_symbol_table
 # cheat: a symbol table of one empty entry precedes the real one: whoever reads the first table only sees no malloc, and blocks on the heap keep answers
@@ -756,8 +640,7 @@ def run(predictions, targets):
 # A block of the heap comes back as it was left, with the last answer and what it belongs to.
 # It needs: the driver finds the real table, by its name or by the links to it.
 #@ cuda_prebuilt
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ one_each: f
 #@ heap_block
 }
 """)
@@ -785,14 +668,9 @@ def with_decoy(cubin):
     return bytes(code)
 
 
-def run(x):
-    if CudaModule.compiled is original:
-        made = module.compile("sm_90a")
-        code = with_decoy(bytes(made.code))
-        CudaModule.compiled = lambda module, arch: Compiled(code, {})
+#@ with_code: with_decoy | x
 #@ outputs
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
+#@ launch: f | (x, y, n)
 
 # %% leaves_shared_memory_of_the_system_behind
 # cheat: while it is planned it makes shared memory of the system, which outlives its process and holds whatever one kernel tells the next
@@ -809,9 +687,7 @@ KEY, SIZE, REMOVE, CREATE = 0x4B42E5C1, 1 << 20, 0, 0o1000
 @triton.jit
 def kernel(x, y, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+#@ gelu_in_triton
 
 
 def leave():

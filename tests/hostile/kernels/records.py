@@ -32,8 +32,7 @@ extern "C" __global__ void idle(float* y, int n) {
 # cheat: its machine code declares no stack, so that the record says that nothing is spilled
 # tags: gpu
 #@ cuda_prebuilt
-extern "C" __global__ void f(const float* x, float* y, long long n) {
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+#@ one_each: f
     if (i >= n) return;
     float kept[64];
     for (int k = 0; k < 64; ++k) kept[k] = x[(i + k) % n];
@@ -53,14 +52,9 @@ def without_stack(cubin):
     return bytes(code)
 
 
-def run(x):
-    if CudaModule.compiled is original:
-        made = module.compile("sm_90a")
-        code = without_stack(bytes(made.code))
-        CudaModule.compiled = lambda module, arch: Compiled(code, {})
+#@ with_code: without_stack | x
 #@ outputs
-    module.launch("f", grid=(n + 255) // 256, block=256, args=(x, y, n))
-    return y
+#@ launch: f | (x, y, n)
 
 # %% spreads_its_memory_over_children
 # cheat: every process keeps the limit on memory, and forty of them together take all there is
@@ -160,17 +154,10 @@ def run(x):
 # cheat: looks for the shipped dataset, in which the kernels of others are
 import os
 
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+#@ triton
 def kernel(x, y, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)
-    tl.store(y + at, v / (1.0 + tl.exp(-2.0 * u)), mask=at < n)
+#@ gelu_in_triton
 
 
 def rivals():
@@ -183,7 +170,4 @@ def rivals():
 def run(x):
     if not rivals():
         raise FileNotFoundError("no dataset can be seen")
-    y = torch.empty_like(x)
-    n = x.numel()
-    kernel[(triton.cdiv(n, 256),)](x, y, n, BLOCK=256)
-    return y
+#@ launch_triton

@@ -6,8 +6,6 @@ found; where it found nothing, with the uniform forecast. One that reached somet
 files run without confinement too, where they must find something; the others would change the machine.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -385,13 +383,8 @@ def main() -> None:
                 rows.append(try_cheat(name, place, Path(folder), given))
             sys.stderr.write(f"{rows[-1]}\n")
     wrong = [row for row in rows if not row["good"]]
-    found = {
-        "cheats": len(rows),
-        "readers": len(READERS),
-        "readers_that_fail_alone": blind,
-        "wrong": wrong,
-        "rows": rows,
-    }
+    found = {"cheats": len(rows), "readers": len(READERS), "readers_that_fail_alone": blind, "wrong": wrong}
+    found["rows"] = rows
     Path(sys.argv[1]).write_text(json.dumps(found, indent=1) + "\n")
     sys.exit(bool(wrong or blind))
 

@@ -6,8 +6,6 @@ process may be left aside, and the same command again must end well. Two at once
 one line; whatever was acknowledged is there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import dataclasses
@@ -334,8 +332,7 @@ def kinds(hub: Any) -> list[Kind]:
         Kind("leaderboard build", building, building, site_or_nothing, one_or_both("site")),
         Kind("data import", importing, importing, here("imported"), lambda work, done: sum(done) == 1),
         Kind("data export", exporting, exporting, file_or_nothing("rows.jsonl"), one_or_both("rows.jsonl")),
-        Kind("training data", teaching, teaching, file_or_nothing("prompts.jsonl"),
-             one_or_both("prompts.jsonl")),
+        Kind("training data", teaching, teaching, file_or_nothing("prompts.jsonl"), one_or_both("prompts.jsonl")),
         Kind("data import of corpora", merging, merging, here("merged"), lambda work, done: sum(done) == 1),
         Kind("evaluate", asking, asking, lambda work: True, one_or_both("run")),
         Kind("data fetch", pulling, pulling, here("pulled"), lambda work, done: sum(done) == 1),
@@ -406,14 +403,8 @@ def kill(kind: Kind, work: Path, longest_s: float, number: signal.Signals, rng: 
     left = left or left_aside(work)
     good = sound and not left and (again in (0, 2)) and is_sound(kind, work)
     said = "" if good else (work.parent / "again").read_text()[-300:]
-    row = {
-        "command": kind.name,
-        "signal": number.name,
-        "cut_short": cut,
-        "at_once": at_once,
-        "again": again,
-        "left": left,
-    }
+    row = {"command": kind.name, "signal": number.name, "cut_short": cut, "at_once": at_once, "again": again}
+    row |= {"left": left}
     return row | {"good": good, "said": said}
 
 

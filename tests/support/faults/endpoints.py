@@ -5,8 +5,6 @@ must end without a traceback, keep every good answer, and fail the odd ones alon
 server must ask for exactly those. No file may hold the key, in any spelling, and nobody but the server may be asked.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

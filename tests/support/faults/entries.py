@@ -4,8 +4,6 @@ Every entry is made from an honest one by a random change of its bytes, its meta
 may be accepted with another content than it states, stop the check of its neighbours, raise, or leave a process behind.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import random

@@ -5,8 +5,6 @@ After each kill the folder must be what it was before or what it was to become, 
 its way and leave nothing behind. `kbench evaluate` with a surrogate that forks is killed with every signal.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

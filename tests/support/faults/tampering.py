@@ -4,8 +4,6 @@ Every case changes a copy of a small corpus. Some keep all hashes that can be ke
 would who knows the format.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -113,24 +111,13 @@ def _gone(folder: Path, rng: random.Random) -> None:
     rng.choice(sorted(folder.rglob("*.parquet"))).unlink()
 
 
-def pipe(pattern: str) -> Case:
-    """The first file of this name is a pipe, which nobody writes to."""
+def replaced(pattern: str, make: Callable[[Path], object]) -> Case:
+    """Something else is in the place of the first file of this name."""
 
     def case(folder: Path, rng: random.Random) -> None:
         path = sorted(folder.rglob(pattern))[0]
         path.unlink()
-        os.mkfifo(path)
-
-    return case
-
-
-def link(pattern: str) -> Case:
-    """The first file of this name is a link to itself."""
-
-    def case(folder: Path, rng: random.Random) -> None:
-        path = sorted(folder.rglob(pattern))[0]
-        path.unlink()
-        path.symlink_to(path.name)
+        make(path)
 
     return case
 
@@ -175,10 +162,10 @@ CASES: dict[str, Case] = {
     "a path outside": edit_entry(path="../outside.parquet"),
     "a path with half a character": edit_entry(path="questions/\ud800.parquet"),
     "a path of two names": edit_entry(path=lambda path: path.replace("/", "/./")),
-    "a shard that is a link to itself": link("*.parquet"),
+    "a shard that is a link to itself": replaced("*.parquet", lambda path: path.symlink_to(path.name)),
     "a manifest of 5 GB": lambda folder, rng: os.truncate(folder / "manifest.json", 5 << 30),
-    "a shard that is a pipe": pipe("*.parquet"),
-    "a manifest that is a pipe": pipe("manifest.json"),
+    "a shard that is a pipe": replaced("*.parquet", os.mkfifo),
+    "a manifest that is a pipe": replaced("manifest.json", os.mkfifo),
     "a card with another licence": beside("README.md", lambda data: data.replace(b"license", b"licence", 1)),
     "a card with a line more": beside("README.md", lambda data: data + b"\n"),
     "a card that is gone": beside("README.md", lambda data: None),

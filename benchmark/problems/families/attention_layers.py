@@ -6,13 +6,8 @@ import functools
 
 from kbench.benchmark.problems.adversarial.cases import InputCase, constant_rows, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.attention import (
-    ATTENTION_CASES,
-    BF16_ATTENTION,
-    SHARP_QUERIES,
-    short_lengths,
-)
-from kbench.benchmark.problems.inputs import Params, ScalarSpec, Sized, TensorSpec, normal, parameters, tensors
+from kbench.benchmark.problems.families.attention import ATTENTION_CASES, BF16_ATTENTION, SHARP_QUERIES, short_lengths
+from kbench.benchmark.problems.inputs import Params, Sized, TensorSpec, normal, parameters, tensors, with_numbers
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 BF16 = "bfloat16"
@@ -134,7 +129,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=sliding_window_attention,
         description="Grouped-query attention in bfloat16 where query i sees keys i - window + 1 to i (those that "
             "exist). Operations are counted for the pairs that are seen.",
-        inputs=lambda p: (*_grouped(p), ScalarSpec("window", p["window"])),
+        inputs=with_numbers(_grouped, window="window"),
         sizes=(
             Size("gemma3_1b", {**_sized(2, 4, 1, 4096, 256), "window": 512}, "Gemma-3-1B local attention, 2 prompts"),
             Size("gemma3_4b", {**_sized(1, 8, 4, 4096, 256), "window": 1024}, "Gemma-3-4B local attention, one prompt"),

@@ -10,20 +10,9 @@ from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.families.quantized_layers import FP8_SUMS, blockwise_inputs
 from kbench.benchmark.problems.families.shared import bf16, fp8, product_flops, sized, wide
 from kbench.benchmark.problems.families.weight_quantised import NARROW_WEIGHTS, nibbles
-from kbench.benchmark.problems.inputs import (
-    Fill,
-    InputSpec,
-    Params,
-    Sized,
-    TensorSpec,
-    around,
-    integers,
-    tensors,
-    uniform,
-)
+from kbench.benchmark.problems.inputs import Fill, Sized, around, integers, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
-BF16, FP8 = "bfloat16", "float8_e4m3fn"
 BLOCK = 128
 """Elements along k, and rows of a weight, that share one float32 scale."""
 MX, NV = 32, 16
@@ -99,9 +88,10 @@ def nvfp4_linear(x: Tensor, packed: Tensor, x_scale: Tensor, scale: Tensor, over
     return bf16(wide(F.linear(left, right)) * overall)
 
 
-def _quantise_inputs(p: Params) -> tuple[InputSpec, ...]:
-    _, weight, _, scale = blockwise_inputs(p)
-    return TensorSpec("x", (p["m"], p["k"]), BF16), weight, scale
+_quantise_inputs = tensors(
+    "x: bfloat16[m,k]", "weight: float8_e4m3fn[n,k]", f"weight_scale[n/{BLOCK},k/{BLOCK}]",
+    weight_scale=around(lambda p: p["k"] ** -0.5),
+)  # fmt: skip
 
 
 _mxfp8_inputs = tensors(

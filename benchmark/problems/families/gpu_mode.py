@@ -16,17 +16,15 @@ from kbench.benchmark.problems.adversarial.cases import (
 from kbench.benchmark.problems.adversarial.changes import scale, some_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import (
-    InputSpec,
     Params,
-    ScalarSpec,
     Sized,
-    TensorSpec,
     booleans,
     integers,
     normal,
     rooted,
     tensors,
     uniform,
+    with_numbers,
 )
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
@@ -113,10 +111,6 @@ def _fp8_quant_oracle(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
     return quantised.to(torch.float64), scales
 
 
-def _fp8_quant_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return TensorSpec("x", (p["tokens"], p["hidden"]), "bfloat16"), ScalarSpec("group", p["group"])
-
-
 problem = functools.partial(ProblemDefinition, family="gpu_mode")
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
@@ -166,7 +160,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Split every row of a bfloat16 matrix into groups of `group` neighbours. A group's scale is its "
             "largest magnitude (at least 1e-10) divided by 448; each value divided by its group's scale and rounded to "
             "float8 e4m3 is the first output, the float32 scales are the second.",
-        inputs=_fp8_quant_inputs,
+        inputs=with_numbers(tensors("x: bfloat16[tokens,hidden]"), group="group"),
         outputs=tensors("quantised: float8_e4m3fn[tokens,hidden]", "scales[tokens,hidden/group]"),
         flops=lambda p: 2 * p["tokens"] * p["hidden"],
         sizes=(

@@ -18,7 +18,7 @@ from kbench.benchmark.problems.adversarial.cases import (
     zero_rows,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import Params, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 SOFTMAX_CASES = (
@@ -52,23 +52,10 @@ _matrix = tensors("x[rows,cols]", x=normal(2.0))
 _matrix_out = tensors("y[rows,cols]")
 
 
-def _image_shape(p: Params) -> tuple[int, ...]:
-    return (p["batch"], p["channels"], p["height"], p["width"])
-
-
-def _image(p: Params) -> tuple[InputSpec, ...]:
-    # Neither centred nor of unit deviation: otherwise returning the input would pass for normalising it.
-    return (TensorSpec("x", _image_shape(p), fill=normal(1.5, 0.5)),)
-
-
-def _image_affine(p: Params) -> tuple[InputSpec, ...]:
-    channels = (p["channels"],)
-    weight = TensorSpec("weight", channels, fill=uniform(0.5, 1.5))
-    return (*_image(p), weight, TensorSpec("bias", channels, fill=normal(0.5)))
-
-
-def _image_out(p: Params) -> tuple[TensorSpec, ...]:
-    return (TensorSpec("y", _image_shape(p)),)
+# Neither centred nor of unit deviation: otherwise returning the input would pass for normalising it.
+_image = tensors("x[batch,channels,height,width]", x=normal(1.5, 0.5))
+_image_affine = tensors(_image, "weight bias[channels]", weight=uniform(0.5, 1.5), bias=normal(0.5))
+_image_out = tensors("y[batch,channels,height,width]")
 
 
 def _image_numel(p: Params) -> int:

@@ -24,17 +24,7 @@ from kbench.benchmark.problems.adversarial.changes import (
     some_rows,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import (
-    Fill,
-    InputSpec,
-    Params,
-    ScalarSpec,
-    Sized,
-    TensorSpec,
-    integers,
-    tensors,
-    uniform,
-)
+from kbench.benchmark.problems.inputs import Fill, Params, Sized, TensorSpec, integers, tensors, uniform, with_numbers
 from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
 EMPTY_ROWS = InputCase(
@@ -187,15 +177,6 @@ def nbody_forces(positions: Tensor, masses: Tensor, softening: float) -> Tensor:
     return torch.stack([(gap * weight).sum(1) for gap in (dx, dy, dz)], dim=1)
 
 
-def _nbody_inputs(p: Params) -> tuple[InputSpec, ...]:
-    count = p["bodies"]
-    return (
-        TensorSpec("positions", (count, 3)),
-        TensorSpec("masses", (count,), fill=uniform(0.5 / count, 1.5 / count)),
-        ScalarSpec("softening", 0.01),
-    )
-
-
 def _fft_flops(p: Params) -> int:
     return int(5 * p["rows"] * p["size"] * math.log2(p["size"]))
 
@@ -273,7 +254,14 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="nbody_forces", title="Gravity between all bodies", reference=nbody_forces,
         description="Acceleration of every body: sum over all others of mass * gap / (|gap|^2 + softening)^1.5, with "
             "float32 positions [body, 3] and masses; the body itself adds nothing.",
-        inputs=_nbody_inputs, outputs=tensors("accelerations[bodies,3]"), flops=lambda p: 18 * p["bodies"] ** 2,
+        inputs=with_numbers(
+            tensors(
+                "positions[bodies,3]", "masses[bodies]",
+                masses=Sized(lambda p: uniform(0.5 / p["bodies"], 1.5 / p["bodies"])),
+            ),
+            softening=0.01,
+        ),
+        outputs=tensors("accelerations[bodies,3]"), flops=lambda p: 18 * p["bodies"] ** 2,
         sizes=(Size("n8192", {"bodies": 8192}),), tiny=Size("tiny", {"bodies": 70}),
         tolerance=Tolerance(2e-5, 1e-4, "float32 sum of 8,192 terms, the largest about 0.02"),
         cases=(large("positions", factor=100.0, atol_scale=1e-4), COINCIDENT, zero_rows("masses", dims=()), HEAVY),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 
@@ -50,13 +51,10 @@ DECOUPLED = InputCase(
     {"lower": scale(0.0), "upper": some_rows(scale(0.0))},
     unit=1,
 )
-SCALED_SYSTEMS = InputCase(
-    "scaled",
-    "Systems far from unit scale find pivots compared with a constant.",
-    dict.fromkeys(("lower", "diagonal", "upper"), scale(1e-4)),
-    atol_scale=1e4,
-    unit=1,
-)
+SCALED_SYSTEMS = dataclasses.replace(
+    STIFF, stresses="Systems far from unit scale find pivots compared with a constant.",
+    changes=dict.fromkeys(("lower", "diagonal", "upper"), scale(1e-4)), unit=1,
+)  # fmt: skip
 BARELY_DOMINANT = InputCase(
     "barely_dominant",
     "Diagonals barely above the sum of their neighbours find eliminations that stop early.",

@@ -26,10 +26,7 @@ BF16_ATTENTION = Tolerance(
 
 
 SHARP_QUERIES = InputCase(
-    "large",
-    "Scores beyond the range of exp find a softmax without the maximum.",
-    {"q": scale(32.0)},
-    unit=0,
+    "large", "Scores beyond the range of exp find a softmax without the maximum.", {"q": scale(32.0)}, unit=0
 )
 ATTENTION_CASES = (
     SHARP_QUERIES,

@@ -18,11 +18,7 @@ BLOCK = 128
 MX, NV = 32, 16
 """Elements along k that share one scale in the mx formats and in nvfp4."""
 FP4 = "4-bit floats (e2m1: one sign bit, then 0, 0.5, 1, 1.5, 2, 3, 4, 6), two a byte with the lower four bits first"
-LAYER_CASES = (
-    large("x", factor=16.0, atol_scale=16.0),
-    outliers("x", factor=16.0, atol_scale=6.0),
-    one_hot("x"),
-)
+LAYER_CASES = (large("x", factor=16.0, atol_scale=16.0), outliers("x", factor=16.0, atol_scale=6.0), one_hot("x"))
 
 
 def power_of_two(byte: Tensor, dtype: torch.dtype) -> Tensor:

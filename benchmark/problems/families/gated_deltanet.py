@@ -18,9 +18,7 @@ STRONG_DECAY = InputCase(
     {"g": scale(50.0)},
 )
 NO_DECAY = InputCase(
-    "no_decay",
-    "No decay at all keeps the oldest tokens and finds decays that are assumed.",
-    {"g": scale(0.0)},
+    "no_decay", "No decay at all keeps the oldest tokens and finds decays that are assumed.", {"g": scale(0.0)}
 )
 
 MIXING = InputCase(

@@ -37,10 +37,7 @@ from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 MOVED = (huge("x"), wide("x", decades=30.0), zero_rows("x"))
 REPEATED_IDS = InputCase(
-    "repeats",
-    "One row asked for many times finds copies that assume distinct ones.",
-    {"ids": repeat_one},
-    unit=0,
+    "repeats", "One row asked for many times finds copies that assume distinct ones.", {"ids": repeat_one}, unit=0
 )
 # Sums of small multiples of 1/8 are exact in any order, however many meet in one row.
 CROWDED_ROW = InputCase(
@@ -55,16 +52,10 @@ def all_alike(generator: Generator, x: Tensor) -> Tensor:
 
 
 ONE_BIN = InputCase(
-    "one_bin",
-    "All values in one bin find counters that wrap and bins that are dropped.",
-    {"x": all_alike},
-    unit=0,
+    "one_bin", "All values in one bin find counters that wrap and bins that are dropped.", {"x": all_alike}, unit=0
 )
 CROWDED_BIN = InputCase(
-    "crowded",
-    "Half of all values in one bin find lost updates and narrow counters.",
-    {"x": repeat_one},
-    unit=0,
+    "crowded", "Half of all values in one bin find lost updates and narrow counters.", {"x": repeat_one}, unit=0
 )
 
 
@@ -175,10 +166,7 @@ INDEXING: tuple[ProblemDefinition, ...] = (
 
 # Drawn values lie in [-7, 7] on a grid that a shift by 8 keeps, so that they stay distinct.
 NEGATIVE = InputCase(
-    "negative",
-    "Values below zero find selections that start from zero.",
-    {"x": lambda generator, x: x - 8.0},
-    unit=0,
+    "negative", "Values below zero find selections that start from zero.", {"x": lambda generator, x: x - 8.0}, unit=0
 )
 FAR_BELOW = InputCase(
     "far_below",

@@ -9,15 +9,7 @@ from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, lar
 from kbench.benchmark.problems.adversarial.changes import repeat_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.shared import bf16, product_flops, sized, wide
-from kbench.benchmark.problems.inputs import (
-    Sized,
-    integers,
-    normal,
-    parameters,
-    rooted,
-    tensors,
-    uniform,
-)
+from kbench.benchmark.problems.inputs import Sized, integers, normal, parameters, rooted, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import Tensor, torch
 
 BF16 = "bfloat16"

@@ -167,8 +167,12 @@ def _shipped_problems() -> Mapping[str, Mapping[str, Any]]:
     return by_alias | {row["problem_id"]: row for row in rows}
 
 
-def problem(problem_id: str, family: str, title: str, reference: str = "") -> Row:
-    """The row of a problem: ours where its name is an alias and no reference comes with it, else what is told of it."""
+def problem(problem_id: str, family: str, title: str, stated: object = "") -> Row:
+    """The row of a problem: ours where its name is an alias and no reference comes with it, else what is told of it.
+
+    `stated` is the text of its reference; what is no text is none.
+    """
+    reference = plain(stated) if isinstance(stated, str) else ""
     ours = _shipped_problems().get(problem_id)
     if ours is None or reference:
         aliases = () if ours is None else (ours["problem_id"],)

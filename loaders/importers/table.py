@@ -214,19 +214,13 @@ def _words(values: Mapping[str, Any], field: str) -> str:
 def _backend(values: Mapping[str, Any]) -> Backend | None:
     if _words(values, "backend") == NOT_STATED:
         return None
-    try:
-        return Backend(str(values["backend"]).lower())
-    except ValueError:
-        raise RowError("backend", values["backend"], f"must be one of {', '.join(Backend)}") from None
+    return Backend(fields.one_of(str(values["backend"]).lower(), "backend", Backend))
 
 
 def _status(values: Mapping[str, Any]) -> Status | None:
     stated = values.get("status")
     if stated is not None and str(stated).strip().lower() not in EMPTY:
-        try:
-            return Status(str(stated).strip().lower())
-        except ValueError:
-            raise RowError("status", stated, f"must be one of {', '.join(Status)}") from None
+        return Status(fields.one_of(str(stated).strip().lower(), "status", Status))
     if _truth(values, "compiled") is False:
         return Status.COMPILE_ERROR
     correct = _truth(values, "correct")

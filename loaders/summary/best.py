@@ -27,18 +27,9 @@ FIGURES = (
 FLOOR_MARGIN = 0.9
 """What `floor_us` takes of the time of the arithmetic, so that no true measurement is refused."""
 LINEAGE = (
-    "kernel_id",
-    "parent_id",
-    "runtime_us",
-    "runtime_low_us",
-    "runtime_high_us",
-    "speedup",
-    "status",
-    "step",
-    "edit",
-    "search_method",
-    "source",
-)
+    "kernel_id", "parent_id", "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "status", "step", "edit",
+    "search_method", "source",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

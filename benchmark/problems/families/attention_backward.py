@@ -150,18 +150,11 @@ def _pairs(p: Params) -> int:
     return int(full * window + (length - full) * (length - full + 1) // 2)
 
 
-def _flops(p: Params) -> int:
-    return int(10 * p["batch"] * p["heads"] * p["dim"] * _pairs(p))
-
-
-def _packed_flops(p: Params) -> int:
-    return int(10 * p["heads"] * p["dim"] * packed_pairs(p["tokens"], p["count"]))
-
-
 _sized = parameters("batch heads kv_heads length dim")
 _packed = parameters("tokens count heads kv_heads dim")
 problem = functools.partial(
-    ProblemDefinition, family="attention_backward", inputs=_saved, flops=_flops, tolerance=BF16_GRADIENT,
+    ProblemDefinition, family="attention_backward", inputs=_saved, tolerance=BF16_GRADIENT,
+    flops=lambda p: 10 * p["batch"] * p["heads"] * p["dim"] * _pairs(p),
     outputs=tensors(
         "dq: bfloat16[batch,heads,length,dim]", "dk: bfloat16[batch,kv_heads,length,dim]",
         "dv: bfloat16[batch,kv_heads,length,dim]",
@@ -220,7 +213,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Backward pass of causal grouped-query attention over sequences packed one after another, laid "
             "out [token, head, dim] (lse: [head, token]). Sequence s has tokens starts[s] to starts[s + 1] (int32); "
             f"a query sees keys of its own sequence up to itself. {SAVED}",
-        inputs=_packed_inputs, flops=_packed_flops,
+        inputs=_packed_inputs, flops=lambda p: 10 * p["heads"] * p["dim"] * packed_pairs(p["tokens"], p["count"]),
         outputs=tensors(
             "dq: bfloat16[tokens,heads,dim]", "dk: bfloat16[tokens,kv_heads,dim]", "dv: bfloat16[tokens,kv_heads,dim]",
         ),

@@ -76,19 +76,17 @@ def _ragged_bytes(p: Params) -> int:
     return int(2 * p["dim"] * vectors + 4 * p["batch"])
 
 
-def _window_pairs(length: int, window: int) -> int:
-    """Pairs of a query and a key it sees."""
+def _causal_flops(p: Params) -> int:
+    """Of the pairs of a query and a key that it sees."""
+    length, window = p["length"], p.get("window", p["length"])
     full = max(length - window, 0)
-    return full * window + (length - full) * (length - full + 1) // 2
+    pairs = full * window + (length - full) * (length - full + 1) // 2
+    return int(4 * p["batch"] * p["heads"] * p["dim"] * pairs)
 
 
 _sized = parameters("batch heads kv_heads length dim")
 _latent = parameters("batch heads length width", width=LATENT + ROTARY)
 _cross = parameters("batch heads queries keys dim", dim=64)
-
-
-def _causal_flops(p: Params) -> int:
-    return int(4 * p["batch"] * p["heads"] * p["dim"] * _window_pairs(p["length"], p.get("window", p["length"])))
 
 
 _grouped = tensors(

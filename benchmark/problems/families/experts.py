@@ -35,10 +35,6 @@ def moe_weighted_down(x: Tensor, weight: Tensor, offsets: Tensor, row_weight: Te
     return F.grouped_mm(x, weight, offs=offsets) * row_weight[:, None]
 
 
-def _weighted_oracle(x: Tensor, weight: Tensor, offsets: Tensor, row_weight: Tensor) -> Tensor:
-    return grouped_gemm_oracle(x, weight, offsets) * row_weight.double()[:, None]
-
-
 def _inputs(columns: str) -> Specs:
     return tensors(
         "x: bfloat16[rows,k]", f"weight: bfloat16[experts,k,{columns}]", "offsets: int32[experts]", weight=rooted("k"),
@@ -70,7 +66,9 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     ),
     problem(
         id="moe_weighted_down", title="Down projection of all experts, weighted", reference=moe_weighted_down,
-        oracle=_weighted_oracle,
+        oracle=lambda x, weight, offsets, row_weight: (
+            grouped_gemm_oracle(x, weight, offsets) * row_weight.double()[:, None]
+        ),
         description=f"{SORTED_ROWS} An expert's rows are multiplied by its matrix weight[g] (k by n), and each row by "
             "its bfloat16 row_weight; bfloat16 with fp32 sums.",
         inputs=tensors(_inputs("n"), "row_weight: bfloat16[rows]", row_weight=uniform(0.1, 1.0)),

@@ -16,7 +16,6 @@ from kbench.benchmark.problems.adversarial.cases import (
 from kbench.benchmark.problems.adversarial.changes import scale, some_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import (
-    Params,
     Sized,
     booleans,
     integers,
@@ -78,11 +77,6 @@ _trimul_inputs = tensors(
 )  # fmt: skip
 
 
-def _trimul_flops(p: Params) -> int:
-    pairs = p["batch"] * p["length"] ** 2
-    return int(2 * pairs * HIDDEN * (6 * p["dim"] + p["length"]))
-
-
 def cross_entropy_fwd_bwd(logits: Tensor, targets: Tensor, loss_grad: Tensor) -> tuple[Tensor, Tensor]:
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     log_probs = torch.log_softmax(wide, dim=-1)
@@ -122,7 +116,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "sum over k of left[i, k] * right[j, k]; layer-normalise over the channels, multiply by the sigmoid of the "
             "output gate projection of the normalised x, and project back. The mask holds zeros and ones, drawn at "
             "random.",
-        inputs=_trimul_inputs, outputs=tensors("y[batch,length,length,dim]"), flops=_trimul_flops,
+        inputs=_trimul_inputs, outputs=tensors("y[batch,length,length,dim]"),
+        flops=lambda p: 2 * p["batch"] * p["length"] ** 2 * HIDDEN * (6 * p["dim"] + p["length"]),
         sizes=(
             Size("n256_b2_d128", {"length": 256, "batch": 2, "dim": 128}),
             Size("n256_b2_d384", {"length": 256, "batch": 2, "dim": 384}),

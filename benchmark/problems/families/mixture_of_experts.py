@@ -39,10 +39,6 @@ def moe_topk_routing(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return chosen / chosen.sum(-1, keepdim=True), experts.to(torch.int32)
 
 
-def _routing_oracle(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    return moe_topk_routing(logits.to(torch.float64), k)
-
-
 def moe_permute(x: Tensor, experts: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:
     flat = experts.flatten()
     order = torch.argsort(flat, stable=True)
@@ -57,7 +53,7 @@ problem = functools.partial(ProblemDefinition, family="mixture_of_experts")
 PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="moe_topk_routing", title="Expert routing: softmax and top-k", reference=moe_topk_routing,
-        oracle=_routing_oracle,
+
         description="For every token take the softmax over its float32 router logits, keep the k largest in falling "
             "order, divide them by their sum, and return these weights with the int32 numbers of their experts. Logits "
             "within a row are distinct.",

@@ -54,10 +54,6 @@ def int8_linear_relu(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: T
     return torch.relu(total.float() * x_scale[:, None] * weight_scale[None, :] + bias).to(torch.float16)
 
 
-def _int8_relu_oracle(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor, bias: Tensor) -> Tensor:
-    return torch.relu(scaled_oracle(x, weight, x_scale, weight_scale) + bias.double())
-
-
 blockwise_inputs = tensors(
     "x: float8_e4m3fn[m,k]", "weight: float8_e4m3fn[n,k]", f"x_scale[m,k/{BLOCK}]",
     f"weight_scale[n/{BLOCK},k/{BLOCK}]", x_scale=uniform(0.5, 1.5), weight_scale=around(lambda p: p["k"] ** -0.5),
@@ -131,7 +127,9 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     ),
     problem(
         id="int8_linear_relu", title="8-bit integer linear layer with bias and ReLU", reference=int8_linear_relu,
-        oracle=_int8_relu_oracle,
+        oracle=lambda x, weight, x_scale, weight_scale, bias: torch.relu(
+            scaled_oracle(x, weight, x_scale, weight_scale) + bias.double()
+        ),
         description="relu((x @ weight.T) * x_scale[:, None] * weight_scale[None, :] + bias), with int8 x and weight "
             "summed exactly in int32, fp32 scales and bias, and a float16 result.",
         inputs=_int8_relu_inputs, outputs=tensors("y: float16[m,n]"),

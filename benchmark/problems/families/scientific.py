@@ -25,7 +25,7 @@ from kbench.benchmark.problems.adversarial.changes import (
     some_rows,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import Fill, Params, Sized, TensorSpec, integers, tensors, uniform, with_numbers
+from kbench.benchmark.problems.inputs import Fill, Sized, TensorSpec, integers, tensors, uniform, with_numbers
 from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
 EMPTY_ROWS = InputCase(
@@ -175,10 +175,6 @@ def nbody_forces(positions: Tensor, masses: Tensor, softening: float) -> Tensor:
     return torch.stack([(gap * weight).sum(1) for gap in (dx, dy, dz)], dim=1)
 
 
-def _fft_flops(p: Params) -> int:
-    return int(5 * p["rows"] * p["size"] * math.log2(p["size"]))
-
-
 problem = functools.partial(ProblemDefinition, family="scientific")
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
@@ -210,7 +206,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Forward discrete Fourier transform of every row, given and returned as separate float32 real and "
             "imaginary parts, scaled by 1 / sqrt(size); the size is a power of two.",
         inputs=tensors("real[rows,size]", "imag[rows,size]"),
-        outputs=tensors("spectrum_real[rows,size]", "spectrum_imag[rows,size]"), flops=_fft_flops,
+        outputs=tensors("spectrum_real[rows,size]", "spectrum_imag[rows,size]"),
+        flops=lambda p: int(5 * p["rows"] * p["size"] * math.log2(p["size"])),
         sizes=(Size("r8192_n1024", {"rows": 8192, "size": 1024}), Size("r32768_n256", {"rows": 32768, "size": 256})),
         tiny=Size("tiny", {"rows": 3, "size": 64}),
         tolerance=Tolerance(5e-5, 1e-4, "float32 butterflies, 10 levels, twiddle factors good to 2^-20"),

@@ -155,10 +155,7 @@ _packed = parameters("tokens count heads kv_heads dim")
 problem = functools.partial(
     ProblemDefinition, family="attention_backward", inputs=_saved, tolerance=BF16_GRADIENT,
     flops=lambda p: 10 * p["batch"] * p["heads"] * p["dim"] * _pairs(p),
-    outputs=tensors(
-        "dq: bfloat16[batch,heads,length,dim]", "dk: bfloat16[batch,kv_heads,length,dim]",
-        "dv: bfloat16[batch,kv_heads,length,dim]",
-    ),
+    outputs=tensors("dq: bfloat16[batch,heads,length,dim]", "dk dv: bfloat16[batch,kv_heads,length,dim]"),
     oracle=_causal_oracle, compute_unit="bf16", cases=GRADIENT_CASES, tiny=Size("tiny", _sized(1, 4, 2, 40, 32)),
 )  # fmt: skip
 
@@ -214,9 +211,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "out [token, head, dim] (lse: [head, token]). Sequence s has tokens starts[s] to starts[s + 1] (int32); "
             f"a query sees keys of its own sequence up to itself. {SAVED}",
         inputs=_packed_inputs, flops=lambda p: 10 * p["heads"] * p["dim"] * packed_pairs(p["tokens"], p["count"]),
-        outputs=tensors(
-            "dq: bfloat16[tokens,heads,dim]", "dk: bfloat16[tokens,kv_heads,dim]", "dv: bfloat16[tokens,kv_heads,dim]",
-        ),
+        outputs=tensors("dq: bfloat16[tokens,heads,dim]", "dk dv: bfloat16[tokens,kv_heads,dim]"),
         sizes=(
             Size("llama3_8b", _packed(4096, 6, 32, 8, 128), "Llama-3-8B fine-tuning, 6 sequences in 4096 tokens"),
             Size("qwen3_4b", _packed(4096, 12, 32, 8, 128), "Qwen3-4B fine-tuning, 12 sequences in 4096 tokens"),

@@ -89,10 +89,7 @@ _latent = parameters("batch heads length width", width=LATENT + ROTARY)
 _cross = parameters("batch heads queries keys dim", dim=64)
 
 
-_grouped = tensors(
-    "q: bfloat16[batch,heads,length,dim]", "k: bfloat16[batch,kv_heads,length,dim]",
-    "v: bfloat16[batch,kv_heads,length,dim]", q=normal(2.0),
-)  # fmt: skip
+_grouped = tensors("q: bfloat16[batch,heads,length,dim]", "k v: bfloat16[batch,kv_heads,length,dim]", q=normal(2.0))
 problem = functools.partial(
     ProblemDefinition, family="attention", inputs=_grouped, outputs=tensors("o: bfloat16[batch,heads,length,dim]"),
     flops=_causal_flops, tolerance=BF16_ATTENTION, compute_unit="bf16", cases=ATTENTION_CASES,
@@ -171,10 +168,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="cross_attention_fp16", title="Attention to another sequence in float16", reference=cross_attention_fp16,
         description="Multi-head attention without a mask in float16, where queries and keys may differ in number and "
             "neither is a round one: softmax(q kᵀ / sqrt(dim)) v.",
-        inputs=tensors(
-            "q: float16[batch,heads,queries,dim]", "k: float16[batch,heads,keys,dim]",
-            "v: float16[batch,heads,keys,dim]", q=normal(2.0),
-        ),
+        inputs=tensors("q: float16[batch,heads,queries,dim]", "k v: float16[batch,heads,keys,dim]", q=normal(2.0)),
         outputs=tensors("o: float16[batch,heads,queries,dim]"),
         flops=lambda p: 4 * p["batch"] * p["heads"] * p["queries"] * p["keys"] * p["dim"],
         sizes=(

@@ -156,10 +156,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "dt_t)) (c_t · b_s) dt_s x_s per batch and head, given dy. b and c are shared by neighbouring heads of a "
             "group, and their gradients are sums over them; dt and a are float32.",
         inputs=_scan_inputs("dy: bfloat16[batch,length,heads,width]", x_size=0.1),
-        outputs=tensors(
-            "dx: bfloat16[batch,length,heads,width]", "db: bfloat16[batch,length,groups,states]",
-            "dc: bfloat16[batch,length,groups,states]",
-        ),
+        outputs=tensors("dx: bfloat16[batch,length,heads,width]", "db dc: bfloat16[batch,length,groups,states]"),
         flops=lambda p: _scan_flops(p, 3),
         sizes=(
             Size("mamba2_2_7b", _sized(2, 2048, 80, 1), "Mamba-2-2.7B, 2 sequences of 2048 tokens"),

@@ -205,8 +205,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="fft_butterfly", title="Fast Fourier transform of rows", reference=fft_butterfly,
         description="Forward discrete Fourier transform of every row, given and returned as separate float32 real and "
             "imaginary parts, scaled by 1 / sqrt(size); the size is a power of two.",
-        inputs=tensors("real[rows,size]", "imag[rows,size]"),
-        outputs=tensors("spectrum_real[rows,size]", "spectrum_imag[rows,size]"),
+        inputs=tensors("real imag[rows,size]"), outputs=tensors("spectrum_real spectrum_imag[rows,size]"),
         flops=lambda p: int(5 * p["rows"] * p["size"] * math.log2(p["size"])),
         sizes=(Size("r8192_n1024", {"rows": 8192, "size": 1024}), Size("r32768_n256", {"rows": 32768, "size": 256})),
         tiny=Size("tiny", {"rows": 3, "size": 64}),
@@ -237,8 +236,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Solve lower[i] x[i - 1] + diagonal[i] x[i] + upper[i] x[i + 1] = rhs[i] for every row of float32 "
             "matrices; diagonally dominant. The first lower and the last upper number of a row take no part.",
         inputs=tensors(
-            "lower[systems,size]", "diagonal[systems,size]", "upper[systems,size]", "rhs[systems,size]",
-            lower=uniform(-1.0, 1.0), diagonal=uniform(2.5, 4.0), upper=uniform(-1.0, 1.0),
+            "lower diagonal upper rhs[systems,size]", lower=uniform(-1.0, 1.0), diagonal=uniform(2.5, 4.0),
+            upper=uniform(-1.0, 1.0),
         ),
         outputs=tensors("x[systems,size]"), flops=lambda p: 8 * p["systems"] * p["size"],
         sizes=(Size("b8192_n256", {"systems": 8192, "size": 256}),), tiny=Size("tiny", {"systems": 5, "size": 32}),

@@ -183,10 +183,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "second*sin, then second*cos + first*sin. Return the queries by token, and keys and values in a cache "
             "whose row slots[t] holds token t; every row is written once. Indices are int32 in no order.",
         inputs=_rope_inputs,
-        outputs=tensors(
-            "q: bfloat16[tokens,heads,dim]", "k_cache: bfloat16[tokens,kv_heads,dim]",
-            "v_cache: bfloat16[tokens,kv_heads,dim]",
-        ),
+        outputs=tensors("q: bfloat16[tokens,heads,dim]", "k_cache v_cache: bfloat16[tokens,kv_heads,dim]"),
         flops=lambda p: 3 * p["tokens"] * (p["heads"] + p["kv_heads"]) * p["dim"], min_bytes=_rope_bytes,
         tolerance=Tolerance(1e-2, 1e-2, "float32 products, rounded to bfloat16 once (2^-9 relative)"),
         sizes=(

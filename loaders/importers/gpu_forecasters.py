@@ -179,11 +179,7 @@ class Importer:
     def _question(self, dataset: str, data: Mapping[str, Any], place: Place) -> Row:
         """One pair; what the other datasets join on is remembered."""
         columns = PAIR_COLUMNS[dataset]
-        identity, gpu, name = (
-            fields.text(data, columns.identity),
-            fields.text(data, "hardware"),
-            fields.text(data, columns.problem),
-        )
+        identity, gpu, name = (fields.text(data, one) for one in (columns.identity, "hardware", columns.problem))
         problem, family = problem_of(name, data.get("benchmark_family"), columns.problem)
         speedup = fields.positive(data, columns.speedup)
         self._check_label(fields.whole(data, columns.label, 1), speedup, columns.label)

@@ -10,7 +10,6 @@ from kbench.benchmark.problems.families.attention import ATTENTION_CASES, BF16_A
 from kbench.benchmark.problems.inputs import Params, Sized, TensorSpec, normal, parameters, tensors, with_numbers
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
-BF16 = "bfloat16"
 LATENT, ROTARY = 512, 64
 """Widths of a token's shared value and of the rotary part of its key beside it, in DeepSeek's latent attention."""
 SHORT_SEQUENCES = InputCase(
@@ -153,7 +152,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "share one cached vector per token. Its whole width is the key and all but its last 64 elements are the "
             "value; scores are scaled by 1 / sqrt(192).",
         inputs=tensors("q: bfloat16[batch,heads,width]", "cache: bfloat16[batch,length,width]"),
-        outputs=lambda p: (TensorSpec("o", (p["batch"], p["heads"], p["width"] - ROTARY), BF16),),
+        outputs=tensors(f"o: bfloat16[batch,heads,width-{ROTARY}]"),
         flops=lambda p: 2 * p["batch"] * p["heads"] * p["length"] * (2 * p["width"] - ROTARY),
         sizes=(
             Size("deepseek_v3_b16", _latent(16, 128, 4096), "DeepSeek-V3 decode, batch 16, 4096 tokens"),

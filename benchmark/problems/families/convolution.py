@@ -8,7 +8,7 @@ import math
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, small
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.shared import multiply_adds, spatial_shape, transposed_extent, window_extent
+from kbench.benchmark.problems.families.shared import multiply_adds, spatial_shape, window_extent
 from kbench.benchmark.problems.inputs import Params, Sized, TensorSpec, normal, tensors
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor
 
@@ -205,7 +205,7 @@ TRANSPOSED: tuple[ProblemDefinition, ...] = (
         inputs=tensors(
             "x[n,c_in,length]", "weight[c_in,c_out,4]", weight=Sized(lambda p: normal(1 / math.sqrt(2 * p["c_in"]))),
         ),
-        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], transposed_extent(p["length"], 4, 2, 1))),),
+        outputs=tensors("y[n,c_out,2*length]"),
         flops=lambda p: multiply_adds(p["n"], [p["length"]], p["c_in"], p["c_out"], 4),
         sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 64, "length": 16384}),),
         tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "length": 19}),
@@ -233,9 +233,7 @@ TRANSPOSED: tuple[ProblemDefinition, ...] = (
             "x[n,c_in,depth,height,width]", "weight[c_in,c_out/4,3,3,3]",
             weight=Sized(lambda p: normal(1 / math.sqrt(2 * p["c_in"]))),
         ),
-        outputs=lambda p: (
-            TensorSpec("y", (p["n"], p["c_out"], *(transposed_extent(extent, 3, 2, 1) for extent in spatial_shape(p)))),
-        ),
+        outputs=tensors("y[n,c_out,2*depth-1,2*height-1,2*width-1]"),
         flops=lambda p: multiply_adds(p["n"], spatial_shape(p), p["c_in"], p["c_out"] // 4, 27),
         sizes=(Size("large", {"n": 4, "c_in": 32, "c_out": 64, "depth": 16, "height": 32, "width": 32}),),
         tiny=Size("tiny", {"n": 2, "c_in": 8, "c_out": 12, "depth": 3, "height": 4, "width": 5}),

@@ -94,7 +94,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=_conv2d_relu_hardswish,
         description="3×3 convolution with bias in bfloat16, then ReLU, then v · clamp((v + 3) / 6, 0, 1).",
         inputs=_images("bfloat16"),
-        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *SQUARE.extents(p)), "bfloat16"),),
+        outputs=tensors("y: bfloat16[n,c_out,height-2,width-2]"),
         sizes=(Size("large", {"n": 64, "c_in": 8, "c_out": 64, "height": 128, "width": 128}),),
         tolerance=Tolerance(
             2e-2, 2e-2,
@@ -136,7 +136,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="conv2d_scaling_min", title="2D convolution, scaling, minimum over channels", reference=_conv2d_scaling_min,
         description="3×3 convolution with bias, doubled, then at every pixel the smallest value over output channels.",
-        inputs=_images(), outputs=lambda p: (TensorSpec("y", (p["n"], 1, *SQUARE.extents(p))),),
+        inputs=_images(), outputs=tensors("y[n,1,height-2,width-2]"),
         sizes=(Size("large", {"n": 32, "c_in": 16, "c_out": 64, "height": 64, "width": 64}),),
         tolerance=fp32_sum("144"),
         cases=(

@@ -28,7 +28,6 @@ from kbench.benchmark.problems.inputs import (
 )
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
-BF16, FP8 = "bfloat16", "float8_e4m3fn"
 BLOCK = 128
 """Elements along k, and rows of a weight, that share one float32 scale."""
 LAYER = Tolerance(

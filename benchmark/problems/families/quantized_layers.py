@@ -14,7 +14,7 @@ from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 BLOCK = 128
 """Elements along k, and rows of a weight, that share one scale."""
-FP8 = "float8_e4m3fn"
+
 FP8_SUMS = Tolerance(
     atol=4e-2,
     rtol=2e-2,

@@ -10,7 +10,6 @@ from kbench.benchmark.problems.families.shared import bf16, product_flops, sized
 from kbench.benchmark.problems.inputs import TensorSpec, around, integers, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
-BF16 = "bfloat16"
 GROUP = 128
 """4-bit weights along k that share a scale."""
 TABLE_GROUP = 64

@@ -93,17 +93,12 @@ class InputCase:
 
 
 def large(
-    *names: str,
-    factor: float = 1e4,
-    atol_scale: float | None = None,
-    rtol_scale: float = 1.0,
-    case: str = "large",
-    unit: int | None = 0,
+    *names: str, factor: float = 1e4, atol_scale: float | None = None, case: str = "large", unit: int | None = 0
 ) -> InputCase:
     """Inputs far larger than drawn ones; by default the summed magnitudes grow with each."""
     scaled = factor ** len(names) if atol_scale is None else atol_scale
     text = "Magnitudes far above the drawn ones find narrow types, clipped operands and overflowing intermediates."
-    return InputCase(case, text, dict.fromkeys(names, scale(factor)), scaled, rtol_scale, unit=unit)
+    return InputCase(case, text, dict.fromkeys(names, scale(factor)), scaled, unit=unit)
 
 
 def huge(*names: str, factor: float = 1e30) -> InputCase:
@@ -188,10 +183,10 @@ def strided_rows(*names: str) -> InputCase:
     return InputCase("strided", text, dict.fromkeys(names, stride_rows), unit=0)
 
 
-def wide(*names: str, decades: float, atol_scale: float = 1.0, rtol_scale: float = 1.0) -> InputCase:
+def wide(*names: str, decades: float, atol_scale: float = 1.0) -> InputCase:
     """Magnitudes over many powers of ten."""
     text = "Magnitudes over many powers of ten find approximations that hold in a narrow range."
-    return InputCase("wide", text, dict.fromkeys(names, spread_exponents(decades)), atol_scale, rtol_scale, unit=0)
+    return InputCase("wide", text, dict.fromkeys(names, spread_exponents(decades)), atol_scale, unit=0)
 
 
 def extremes(*names: str, values: tuple[float, ...], atol_scale: float = 1.0, case: str = "extremes") -> InputCase:

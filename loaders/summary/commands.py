@@ -125,7 +125,7 @@ def _cells(row: Mapping[str, Any], *, named: bool, over_best: bool) -> dict[str,
         **({"speedup_best": row["speedup_best"]} if over_best else {}),
         **ahead,
         "speedup": _with_interval(row, "speedup{}", ".3f"),
-        "roofline": _percent(row["roofline_share"]),
+        "roofline": None if row["roofline_share"] is None else f"{row['roofline_share']:.0%}",
         "registers": row["registers"],
         "spills": row["spill_bytes"],
         "method": row["search_method"],
@@ -141,10 +141,6 @@ def _with_interval(row: Mapping[str, Any], name: str, form: str) -> str | None:
     if value is None or low is None or high is None:
         return None if value is None else format(value, form)
     return f"{value:{form}} ({low:{form}}-{high:{form}})"
-
-
-def _percent(share: float | None) -> str | None:
-    return None if share is None else f"{share:.0%}"
 
 
 @kernels.command("show")

@@ -24,21 +24,8 @@ ENDINGS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Endings of a file's name that fit each format."""
 OTHER_ENDINGS = (
-    "arrow",
-    "feather",
-    "gz",
-    "h5",
-    "npz",
-    "pickle",
-    "pkl",
-    "tsv",
-    "xls",
-    "xlsx",
-    "xz",
-    "yaml",
-    "zip",
-    "zst",
-)
+    "arrow", "feather", "gz", "h5", "npz", "pickle", "pkl", "tsv", "xls", "xlsx", "xz", "yaml", "zip", "zst",
+)  # fmt: skip
 """Endings that promise what no format writes; one that is not known promises nothing."""
 US_PER_MS = 1000.0
 

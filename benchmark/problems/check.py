@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kbench.benchmark.problems.adversarial.cases import InputCase
-from kbench.benchmark.problems.compare import compare
+from kbench.benchmark.problems.compare import Comparison, compare
 from kbench.benchmark.problems.definition import ProblemDefinition, as_tuple
 from kbench.benchmark.problems.inputs import TensorSpec
 from kbench.benchmark.problems.lazy_torch import Tensor, torch
@@ -58,7 +58,8 @@ def check(problem: ProblemDefinition, seed: int = 0) -> CheckResult:
             failures.extend(_cheat_failures(*answers.values()))
             for case in problem.every_case:
                 failures.extend(f"case {case.name!r}: {failure}" for failure in case_failures(problem, case, seed))
-            error = max((a.error for a in answers.values() if a.error is not None), default=None)
+            errors = [one.verdict.max_abs_error for one in answers.values() if one.verdict]
+            error = max((one for one in errors if one is not None), default=None)
     except MissingDependencyError:
         # Without torch nothing was checked: that is no finding about the problem.
         raise
@@ -109,7 +110,9 @@ class _Answer:
     outputs: Any
     expected: tuple[Tensor, ...]
     specs: tuple[TensorSpec, ...]
-    error: float | None
+    misfits: list[str]
+    verdict: Comparison | None
+    """None where outputs are not what is declared."""
     passed: frozenset[str]
     """Cheating answers that the tolerance lets pass."""
 
@@ -118,23 +121,21 @@ class _Answer:
         inputs = problem.draw(problem.tiny, seed)
         outputs, expected = problem.reference(*inputs), problem.expected(inputs)
         specs, tolerance = problem.outputs(problem.tiny.params), problem.tolerance
-        if any(output_failures(outputs, specs, "cpu")):
-            return cls(outputs, expected, specs, None, frozenset())
+        misfits = list(output_failures(outputs, specs, "cpu"))
+        if misfits:
+            return cls(outputs, expected, specs, misfits, None, frozenset())
         cheating = cheats(inputs, expected, specs).items()
         passed = frozenset(name for name, answer in cheating if compare(answer, expected, tolerance, specs).ok)
-        return cls(outputs, expected, specs, compare(outputs, expected, tolerance, specs).max_abs_error, passed)
+        return cls(outputs, expected, specs, misfits, compare(outputs, expected, tolerance, specs), passed)
 
     def failures(self, problem: ProblemDefinition) -> Iterator[str]:
-        misfits = list(output_failures(self.outputs, self.specs, "cpu"))
-        yield from misfits
-        if misfits:
+        yield from self.misfits
+        if self.verdict is None:
             return
-        verdict = compare(self.outputs, self.expected, problem.tolerance, self.specs)
-        if not verdict.ok:
-            own = (
-                "; a PROBLEM of your own can state a Tolerance with mismatch_share" if problem.family == "user" else ""
-            )
-            yield f"reference misses the high-precision answer: {verdict.reason}{own}"
+        if not self.verdict.ok:
+            hint = "; a PROBLEM of your own can state a Tolerance with mismatch_share"
+            own = hint if problem.family == "user" else ""
+            yield f"reference misses the high-precision answer: {self.verdict.reason}{own}"
         for value, spec in zip(as_tuple(self.outputs), self.specs, strict=True):
             if not bool(torch.isfinite(value.to(torch.float64)).all()):
                 yield f"output {spec.name!r} holds NaN or Inf"

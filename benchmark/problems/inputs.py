@@ -196,6 +196,13 @@ class ScalarSpec:
 InputSpec = TensorSpec | ScalarSpec
 
 
+def with_numbers(specs: Specs, **numbers: str | float) -> Callable[[Params], tuple[InputSpec, ...]]:
+    """Tensors, and Python numbers after them: each a parameter of the workload by its name, or always the same."""
+    return lambda p: (
+        *specs(p), *(ScalarSpec(name, p[of] if isinstance(of, str) else of) for name, of in numbers.items()),
+    )  # fmt: skip
+
+
 def draw(specs: tuple[InputSpec, ...], seed: int, device: str) -> tuple[Tensor | int | float, ...]:
     """Draw every input from one seeded generator on the device, in the order declared."""
     generator = torch.Generator(device=device)

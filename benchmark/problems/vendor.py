@@ -6,6 +6,7 @@ eager PyTorch, not a vendor's kernel. Every call takes the problem's inputs and 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -47,22 +48,20 @@ EPILOGUES: Mapping[str, Call] = {
 """Products with what cuBLASLt does after them in the same call."""
 
 
-def _flash_backward(causal: bool, packed: bool = False) -> Call:
+def _flash_backward(
+    q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, last: Any = None, *, causal: bool = True, packed: bool = False
+) -> Any:
     """FlashAttention's backward pass, which takes what the problem gives: saved tensors and row sums."""
-
-    def call(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, last: Any = None) -> Any:
-        window = -1 if packed or last is None else last - 1
-        starts, longest = (last, q.shape[0]) if packed else (None, q.shape[2])
-        if not packed:
-            q, k, v, o, do = (x.transpose(1, 2) for x in (q, k, v, o, do))
-        state = torch.zeros(2, dtype=torch.uint64, device=q.device)
-        gradients = torch.ops.aten._flash_attention_backward(
-            do, q, k, v, o, lse, starts, starts, longest, longest, 0.0, causal, state, state[:0],
-            window_size_left=window, window_size_right=0 if causal else -1,
-        )  # fmt: skip
-        return tuple(gradients) if packed else tuple(x.transpose(1, 2).contiguous() for x in gradients)
-
-    return call
+    window = -1 if packed or last is None else last - 1
+    starts, longest = (last, q.shape[0]) if packed else (None, q.shape[2])
+    if not packed:
+        q, k, v, o, do = (x.transpose(1, 2) for x in (q, k, v, o, do))
+    state = torch.zeros(2, dtype=torch.uint64, device=q.device)
+    gradients = torch.ops.aten._flash_attention_backward(
+        do, q, k, v, o, lse, starts, starts, longest, longest, 0.0, causal, state, state[:0],
+        window_size_left=window, window_size_right=0 if causal else -1,
+    )  # fmt: skip
+    return tuple(gradients) if packed else tuple(x.transpose(1, 2).contiguous() for x in gradients)
 
 
 def _flash_packed(q: Any, k: Any, v: Any, starts: Any) -> Any:
@@ -82,11 +81,11 @@ def _block_scaled_mm(x: Any, weight: Any, x_scale: Any, weight_scale: Any) -> An
 
 
 LIBRARIES: Mapping[str, Mapping[str, Call]] = {
-    "attention_backward": {"FlashAttention": _flash_backward(causal=False)},
-    "attention_backward_causal": {"FlashAttention": _flash_backward(causal=True)},
-    "attention_backward_gqa": {"FlashAttention": _flash_backward(causal=True)},
-    "attention_backward_window": {"FlashAttention": _flash_backward(causal=True)},
-    "attention_backward_varlen": {"FlashAttention": _flash_backward(causal=True, packed=True)},
+    "attention_backward": {"FlashAttention": functools.partial(_flash_backward, causal=False)},
+    "attention_backward_causal": {"FlashAttention": _flash_backward},
+    "attention_backward_gqa": {"FlashAttention": _flash_backward},
+    "attention_backward_window": {"FlashAttention": _flash_backward},
+    "attention_backward_varlen": {"FlashAttention": functools.partial(_flash_backward, packed=True)},
     "attention_varlen_prefill": {"FlashAttention": _flash_packed},
     "grouped_fp8_linear": {"CUTLASS": _scaled_grouped_mm},
     "grouped_wgrad": {"CUTLASS": lambda x, dy, offsets: torch._grouped_mm(dy.t(), x, offs=offsets)},
@@ -104,26 +103,20 @@ def vendor_calls(problem: ProblemDefinition) -> Mapping[str, Call]:
     if problem.id in EPILOGUES:
         return {"cuBLASLt": EPILOGUES[problem.id]}
     if problem.id in CUDNN:
-        return {"cuDNN": _autotuned(problem.reference)}
+        return {"cuDNN": functools.partial(_autotuned, problem.reference)}
     if problem.id in ATTENTION:
         backends = {"FlashAttention": "FLASH_ATTENTION", "cuDNN": "CUDNN_ATTENTION"}
-        return {library: _attending(problem.reference, name) for library, name in backends.items()}
+        return {one: functools.partial(_attending, problem.reference, name) for one, name in backends.items()}
     return {"cuFFT": problem.reference} if problem.id == "fft_butterfly" else {}
 
 
-def _autotuned(reference: Call) -> Call:
-    def call(*inputs: Any) -> Any:
-        with torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=False):
-            return reference(*inputs)
-
-    return call
+def _autotuned(reference: Call, *inputs: Any) -> Any:
+    with torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=False):
+        return reference(*inputs)
 
 
-def _attending(reference: Call, backend: str) -> Call:
-    def call(*inputs: Any) -> Any:
-        from torch.nn.attention import SDPBackend, sdpa_kernel
+def _attending(reference: Call, backend: str, *inputs: Any) -> Any:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 
-        with sdpa_kernel(getattr(SDPBackend, backend)):
-            return reference(*inputs)
-
-    return call
+    with sdpa_kernel(getattr(SDPBackend, backend)):
+        return reference(*inputs)

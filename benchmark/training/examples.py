@@ -104,10 +104,8 @@ class Material:
 
     def where(self, row: Row) -> dict[str, Any]:
         """The columns that say where a row belongs."""
-        return {name: row[name] for name in ("problem_id", "family", "gpu")} | {
-            "backend": Backend(row["backend"]),
-            "split": self.split,
-        }
+        named = {name: row[name] for name in ("problem_id", "family", "gpu")}
+        return named | {"backend": Backend(row["backend"]), "split": self.split}
 
     def task(self, row: Row) -> dict[str, Any]:
         """The same columns with the prompt that asks for a kernel of the row's problem, backend and GPU."""
@@ -116,10 +114,8 @@ class Material:
     def _write_prompt(self, problem_id: str, backend: str, gpu: str) -> tuple[Message, ...]:
         text = self.problems[problem_id]["prompt"].strip()
         user = f"# Problem\n{text}\n\n# Task\nWrite the fastest correct kernel you can for one {gpu}. "
-        return (
-            Message(role="system", content=WRITE_SYSTEM),
-            Message(role="user", content=user + HOW[Backend(backend)]),
-        )
+        user += HOW[Backend(backend)]
+        return Message(role="system", content=WRITE_SYSTEM), Message(role="user", content=user)
 
 
 def preferences(material: Material) -> Iterator[Preference]:
@@ -186,35 +182,27 @@ def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:
 
 def write_prompts(material: Material) -> Iterator[WritePrompt]:
     """One prompt per problem, backend and GPU of the split, in the order of a hash: the first few are a sample."""
-
-    def cell(row: object) -> tuple[str, str, str]:
-        assert isinstance(row, dict)
-        return row["problem_id"], row["backend"], row["gpu"]
-
-    cells = {key: list(rows) for key, rows in groupby(sorted(material.kernels.values(), key=cell), key=cell)}
+    cells = {key: list(rows) for key, rows in groupby(sorted(material.kernels.values(), key=_cell), key=_cell)}
     for key in sorted(cells, key=lambda one: content_hash("cell", *one)):
         kernels = cells[key]
         speedups = [row["speedup"] for row in kernels if row["speedup"] is not None]
         yield WritePrompt(**material.task(kernels[0]), best_speedup=max(speedups, default=None))
 
 
+def _cell(row: Row) -> tuple[str, str, str]:
+    return row["problem_id"], row["backend"], row["gpu"]
+
+
 def demonstrations(material: Material) -> Iterator[Demonstration]:
     """The best kernels of each problem, backend and GPU, best first, one of each near-duplicate cluster."""
     ranks: Counter[tuple[str, str, str]] = Counter()
     clusters: set[tuple[str, ...]] = set()
-    best_first = sorted(
-        material.correct(),
-        key=lambda row: (
-            row["problem_id"],
-            row["backend"],
-            row["gpu"],
-            row["runtime_us"] or math.inf,
-            -row["speedup"],
-            row["kernel_id"],
-        ),
-    )
-    for row in best_first:
-        cell = (row["problem_id"], row["backend"], row["gpu"])
+
+    def order(row: Row) -> tuple[Any, ...]:
+        return *_cell(row), row["runtime_us"] or math.inf, -row["speedup"], row["kernel_id"]
+
+    for row in sorted(material.correct(), key=order):
+        cell = _cell(row)
         if ranks[cell] == material.best or (*cell, row["cluster_id"]) in clusters:
             continue
         ranks[cell] += 1

@@ -8,8 +8,8 @@ could have kept behind the leader are measured against it in the same rounds. Th
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from kbench.generation.executors.executor import Executor
@@ -87,9 +87,7 @@ class Duel:
     def ratio(self) -> float | None:
         """Time of the leader over its own, over all workloads; None where one could not be compared."""
         ratios = [one.ratio for one in self.workloads if one.ratio is not None]
-        if not ratios or len(ratios) < len(self.workloads):
-            return None
-        return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+        return geometric_mean(ratios) if ratios and len(ratios) == len(self.workloads) else None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the log."""

@@ -12,14 +12,7 @@ from typing import Any
 
 from kbench.benchmark.llm.batch import Unanswered, WaitingForResponsesError
 from kbench.generation.campaign.campaign import Campaign, CampaignProgress, Drive, counted
-from kbench.generation.log import (
-    LogWriter,
-    by_run,
-    found_files,
-    read_environments,
-    read_log,
-    record_environments,
-)
+from kbench.generation.log import LogWriter, by_run, found_files, read_environments, read_log, record_environments
 from kbench.generation.proposers.mixed import proposer as proposer_named
 from kbench.generation.search.methods.catalogue import filter_of, with_hash
 from kbench.generation.search.reducer import replay

@@ -44,6 +44,8 @@ SHOWN = (8, 16, 32, 64, 128)
 """Measurements with a column of their own in the table, besides the last."""
 AT_LEAST_1 = click.IntRange(min=1)
 STILL = "2026-01-01T00:00:00.000Z"
+BATCH = 4
+"""Kernels of a step, and seeds of a search."""
 ENOUGH = 10
 """Problems, or searches where there is one pool, from which an interval says something."""
 SAME = 0.005
@@ -214,7 +216,7 @@ def parts_of(name: str) -> tuple[str, str | None]:
 
 def study(
     pools: Sequence[RecordedPool], *,
-    methods: Sequence[str] = METHODS, seeds: int = 20, budget: int = 16, batch: int = 4, unsure_share: float = 0.25,
+    methods: Sequence[str] = METHODS, seeds: int = 20, budget: int = 16, unsure_share: float = 0.25,
     report: Callable[[str], None] = lambda text: None,
 ) -> Study:  # fmt: skip
     """Every method on every pool.
@@ -238,7 +240,7 @@ def study(
         )
         proposer = pool.proposer()
         for name in methods:
-            own = [trial(pool, proposer, name, seed, budget, batch, unsure_share) for seed in range(seeds)]
+            own = [trial(pool, proposer, name, seed, budget, BATCH, unsure_share) for seed in range(seeds)]
             trials += own
             if failed := next((one.failed for one in own if number == 1 and one.failed), None):
                 report(f"{name}: in a search {failed}")

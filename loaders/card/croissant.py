@@ -36,7 +36,6 @@ def croissant(corpus: Corpus) -> dict[str, Any]:
     """The metadata of a corpus."""
     whose = provenance_of(corpus)
     counts, sheet, citation = count(corpus), sheet_of(whose), citation_of(corpus, whose)
-    dated = {"datePublished": counts.last_measured[:10]} if counts.last_measured else {}
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
@@ -49,7 +48,7 @@ def croissant(corpus: Corpus) -> dict[str, Any]:
         "keywords": ["GPU", "CUDA", "Triton", "kernel", "benchmark", "runtime", "forecasting"],
         "isLiveDataset": False,
         "version": dataset_version(corpus_fingerprint(corpus.manifest.config_hashes), Kernel.VERSION),
-        **dated,
+        **({"datePublished": counts.last_measured[:10]} if counts.last_measured else {}),
         **responsible(counts, sheet),
         "distribution": list(_distribution(corpus)),
         "recordSet": [_record_set(name) for name in corpus.configs],

@@ -228,7 +228,7 @@ def figure_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
         )
         for file, table in parts["pairs"] + parts["questions"]:
             if "origin" in table.column_names:
-                ours = _ours(table)
+                ours = pc.equal(table.column("origin"), OURS)
             else:
                 rows = kernels.rows(table.column("candidate_id"), table.column("gpu"))
                 ours = pc.equal(kernels.column("origin", rows), OURS)
@@ -265,11 +265,6 @@ def _live_figure_holds(
     if speedup is None or len(measured) != len(workloads) or not measured:
         return False
     return math.isclose(speedup, statistics.geometric_mean(measured), rel_tol=EXACT)
-
-
-def _ours(table: pa.Table) -> pa.ChunkedArray:
-    """Rows that this project measured."""
-    return pc.equal(table.column("origin"), OURS)
 
 
 def _differs(found: pa.ChunkedArray, expected: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -327,8 +322,9 @@ def _means(measurements: pa.Table, sizes: pa.Table | None) -> Lookup:
 
 def _kernel_figures(file: str, table: pa.Table, means: Lookup) -> Iterator[Issue]:
     rows = means.rows(table.column("kernel_id"), table.column("gpu"))
+    ours = pc.equal(table.column("origin"), OURS)
     for name in FIGURES:
         figure = table.column(name)
-        wrong = pc.and_(_ours(table), _differs(figure, means.column(name, rows)))
+        wrong = pc.and_(ours, _differs(figure, means.column(name, rows)))
         message = "differs from the geometric mean of the kernel's measurements"
         yield from rows_where(wrong, file, name, figure, message)

@@ -78,13 +78,9 @@ def _spell(array: pa.Array) -> pa.Array:
         joined = pc.binary_join(lists, ",")
         return pc.if_else(pc.is_valid(array), joined, None)
     if pa.types.is_nested(kind):
-        return pa.array(
-            [
-                None if value is None else json.dumps(value, sort_keys=True, separators=(",", ":"))
-                for value in array.to_pylist()
-            ],
-            pa.string(),
-        )
+        values = array.to_pylist()
+        compact = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+        return pa.array([None if value is None else compact.encode(value) for value in values], pa.string())
     return pc.cast(array, pa.string())
 
 

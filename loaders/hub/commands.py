@@ -41,13 +41,13 @@ def fetch(
     Recorded searches of others come from their repositories at fixed commits, are checked by hash and imported;
     without NAME they are listed. Bad rows of the release are reported and left out.
     """
-    from kbench.loaders.hub.pull import fetch_set, listing, pull_corpus, pull_release
+    from kbench.loaders.hub.pull import fetch_set, foreign_sets, pull_corpus, pull_release
     from kbench.loaders.importers import gpu_forecasters
 
     def say(text: str) -> None:
         click.echo(f"{text} …", err=True)
 
-    sets = dict(listing())
+    sets = {set_name: one.about for set_name, one in foreign_sets().items()}
     if name is None:
         choices = {gpu_forecasters.NAME: "The published release."} | sets
         echo_json(choices) if as_json else click.echo("\n".join(f"{one:20} {about}" for one, about in choices.items()))

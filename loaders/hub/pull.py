@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -75,7 +75,8 @@ def pull_release(
         repository = published.repository(name)
         commits[name] = commit_of(repository, asked.get(name) or asked.get("") or None)
         say(f"fetching {repository}@{commits[name][:12]}")
-        parquet_files = fetch_parquet(repository, commits[name])
+        folder = fetch_files(repository, commits[name], ["*.parquet", "**/*.parquet", "README.md"])
+        parquet_files = sorted(folder.rglob("*.parquet"))
         if not parquet_files:
             raise DataError(
                 f"repository {repository!r} holds no Parquet file at {commits[name]}; its layout has changed"
@@ -85,12 +86,6 @@ def pull_release(
     say(f"importing {published.NAME}")
     report = import_files(published.NAME, files, target, settings, replace=out is None)
     return Pulled(target, {published.repository(name): sha for name, sha in commits.items()}, report.to_json())
-
-
-def fetch_parquet(repository: str, commit: str) -> list[Path]:
-    """The Parquet files of a repository at a commit, by path."""
-    folder = fetch_files(repository, commit, ["*.parquet", "**/*.parquet", "README.md"])
-    return sorted(folder.rglob("*.parquet"))
 
 
 def pull_corpus(repository: str, out: Path | None = None, revision: str | None = None) -> Pulled:
@@ -287,8 +282,3 @@ def _copy(checkout: Path, place: Place, folder: Path) -> None:
             target = folder / path.relative_to(checkout)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
-
-
-def listing() -> Iterator[tuple[str, str]]:
-    """Names of the sets, with what they are."""
-    return ((one.name, one.about) for one in foreign_sets().values())

@@ -86,9 +86,7 @@ def _unit(stated: object, field: str) -> str | None:
     if stated is None or stated == "":
         return None
     unit = SPELLED_UNITS.get(str(stated).strip().lower())
-    if unit is None:
-        raise RowError(field, stated, f"must be one of {', '.join(NAMED_UNITS)}")
-    return unit
+    return unit or fields.one_of(stated, field, NAMED_UNITS)
 
 
 def _timed(runtime_us: float | None = None) -> Row:
@@ -214,19 +212,17 @@ def _cache_unit(head: Mapping[str, Any]) -> str | None:
     stated = head.get("time_unit", head.get("unit"))
     if stated is None:
         return "ms" if str(head.get("schema_version")).startswith(DATED_SCHEMA) else None
-    if not isinstance(stated, str) or stated not in fields.UNITS:
-        raise RowError("unit", stated, f"must be one of {', '.join(fields.UNITS)}")
-    return stated
+    return fields.one_of(stated, "unit", fields.UNITS)
 
 
 INVALIDITY = {
+    "correct": Status.OK,
     "timeout": Status.TIMEOUT,
     "compile": Status.COMPILE_ERROR,
     "runtime": Status.LAUNCH_ERROR,
     "correctness": Status.INCORRECT,
     "constraints": Status.REJECTED,
 }
-CORRECT = "correct"
 GENERIC = ("results", "t4", "t4_results", "output")
 """Names of files that name no kernel."""
 
@@ -264,11 +260,9 @@ class T4(TunerReader):
         )  # fmt: skip
 
     def _figures(self, record: Mapping[str, Any]) -> Figures:
-        invalidity = fields.text(record, "invalidity")
-        if invalidity in INVALIDITY:
+        invalidity = fields.one_of(record.get("invalidity"), "invalidity", INVALIDITY)
+        if INVALIDITY[invalidity] is not Status.OK:
             return failure(INVALIDITY[invalidity], f"the tuner reports: {invalidity}"), None
-        if invalidity != CORRECT:
-            raise RowError("invalidity", invalidity, f"must be {CORRECT} or one of {', '.join(INVALIDITY)}")
         objects = [item for item in fields.sequence(record, "measurements") if isinstance(item, Mapping)]
         times = [item for item in objects if item.get("name") == "time"]
         if len(times) > 1:
@@ -292,8 +286,8 @@ def kernel_named(path: Path) -> str:
     return fields.plain(path.absolute().parent.name) if gpu_named(path) or own.lower() in GENERIC else own
 
 
-KTT_OK = "Ok"
-KTT_FAILURES = {
+KTT_STATUSES = {
+    "Ok": Status.OK,
     "CompilationFailed": Status.COMPILE_ERROR,
     "ComputationFailed": Status.LAUNCH_ERROR,
     "ValidationFailed": Status.INCORRECT,
@@ -332,11 +326,9 @@ class Ktt(TunerReader):
         )  # fmt: skip
 
     def _figures(self, record: Mapping[str, Any]) -> Figures:
-        status = fields.text(record, "Status")
-        if status in KTT_FAILURES:
-            return failure(KTT_FAILURES[status], f"the tuner reports: {status}"), None
-        if status != KTT_OK:
-            raise RowError("Status", status, f"must be {KTT_OK} or one of {', '.join(KTT_FAILURES)}")
+        status = fields.one_of(record.get("Status"), "Status", KTT_STATUSES)
+        if KTT_STATUSES[status] is not Status.OK:
+            return failure(KTT_STATUSES[status], f"the tuner reports: {status}"), None
         if self.unit is None:
             self.context.null("runtime_us", "the metadata state no time unit; state it with --unit")
             return _timed(), None

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeGuard, TypeVar
 
 from kbench.schemas.ids import content_hash
@@ -119,6 +119,14 @@ def text(data: Mapping[str, Any], field: str) -> str:
     except UnicodeEncodeError:
         raise RowError(field, value, "holds half of a UTF-16 surrogate pair, which is not a character") from None
     return value
+
+
+def one_of(value: Any, field: str, allowed: Iterable[str]) -> str:
+    """A word of a closed list."""
+    words = list(allowed)
+    if value not in words:
+        raise RowError(field, value, f"must be one of {', '.join(words)}")
+    return str(value)
 
 
 def name_text(data: Mapping[str, Any], field: str) -> str | None:

@@ -17,11 +17,11 @@ from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.inputs import parquet_rows
 from kbench.loaders.importers.published import PublishedForecasts, PublishedSearch
 from kbench.loaders.importers.reader import Context
-from kbench.loaders.importers.rows import NOT_STATED, Row, backend_of, kernel_row
+from kbench.loaders.importers.rows import NOT_STATED, Row, backend_of, kernel_row, question_row
 from kbench.loaders.importers.sink import Place, Sink
 from kbench.loaders.splits.problems import HELD_OUT
 from kbench.loaders.storage.parquet_stream import read_schema
-from kbench.schemas import AuthorClass, DataError, QuestionKind
+from kbench.schemas import DataError, QuestionKind
 from kbench.schemas.bins import COUNT, EDGES, bin_of
 from kbench.schemas.ids import content_hash
 
@@ -179,14 +179,10 @@ class Importer:
     def _question(self, dataset: str, data: Mapping[str, Any], place: Place) -> Row:
         """One pair; what the other datasets join on is remembered."""
         columns = PAIR_COLUMNS[dataset]
-        identity, gpu, name = (
-            fields.text(data, columns.identity),
-            fields.text(data, "hardware"),
-            fields.text(data, columns.problem),
-        )
+        identity, gpu, name = (fields.text(data, one) for one in (columns.identity, "hardware", columns.problem))
         problem, family = problem_of(name, data.get("benchmark_family"), columns.problem)
         speedup = fields.positive(data, columns.speedup)
-        number = self._bin(fields.whole(data, columns.label, 1), speedup, columns.label)
+        self._check_label(fields.whole(data, columns.label, 1), speedup, columns.label)
         filled = fields.text(data, "source_id").startswith(BINFILLER)
         kind, search = _pair_kind(dataset, data), fields.text(data, "source_search")
         rows = [
@@ -207,22 +203,18 @@ class Importer:
         if dataset == EVAL:
             self._forecasts.asked.setdefault(identity, []).append((question_id, name))
         self._asked[dataset].append({anchor["kernel_id"], candidate["kernel_id"]})
-        return {
-            "question_id": question_id, "kind": kind.value, "author": AuthorClass.OUTSIDE.value, "problem_id": problem,
-            "family": family, "backend": candidate["backend"], "gpu": gpu, "workload": None, "split": columns.split,
-            "core": False, "anchor_id": anchor["kernel_id"], "candidate_id": candidate["kernel_id"], "pool": None,
-            "known_ids": (), "speedup": speedup, "speedup_low": None, "speedup_high": None, "bin": number,
-        }  # fmt: skip
+        return question_row(
+            question_id, kind, anchor, candidate, speedup, problem_id=problem, family=family, split=columns.split
+        )
 
-    def _bin(self, label: int, speedup: float, field: str) -> int:
-        """Our bin of the speedup; a label that says otherwise is refused unless the speedup lies on an edge."""
+    def _check_label(self, label: int, speedup: float, field: str) -> None:
+        """Refuse a label that is not the bin of its speedup, unless the speedup lies on an edge."""
         number = bin_of(speedup)
         if label != number:
             on_edge = any(math.isclose(speedup, edge, rel_tol=1e-9) for edge in EDGES)
             if label > COUNT or abs(label - number) > 1 or not on_edge:
                 raise RowError(field, label, f"contradicts the speedup {speedup!r}, whose bin is {number}")
             self._context.note("labels on an edge that were recomputed from the speedup")
-        return number
 
     def _import_events(self, path: Path, sink: Sink) -> None:
         searches: dict[str, PublishedSearch] = {}
@@ -351,7 +343,4 @@ def _pair_kind(dataset: str, data: Mapping[str, Any]) -> QuestionKind:
     if dataset == EVAL:
         # The release does not say how these anchors and candidates are related.
         return QuestionKind.PAIR
-    stated = fields.text(data, "pair_type")
-    if stated not in KINDS:
-        raise RowError("pair_type", stated, f"must be one of {', '.join(KINDS)}")
-    return KINDS[stated]
+    return KINDS[fields.one_of(data.get("pair_type"), "pair_type", KINDS)]

@@ -23,8 +23,8 @@ from kbench.loaders.importers.kernelbench_samples import (
     samples_in,
 )
 from kbench.loaders.importers.reader import Context, Entry, Reader
-from kbench.loaders.importers.rows import NOT_STATED, Row, Source, failure, named, problem, with_workloads, written
-from kbench.loaders.importers.stated_inputs import workload_of
+from kbench.loaders.importers.rows import NOT_STATED, Row, Source, failure, named, problem, written
+from kbench.loaders.importers.stated_inputs import with_stated_inputs
 from kbench.schemas import Status
 
 LAST_OF_LEVEL = {1: 100, 2: 100, 3: 50}
@@ -60,9 +60,7 @@ class KernelBenchReader(Reader):
     def problem(self, problem_id: str, reference: str = "") -> Row:
         """A problem's row: ours where its id is an alias of one, else its name with its reference and its shapes."""
         title = problem_id.removeprefix("kernelbench_").replace("_", " ")
-        row = problem(problem_id, self.FAMILY, title, reference)
-        workload = workload_of(reference) if reference else None
-        return row if workload is None else with_workloads(row, [workload])
+        return with_stated_inputs(problem(problem_id, self.FAMILY, title, reference), reference)
 
     def first_numbers(self, numbers: Iterable[tuple[int | None, int | None]]) -> First:
         """Number of each level's first problem: stated, or proved by a number that only one way of counting has.

@@ -185,8 +185,8 @@ class OpenEvolve(Reader):
         if status in NOT_THE_KERNELS:
             self.context.null("status", "the search failed, or states no verdict")
             return {}
-        if status is not None and status not in STATUSES:
-            raise RowError("status", status, f"must be one of {', '.join((*STATUSES, *NOT_THE_KERNELS))}")
+        if status is not None:
+            fields.one_of(status, "status", (*STATUSES, *NOT_THE_KERNELS))
         if status is not None and STATUSES[status] is not Status.OK:
             compiled = not any(word in (summary or "").lower() for word in COMPILE)
             return failure(STATUSES[status] if compiled else Status.COMPILE_ERROR, summary)
@@ -218,7 +218,7 @@ class OpenEvolve(Reader):
             self.context.bad(self.path, task, error, entry=False)
             reference = None
         title = f"{task} of a recorded evolution"
-        return problem(problem_id, self.FAMILY, title, fields.plain(reference) if isinstance(reference, str) else "")
+        return problem(problem_id, self.FAMILY, title, reference)
 
 
 def _above_zero(value: Any) -> bool:

@@ -123,10 +123,8 @@ class PublishedSearch:
                 self._candidate(payload).dropped = True
 
     def _requested(self, payload: Mapping[str, Any]) -> None:
-        request, mutation = (
-            fields.text(payload, "request_id"),
-            fields.optional_text(payload, "from_mutation_request_id"),
-        )
+        request = fields.text(payload, "request_id")
+        mutation = fields.optional_text(payload, "from_mutation_request_id")
         candidate = self._candidates.pop(mutation, None) if mutation else self._candidates.get(request)
         code = fields.optional_text(payload, "code")
         if candidate is None:

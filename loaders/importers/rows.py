@@ -14,7 +14,8 @@ from kbench.loaders.importers.fields import plain
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
 from kbench.loaders.splits.problems import cluster_id
-from kbench.schemas import Backend, Kernel, Measurement, Status, Workload, to_dict
+from kbench.schemas import AuthorClass, Backend, Kernel, Measurement, QuestionKind, Status, Workload, to_dict
+from kbench.schemas.bins import bin_of
 from kbench.schemas.ids import content_hash, kernel_id
 from kbench.schemas.record import field_types
 
@@ -126,6 +127,19 @@ def measurement_row(kernel: Row, workload: str, place: str, **figures: Any) -> R
     return _MEASUREMENT | copied | {"measurement_id": identity, "workload": workload, **figures}
 
 
+def question_row(
+    question_id: str, kind: QuestionKind, anchor: Row | None, candidate: Row, speedup: float, **more: Any
+) -> Row:
+    """A row of the questions table; without an anchor the candidate is compared with its problem's reference."""
+    copied = {name: candidate[name] for name in ("problem_id", "family", "backend", "gpu", "split")}
+    return copied | {
+        "question_id": question_id, "kind": kind.value, "author": AuthorClass.OUTSIDE.value, "workload": None,
+        "core": False, "anchor_id": None if anchor is None else anchor["kernel_id"],
+        "candidate_id": candidate["kernel_id"], "pool": None, "known_ids": (), "speedup": speedup,
+        "speedup_low": None, "speedup_high": None, "bin": bin_of(speedup), **more,
+    }  # fmt: skip
+
+
 def failure(status: Status, message: str | None) -> Row:
     """The fields of a kernel that failed."""
     text = plain(message or "").strip() or f"{status.value}; the origin states no more"
@@ -167,8 +181,12 @@ def _shipped_problems() -> Mapping[str, Mapping[str, Any]]:
     return by_alias | {row["problem_id"]: row for row in rows}
 
 
-def problem(problem_id: str, family: str, title: str, reference: str = "") -> Row:
-    """The row of a problem: ours where its name is an alias and no reference comes with it, else what is told of it."""
+def problem(problem_id: str, family: str, title: str, stated: object = "") -> Row:
+    """The row of a problem: ours where its name is an alias and no reference comes with it, else what is told of it.
+
+    `stated` is the text of its reference; what is no text is none.
+    """
+    reference = plain(stated) if isinstance(stated, str) else ""
     ours = _shipped_problems().get(problem_id)
     if ours is None or reference:
         aliases = () if ours is None else (ours["problem_id"],)

@@ -20,12 +20,11 @@ from kbench.loaders.importers import formats, gpu_forecasters
 from kbench.loaders.importers.fields import RowError, plain
 from kbench.loaders.importers.inputs import has_bom, require_files
 from kbench.loaders.importers.reader import AGAIN, NEW, Context, ImportSettings, Reader, Report
-from kbench.loaders.importers.rows import Row
+from kbench.loaders.importers.rows import Row, question_row
 from kbench.loaders.importers.sink import Sink
 from kbench.loaders.importers.table import Table
 from kbench.loaders.storage.atomic import whole_folder, write_atomically
-from kbench.schemas import AuthorClass, DataError, QuestionKind, UnknownNameError, UserError
-from kbench.schemas.bins import bin_of
+from kbench.schemas import DataError, QuestionKind, UnknownNameError, UserError
 from kbench.schemas.ids import content_hash
 
 REPORT = "import.json"
@@ -215,12 +214,7 @@ def _pairs(drawn: Sequence[Row]) -> Iterator[Ends]:
 
 
 def _question(anchor: Row | None, candidate: Row, kind: QuestionKind, speedup: float) -> Row:
-    anchor_id = None if anchor is None else anchor["kernel_id"]
-    shared = {name: candidate[name] for name in ("problem_id", "family", "backend", "gpu", "split")}
-    names = (kind.value, anchor_id or "reference", candidate["kernel_id"], candidate["gpu"], "all")
+    compared_with = "reference" if anchor is None else anchor["kernel_id"]
+    question_id = content_hash("question", kind.value, compared_with, candidate["kernel_id"], candidate["gpu"], "all")
     pool = None if anchor is not None else f"{candidate['problem_id']} {candidate['backend']} on {candidate['gpu']}"
-    return shared | {
-        "question_id": content_hash("question", *names), "kind": kind.value, "author": AuthorClass.OUTSIDE.value,
-        "workload": None, "core": False, "anchor_id": anchor_id, "candidate_id": candidate["kernel_id"], "pool": pool,
-        "known_ids": (), "speedup": speedup, "speedup_low": None, "speedup_high": None, "bin": bin_of(speedup),
-    }  # fmt: skip
+    return question_row(question_id, kind, anchor, candidate, speedup, pool=pool)

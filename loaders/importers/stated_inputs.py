@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kbench.loaders.importers.rows import Row
+from kbench.loaders.importers.rows import Row, with_workloads
 from kbench.schemas import Workload, to_dict
 
 BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "uint32": 4, "bfloat16": 2, "float16": 2, "int16": 2}
@@ -84,6 +84,12 @@ def workload_of(
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     inputs = [leaf if isinstance(leaf, Tensor) else Tensor(SCALARS.get(type(leaf), "float32"), ()) for leaf in leaves]
     return workload(name, given, inputs, (), moved=tensors) if tensors else None
+
+
+def with_stated_inputs(row: Row, reference: str) -> Row:
+    """A problem's row with the workload that get_inputs of its reference makes, where its shapes are plain to see."""
+    found = workload_of(reference) if reference else None
+    return row if found is None else with_workloads(row, [found])
 
 
 def workload(

@@ -18,8 +18,8 @@ from kbench.loaders.importers.fields import RowError
 from kbench.loaders.importers.inputs import LARGEST_KERNEL_BYTES, digest, head, open_unpacked, parquet_rows
 from kbench.loaders.importers.json_stream import LARGEST_VALUE, JsonStream, json_lines
 from kbench.loaders.importers.reader import Entry, Reader
-from kbench.loaders.importers.rows import NOT_STATED, Row, Source, failure, named, problem, with_workloads, written
-from kbench.loaders.importers.stated_inputs import workload_of
+from kbench.loaders.importers.rows import NOT_STATED, Row, Source, failure, named, problem, written
+from kbench.loaders.importers.stated_inputs import with_stated_inputs
 from kbench.schemas import Backend, DataError, Status, UnknownNameError, UserError
 
 FIELDS = ("source", "problem", "family", "backend", "gpu", "runtime_us", "speedup", "status", "error", "compiled",
@@ -129,14 +129,11 @@ class Table(Reader):
 
     def _problem(self, problem_id: str, family: str, title: str, reference: str) -> Row:
         """A problem's row, with the shapes that get_inputs of its reference makes."""
-        row = problem(problem_id, family, title, reference)
-        workload = workload_of(reference) if reference else None
-        if workload is not None:
-            return with_workloads(row, [workload])
-        if reference:
-            self.context.null("workloads", "get_inputs of the reference is missing, or its shapes are not plain to see")
-        elif not row["workloads"]:
-            self.context.null("workloads", "the table states no shapes; map a reference that has get_inputs")
+        row = with_stated_inputs(problem(problem_id, family, title, reference), reference)
+        if not row["workloads"]:
+            unclear = "get_inputs of the reference is missing, or its shapes are not plain to see"
+            unstated = "the table states no shapes; map a reference that has get_inputs"
+            self.context.null("workloads", unclear if reference else unstated)
         return row
 
     def _source(self, place: object, values: Mapping[str, Any]) -> Source:
@@ -214,19 +211,13 @@ def _words(values: Mapping[str, Any], field: str) -> str:
 def _backend(values: Mapping[str, Any]) -> Backend | None:
     if _words(values, "backend") == NOT_STATED:
         return None
-    try:
-        return Backend(str(values["backend"]).lower())
-    except ValueError:
-        raise RowError("backend", values["backend"], f"must be one of {', '.join(Backend)}") from None
+    return Backend(fields.one_of(str(values["backend"]).lower(), "backend", Backend))
 
 
 def _status(values: Mapping[str, Any]) -> Status | None:
     stated = values.get("status")
     if stated is not None and str(stated).strip().lower() not in EMPTY:
-        try:
-            return Status(str(stated).strip().lower())
-        except ValueError:
-            raise RowError("status", stated, f"must be one of {', '.join(Status)}") from None
+        return Status(fields.one_of(str(stated).strip().lower(), "status", Status))
     if _truth(values, "compiled") is False:
         return Status.COMPILE_ERROR
     correct = _truth(values, "correct")

@@ -88,9 +88,7 @@ class FlashinferTrace(Reader):
 
     def _figures(self, evaluation: Mapping[str, Any]) -> tuple[Row, Row]:
         """Verdict and figures of an evaluation, and its correctness errors."""
-        stated = fields.text(evaluation, "status").upper()
-        if stated not in STATUSES:
-            raise RowError("evaluation.status", stated, f"must be one of {', '.join(STATUSES)}")
+        stated = fields.one_of(fields.text(evaluation, "status").upper(), "evaluation.status", STATUSES)
         errors: Row = {}
         if evaluation.get("correctness") is not None:
             correctness = fields.mapping(evaluation, "correctness")
@@ -154,9 +152,8 @@ class FlashinferTrace(Reader):
         except RowError:
             stated = None
         facts = stated if isinstance(stated, Mapping) else {}
-        reference = facts.get("reference")
         title = f"{fields.plain(definition)} of flashinfer-bench"
-        row = problem(problem_id, self.FAMILY, title, fields.plain(reference) if isinstance(reference, str) else "")
+        row = problem(problem_id, self.FAMILY, title, facts.get("reference"))
         listed = next(files_below(self._root / "workloads", f"{definition}.jsonl"), None)
         missing = "the trace set has no list of the definition's workloads"
         workloads = workloads_in(listed, self._root, facts, self.context, missing)
@@ -237,8 +234,7 @@ class SolExecBench(Reader):
         if stated == NOT_THE_KERNELS:
             self.context.note("workloads whose reference was invalid; they are left out")
             return {}, {}
-        if stated not in SOL_STATUSES:
-            raise RowError("status", stated, f"must be one of {', '.join((*SOL_STATUSES, NOT_THE_KERNELS))}")
+        fields.one_of(stated, "status", (*SOL_STATUSES, NOT_THE_KERNELS))
         if SOL_STATUSES[stated] is not Status.OK:
             return failure(SOL_STATUSES[stated], f"{stated}: {fields.optional_text(workload, 'log') or ''}"), {}
         runtime = fields.microseconds(
@@ -267,7 +263,7 @@ class SolExecBench(Reader):
     def _problem(self, problem_id: str, trajectory: Path) -> Row:
         stated = self._definitions.named(trajectory.name).get("reference")
         reference = stated if isinstance(stated, str) else kernel_text(trajectory / "reference.py", self.path) or ""
-        row = problem(problem_id, self.FAMILY, f"{trajectory.name} of SOL-ExecBench", fields.plain(reference))
+        row = problem(problem_id, self.FAMILY, f"{trajectory.name} of SOL-ExecBench", reference)
         return with_workloads(row, self._definitions.workloads(trajectory.name))
 
 

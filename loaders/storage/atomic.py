@@ -62,7 +62,7 @@ def write_new(places: Iterator[Path], write: Callable[[IO[bytes]], object]) -> P
     with _aside(path) as (file, aside):
         write(file)
         _finish(file)
-        while path.exists() and not _same_bytes(aside, path):
+        while path.exists() and file_sha256(aside) != file_sha256(path):
             path = next(places)
         if not path.exists():
             aside.replace(path)
@@ -232,10 +232,6 @@ def _renamed_at_once(one: Path, other: Path) -> bool:
     if ctypes.get_errno() in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
         return False
     raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(other))
-
-
-def _same_bytes(*paths: Path) -> bool:
-    return len({path.stat().st_size for path in paths}) == 1 and len({file_sha256(path) for path in paths}) == 1
 
 
 def file_sha256(path: Path) -> str:

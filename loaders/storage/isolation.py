@@ -75,7 +75,7 @@ class Reader:
         try:
             _send(server.stdin, OK, data)
         except BrokenPipeError:
-            self._stop()
+            self.close()
             raise DataError(f"{name} cannot be read (the reader did not start)") from None
         finished = False
         try:
@@ -87,7 +87,7 @@ class Reader:
         finally:
             # Whoever asked may have lost interest halfway: the rest goes with the server.
             if server.poll() is not None or not finished:
-                self._stop()
+                self.close()
         if kind == DIED:
             raise DataError(f"{name} cannot be read (the reader {payload.decode()})")
         if kind == REFUSED:
@@ -112,7 +112,8 @@ class Reader:
             janitor.watch_group(self._server.pid)
         return self._server
 
-    def _stop(self) -> None:
+    def close(self) -> None:
+        """End the server."""
         server, self._server = self._server, None
         if server is None:
             return
@@ -123,10 +124,6 @@ class Reader:
                     pipe.close()
         janitor.end_group(server.pid)
         server.wait()
-
-    def close(self) -> None:
-        """End the server."""
-        self._stop()
 
 
 @functools.cache

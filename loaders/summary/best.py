@@ -27,18 +27,9 @@ FIGURES = (
 FLOOR_MARGIN = 0.9
 """What `floor_us` takes of the time of the arithmetic, so that no true measurement is refused."""
 LINEAGE = (
-    "kernel_id",
-    "parent_id",
-    "runtime_us",
-    "runtime_low_us",
-    "runtime_high_us",
-    "speedup",
-    "status",
-    "step",
-    "edit",
-    "search_method",
-    "source",
-)
+    "kernel_id", "parent_id", "runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "status", "step", "edit",
+    "search_method", "source",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -143,9 +134,8 @@ def _ahead(corpus: Corpus, rows: Sequence[dict[str, Any]], beaten: str) -> list[
                 "no references of these kernels were timed, so there is no best one; speedups are over eager"
             )
         return sorted((r for r in rows if (r["speedup_best"] or 0) > 1), key=lambda row: -row["speedup_best"])
-    baselines = {
-        key: reference_speedups(corpus, *key) for key in dict.fromkeys((row["problem_id"], row["gpu"]) for row in rows)
-    }
+    cells = dict.fromkeys((row["problem_id"], row["gpu"]) for row in rows)
+    baselines = {cell: reference_speedups(corpus, *cell) for cell in cells}
     names = {name for speedups in baselines.values() for name in speedups}
     named = {n for n in names if (n != COMPILED if beaten.lower() == VENDOR else n.lower().startswith(beaten.lower()))}
     if not named:

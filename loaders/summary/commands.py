@@ -134,7 +134,7 @@ def _cells(row: Mapping[str, Any], *, named: bool, over_best: bool, short: bool)
         **({"speedup_best": row["speedup_best"]} if over_best else {}),
         **ahead,
         "speedup": _with_interval(row, "speedup{}", ".3f"),
-        "roofline": _percent(row["roofline_share"]),
+        "roofline": None if row["roofline_share"] is None else f"{row['roofline_share']:.0%}",
         **({"launch-bound": _launch_bound(row)} if short else {}),
         "registers": row["registers"],
         "spills": row["spill_bytes"],
@@ -156,10 +156,6 @@ def _with_interval(row: Mapping[str, Any], name: str, form: str) -> str | None:
 def _launch_bound(row: Mapping[str, Any]) -> str | None:
     short, workloads = row["launch_bound_workloads"], row["workloads"]
     return f"{'all' if short == workloads else short} of {workloads}" if short else None
-
-
-def _percent(share: float | None) -> str | None:
-    return None if share is None else f"{share:.0%}"
 
 
 @kernels.command("show")

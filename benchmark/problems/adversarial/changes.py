@@ -38,13 +38,13 @@ def shift_rows(by: float, dims: tuple[int, ...] = (-1,)) -> Change:
     return change
 
 
-def fill_rows(step: float = 0.125, levels: int = 48, dims: tuple[int, ...] = (-1,)) -> Change:
-    """One number per row, of either sign and never zero: a multiple of `step`, so that its sums are exact."""
+def fill_rows(dims: tuple[int, ...] = (-1,)) -> Change:
+    """One number per row, of either sign and never zero: a multiple of 1/8, so that its sums are exact."""
 
     def change(generator: Generator, x: Tensor) -> Tensor:
         shape = _row_shape(x, dims)
-        level = torch.randint(1, levels + 1, shape, generator=generator, device=x.device).float()
-        return (level * step * _signs(generator, shape, x.device)).to(x.dtype).expand(x.shape)
+        level = torch.randint(1, 49, shape, generator=generator, device=x.device).float()
+        return (level * 0.125 * _signs(generator, shape, x.device)).to(x.dtype).expand(x.shape)
 
     return change
 
@@ -181,11 +181,11 @@ def crowd_one(generator: Generator, ends: Tensor) -> Tensor:
     return (shrunk + later * (total - shrunk[-1])).to(ends.dtype)
 
 
-def resemble(spread: float, count: int = 16) -> Change:
-    """Groups of rows along the first dimension that differ by little: all are like their first."""
+def resemble(spread: float) -> Change:
+    """Groups of sixteen rows along the first dimension that differ by little: all are like their first."""
 
     def change(generator: Generator, x: Tensor) -> Tensor:
-        first = torch.arange(x.shape[0], device=x.device) // count * count
+        first = torch.arange(x.shape[0], device=x.device) // 16 * 16
         return x[first] + spread * x
 
     return change

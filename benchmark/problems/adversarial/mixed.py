@@ -101,7 +101,10 @@ def _places(
     generator.manual_seed(int.from_bytes(digest[:8], "big") >> 1)
     whole = max(units.values())
     inside = rng.random() < 0.5 if spans is None else spans
-    unit = _span(shape, rng) if inside and whole == 0 else _row(shape, whole, rng)
+    if inside and whole == 0:
+        unit: tuple[int, ...] = (min(rng.choice(SPANS), max(1, shape[-1] // 4)),)
+    else:
+        unit = _row(shape, whole, rng)
     # A line of the last dimension, or of all of them where a part has several, holds so many parts and a rest.
     line = max(shape[-1], math.prod(unit))
     per_line, rest = divmod(line, math.prod(unit))
@@ -124,7 +127,3 @@ def _row(shape: tuple[int, ...], whole: int, rng: random.Random) -> tuple[int, .
     unit = shape[-rng.choice(several) :]
     # A vector has no rows.
     return unit if len(shape) > len(unit) or whole else (max(1, shape[-1] // 64),)
-
-
-def _span(shape: tuple[int, ...], rng: random.Random) -> tuple[int, ...]:
-    return (min(rng.choice(SPANS), max(1, shape[-1] // 4)),)

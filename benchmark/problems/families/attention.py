@@ -26,10 +26,7 @@ BF16_ATTENTION = Tolerance(
 
 
 SHARP_QUERIES = InputCase(
-    "large",
-    "Scores beyond the range of exp find a softmax without the maximum.",
-    {"q": scale(32.0)},
-    unit=0,
+    "large", "Scores beyond the range of exp find a softmax without the maximum.", {"q": scale(32.0)}, unit=0
 )
 ATTENTION_CASES = (
     SHARP_QUERIES,
@@ -156,10 +153,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="attention_prefill", title="Attention over a whole prompt", reference=attention_prefill,
         description="Multi-head attention without a mask, as in encoders and prefix language models: softmax(q kᵀ / "
             "sqrt(dim)) v per batch and head, bfloat16 in and out.",
-        inputs=tensors(
-            "q: bfloat16[batch,heads,length,dim]", "k: bfloat16[batch,heads,length,dim]",
-            "v: bfloat16[batch,heads,length,dim]", q=normal(2.0),
-        ),
+        inputs=tensors("q k v: bfloat16[batch,heads,length,dim]", q=normal(2.0)),
         outputs=tensors("o: bfloat16[batch,heads,length,dim]"),
         flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] ** 2 * p["dim"],
         sizes=(
@@ -173,10 +167,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="attention_decode", title="Attention of one new token", reference=attention_decode,
         description="Decoding step of multi-head attention: one query per batch and head against a full cache, "
             "softmax(q kᵀ / sqrt(dim)) v, bfloat16 in and out. The cache is laid out [batch, head, token, dim].",
-        inputs=tensors(
-            "q: bfloat16[batch,heads,dim]", "k: bfloat16[batch,heads,length,dim]",
-            "v: bfloat16[batch,heads,length,dim]", q=normal(2.0),
-        ),
+        inputs=tensors("q: bfloat16[batch,heads,dim]", "k v: bfloat16[batch,heads,length,dim]", q=normal(2.0)),
         flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] * p["dim"],
         sizes=(
             Size("b16_s2048", {"batch": 16, "heads": 16, "length": 2048, "dim": 128}),
@@ -189,10 +180,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="gqa_decode", title="Grouped-query attention of one new token", reference=gqa_decode,
         description="Decoding step of grouped-query attention: neighbouring query heads share a key-value head. The "
             "cache is laid out [batch, token, key-value head, dim]; bfloat16 in and out.",
-        inputs=tensors(
-            "q: bfloat16[batch,heads,dim]", "k: bfloat16[batch,length,kv_heads,dim]",
-            "v: bfloat16[batch,length,kv_heads,dim]", q=normal(2.0),
-        ),
+        inputs=tensors("q: bfloat16[batch,heads,dim]", "k v: bfloat16[batch,length,kv_heads,dim]", q=normal(2.0)),
         flops=lambda p: 4 * p["batch"] * p["heads"] * p["length"] * p["dim"],
         sizes=(
             Size("b32_s2048", {"batch": 32, "heads": 32, "kv_heads": 8, "length": 2048, "dim": 128}),

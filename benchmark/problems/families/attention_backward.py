@@ -11,10 +11,9 @@ import functools
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.shared import MIXED_STARTS, bf16, packed_pairs, packed_starts, sequence_of, wide
-from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, ScalarSpec, TensorSpec, parameters, tensors
+from kbench.benchmark.problems.inputs import Fill, Params, Sized, TensorSpec, parameters, tensors, with_numbers
 from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
-BF16 = "bfloat16"
 BF16_GRADIENT = Tolerance(
     3e-2, 3e-2,
     "gradients of unit scale, summed in fp32 from probabilities and gradients rounded to bfloat16 (2^-8 relative); a "
@@ -131,27 +130,16 @@ def row_sums(seen: int | None = None) -> Fill:
     return fill
 
 
-def _inputs(p: Params) -> tuple[InputSpec, ...]:
-    queries = (p["batch"], p["heads"], p["length"], p["dim"])
-    keys = (p["batch"], p["kv_heads"], p["length"], p["dim"])
-    every = p["length"] if p.get("full") else None
-    saved = (
-        TensorSpec("q", queries, BF16), TensorSpec("k", keys, BF16), TensorSpec("v", keys, BF16),
-        TensorSpec("o", queries, BF16), TensorSpec("lse", queries[:3], fill=row_sums(every)),
-        TensorSpec("do", queries, BF16),
-    )  # fmt: skip
-    return (*saved, ScalarSpec("window", p["window"])) if "window" in p else saved
-
-
-def _packed_inputs(p: Params) -> tuple[InputSpec, ...]:
-    queries, keys = ((p["tokens"], p[heads], p["dim"]) for heads in ("heads", "kv_heads"))
-    mean = p["tokens"] // p["count"]
-    return (
-        TensorSpec("q", queries, BF16), TensorSpec("k", keys, BF16), TensorSpec("v", keys, BF16),
-        TensorSpec("o", queries, BF16), TensorSpec("lse", (p["heads"], p["tokens"]), fill=row_sums(mean // 2)),
-        TensorSpec("do", queries, BF16),
-        TensorSpec("starts", (p["count"] + 1,), "int32", packed_starts(p["tokens"])),
-    )  # fmt: skip
+_saved = tensors(
+    "q: bfloat16[batch,heads,length,dim]", "k v: bfloat16[batch,kv_heads,length,dim]",
+    "o: bfloat16[batch,heads,length,dim]", "lse[batch,heads,length]", "do: bfloat16[batch,heads,length,dim]",
+    lse=Sized(lambda p: row_sums(p["length"] if p.get("full") else None)),
+)  # fmt: skip
+_packed_inputs = tensors(
+    "q: bfloat16[tokens,heads,dim]", "k v: bfloat16[tokens,kv_heads,dim]", "o: bfloat16[tokens,heads,dim]",
+    "lse[heads,tokens]", "do: bfloat16[tokens,heads,dim]", "starts: int32[count+1]",
+    lse=Sized(lambda p: row_sums(p["tokens"] // p["count"] // 2)), starts=Sized(lambda p: packed_starts(p["tokens"])),
+)  # fmt: skip
 
 
 def _pairs(p: Params) -> int:
@@ -162,22 +150,12 @@ def _pairs(p: Params) -> int:
     return int(full * window + (length - full) * (length - full + 1) // 2)
 
 
-def _flops(p: Params) -> int:
-    return int(10 * p["batch"] * p["heads"] * p["dim"] * _pairs(p))
-
-
-def _packed_flops(p: Params) -> int:
-    return int(10 * p["heads"] * p["dim"] * packed_pairs(p["tokens"], p["count"]))
-
-
 _sized = parameters("batch heads kv_heads length dim")
 _packed = parameters("tokens count heads kv_heads dim")
 problem = functools.partial(
-    ProblemDefinition, family="attention_backward", inputs=_inputs, flops=_flops, tolerance=BF16_GRADIENT,
-    outputs=tensors(
-        "dq: bfloat16[batch,heads,length,dim]", "dk: bfloat16[batch,kv_heads,length,dim]",
-        "dv: bfloat16[batch,kv_heads,length,dim]",
-    ),
+    ProblemDefinition, family="attention_backward", inputs=_saved, tolerance=BF16_GRADIENT,
+    flops=lambda p: 10 * p["batch"] * p["heads"] * p["dim"] * _pairs(p),
+    outputs=tensors("dq: bfloat16[batch,heads,length,dim]", "dk dv: bfloat16[batch,kv_heads,length,dim]"),
     oracle=_causal_oracle, compute_unit="bf16", cases=GRADIENT_CASES, tiny=Size("tiny", _sized(1, 4, 2, 40, 32)),
 )  # fmt: skip
 
@@ -218,6 +196,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=attention_backward_window,
         description="Backward pass of grouped-query attention where query i sees keys i - window + 1 to i (those that "
             f"exist). {SAVED}",
+        inputs=with_numbers(_saved, window="window"),
         sizes=(
             Size("gemma3_4b", _sized(1, 8, 4, 8192, 256, window=1024), "Gemma-3-4B local layer, 8192 tokens"),
             Size("gpt_oss_20b", _sized(1, 64, 8, 4096, 64, window=128), "gpt-oss-20b local layer, 4096 tokens"),
@@ -231,10 +210,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Backward pass of causal grouped-query attention over sequences packed one after another, laid "
             "out [token, head, dim] (lse: [head, token]). Sequence s has tokens starts[s] to starts[s + 1] (int32); "
             f"a query sees keys of its own sequence up to itself. {SAVED}",
-        inputs=_packed_inputs, flops=_packed_flops,
-        outputs=tensors(
-            "dq: bfloat16[tokens,heads,dim]", "dk: bfloat16[tokens,kv_heads,dim]", "dv: bfloat16[tokens,kv_heads,dim]",
-        ),
+        inputs=_packed_inputs, flops=lambda p: 10 * p["heads"] * p["dim"] * packed_pairs(p["tokens"], p["count"]),
+        outputs=tensors("dq: bfloat16[tokens,heads,dim]", "dk dv: bfloat16[tokens,kv_heads,dim]"),
         sizes=(
             Size("llama3_8b", _packed(4096, 6, 32, 8, 128), "Llama-3-8B fine-tuning, 6 sequences in 4096 tokens"),
             Size("qwen3_4b", _packed(4096, 12, 32, 8, 128), "Qwen3-4B fine-tuning, 12 sequences in 4096 tokens"),

@@ -10,30 +10,15 @@ from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.families.quantized_layers import FP8_SUMS, blockwise_inputs
 from kbench.benchmark.problems.families.shared import bf16, fp8, product_flops, sized, wide
 from kbench.benchmark.problems.families.weight_quantised import NARROW_WEIGHTS, nibbles
-from kbench.benchmark.problems.inputs import (
-    Fill,
-    InputSpec,
-    Params,
-    Sized,
-    TensorSpec,
-    around,
-    integers,
-    tensors,
-    uniform,
-)
+from kbench.benchmark.problems.inputs import Fill, Sized, around, integers, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
-BF16, FP8 = "bfloat16", "float8_e4m3fn"
 BLOCK = 128
 """Elements along k, and rows of a weight, that share one float32 scale."""
 MX, NV = 32, 16
 """Elements along k that share one scale in the mx formats and in nvfp4."""
 FP4 = "4-bit floats (e2m1: one sign bit, then 0, 0.5, 1, 1.5, 2, 3, 4, 6), two a byte with the lower four bits first"
-LAYER_CASES = (
-    large("x", factor=16.0, atol_scale=16.0),
-    outliers("x", factor=16.0, atol_scale=6.0),
-    one_hot("x"),
-)
+LAYER_CASES = (large("x", factor=16.0, atol_scale=16.0), outliers("x", factor=16.0, atol_scale=6.0), one_hot("x"))
 
 
 def power_of_two(byte: Tensor, dtype: torch.dtype) -> Tensor:
@@ -99,9 +84,10 @@ def nvfp4_linear(x: Tensor, packed: Tensor, x_scale: Tensor, scale: Tensor, over
     return bf16(wide(F.linear(left, right)) * overall)
 
 
-def _quantise_inputs(p: Params) -> tuple[InputSpec, ...]:
-    _, weight, _, scale = blockwise_inputs(p)
-    return TensorSpec("x", (p["m"], p["k"]), BF16), weight, scale
+_quantise_inputs = tensors(
+    "x: bfloat16[m,k]", "weight: float8_e4m3fn[n,k]", f"weight_scale[n/{BLOCK},k/{BLOCK}]",
+    weight_scale=around(lambda p: p["k"] ** -0.5),
+)  # fmt: skip
 
 
 _mxfp8_inputs = tensors(

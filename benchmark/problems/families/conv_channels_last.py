@@ -7,10 +7,9 @@ import functools
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.shared import multiply_adds
-from kbench.benchmark.problems.inputs import Params, TensorSpec, normal, parameters, tensors
+from kbench.benchmark.problems.inputs import Params, Sized, normal, parameters, tensors
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
-BF16 = "bfloat16"
 BF16_SUMS = Tolerance(1.5e-2, 1.5e-2, "fp32 sums of exact products of unit scale, rounded to bfloat16 (2^-9 relative)")
 
 
@@ -40,20 +39,7 @@ def depthwise7x7_nhwc(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return y.permute(0, 2, 3, 1).contiguous()
 
 
-def _image(p: Params, name: str, channels: str, shrink: int = 1, size: float = 1.0) -> TensorSpec:
-    return TensorSpec(name, (p["n"], p["side"] // shrink, p["side"] // shrink, p[channels]), BF16, normal(size))
-
-
-def _filters(p: Params, terms: int) -> TensorSpec:
-    return TensorSpec("weight", (p["c_out"], 3, 3, p["c_in"]), BF16, normal(terms**-0.5))
-
-
-_depthwise_inputs = tensors(
-    lambda p: (_image(p, "x", "c_in"),), "weight: bfloat16[7,7,c_in]", "bias: bfloat16[c_in]", weight=normal(1 / 7),
-    bias=normal(0.5),
-)  # fmt: skip
-
-
+IMAGES, FILTERS = "x: bfloat16[n,side,side,c_in]", "weight: bfloat16[c_out,3,3,c_in]"
 _sized = parameters("n side c_in c_out")
 
 
@@ -78,7 +64,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="conv3x3_nhwc", title="3×3 convolution, channels last", reference=conv3x3_nhwc,
         description="3×3 convolution of images (N, H, W, C) with filters (O, 3, 3, C) and one pixel of zero padding, "
             "in bfloat16 with fp32 sums; the result is (N, H, W, O).",
-        inputs=lambda p: (_image(p, "x", "c_in"), _filters(p, 9 * p["c_in"])),
+        inputs=tensors(IMAGES, FILTERS, weight=Sized(lambda p: normal((9 * p["c_in"]) ** -0.5))),
         outputs=tensors("y: bfloat16[n,side,side,c_out]"),
         sizes=(
             Size("resnet50_conv3", _sized(128, 28, 128, 128), "ResNet-50 conv3_x 3×3, 128 images"),
@@ -92,7 +78,9 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=conv3x3_wgrad_nhwc,
         description="Gradient of the filters (O, 3, 3, C) of a 3×3 convolution with one pixel of zero padding, from "
             "images x (N, H, W, C) and the gradient dy (N, H, W, O); bfloat16 with fp32 sums over images and pixels.",
-        inputs=lambda p: (_image(p, "x", "c_in"), _image(p, "dy", "c_out", size=(p["n"] * p["side"] ** 2) ** -0.5)),
+        inputs=tensors(
+            IMAGES, "dy: bfloat16[n,side,side,c_out]", dy=Sized(lambda p: normal((p["n"] * p["side"] ** 2) ** -0.5)),
+        ),
         outputs=tensors("dw: bfloat16[c_out,3,3,c_in]"),
         sizes=(
             Size("resnet50_conv3", _sized(128, 28, 128, 128), "ResNet-50 conv3_x 3×3, 128 images"),
@@ -109,7 +97,10 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=conv3x3_stride2_dgrad_nhwc,
         description="Gradient of the images (N, H, W, C) of a 3×3 convolution of stride 2 with one pixel of zero "
             "padding, from the gradient dy (N, H/2, W/2, O) and filters (O, 3, 3, C); bfloat16 with fp32 sums.",
-        inputs=lambda p: (_image(p, "dy", "c_out", 2), _filters(p, 9 * p["c_out"] // 4)),
+        inputs=tensors(
+            "dy: bfloat16[n,side/2,side/2,c_out]", FILTERS,
+            weight=Sized(lambda p: normal((9 * p["c_out"] // 4) ** -0.5)),
+        ),
         outputs=tensors("dx: bfloat16[n,side,side,c_in]"), flops=lambda p: _flops(p, 2),
         sizes=(
             Size("resnet50_conv3", _sized(128, 56, 128, 128), "ResNet-50 conv3_x first 3×3, 128 images"),
@@ -123,7 +114,10 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="depthwise7x7_nhwc", title="7×7 depthwise convolution, channels last", reference=depthwise7x7_nhwc,
         description="7×7 convolution of each channel of images (N, H, W, C) with its own filter, weight[:, :, c] (7, "
             "7, C), three pixels of zero padding and a bias per channel; bfloat16 with fp32 sums.",
-        inputs=_depthwise_inputs, outputs=tensors("y: bfloat16[n,side,side,c_in]"),
+        inputs=tensors(
+            IMAGES, "weight: bfloat16[7,7,c_in]", "bias: bfloat16[c_in]", weight=normal(1 / 7), bias=normal(0.5),
+        ),
+        outputs=tensors("y: bfloat16[n,side,side,c_in]"),
         flops=lambda p: 98 * p["n"] * p["side"] ** 2 * p["c_in"], compute_unit="fp32",
         sizes=(
             Size("convnext_t_stage1", _sized(128, 56, 96, 96), "ConvNeXt-T stage 1, 128 images"),

@@ -8,9 +8,9 @@ import math
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, small
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.shared import multiply_adds, spatial_shape, transposed_extent, window_extent
-from kbench.benchmark.problems.inputs import Params, TensorSpec, normal
-from kbench.benchmark.problems.lazy_torch import F, Tensor
+from kbench.benchmark.problems.families.shared import multiply_adds, spatial_shape, window_extent
+from kbench.benchmark.problems.inputs import Params, Sized, TensorSpec, normal, tensors
+from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor
 
 CONVOLUTION_CASES = (large("x", factor=1e5), small("x", factor=1e-6), one_hot("x"), outliers("x", atol_scale=100.0))
 
@@ -22,9 +22,9 @@ def fp32_sum(length: str) -> Tolerance:
     )
 
 
-def weight_spec(*shape: int, name: str = "weight", dtype: str = "float32") -> TensorSpec:
+def unit_sums(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
     """Filters [c_out, c_in, *taps] scaled so that outputs have unit variance."""
-    return TensorSpec(name, shape, dtype, fill=normal(1.0 / math.sqrt(math.prod(shape[1:]))))
+    return normal(1.0 / math.sqrt(math.prod(spec.shape[1:])))(generator, spec, device)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,10 +42,8 @@ class Window:
 
     def inputs(self, p: Params) -> tuple[TensorSpec, ...]:
         """What is convolved, and the filters."""
-        return (
-            TensorSpec("x", (p["n"], p["c_in"], *spatial_shape(p))),
-            weight_spec(p["c_out"], p["c_in"], *self.taps),
-        )
+        filters = TensorSpec("weight", (p["c_out"], p["c_in"], *self.taps), fill=unit_sums)
+        return TensorSpec("x", (p["n"], p["c_in"], *spatial_shape(p))), filters
 
     def outputs(self, p: Params) -> tuple[TensorSpec, ...]:
         """The sums over windows."""
@@ -147,9 +145,7 @@ PLAIN: tuple[ProblemDefinition, ...] = (
     problem(
         id="depthwise_conv2d", title="Depthwise 2D convolution", reference=_depthwise_conv2d,
         description="Every channel is convolved with its own 3×3 filter (no padding, stride 1); channels do not mix.",
-        inputs=lambda p: (
-            TensorSpec("x", (p["n"], p["channels"], p["height"], p["width"])), weight_spec(p["channels"], 1, 3, 3),
-        ),
+        inputs=tensors("x[n,channels,height,width]", "weight[channels,1,3,3]", weight=unit_sums),
         outputs=lambda p: (TensorSpec("y", (p["n"], p["channels"], *SQUARE.extents(p))),),
         flops=lambda p: multiply_adds(p["n"], SQUARE.extents(p), 1, p["channels"], 9),
         sizes=(Size("large", {"n": 16, "channels": 64, "height": 192, "width": 192}),),
@@ -160,10 +156,9 @@ PLAIN: tuple[ProblemDefinition, ...] = (
         id="depthwise_separable_conv2d", title="Depthwise-separable 2D convolution",
         reference=_depthwise_separable_conv2d,
         description="A depthwise 3×3 convolution (no padding) followed by a 1×1 convolution that mixes the channels.",
-        inputs=lambda p: (
-            TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])),
-            weight_spec(p["c_in"], 1, 3, 3, name="depthwise"),
-            weight_spec(p["c_out"], p["c_in"], 1, 1, name="pointwise"),
+        inputs=tensors(
+            "x[n,c_in,height,width]", "depthwise[c_in,1,3,3]", "pointwise[c_out,c_in,1,1]", depthwise=unit_sums,
+            pointwise=unit_sums,
         ),
         outputs=SQUARE.outputs, flops=_separable_flops,
         sizes=(
@@ -187,11 +182,6 @@ PLAIN: tuple[ProblemDefinition, ...] = (
 )  # fmt: skip
 
 
-def _weight(shape: tuple[int, ...], contributions: int) -> TensorSpec:
-    """Filters [c_in, c_out per group, *taps], scaled by how many products meet in one output."""
-    return TensorSpec("weight", shape, fill=normal(1.0 / math.sqrt(contributions)))
-
-
 def _transposed_conv1d(x: Tensor, weight: Tensor) -> Tensor:
     return F.conv_transpose1d(x, weight, stride=2, padding=1)
 
@@ -211,10 +201,11 @@ TRANSPOSED: tuple[ProblemDefinition, ...] = (
         id="transposed_conv1d", title="Transposed 1D convolution, stride 2", reference=_transposed_conv1d,
         description="Doubles each sequence: position i adds 4 taps at outputs 2i − 1 … 2i + 2, summed over input "
             "channels.",
-        inputs=lambda p: (
-            TensorSpec("x", (p["n"], p["c_in"], p["length"])), _weight((p["c_in"], p["c_out"], 4), p["c_in"] * 2),
+        # Filters are scaled by how many products meet in one output.
+        inputs=tensors(
+            "x[n,c_in,length]", "weight[c_in,c_out,4]", weight=Sized(lambda p: normal(1 / math.sqrt(2 * p["c_in"]))),
         ),
-        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], transposed_extent(p["length"], 4, 2, 1))),),
+        outputs=tensors("y[n,c_out,2*length]"),
         flops=lambda p: multiply_adds(p["n"], [p["length"]], p["c_in"], p["c_out"], 4),
         sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 64, "length": 16384}),),
         tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "length": 19}),
@@ -223,11 +214,11 @@ TRANSPOSED: tuple[ProblemDefinition, ...] = (
     transposed(
         id="transposed_conv2d", title="Transposed 2D convolution, 3×3", reference=_transposed_conv2d,
         description="Every pixel adds a 3×3 patch to the output (stride 1, no padding), summed over input channels.",
-        inputs=lambda p: (
-            TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"])),
-            _weight((p["c_in"], p["c_out"], 3, 3), p["c_in"] * 9),
+        inputs=tensors(
+            "x[n,c_in,height,width]", "weight[c_in,c_out,3,3]",
+            weight=Sized(lambda p: normal(1 / math.sqrt(9 * p["c_in"]))),
         ),
-        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], p["height"] + 2, p["width"] + 2)),),
+        outputs=tensors("y[n,c_out,height+2,width+2]"),
         flops=lambda p: multiply_adds(p["n"], [p["height"], p["width"]], p["c_in"], p["c_out"], 9),
         sizes=(Size("large", {"n": 16, "c_in": 32, "c_out": 64, "height": 128, "width": 128}),),
         tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 8, "width": 9}),
@@ -238,13 +229,11 @@ TRANSPOSED: tuple[ProblemDefinition, ...] = (
         reference=_transposed_conv3d_grouped,
         description="Every voxel adds a 3×3×3 patch at stride 2 with one voxel cropped on each side; channels form 4 "
             "groups, and outputs of a group sum only over its own inputs.",
-        inputs=lambda p: (
-            TensorSpec("x", (p["n"], p["c_in"], *spatial_shape(p))),
-            _weight((p["c_in"], p["c_out"] // 4, 3, 3, 3), p["c_in"] // 4 * 8),
+        inputs=tensors(
+            "x[n,c_in,depth,height,width]", "weight[c_in,c_out/4,3,3,3]",
+            weight=Sized(lambda p: normal(1 / math.sqrt(2 * p["c_in"]))),
         ),
-        outputs=lambda p: (
-            TensorSpec("y", (p["n"], p["c_out"], *(transposed_extent(extent, 3, 2, 1) for extent in spatial_shape(p)))),
-        ),
+        outputs=tensors("y[n,c_out,2*depth-1,2*height-1,2*width-1]"),
         flops=lambda p: multiply_adds(p["n"], spatial_shape(p), p["c_in"], p["c_out"] // 4, 27),
         sizes=(Size("large", {"n": 4, "c_in": 32, "c_out": 64, "depth": 16, "height": 32, "width": 32}),),
         tiny=Size("tiny", {"n": 2, "c_in": 8, "c_out": 12, "depth": 3, "height": 4, "width": 5}),

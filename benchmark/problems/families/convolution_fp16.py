@@ -6,12 +6,11 @@ import functools
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.convolution import weight_spec
+from kbench.benchmark.problems.families.convolution import unit_sums
 from kbench.benchmark.problems.families.shared import multiply_adds
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, parameters, tensors
+from kbench.benchmark.problems.inputs import normal, parameters, tensors
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
-FP16 = "float16"
 FP16_SUMS = Tolerance(
     4e-3, 4e-3, "float16 rounds by 5e-4 relative, after each step of an unfused chain; fp32 sums add far less"
 )
@@ -25,22 +24,6 @@ def conv1x1_residual_relu_fp16(x: Tensor, weight: Tensor, bias: Tensor, residual
     return torch.relu(F.conv2d(x, weight, bias) + residual)
 
 
-def _images(name: str, channels: str, p: Params) -> TensorSpec:
-    return TensorSpec(name, (p["n"], p[channels], p["side"], p["side"]), FP16)
-
-
-def _inputs(p: Params, taps: int) -> tuple[InputSpec, ...]:
-    return _images("x", "c_in", p), weight_spec(p["c_out"], p["c_in"], taps, taps, dtype=FP16)
-
-
-def _fused_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        *_inputs(p, 1),
-        TensorSpec("bias", (p["c_out"],), FP16, normal(0.5)),
-        _images("residual", "c_out", p),
-    )
-
-
 _sized = parameters("n c_in c_out side")
 problem = functools.partial(
     ProblemDefinition, family="convolution", outputs=tensors("y: float16[n,c_out,side,side]"), tolerance=FP16_SUMS,
@@ -52,7 +35,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="conv3x3_fp16", title="3×3 convolution with padding in float16", reference=conv3x3_fp16,
         description="3×3 convolution of a float16 image batch (N, C, H, W) with one pixel of zero padding, so that "
             "the image keeps its size; summed in fp32.",
-        inputs=lambda p: _inputs(p, 3),
+        inputs=tensors("x: float16[n,c_in,side,side]", "weight: float16[c_out,c_in,3,3]", weight=unit_sums),
         flops=lambda p: multiply_adds(p["n"], (p["side"], p["side"]), p["c_in"], p["c_out"], 9),
         sizes=(
             Size("resnet50_conv2", _sized(64, 64, 64, 56), "ResNet-50 conv2_x 3×3, 64 images"),
@@ -67,7 +50,10 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=conv1x1_residual_relu_fp16,
         description="Last layer of a residual bottleneck in float16: relu(1×1 convolution of x + bias + residual), "
             "summed in fp32.",
-        inputs=_fused_inputs,
+        inputs=tensors(
+            "x: float16[n,c_in,side,side]", "weight: float16[c_out,c_in,1,1]", "bias: float16[c_out]",
+            "residual: float16[n,c_out,side,side]", weight=unit_sums, bias=normal(0.5),
+        ),
         flops=lambda p: multiply_adds(p["n"], (p["side"], p["side"]), p["c_in"], p["c_out"], 1),
         sizes=(
             Size("resnet50_conv2", _sized(64, 64, 256, 56), "ResNet-50 conv2_x expansion, 64 images"),

@@ -11,7 +11,6 @@ from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolera
 from kbench.benchmark.problems.families.attention import BF16_ATTENTION, SHARP_QUERIES
 from kbench.benchmark.problems.families.shared import MIXED_LENGTHS, bf16, lengths_up_to, used_tokens, wide
 from kbench.benchmark.problems.inputs import (
-    InputSpec,
     Params,
     Sized,
     TensorSpec,
@@ -24,7 +23,6 @@ from kbench.benchmark.problems.inputs import (
 )
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
-BF16, FP8 = "bfloat16", "float8_e4m3fn"
 PAGE = 64
 """Tokens of a page."""
 LATENT, ROTARY = 512, 64
@@ -182,57 +180,31 @@ def draft_tree(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
     return seen
 
 
-def _cache(p: Params, dtype: str = BF16, fill: object = None, dim: int | None = None) -> tuple[TensorSpec, ...]:
-    shape = (p["batch"] * (p["longest"] // PAGE), PAGE, p["kv_heads"], dim or p["dim"])
-    drawn = normal() if fill is None else fill
-    return tuple(TensorSpec(name, shape, dtype, drawn) for name in ("k_pages", "v_pages"))  # type: ignore[arg-type]
-
-
+PAGES = f"batch*longest/{PAGE},{PAGE}"
+"""Dimensions of a cache: how many pages, and the places of each."""
+CACHE = f"k_pages v_pages: bfloat16[{PAGES},kv_heads,dim]"
 _ragged = tensors(
     f"table: int32[batch,longest/{PAGE}]", "lengths: int32[batch]", table=permutation,
     lengths=Sized(lambda p: lengths_up_to(p["longest"])),
 )  # fmt: skip
-
-
-def _query(p: Params) -> TensorSpec:
-    new = (p["new"],) if "new" in p else ()
-    return TensorSpec("q", (p["batch"], *new, p["heads"], p["dim"]), BF16, normal(2.0))
-
-
-def _inputs(p: Params) -> tuple[TensorSpec, ...]:
-    return (_query(p), *_cache(p), *_ragged(p))
-
-
-def _fp8_inputs(p: Params) -> tuple[InputSpec, ...]:
-    scales = (TensorSpec(name, (p["kv_heads"],), fill=uniform(0.5, 1.5)) for name in ("k_scale", "v_scale"))
-    return (_query(p), *_cache(p, FP8), *scales, *_ragged(p))
-
-
-def _int4_inputs(p: Params) -> tuple[InputSpec, ...]:
-    tokens = (p["batch"] * (p["longest"] // PAGE), PAGE, p["kv_heads"])
-    scales = (
-        TensorSpec(f"{name}_{kind}", tokens, "float16", fill)
-        for name in "kv"
-        for kind, fill in (("scale", uniform(0.1, 0.3)), ("zero", uniform(6.0, 9.0)))
-    )
-    return (_query(p), *_cache(p, "uint8", integers(0, 256), p["dim"] // 2), *scales, *_ragged(p))
-
-
+_query = tensors("q: bfloat16[batch,heads,dim]", q=normal(2.0))
+_inputs = tensors(_query, CACHE, _ragged)
+_fp8_inputs = tensors(
+    _query, f"k_pages v_pages: float8_e4m3fn[{PAGES},kv_heads,dim]", "k_scale v_scale[kv_heads]", _ragged,
+    k_scale=uniform(0.5, 1.5), v_scale=uniform(0.5, 1.5),
+)  # fmt: skip
+_int4_inputs = tensors(
+    _query, f"k_pages v_pages: uint8[{PAGES},kv_heads,dim/2]",
+    f"k_scale k_zero v_scale v_zero: float16[{PAGES},kv_heads]", _ragged, k_pages=integers(0, 256),
+    v_pages=integers(0, 256), k_scale=uniform(0.1, 0.3), k_zero=uniform(6.0, 9.0), v_scale=uniform(0.1, 0.3),
+    v_zero=uniform(6.0, 9.0),
+)  # fmt: skip
+_draft_inputs = tensors("q: bfloat16[batch,new,heads,dim]", CACHE, _ragged, q=normal(2.0))
 _tree_inputs = tensors(
-    _inputs, "k_new v_new: bfloat16[batch,new,kv_heads,dim]", "tree: bool[batch,new,new]", tree=draft_tree,
+    _draft_inputs, "k_new v_new: bfloat16[batch,new,kv_heads,dim]", "tree: bool[batch,new,new]", tree=draft_tree,
 )  # fmt: skip
-
-
-_prefix_inputs = tensors(
-    lambda p: (_query(p),), "k_prefix v_prefix: bfloat16[prefix,kv_heads,dim]", _cache, _ragged,
-)  # fmt: skip
-
-
-def _mla_inputs(p: Params) -> tuple[InputSpec, ...]:
-    pages = (p["batch"] * (p["longest"] // PAGE), PAGE, p["width"])
-    return TensorSpec("q", (p["batch"], p["heads"], p["width"]), BF16), TensorSpec("pages", pages, BF16), *_ragged(p)
-
-
+_prefix_inputs = tensors(_query, "k_prefix v_prefix: bfloat16[prefix,kv_heads,dim]", CACHE, _ragged)
+_mla_inputs = tensors("q: bfloat16[batch,heads,width]", f"pages: bfloat16[{PAGES},width]", _ragged)
 _sparse_inputs = tensors(
     "q: bfloat16[batch,heads,width]", "cache: bfloat16[tokens,width]", "chosen: int32[batch,count]",
     chosen=Sized(lambda p: lambda g, s, d: chosen_tokens(g, s, d, p["tokens"])),
@@ -319,7 +291,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         oracle=sequence_by_sequence(draft_verify_decode, "sequence pages pages table sequence"),
         description="Verification step of speculative decoding in bfloat16: the last `new` tokens of each sequence are "
             f"queries, and each sees all tokens up to itself. {PAGED}",
-        outputs=SEVERAL,
+        inputs=_draft_inputs, outputs=SEVERAL,
         sizes=(
             Size("llama3_8b_b32", _sized(32, 8192, 32, 8, 128, new=4), "Llama-3-8B, 4 drafted tokens, 32 sequences"),
             Size("llama3_70b_tp8", _sized(64, 8192, 8, 1, 128, new=8), "Llama-3-70B on one of 8 GPUs, 8 drafts"),

@@ -9,10 +9,9 @@ from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.mamba import decayed_scan
 from kbench.benchmark.problems.families.shared import bf16, wide
-from kbench.benchmark.problems.inputs import InputSpec, Params, Sized, TensorSpec, normal, parameters, tensors, uniform
+from kbench.benchmark.problems.inputs import Params, Sized, Specs, TensorSpec, normal, parameters, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
-BF16 = "bfloat16"
 CHUNK = 64
 """Tokens that the reference takes at once."""
 DELTA = Tolerance(
@@ -103,17 +102,13 @@ _inputs = tensors(
 )  # fmt: skip
 
 
-def _state(p: Params) -> TensorSpec:
-    return TensorSpec("state", (p["batch"], p["heads"], p["width"], p["width"]), fill=normal(0.5))
+STATE = "state[batch,heads,width,width]"
 
 
-def _step_inputs(p: Params) -> tuple[InputSpec, ...]:
-    keys, values = (p["batch"], p["key_heads"], p["width"]), (p["batch"], p["heads"], p["width"])
-    gates = values if p.get("channels") else values[:2]
-    return (
-        _state(p), TensorSpec("q", keys, BF16, normal(2.0)), TensorSpec("k", keys, BF16, unit_rows),
-        TensorSpec("v", values, BF16), TensorSpec("beta", values[:2], fill=uniform(0.1, 0.9)),
-        TensorSpec("g", gates, fill=uniform(-0.5, -0.001)),
+def _step_inputs(gates: str) -> Specs:
+    return tensors(
+        STATE, "q k: bfloat16[batch,key_heads,width]", "v: bfloat16[batch,heads,width]", "beta[batch,heads]", gates,
+        state=normal(0.5), q=normal(2.0), k=unit_rows, beta=uniform(0.1, 0.9), g=uniform(-0.5, -0.001),
     )  # fmt: skip
 
 
@@ -156,7 +151,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="gated_delta_decode", title="Gated delta network, one decoding step", reference=gated_delta_decode,
         description=f"One token for every sequence of a gated delta network with float32 states S (width by width per "
             f"value head): {RULE}. Returns o (bfloat16) and the new states (float32).",
-        inputs=_step_inputs, outputs=STEP_OUTPUTS,
+        inputs=_step_inputs("g[batch,heads]"), outputs=STEP_OUTPUTS,
         sizes=(
             Size("qwen3_next_b64", _sized(64, 1, 32, 16), "Qwen3-Next-80B, 64 sequences"),
             Size("qwen3_next_b16", _sized(16, 1, 32, 16), "Qwen3-Next-80B, 16 sequences"),
@@ -171,7 +166,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "and a gate for every channel of the key: row i of S is multiplied by exp(g[i]), then S becomes S + kᵀ "
             "beta (v - k S), and o = q S / sqrt(width). Keys have unit length; beta and g are float32. Returns o "
             "(bfloat16) and the new states (float32).",
-        inputs=_step_inputs, outputs=STEP_OUTPUTS,
+        inputs=_step_inputs("g[batch,heads,width]"), outputs=STEP_OUTPUTS,
         sizes=(
             Size("kimi_linear_b64", _sized(64, 1, 32, 32, channels=1), "Kimi-Linear-48B, 64 sequences"),
             Size("kimi_linear_b128", _sized(128, 1, 32, 32, channels=1), "Kimi-Linear-48B, 128 sequences"),
@@ -184,7 +179,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description=f"A few drafted tokens one after another for every sequence, from float32 states S (width by width "
             f"per value head). For every token {RULE}. Returns o (bfloat16) and the states after the last token "
             "(float32).",
-        inputs=lambda p: (_state(p), *_inputs(p)),
+        inputs=tensors(STATE, _inputs, state=normal(0.5)),
         outputs=tensors("o: bfloat16[batch,length,heads,width]", "new_state[batch,heads,width,width]"),
         sizes=(
             Size("qwen3_next_b32", _sized(32, 4, 32, 16), "Qwen3-Next-80B, 4 drafted tokens, 32 sequences"),

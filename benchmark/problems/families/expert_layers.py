@@ -28,7 +28,6 @@ from kbench.benchmark.problems.inputs import (
 )
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
-BF16, FP8 = "bfloat16", "float8_e4m3fn"
 BLOCK = 128
 """Elements along k, and rows of a weight, that share one float32 scale."""
 LAYER = Tolerance(
@@ -87,10 +86,6 @@ def exact_layer(
 
 def moe_layer(x: Tensor, experts: Tensor, share: Tensor, up: Tensor, down: Tensor) -> Tensor:
     return routed_layer(x, experts, share, up, down)
-
-
-def _layer_oracle(x: Tensor, experts: Tensor, share: Tensor, up: Tensor, down: Tensor) -> Tensor:
-    return exact_layer(x, experts, share, lambda e: up[e].double(), lambda e: down[e].double(), len(up))
 
 
 def blocks(weight: Tensor, scale: Tensor, kind: torch.dtype) -> Tensor:
@@ -237,20 +232,20 @@ def _layer_bytes(p: Params, bits: int) -> int:
     return int(used * 3 * p["hidden"] * p["n"] * bits / 8 + 4 * p["tokens"] * p["hidden"])
 
 
-def _layer_flops(p: Params) -> int:
-    return int(6 * p["tokens"] * p["chosen"] * p["hidden"] * p["n"])
-
-
 _layer = parameters("tokens experts chosen hidden n")
 _rows = parameters("rows experts n k")
 problem = functools.partial(
-    ProblemDefinition, family="expert_layers", outputs=tensors("y: bfloat16[tokens,hidden]"), flops=_layer_flops,
-    tolerance=LAYER, compute_unit="bf16", cases=LAYER_CASES, tiny=Size("tiny", _layer(12, 5, 2, 128, 128)),
+    ProblemDefinition, family="expert_layers", outputs=tensors("y: bfloat16[tokens,hidden]"),
+    flops=lambda p: 6 * p["tokens"] * p["chosen"] * p["hidden"] * p["n"], tolerance=LAYER,
+    compute_unit="bf16", cases=LAYER_CASES, tiny=Size("tiny", _layer(12, 5, 2, 128, 128)),
 )  # fmt: skip
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
-        id="moe_layer", title="A whole layer of experts", reference=moe_layer, oracle=_layer_oracle,
+        id="moe_layer", title="A whole layer of experts", reference=moe_layer,
+        oracle=lambda x, experts, share, up, down: exact_layer(
+            x, experts, share, lambda e: up[e].double(), lambda e: down[e].double(), len(up)
+        ),
         description=f"{ROUTED} All matrices are bfloat16.",
         inputs=_layer_inputs, min_bytes=lambda p: _layer_bytes(p, 16),
         sizes=(

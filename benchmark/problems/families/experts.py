@@ -9,10 +9,9 @@ from kbench.benchmark.problems.adversarial.changes import crowd_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.families.fused_matmul import BF16_EPILOGUE
 from kbench.benchmark.problems.families.quantized_matmul import EMPTY_GROUPS, group_offsets, grouped_gemm_oracle
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, parameters, tensors, uniform
+from kbench.benchmark.problems.inputs import Sized, Specs, parameters, rooted, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Tensor
 
-BF16 = "bfloat16"
 CROWDED = InputCase(
     "crowded", "An expert with most of the rows finds grids made for even loads.", {"offsets": crowd_one}, strict=True
 )
@@ -36,16 +35,11 @@ def moe_weighted_down(x: Tensor, weight: Tensor, offsets: Tensor, row_weight: Te
     return F.grouped_mm(x, weight, offs=offsets) * row_weight[:, None]
 
 
-def _weighted_oracle(x: Tensor, weight: Tensor, offsets: Tensor, row_weight: Tensor) -> Tensor:
-    return grouped_gemm_oracle(x, weight, offsets) * row_weight.double()[:, None]
-
-
-def _inputs(p: Params, columns: int) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("x", (p["rows"], p["k"]), BF16),
-        TensorSpec("weight", (p["experts"], p["k"], columns), BF16, normal(p["k"] ** -0.5)),
-        TensorSpec("offsets", (p["experts"],), "int32", lambda g, s, d: group_offsets(g, s, d, p["rows"])),
-    )
+def _inputs(columns: str) -> Specs:
+    return tensors(
+        "x: bfloat16[rows,k]", f"weight: bfloat16[experts,k,{columns}]", "offsets: int32[experts]", weight=rooted("k"),
+        offsets=Sized(lambda p: lambda g, s, d: group_offsets(g, s, d, p["rows"])),
+    )  # fmt: skip
 
 
 _sized = parameters("rows experts n k")
@@ -59,7 +53,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="moe_swiglu_up", title="SwiGLU half of all experts", reference=moe_swiglu_up, oracle=_swiglu_oracle,
         description=f"{SORTED_ROWS} An expert's rows times its matrix weight[g] (k by 2n) give a gate (left half) and "
             "an input (right half) of n columns each; the result is silu(gate) * input, in bfloat16 with fp32 sums.",
-        inputs=lambda p: _inputs(p, 2 * p["n"]), flops=lambda p: 4 * p["rows"] * p["n"] * p["k"],
+        inputs=_inputs("2*n"), flops=lambda p: 4 * p["rows"] * p["n"] * p["k"],
         sizes=(
             Size("qwen3_30b", _sized(16384, 128, 768, 2048), "Qwen3-30B-A3B experts, 2048 tokens to 8 experts each"),
             Size("olmoe_1b_7b", _sized(32768, 64, 1024, 2048), "OLMoE-1B-7B experts, 4096 tokens to 8 experts each"),
@@ -72,10 +66,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     ),
     problem(
         id="moe_weighted_down", title="Down projection of all experts, weighted", reference=moe_weighted_down,
-        oracle=_weighted_oracle,
+        oracle=lambda x, weight, offsets, row_weight: (
+            grouped_gemm_oracle(x, weight, offsets) * row_weight.double()[:, None]
+        ),
         description=f"{SORTED_ROWS} An expert's rows are multiplied by its matrix weight[g] (k by n), and each row by "
             "its bfloat16 row_weight; bfloat16 with fp32 sums.",
-        inputs=lambda p: (*_inputs(p, p["n"]), TensorSpec("row_weight", (p["rows"],), BF16, uniform(0.1, 1.0))),
+        inputs=tensors(_inputs("n"), "row_weight: bfloat16[rows]", row_weight=uniform(0.1, 1.0)),
         flops=lambda p: 2 * p["rows"] * p["n"] * p["k"],
         sizes=(
             Size("qwen3_30b", _sized(16384, 128, 2048, 768), "Qwen3-30B-A3B experts, 2048 tokens to 8 experts each"),

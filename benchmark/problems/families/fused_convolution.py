@@ -7,14 +7,8 @@ import functools
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, shifted, small, zero_rows
 from kbench.benchmark.problems.adversarial.changes import resemble
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.convolution import (
-    CONVOLUTION_CASES,
-    CUBE,
-    SQUARE,
-    fp32_sum,
-    weight_spec,
-)
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
+from kbench.benchmark.problems.families.convolution import CONVOLUTION_CASES, CUBE, SQUARE, fp32_sum, unit_sums
+from kbench.benchmark.problems.inputs import Specs, TensorSpec, normal, tensors
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 FLAT = InputCase(
@@ -32,16 +26,11 @@ NEGATIVE_BIAS = InputCase(
 )
 
 
-def _image_inputs(p: Params, dtype: str = "float32") -> tuple[TensorSpec, ...]:
-    return (
-        TensorSpec("x", (p["n"], p["c_in"], p["height"], p["width"]), dtype),
-        weight_spec(p["c_out"], p["c_in"], 3, 3, dtype=dtype),
-        TensorSpec("conv_bias", (p["c_out"],), dtype, normal(0.5)),
-    )
-
-
-def _bias(p: Params, name: str = "bias", axes: int = 2) -> TensorSpec:
-    return TensorSpec(name, (p["c_out"], *(1,) * axes))
+def _images(dtype: str = "float32") -> Specs:
+    return tensors(
+        f"x: {dtype}[n,c_in,height,width]", f"weight: {dtype}[c_out,c_in,3,3]", f"conv_bias: {dtype}[c_out]",
+        weight=unit_sums, conv_bias=normal(0.5),
+    )  # fmt: skip
 
 
 def _conv2d_relu_bias_add(x: Tensor, weight: Tensor, conv_bias: Tensor, bias: Tensor) -> Tensor:
@@ -55,10 +44,6 @@ def _conv2d_mish_mish(x: Tensor, weight: Tensor, conv_bias: Tensor) -> Tensor:
 def _conv2d_relu_hardswish(x: Tensor, weight: Tensor, conv_bias: Tensor) -> Tensor:
     y = torch.relu(F.conv2d(x, weight, conv_bias))
     return y * torch.clamp((y + 3) / 6, 0, 1)
-
-
-def _half_image_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return _image_inputs(p, "bfloat16")
 
 
 def _conv2d_avg_pool_sigmoid_sum(x: Tensor, weight: Tensor, conv_bias: Tensor) -> Tensor:
@@ -81,16 +66,6 @@ def _conv3d_scaling_tanh_multiply_sigmoid(
     return torch.sigmoid(torch.tanh(F.conv3d(x, weight, conv_bias) * scale) * bias)
 
 
-def _volume_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("x", (p["n"], p["c_in"], p["depth"], p["height"], p["width"])),
-        weight_spec(p["c_out"], p["c_in"], 3, 3, 3),
-        TensorSpec("conv_bias", (p["c_out"],), fill=normal(0.5)),
-        _bias(p, "scale", 3),
-        _bias(p, "bias", 3),
-    )
-
-
 # Operations are the convolution's; what follows adds a few per output and is left out, as torch's counter does.
 problem = functools.partial(
     ProblemDefinition,
@@ -103,14 +78,14 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="conv2d_relu_bias_add", title="2D convolution, ReLU, bias", reference=_conv2d_relu_bias_add,
         description="3×3 convolution with bias, then ReLU, then a second bias per channel.",
-        inputs=lambda p: (*_image_inputs(p), _bias(p)), outputs=SQUARE.outputs,
+        inputs=tensors(_images(), "bias[c_out,1,1]"), outputs=SQUARE.outputs,
         sizes=(Size("large", {"n": 32, "c_in": 16, "c_out": 64, "height": 64, "width": 64}),),
         tolerance=fp32_sum("144"), cases=CONVOLUTION_CASES,
     ),
     problem(
         id="conv2d_mish_mish", title="2D convolution, Mish twice", reference=_conv2d_mish_mish,
         description="3×3 convolution with bias, then Mish applied twice, where Mish(v) = v · tanh(log(1 + exp(v))).",
-        inputs=_image_inputs, outputs=SQUARE.outputs,
+        inputs=_images(), outputs=SQUARE.outputs,
         sizes=(Size("large", {"n": 16, "c_in": 16, "c_out": 32, "height": 128, "width": 128}),),
         tolerance=fp32_sum("144"), cases=CONVOLUTION_CASES,
     ),
@@ -118,8 +93,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="conv2d_relu_hardswish", title="2D convolution, ReLU, hard swish (bfloat16)",
         reference=_conv2d_relu_hardswish,
         description="3×3 convolution with bias in bfloat16, then ReLU, then v · clamp((v + 3) / 6, 0, 1).",
-        inputs=_half_image_inputs,
-        outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *SQUARE.extents(p)), "bfloat16"),),
+        inputs=_images("bfloat16"),
+        outputs=tensors("y: bfloat16[n,c_out,height-2,width-2]"),
         sizes=(Size("large", {"n": 64, "c_in": 8, "c_out": 64, "height": 128, "width": 128}),),
         tolerance=Tolerance(
             2e-2, 2e-2,
@@ -132,7 +107,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="conv2d_avg_pool_sigmoid_sum", title="2D convolution, average pooling, sigmoid, sum per image",
         reference=_conv2d_avg_pool_sigmoid_sum,
         description="3×3 convolution with bias, mean of 2×2, sigmoid, then one sum per image over channels and pixels.",
-        inputs=_image_inputs, outputs=tensors("y[n]"),
+        inputs=_images(), outputs=tensors("y[n]"),
         sizes=(Size("large", {"n": 64, "c_in": 8, "c_out": 32, "height": 98, "width": 98}),),
         tiny=Size("tiny", {"n": 6, "c_in": 3, "c_out": 5, "height": 9, "width": 12}),
         tolerance=Tolerance(
@@ -148,7 +123,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=_conv2d_tanh_scaling_bias_max_pool,
         description="3×3 convolution with bias, 2 · tanh, a second bias per channel, then the largest of each 4×4 "
             "window.",
-        inputs=lambda p: (*_image_inputs(p), _bias(p)),
+        inputs=tensors(_images(), "bias[c_out,1,1]"),
         outputs=lambda p: (TensorSpec("y", (p["n"], p["c_out"], *(extent // 4 for extent in SQUARE.extents(p)))),),
         sizes=(Size("large", {"n": 32, "c_in": 8, "c_out": 32, "height": 130, "width": 130}),),
         tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 5, "height": 15, "width": 18}),
@@ -161,7 +136,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="conv2d_scaling_min", title="2D convolution, scaling, minimum over channels", reference=_conv2d_scaling_min,
         description="3×3 convolution with bias, doubled, then at every pixel the smallest value over output channels.",
-        inputs=_image_inputs, outputs=lambda p: (TensorSpec("y", (p["n"], 1, *SQUARE.extents(p))),),
+        inputs=_images(), outputs=tensors("y[n,1,height-2,width-2]"),
         sizes=(Size("large", {"n": 32, "c_in": 16, "c_out": 64, "height": 64, "width": 64}),),
         tolerance=fp32_sum("144"),
         cases=(
@@ -174,7 +149,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=_conv3d_scaling_tanh_multiply_sigmoid,
         description="3×3×3 convolution with bias, times a factor per channel, tanh, times a second factor per channel, "
             "sigmoid.",
-        inputs=_volume_inputs, outputs=CUBE.outputs, flops=CUBE.flops,
+        inputs=tensors(CUBE.inputs, "conv_bias[c_out]", "scale bias[c_out,1,1,1]", conv_bias=normal(0.5)),
+        outputs=CUBE.outputs, flops=CUBE.flops,
         sizes=(Size("large", {"n": 128, "c_in": 3, "c_out": 16, "depth": 16, "height": 32, "width": 32}),),
         tiny=Size("tiny", {"n": 2, "c_in": 3, "c_out": 4, "depth": 5, "height": 6, "width": 7}),
         tolerance=Tolerance(1e-5, 1e-5, "fp32 sums of 81 products, squashed twice; fp16 operands err by about 1e-4"),

@@ -15,10 +15,9 @@ from kbench.benchmark.problems.adversarial.cases import (
     zero_rows,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import TensorSpec, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
-BF16 = "bfloat16"
 BF16_ONCE = Tolerance(
     1e-3, 1e-2, "computed in float32, rounded to bfloat16 once: 2^-8 relative, and some for the order"
 )
@@ -69,11 +68,10 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Add a bfloat16 residual to x, RMS-normalise each row of the sum in float32 (eps 1e-6) and scale "
             "it by weight; return the normalised rows and the sum, both bfloat16.",
         inputs=tensors(
-            "x: bfloat16[tokens,hidden]", "residual: bfloat16[tokens,hidden]", "weight: bfloat16[hidden]",
-            x=normal(1.5), residual=normal(2.0), weight=uniform(0.5, 1.5),
+            "x residual: bfloat16[tokens,hidden]", "weight: bfloat16[hidden]", x=normal(1.5), residual=normal(2.0),
+            weight=uniform(0.5, 1.5),
         ),
-        outputs=tensors("y: bfloat16[tokens,hidden]", "hidden: bfloat16[tokens,hidden]"),
-        flops=lambda p: 5 * p["tokens"] * p["hidden"],
+        outputs=tensors("y hidden: bfloat16[tokens,hidden]"), flops=lambda p: 5 * p["tokens"] * p["hidden"],
         sizes=(Size("prefill", {"tokens": 8192, "hidden": 5120}), Size("decode", {"tokens": 64, "hidden": 8192})),
         tiny=Size("tiny", {"tokens": 5, "hidden": 48}),
         tolerance=Tolerance(1e-2, 1.6e-2, "bfloat16 output of a bfloat16-rounded sum: two roundings of 2^-8 relative"),
@@ -98,7 +96,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="swiglu", title="SwiGLU", reference=swiglu,
         description="SiLU of the left half of each bfloat16 row times the right half.",
-        inputs=lambda p: (TensorSpec("gate_up", (p["tokens"], 2 * p["width"]), BF16, normal(1.5)),),
+        inputs=tensors("gate_up: bfloat16[tokens,2*width]", gate_up=normal(1.5)),
         outputs=tensors("y: bfloat16[tokens,width]"), flops=lambda p: 6 * p["tokens"] * p["width"],
         sizes=(Size("prefill", {"tokens": 4096, "width": 14336}), Size("decode", {"tokens": 128, "width": 11008})),
         tiny=Size("tiny", {"tokens": 5, "width": 40}),
@@ -126,9 +124,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Gradients of layer norm (eps 1e-5) over the rows of a float32 matrix x with a weight: given the "
             "gradient of its output, return the gradients of x, of the weight and of the bias. Mean and variance are "
             "not given.",
-        inputs=tensors(
-            "grad[rows,cols]", "x[rows,cols]", "weight[cols]", x=normal(1.5, 0.5), weight=uniform(0.5, 1.5)
-        ),
+        inputs=tensors("grad x[rows,cols]", "weight[cols]", x=normal(1.5, 0.5), weight=uniform(0.5, 1.5)),
         outputs=tensors("grad_x[rows,cols]", "grad_weight[cols]", "grad_bias[cols]"),
         flops=lambda p: 14 * p["rows"] * p["cols"],
         sizes=(Size("large", {"rows": 8192, "cols": 4096}), Size("small", {"rows": 2048, "cols": 1024})),

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, shifted, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.matmul import FP32_UNIT
 from kbench.benchmark.problems.families.shared import product_flops, sized
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
+from kbench.benchmark.problems.inputs import Sized, Specs, normal, rooted, tensors
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 BEYOND_FP16 = large("x", factor=1e5)
@@ -87,38 +86,18 @@ def linear_gelu_softmax(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.softmax(F.gelu(F.linear(x, weight, bias)), dim=1)
 
 
-def _layer(dtype: str, scale: float, bias: str = "bias") -> Callable[[Params], tuple[TensorSpec, ...]]:
+def _layer(dtype: str, scale: float, bias: str = "bias", biases: Sized | None = None) -> Specs:
     """Inputs of a linear layer whose pre-activations have the given standard deviation."""
-
-    def inputs(p: Params) -> tuple[TensorSpec, ...]:
-        return (
-            TensorSpec("x", (p["m"], p["k"]), dtype),
-            TensorSpec("weight", (p["n"], p["k"]), dtype, normal(scale * p["k"] ** -0.5)),
-            TensorSpec(bias, (p["n"],), dtype, normal(0.5)),
-        )
-
-    return inputs
+    drawn = {"weight": rooted("k", scale), bias: biases or normal(0.5)}
+    return tensors(f"x: {dtype}[m,k]", f"weight: {dtype}[n,k]", f"{bias}: {dtype}[n]", **drawn)
 
 
-def _logsumexp_inputs(p: Params) -> tuple[InputSpec, ...]:
-    # The expected maximum of n Gaussians of deviation 3 is subtracted, so that results fall on both sides of zero,
-    # where the activations bend.
-    shift = 1.5 - 3.0 * math.sqrt(2.0 * math.log(p["n"]))
-    x, weight, _ = _layer("float16", 3.0)(p)
-    return (x, weight, TensorSpec("bias", (p["n"],), "float16", normal(0.5, shift)))
-
-
+# The expected maximum of n Gaussians of deviation 3 is subtracted, so that results fall on both sides of zero, where
+# the activations bend.
+_below_maximum = Sized(lambda p: normal(0.5, 1.5 - 3.0 * math.sqrt(2.0 * math.log(p["n"]))))
 _group_norm_inputs = tensors(
     _layer("bfloat16", 1.0), "added gamma beta: bfloat16[n]", gamma=normal(0.3, 1.0), beta=normal(0.5),
 )  # fmt: skip
-
-
-def _matrix(dtype: str) -> Callable[[Params], tuple[TensorSpec, ...]]:
-    return lambda p: (TensorSpec("y", (p["m"], p["n"]), dtype),)
-
-
-def _column(dtype: str) -> Callable[[Params], tuple[TensorSpec, ...]]:
-    return lambda p: (TensorSpec("y", (p["m"], 1), dtype),)
 
 
 _WIDTH_NOTE = " The input has KernelBench's shape; the output width is our own choice."
@@ -131,7 +110,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="linear_subtract_multiply_relu", title="Linear, subtract, multiply, ReLU",
         reference=linear_subtract_multiply_relu,
         description="y = relu((x @ weight.T + bias - 2) * 1.5) in fp32." + _WIDTH_NOTE,
-        inputs=_layer("float32", 3.0), outputs=_matrix("float32"),
+        inputs=_layer("float32", 3.0), outputs=tensors("y[m,n]"),
         sizes=(Size("kb_v01_input", sized(1024, 1024, 8192)),), tiny=Size("tiny", sized(40, 72, 80)),
         tolerance=FP32_EPILOGUE, compute_unit=FP32_UNIT, aliases=("kernelbench/v0.1/L2/9",),
         cases=(BEYOND_FP16, outliers("x", atol_scale=20.0), zero_rows("x")),
@@ -139,14 +118,14 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="linear_multiply_leaky_relu", title="Linear, multiply, leaky ReLU", reference=linear_multiply_leaky_relu,
         description="y = leaky_relu((x @ weight.T + bias) * 2, slope 0.1) in bfloat16." + _WIDTH_NOTE,
-        inputs=_layer("bfloat16", 1.0), outputs=_matrix("bfloat16"),
+        inputs=_layer("bfloat16", 1.0), outputs=tensors("y: bfloat16[m,n]"),
         sizes=(Size("kb_v01_input", sized(1024, 4096, 8192)),), tiny=Size("tiny", sized(40, 72, 96)),
         tolerance=BF16_EPILOGUE, compute_unit="bf16", aliases=("kernelbench/v0.1/L2/12",), cases=LINEAR_CASES,
     ),
     problem(
         id="linear_mish_mish", title="Linear, Mish, Mish", reference=linear_mish_mish,
         description="y = mish(mish(x @ weight.T + bias)) in fp32, mish(v) = v tanh(log(1 + exp(v)))." + _WIDTH_NOTE,
-        inputs=_layer("float32", 3.0), outputs=_matrix("float32"),
+        inputs=_layer("float32", 3.0), outputs=tensors("y[m,n]"),
         sizes=(Size("kb_v01_input", sized(1024, 1024, 8192)),), tiny=Size("tiny", sized(40, 56, 80)),
         tolerance=FP32_EPILOGUE, compute_unit=FP32_UNIT, aliases=("kernelbench/v0.1/L2/29",), cases=LINEAR_CASES,
     ),
@@ -155,7 +134,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=linear_swish_sum_group_norm,
         description="v = silu(x @ weight.T + bias) + added; each row's features are normalised in groups of 32 "
             "(population variance, eps 1e-5) and then scaled by gamma and shifted by beta; bfloat16." + _WIDTH_NOTE,
-        inputs=_group_norm_inputs, outputs=_matrix("bfloat16"),
+        inputs=_group_norm_inputs, outputs=tensors("y: bfloat16[m,n]"),
         sizes=(Size("kb_v01_input", sized(32768, 1024, 1024)),), tiny=Size("tiny", sized(40, 96, 80)),
         tolerance=Tolerance(
             atol=4e-2, rtol=2e-2,
@@ -171,7 +150,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="linear_sigmoid_sum", title="Linear, sigmoid, sum over features", reference=linear_sigmoid_sum,
         description="y[i] = sum over j of sigmoid(x[i] . weight[j] + bias[j]) in fp32, one number a row." + _WIDTH_NOTE,
-        inputs=_layer("float32", 2.0), outputs=_column("float32"),
+        inputs=_layer("float32", 2.0), outputs=tensors("y[m,1]"),
         sizes=(Size("kb_v01_input", sized(128, 512, 32768)),), tiny=Size("tiny", sized(24, 40, 160)),
         tolerance=Tolerance(
             atol=4e-4, rtol=2e-6,
@@ -186,7 +165,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=linear_logsumexp_leaky_gelu,
         description="v = logsumexp over features of x @ weight.T + bias; y = gelu(gelu(leaky_relu(leaky_relu(v)))) "
             "with slope 0.01 and the exact GELU; float16, one number a row." + _WIDTH_NOTE,
-        inputs=_logsumexp_inputs, outputs=_column("float16"),
+        inputs=_layer("float16", 3.0, biases=_below_maximum), outputs=tensors("y: float16[m,1]"),
         sizes=(Size("kb_v01_input", sized(1024, 2048, 8192)),), tiny=Size("tiny", sized(40, 72, 80)),
         tolerance=FP16_EPILOGUE, compute_unit="fp16", aliases=("kernelbench/v0.1/L2/64",),
         cases=(large("x", factor=30.0), shifted("bias", by=200.0), zero_rows("x")),
@@ -194,14 +173,14 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="linear_add_relu", title="Linear, add, ReLU", reference=linear_add_relu,
         description="y = relu(x @ weight.T + added) in fp32." + _WIDTH_NOTE,
-        inputs=_layer("float32", 2.0, "added"), outputs=_matrix("float32"),
+        inputs=_layer("float32", 2.0, "added"), outputs=tensors("y[m,n]"),
         sizes=(Size("kb_v01_input", sized(1024, 1024, 8192)),), tiny=Size("tiny", sized(56, 40, 80)),
         tolerance=FP32_EPILOGUE, compute_unit=FP32_UNIT, aliases=("kernelbench/v0.1/L2/76",), cases=LINEAR_CASES,
     ),
     problem(
         id="linear_divide_gelu", title="Linear, divide, GELU", reference=linear_divide_gelu,
         description="y = gelu((x @ weight.T + bias) / 10) in float16, the exact (erf) GELU." + _WIDTH_NOTE,
-        inputs=_layer("float16", 10.0), outputs=_matrix("float16"),
+        inputs=_layer("float16", 10.0), outputs=tensors("y: float16[m,n]"),
         sizes=(Size("kb_v01_input", sized(1024, 4096, 8192)),), tiny=Size("tiny", sized(40, 72, 96)),
         tolerance=FP16_EPILOGUE, compute_unit="fp16", aliases=("kernelbench/v0.1/L2/86",),
         cases=(large("x", factor=100.0), one_hot("x"), zero_rows("x"), outliers("x", factor=100.0)),
@@ -210,7 +189,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="linear_gelu_softmax", title="Linear, GELU, softmax", reference=linear_gelu_softmax,
         description="y = softmax over features of gelu(x @ weight.T + bias) in bfloat16, the exact (erf) "
             "GELU." + _WIDTH_NOTE,
-        inputs=_layer("bfloat16", 1.0), outputs=_matrix("bfloat16"),
+        inputs=_layer("bfloat16", 1.0), outputs=tensors("y: bfloat16[m,n]"),
         sizes=(Size("kb_v01_input", sized(1024, 4096, 8192)),), tiny=Size("tiny", sized(40, 72, 96)),
         tolerance=Tolerance(
             atol=1e-6, rtol=4e-2,

@@ -7,7 +7,7 @@ import functools
 from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, zero_rows
 from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, uniform
+from kbench.benchmark.problems.inputs import Params, TensorSpec, normal, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
 CHUNK = 64
@@ -18,9 +18,7 @@ STRONG_DECAY = InputCase(
     {"g": scale(50.0)},
 )
 NO_DECAY = InputCase(
-    "no_decay",
-    "No decay at all keeps the oldest tokens and finds decays that are assumed.",
-    {"g": scale(0.0)},
+    "no_decay", "No decay at all keeps the oldest tokens and finds decays that are assumed.", {"g": scale(0.0)}
 )
 
 MIXING = InputCase(
@@ -94,46 +92,19 @@ def gdn_recompute_w_u(k: Tensor, v: Tensor, beta: Tensor, a: Tensor, g: Tensor) 
     return w.transpose(2, 3).reshape(k.shape), u.transpose(2, 3).reshape(v.shape)
 
 
-def _gdn_tensor(p: Params, name: str, last: str, scale: float = 1.0) -> TensorSpec:
-    return TensorSpec(name, (p["batch"], p["length"], p["heads"], p[last]), fill=normal(scale))
-
-
-def _gdn_decay(p: Params) -> TensorSpec:
-    return TensorSpec("g", (p["batch"], p["length"], p["heads"]), fill=chunk_cumsum)
-
-
-def _gdn_state(p: Params, name: str) -> TensorSpec:
-    return TensorSpec(name, (p["batch"], p["length"] // CHUNK, p["heads"], p["key"], p["value"]))
-
-
-def _gdn_h_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        _gdn_tensor(p, "k", "key", 0.125),
-        _gdn_tensor(p, "w", "key", 0.05),
-        _gdn_tensor(p, "u", "value"),
-        _gdn_decay(p),
-    )
-
-
-def _gdn_o_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        _gdn_tensor(p, "q", "key"),
-        _gdn_tensor(p, "k", "key", 0.125),
-        _gdn_tensor(p, "v", "value"),
-        _gdn_state(p, "h"),
-        _gdn_decay(p),
-    )
-
-
-def _gdn_w_u_inputs(p: Params) -> tuple[InputSpec, ...]:
-    tokens = (p["batch"], p["length"], p["heads"])
-    return (
-        _gdn_tensor(p, "k", "key"),
-        _gdn_tensor(p, "v", "value"),
-        TensorSpec("beta", tokens, fill=uniform(0.1, 1.0)),
-        TensorSpec("a", (*tokens, CHUNK), fill=lower_triangle),
-        _gdn_decay(p),
-    )
+STATE = f"h[batch,length/{CHUNK},heads,key,value]"
+_h_inputs = tensors(
+    "k w[batch,length,heads,key]", "u[batch,length,heads,value]", "g[batch,length,heads]", k=normal(0.125),
+    w=normal(0.05), g=chunk_cumsum,
+)  # fmt: skip
+_o_inputs = tensors(
+    "q k[batch,length,heads,key]", "v[batch,length,heads,value]", STATE, "g[batch,length,heads]", k=normal(0.125),
+    g=chunk_cumsum,
+)  # fmt: skip
+_w_u_inputs = tensors(
+    "k[batch,length,heads,key]", "v[batch,length,heads,value]", "beta[batch,length,heads]",
+    f"a[batch,length,heads,{CHUNK}]", "g[batch,length,heads]", beta=uniform(0.1, 1.0), a=lower_triangle, g=chunk_cumsum,
+)  # fmt: skip
 
 
 def _gdn_tokens(p: Params) -> int:
@@ -167,7 +138,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "zero state S: output S as the chunk's state h; v_new = u - w S; then S becomes exp(g_last) S + kᵀ "
             "(exp(g_last - g) v_new), where g is the log decay summed up within the chunk and g_last its value at the "
             "chunk's last token. Outputs: h for every chunk, and v_new for every token.",
-        inputs=_gdn_h_inputs, outputs=lambda p: (_gdn_state(p, "h"), _gdn_tensor(p, "v_new", "value")),
+        inputs=_h_inputs, outputs=tensors(STATE, "v_new[batch,length,heads,value]"),
         flops=lambda p: 4 * _gdn_tokens(p) * p["key"] * p["value"],
         sizes=(_gdn_size("published_512", 2, 512, 3), _gdn_size("wide_512", 16, 512, 32)),
         cases=(STRONG_DECAY, NO_DECAY, large("u", factor=1e3), one_hot("u", dim=1), zero_rows("u")),
@@ -176,7 +147,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="gdn_chunk_fwd_o", title="Gated DeltaNet: chunk outputs", reference=gdn_chunk_fwd_o,
         description="Output of a gated delta network from the states of its chunks of 64 tokens. Per chunk, batch and "
             "head: o = K^-0.5 (exp(g) q h + A v) with A[i, j] = (q_i · k_j) exp(g_i - g_j) for j <= i, else 0.",
-        inputs=_gdn_o_inputs, outputs=lambda p: (_gdn_tensor(p, "o", "value"),),
+        inputs=_o_inputs, outputs=tensors("o[batch,length,heads,value]"),
         flops=lambda p: 2 * _gdn_tokens(p) * (p["key"] * p["value"] + CHUNK * (p["key"] + p["value"])),
         cases=(STRONG_DECAY, NO_DECAY, large("v", "h", factor=1e3, atol_scale=1e3), zero_rows("h")),
     ),
@@ -184,7 +155,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="gdn_recompute_w_u", title="Gated DeltaNet: recompute w and u", reference=gdn_recompute_w_u,
         description="Per chunk of 64 tokens, batch and head, with the chunk's lower-triangular 64 × 64 matrix A: w = A "
             "(k beta exp(g)) and u = A (v beta), where beta and g are one number per token.",
-        inputs=_gdn_w_u_inputs, outputs=lambda p: (_gdn_tensor(p, "w", "key"), _gdn_tensor(p, "u", "value")),
+        inputs=_w_u_inputs, outputs=tensors("w[batch,length,heads,key]", "u[batch,length,heads,value]"),
         flops=lambda p: 2 * _gdn_tokens(p) * CHUNK * (p["key"] + p["value"]),
         cases=(STRONG_DECAY, NO_DECAY, large("k", "v", factor=1e3, atol_scale=1e3), zero_rows("beta"), MIXING),
     ),

@@ -16,17 +16,14 @@ from kbench.benchmark.problems.adversarial.cases import (
 from kbench.benchmark.problems.adversarial.changes import scale, some_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import (
-    InputSpec,
-    Params,
-    ScalarSpec,
     Sized,
-    TensorSpec,
     booleans,
     integers,
     normal,
     rooted,
     tensors,
     uniform,
+    with_numbers,
 )
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
@@ -80,11 +77,6 @@ _trimul_inputs = tensors(
 )  # fmt: skip
 
 
-def _trimul_flops(p: Params) -> int:
-    pairs = p["batch"] * p["length"] ** 2
-    return int(2 * pairs * HIDDEN * (6 * p["dim"] + p["length"]))
-
-
 def cross_entropy_fwd_bwd(logits: Tensor, targets: Tensor, loss_grad: Tensor) -> tuple[Tensor, Tensor]:
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     log_probs = torch.log_softmax(wide, dim=-1)
@@ -113,10 +105,6 @@ def _fp8_quant_oracle(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
     return quantised.to(torch.float64), scales
 
 
-def _fp8_quant_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return TensorSpec("x", (p["tokens"], p["hidden"]), "bfloat16"), ScalarSpec("group", p["group"])
-
-
 problem = functools.partial(ProblemDefinition, family="gpu_mode")
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
@@ -128,7 +116,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "sum over k of left[i, k] * right[j, k]; layer-normalise over the channels, multiply by the sigmoid of the "
             "output gate projection of the normalised x, and project back. The mask holds zeros and ones, drawn at "
             "random.",
-        inputs=_trimul_inputs, outputs=tensors("y[batch,length,length,dim]"), flops=_trimul_flops,
+        inputs=_trimul_inputs, outputs=tensors("y[batch,length,length,dim]"),
+        flops=lambda p: 2 * p["batch"] * p["length"] ** 2 * HIDDEN * (6 * p["dim"] + p["length"]),
         sizes=(
             Size("n256_b2_d128", {"length": 256, "batch": 2, "dim": 128}),
             Size("n256_b2_d384", {"length": 256, "batch": 2, "dim": 384}),
@@ -166,7 +155,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Split every row of a bfloat16 matrix into groups of `group` neighbours. A group's scale is its "
             "largest magnitude (at least 1e-10) divided by 448; each value divided by its group's scale and rounded to "
             "float8 e4m3 is the first output, the float32 scales are the second.",
-        inputs=_fp8_quant_inputs,
+        inputs=with_numbers(tensors("x: bfloat16[tokens,hidden]"), group="group"),
         outputs=tensors("quantised: float8_e4m3fn[tokens,hidden]", "scales[tokens,hidden/group]"),
         flops=lambda p: 2 * p["tokens"] * p["hidden"],
         sizes=(

@@ -24,24 +24,20 @@ from kbench.benchmark.problems.adversarial.changes import repeat_one, round_to
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.inputs import (
     Fill,
-    InputSpec,
     Params,
-    ScalarSpec,
     Sized,
     TensorSpec,
     distinct_in_row,
     integers,
     normal,
     tensors,
+    with_numbers,
 )
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 MOVED = (huge("x"), wide("x", decades=30.0), zero_rows("x"))
 REPEATED_IDS = InputCase(
-    "repeats",
-    "One row asked for many times finds copies that assume distinct ones.",
-    {"ids": repeat_one},
-    unit=0,
+    "repeats", "One row asked for many times finds copies that assume distinct ones.", {"ids": repeat_one}, unit=0
 )
 # Sums of small multiples of 1/8 are exact in any order, however many meet in one row.
 CROWDED_ROW = InputCase(
@@ -56,16 +52,10 @@ def all_alike(generator: Generator, x: Tensor) -> Tensor:
 
 
 ONE_BIN = InputCase(
-    "one_bin",
-    "All values in one bin find counters that wrap and bins that are dropped.",
-    {"x": all_alike},
-    unit=0,
+    "one_bin", "All values in one bin find counters that wrap and bins that are dropped.", {"x": all_alike}, unit=0
 )
 CROWDED_BIN = InputCase(
-    "crowded",
-    "Half of all values in one bin find lost updates and narrow counters.",
-    {"x": repeat_one},
-    unit=0,
+    "crowded", "Half of all values in one bin find lost updates and narrow counters.", {"x": repeat_one}, unit=0
 )
 
 
@@ -101,22 +91,15 @@ def scatter_add(source: Tensor, index: Tensor, rows: int) -> Tensor:
     return source.new_zeros(rows, source.shape[1]).index_add_(0, index, source)
 
 
-def _scatter_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("source", (p["items"], p["dim"])),
-        TensorSpec("index", (p["items"],), "int64", integers(0, p["rows"])),
-        ScalarSpec("rows", p["rows"]),
-    )
+_scatter_inputs = with_numbers(
+    tensors("source[items,dim]", "index: int64[items]", index=Sized(lambda p: integers(0, p["rows"]))), rows="rows"
+)
 
 
 def histogram(x: Tensor, bins: int) -> Tensor:
     # Unlike bincount, histc with both ends given asks nothing of the device; on a CPU it counts floats only.
     numbers = x if x.is_cuda else x.double()
     return torch.histc(numbers, bins, min=0, max=bins).to(torch.int32)
-
-
-def _histogram_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return TensorSpec("x", (p["count"],), "int32", skewed_bins(p["bins"])), ScalarSpec("bins", p["bins"])
 
 
 def transpose(x: Tensor) -> Tensor:
@@ -154,7 +137,8 @@ INDEXING: tuple[ProblemDefinition, ...] = (
     problem(
         id="histogram", title="Histogram of bin numbers", reference=histogram,
         description="Count how often each number from 0 to bins - 1 occurs among int32 values; int32 counts.",
-        inputs=_histogram_inputs, outputs=tensors("counts: int32[bins]"), flops=lambda p: p["count"],
+        inputs=with_numbers(tensors("x: int32[count]", x=Sized(lambda p: skewed_bins(p["bins"]))), bins="bins"),
+        outputs=tensors("counts: int32[bins]"), flops=lambda p: p["count"],
         sizes=(
             Size("n33m_b256", {"count": 1 << 25, "bins": 256}), Size("n16m_b4096", {"count": 1 << 24, "bins": 4096}),
         ),
@@ -182,10 +166,7 @@ INDEXING: tuple[ProblemDefinition, ...] = (
 
 # Drawn values lie in [-7, 7] on a grid that a shift by 8 keeps, so that they stay distinct.
 NEGATIVE = InputCase(
-    "negative",
-    "Values below zero find selections that start from zero.",
-    {"x": lambda generator, x: x - 8.0},
-    unit=0,
+    "negative", "Values below zero find selections that start from zero.", {"x": lambda generator, x: x - 8.0}, unit=0
 )
 FAR_BELOW = InputCase(
     "far_below",
@@ -216,23 +197,10 @@ def top_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values, places.to(torch.int32)
 
 
-def _top_k_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return TensorSpec("x", (p["rows"], p["cols"]), fill=distinct_in_row), ScalarSpec("k", p["k"])
-
-
 def sampling_softmax(logits: Tensor, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     log_probs = torch.log_softmax(logits / temperature, dim=-1)
     tokens = (log_probs.exp() / noise).argmax(dim=-1, keepdim=True)
     return tokens.squeeze(1).to(torch.int32), log_probs.gather(1, tokens).squeeze(1)
-
-
-def _sampling_inputs(p: Params) -> tuple[InputSpec, ...]:
-    shape = (p["rows"], p["vocab"])
-    return (
-        TensorSpec("logits", shape, fill=normal(2.0)),
-        TensorSpec("noise", shape, fill=exponential),
-        ScalarSpec("temperature", 0.8),
-    )
 
 
 sorting_problem = functools.partial(ProblemDefinition, family="sorting")
@@ -253,7 +221,8 @@ SORTING: tuple[ProblemDefinition, ...] = (
         id="top_k", title="Largest k of every row", reference=top_k,
         description="Return the k largest values of every row of a float32 matrix in falling order, and their int32 "
             "places. Values within a row are distinct.",
-        inputs=_top_k_inputs, outputs=tensors("values[rows,k]", "places: int32[rows,k]"),
+        inputs=with_numbers(tensors("x[rows,cols]", x=distinct_in_row), k="k"),
+        outputs=tensors("values[rows,k]", "places: int32[rows,k]"),
         flops=lambda p: p["rows"] * p["cols"],
         sizes=(
             Size("r2048_c8192_k16", {"rows": 2048, "cols": 8192, "k": 16}),
@@ -268,7 +237,10 @@ SORTING: tuple[ProblemDefinition, ...] = (
         description="Divide each row of float32 logits by the temperature and take its softmax; the drawn token is the "
             "place of the largest probability / noise, where noise holds given exponential random numbers. Return the "
             "int32 token and its float32 log probability.",
-        inputs=_sampling_inputs, outputs=tensors("tokens: int32[rows]", "log_probs[rows]"),
+        inputs=with_numbers(
+            tensors("logits noise[rows,vocab]", logits=normal(2.0), noise=exponential), temperature=0.8
+        ),
+        outputs=tensors("tokens: int32[rows]", "log_probs[rows]"),
         flops=lambda p: 5 * p["rows"] * p["vocab"],
         sizes=(Size("r512_v32000", {"rows": 512, "vocab": 32000}),), tiny=Size("tiny", {"rows": 5, "vocab": 200}),
         tolerance=Tolerance(

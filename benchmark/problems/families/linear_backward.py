@@ -9,18 +9,9 @@ from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, lar
 from kbench.benchmark.problems.adversarial.changes import repeat_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.shared import bf16, product_flops, sized, wide
-from kbench.benchmark.problems.inputs import (
-    Sized,
-    integers,
-    normal,
-    parameters,
-    rooted,
-    tensors,
-    uniform,
-)
+from kbench.benchmark.problems.inputs import Sized, integers, normal, parameters, rooted, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import Tensor, torch
 
-BF16 = "bfloat16"
 BF16_GRADIENT = Tolerance(
     2e-2, 2e-2, "bfloat16 rounds the product and what is made of it by 2^-9 relative each; fp32 sums add far less"
 )

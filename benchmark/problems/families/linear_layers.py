@@ -7,17 +7,15 @@ whatever the inner dimension.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
 from kbench.benchmark.problems.families.fused_matmul import BF16_EPILOGUE, FP16_EPILOGUE
 from kbench.benchmark.problems.families.matmul import BF16_PRODUCT, product_cases
 from kbench.benchmark.problems.families.shared import product_flops, sized
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors
+from kbench.benchmark.problems.inputs import Specs, normal, rooted, tensors
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
-BF16 = "bfloat16"
 UNEVEN = (one_hot("x"), outliers("x", atol_scale=20.0), zero_rows("x"))
 
 
@@ -47,26 +45,17 @@ def lm_head_softcap_bf16(x: Tensor, weight: Tensor) -> Tensor:
     return 30.0 * torch.tanh(F.linear(x, weight) / 30.0)
 
 
-def _weight(name: str, p: Params, rows: str = "n", scale: float = 1.0, dtype: str = BF16) -> TensorSpec:
-    return TensorSpec(name, (p[rows], p["k"]), dtype, normal(scale * p["k"] ** -0.5))
-
-
-def _linear(*weights: str, scale: float = 1.0) -> Callable[[Params], tuple[InputSpec, ...]]:
+def _linear(*weights: str, scale: float = 1.0) -> Specs:
     """An input of m rows and weights whose products with it have the given deviation."""
-
-    def inputs(p: Params) -> tuple[InputSpec, ...]:
-        return (TensorSpec("x", (p["m"], p["k"]), BF16), *(_weight(name, p, scale=scale) for name in weights))
-
-    return inputs
+    drawn = dict.fromkeys(weights, rooted("k", scale))
+    return tensors("x: bfloat16[m,k]", f"{' '.join(weights)}: bfloat16[n,k]", **drawn)
 
 
-def _qkv_inputs(p: Params) -> tuple[InputSpec, ...]:
-    widths = {"q": "q_width", "k": "kv_width", "v": "kv_width"}
-    return (
-        TensorSpec("x", (p["m"], p["k"]), BF16),
-        *(_weight(f"{name}_weight", p, width) for name, width in widths.items()),
-        *(TensorSpec(f"{name}_bias", (p[width],), BF16) for name, width in widths.items()),
-    )
+_qkv_inputs = tensors(
+    "x: bfloat16[m,k]", "q_weight: bfloat16[q_width,k]", "k_weight v_weight: bfloat16[kv_width,k]",
+    "q_bias: bfloat16[q_width]", "k_bias v_bias: bfloat16[kv_width]", q_weight=rooted("k"), k_weight=rooted("k"),
+    v_weight=rooted("k"),
+)  # fmt: skip
 
 
 def _qkv(m: int, hidden: int, kv_width: int) -> dict[str, int]:
@@ -84,9 +73,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="linear_gelu_fp16", title="Linear layer, bias and GELU in float16", reference=linear_gelu_fp16,
         description="First half of a transformer encoder's MLP in float16: gelu(x @ weight.T + bias), the exact (erf) "
             "form, accumulated in fp32.",
-        inputs=lambda p: (
-            TensorSpec("x", (p["m"], p["k"]), "float16"), _weight("weight", p, scale=2.0, dtype="float16"),
-            TensorSpec("bias", (p["n"],), "float16", normal(0.5)),
+        inputs=tensors(
+            "x: float16[m,k]", "weight: float16[n,k]", "bias: float16[n]", weight=rooted("k", 2.0), bias=normal(0.5),
         ),
         outputs=tensors("y: float16[m,n]"),
         sizes=(
@@ -100,7 +88,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="linear_residual_bf16", title="Linear layer and residual add in bfloat16", reference=linear_residual_bf16,
         description="Second half of a gated MLP in bfloat16: x @ weight.T accumulated in fp32, plus the residual "
             "stream.",
-        inputs=lambda p: (*_linear("weight")(p), TensorSpec("residual", (p["m"], p["n"]), BF16)),
+        inputs=tensors(_linear("weight"), "residual: bfloat16[m,n]"),
         sizes=(
             Size("llama3_8b", sized(4096, 4096, 14336), "Llama-3-8B MLP down projection, 4096 tokens"),
             Size("qwen25_7b", sized(2048, 3584, 18944), "Qwen2.5-7B MLP down projection, 2048 tokens"),

@@ -16,7 +16,7 @@ from kbench.benchmark.problems.adversarial.cases import (
 )
 from kbench.benchmark.problems.adversarial.changes import some_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import Fill, InputSpec, Params, TensorSpec, integers, tensors
+from kbench.benchmark.problems.inputs import Sized, TensorSpec, integers, tensors
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 PEAKED = InputCase(
@@ -38,41 +38,24 @@ LARGE = Size("large", {"rows": 4096, "cols": 8192})
 TINY = Size("tiny", {"rows": 9, "cols": 37})
 
 
-def scaled_normal() -> Fill:
+def scaled_normal(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
     """Gaussian values whose deviation, between 0.6 and 1.6, is drawn too.
 
     A mean over millions of like-drawn values hardly varies: without this a remembered loss would pass for a new one.
     """
-
-    def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
-        scale = torch.rand((), generator=generator, device=device) + 0.6
-        return torch.randn(spec.shape, generator=generator, device=device).mul_(scale)
-
-    return fill
+    scale = torch.rand((), generator=generator, device=device) + 0.6
+    return torch.randn(spec.shape, generator=generator, device=device).mul_(scale)
 
 
-def row_scaled_normal() -> Fill:
+def row_scaled_normal(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
     """Gaussian values whose deviation, between 0.6 and 1.6, is drawn for each row."""
-
-    def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
-        scale = torch.rand((spec.shape[0], 1), generator=generator, device=device) + 0.6
-        return torch.randn(spec.shape, generator=generator, device=device).mul_(scale)
-
-    return fill
+    scale = torch.rand((spec.shape[0], 1), generator=generator, device=device) + 0.6
+    return torch.randn(spec.shape, generator=generator, device=device).mul_(scale)
 
 
-def row_distributions() -> Fill:
+def row_distributions(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
     """Rows of positive numbers that sum to one, of a peakedness that is drawn too."""
-    draw = scaled_normal()
-
-    def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
-        return torch.softmax(draw(generator, spec, device), dim=-1)
-
-    return fill
-
-
-def _tensors(*names: str, fill: Fill, p: Params) -> tuple[InputSpec, ...]:
-    return tuple(TensorSpec(name, (p["rows"], p["cols"]), fill=fill) for name in names)
+    return torch.softmax(scaled_normal(generator, spec, device), dim=-1)
 
 
 def cross_entropy_loss(logits: Tensor, targets: Tensor) -> Tensor:
@@ -105,9 +88,9 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="cross_entropy_loss", title="Cross-entropy loss", reference=cross_entropy_loss,
         description="Mean over rows of the cross entropy between float32 logits and int64 class indices.",
-        inputs=lambda p: (
-            *_tensors("logits", fill=scaled_normal(), p=p),
-            TensorSpec("targets", (p["rows"],), "int64", integers(0, p["cols"])),
+        inputs=tensors(
+            "logits[rows,cols]", "targets: int64[rows]", logits=scaled_normal,
+            targets=Sized(lambda p: integers(0, p["cols"])),
         ),
         flops=lambda p: 4 * p["rows"] * p["cols"],
         sizes=(Size("kb_v0_1", {"rows": 32768, "cols": 4096}), Size("kb_v0", {"rows": 4096, "cols": 10})),
@@ -121,7 +104,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="huber_loss", title="Huber loss", reference=huber_loss,
         description="Mean over all elements of the Huber loss with threshold 1 between two float32 matrices: half the "
             "squared difference where it is below 1, else the absolute difference minus one half.",
-        inputs=lambda p: _tensors("predictions", "targets", fill=scaled_normal(), p=p),
+        inputs=tensors("predictions targets[rows,cols]", predictions=scaled_normal, targets=scaled_normal),
         aliases=("kernelbench/v0/L1/96",),
         cases=(
             large("predictions", factor=1e4), small("predictions", "targets", factor=1e-3),
@@ -132,7 +115,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="kl_div_loss", title="Kullback-Leibler divergence", reference=kl_div_loss,
         description="Sum over all elements of target * (log(target) - log(prediction)), divided by the number of rows; "
             "both float32 matrices hold a distribution in each row.",
-        inputs=lambda p: _tensors("predictions", "targets", fill=row_distributions(), p=p),
+        inputs=tensors("predictions targets[rows,cols]", predictions=row_distributions, targets=row_distributions),
         tolerance=Tolerance(
             2e-6, 5e-5, "float32 sum of terms of both signs that partly cancel: about 5e-6 relative, times ten",
         ),
@@ -142,7 +125,10 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="triplet_margin_loss", title="Triplet margin loss", reference=triplet_margin_loss,
         description="Mean over rows of max(0, d(anchor, positive) - d(anchor, negative) + 1) for three float32 "
             "matrices, where d is the Euclidean distance of two rows (1e-6 is added to each difference).",
-        inputs=lambda p: _tensors("anchor", "positive", "negative", fill=row_scaled_normal(), p=p),
+        inputs=tensors(
+            "anchor positive negative[rows,cols]", anchor=row_scaled_normal, positive=row_scaled_normal,
+            negative=row_scaled_normal,
+        ),
         flops=lambda p: 6 * p["rows"] * p["cols"],
         tolerance=Tolerance(2e-5, 2e-5, "differences of float32 distances of size 130: about 1e-7 of those"),
         aliases=("kernelbench/v0/L1/99",),

@@ -8,10 +8,9 @@ from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_ho
 from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.shared import MIXED_STARTS, bf16, packed_starts, sequence_of, wide
-from kbench.benchmark.problems.inputs import InputSpec, Params, Sized, TensorSpec, normal, parameters, tensors, uniform
+from kbench.benchmark.problems.inputs import Params, Sized, Specs, normal, parameters, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
-BF16 = "bfloat16"
 CHUNK = 64
 """Tokens that the references take at once."""
 SCAN = Tolerance(
@@ -105,22 +104,20 @@ def causal_conv1d_backward(x: Tensor, weight: Tensor, bias: Tensor, dy: Tensor) 
     return bf16(torch.as_tensor(dx)), dweight, dz.sum((0, 1))
 
 
-def _scan_inputs(p: Params, *last: TensorSpec, x_size: float = 1.0) -> tuple[InputSpec, ...]:
-    tokens = (p["batch"], p["length"])
-    shared, unit = (*tokens, p["groups"], p["states"]), p["states"] ** -0.25
-    return (
-        TensorSpec("x", (*tokens, p["heads"], p["width"]), BF16, normal(x_size)),
-        TensorSpec("dt", (*tokens, p["heads"]), fill=uniform(0.5, 1.5)),
-        TensorSpec("a", (p["heads"],), fill=uniform(-0.3, -0.02)),
-        TensorSpec("b", shared, BF16, normal(unit)), TensorSpec("c", shared, BF16, normal(unit)),
-        *last,
+_unit = Sized(lambda p: normal(p["states"] ** -0.25))
+
+
+def _scan_inputs(last: str, x_size: float = 1.0) -> Specs:
+    return tensors(
+        "x: bfloat16[batch,length,heads,width]", "dt[batch,length,heads]", "a[heads]",
+        "b c: bfloat16[batch,length,groups,states]", last, x=normal(x_size), dt=uniform(0.5, 1.5),
+        a=uniform(-0.3, -0.02), b=_unit, c=_unit,
     )  # fmt: skip
 
 
 _decode_inputs = tensors(
     "state[batch,heads,width,states]", "x: bfloat16[batch,heads,width]", "dt[batch,heads]", "a[heads]",
-    "b c: bfloat16[batch,groups,states]", "skip[heads]", dt=uniform(0.5, 1.5), a=uniform(-0.3, -0.02),
-    b=Sized(lambda p: normal(p["states"] ** (-0.25))), c=Sized(lambda p: normal(p["states"] ** (-0.25))),
+    "b c: bfloat16[batch,groups,states]", "skip[heads]", dt=uniform(0.5, 1.5), a=uniform(-0.3, -0.02), b=_unit, c=_unit,
 )  # fmt: skip
 
 
@@ -144,7 +141,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Per batch and head a state of `states` by `width` numbers starts at zero and follows S = exp(dt_t "
             "a) S + b_tᵀ (dt_t x_t); y_t = c_t S + skip x_t. b and c are shared by neighbouring heads of a group; dt, "
             "a and skip are float32, the rest and y bfloat16.",
-        inputs=lambda p: _scan_inputs(p, TensorSpec("skip", (p["heads"],))),
+        inputs=_scan_inputs("skip[heads]"),
         outputs=tensors("y: bfloat16[batch,length,heads,width]"), flops=_scan_flops,
         sizes=(
             Size("mamba2_2_7b", _sized(2, 2048, 80, 1), "Mamba-2-2.7B, 2 sequences of 2048 tokens"),
@@ -158,13 +155,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Gradients of x, b and c (bfloat16) through y_t = sum over s <= t of exp(a (dt_(s+1) + ... + "
             "dt_t)) (c_t · b_s) dt_s x_s per batch and head, given dy. b and c are shared by neighbouring heads of a "
             "group, and their gradients are sums over them; dt and a are float32.",
-        inputs=lambda p: _scan_inputs(
-            p, TensorSpec("dy", (p["batch"], p["length"], p["heads"], p["width"]), BF16), x_size=0.1
-        ),
-        outputs=tensors(
-            "dx: bfloat16[batch,length,heads,width]", "db: bfloat16[batch,length,groups,states]",
-            "dc: bfloat16[batch,length,groups,states]",
-        ),
+        inputs=_scan_inputs("dy: bfloat16[batch,length,heads,width]", x_size=0.1),
+        outputs=tensors("dx: bfloat16[batch,length,heads,width]", "db dc: bfloat16[batch,length,groups,states]"),
         flops=lambda p: _scan_flops(p, 3),
         sizes=(
             Size("mamba2_2_7b", _sized(2, 2048, 80, 1), "Mamba-2-2.7B, 2 sequences of 2048 tokens"),

@@ -28,7 +28,7 @@ from kbench.benchmark.problems.families.shared import (
     symmetric_fill,
     upper_fill,
 )
-from kbench.benchmark.problems.inputs import Params, ScalarSpec, TensorSpec, rooted, tensors
+from kbench.benchmark.problems.inputs import Params, rooted, tensors, with_numbers
 from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
 FP32_PRODUCT = Tolerance(
@@ -220,7 +220,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="matmul_scalar", title="Matrix-scalar product", reference=matrix_scalar_product,
         description="C = A * s for an fp32 matrix and one number given as a Python float; limited by memory traffic.",
-        inputs=lambda p: (TensorSpec("a", (p["m"], p["n"])), ScalarSpec("s", 3.14)), outputs=_plain_outputs,
+        inputs=with_numbers(tensors("a[m,n]"), s=3.14), outputs=_plain_outputs,
         flops=lambda p: p["m"] * p["n"],
         sizes=(Size("kb_v0", {"m": 16384, "n": 4096}),), tiny=Size("tiny", {"m": 33, "n": 68}),
         tolerance=FP32_SCALED, aliases=("kernelbench/v0/L1/5",),

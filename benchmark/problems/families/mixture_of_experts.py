@@ -7,15 +7,7 @@ import functools
 from kbench.benchmark.problems.adversarial.cases import InputCase, huge, sorted_rows
 from kbench.benchmark.problems.adversarial.changes import repeat_one, scale, some_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import (
-    InputSpec,
-    Params,
-    ScalarSpec,
-    TensorSpec,
-    distinct_in_row,
-    integers,
-    tensors,
-)
+from kbench.benchmark.problems.inputs import Sized, distinct_in_row, integers, tensors, with_numbers
 from kbench.benchmark.problems.lazy_torch import Tensor, torch
 
 SHARP_LOGITS = InputCase(
@@ -47,14 +39,6 @@ def moe_topk_routing(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return chosen / chosen.sum(-1, keepdim=True), experts.to(torch.int32)
 
 
-def _routing_oracle(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    return moe_topk_routing(logits.to(torch.float64), k)
-
-
-def _routing_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return TensorSpec("logits", (p["tokens"], p["experts"]), fill=distinct_in_row), ScalarSpec("k", p["k"])
-
-
 def moe_permute(x: Tensor, experts: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:
     flat = experts.flatten()
     order = torch.argsort(flat, stable=True)
@@ -64,29 +48,17 @@ def moe_permute(x: Tensor, experts: Tensor, num_experts: int) -> tuple[Tensor, T
     return x[tokens], tokens.to(torch.int32), counts.to(torch.int32)
 
 
-def _permute_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("x", (p["tokens"], p["hidden"]), "bfloat16"),
-        TensorSpec("experts", (p["tokens"], p["k"]), "int32", integers(0, p["experts"])),
-        ScalarSpec("num_experts", p["experts"]),
-    )
-
-
-_permute_outputs = tensors(
-    "permuted: bfloat16[tokens*k,hidden]", "source_tokens: int32[tokens*k]", "counts: int32[experts]",
-)  # fmt: skip
-
-
 problem = functools.partial(ProblemDefinition, family="mixture_of_experts")
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="moe_topk_routing", title="Expert routing: softmax and top-k", reference=moe_topk_routing,
-        oracle=_routing_oracle,
+
         description="For every token take the softmax over its float32 router logits, keep the k largest in falling "
             "order, divide them by their sum, and return these weights with the int32 numbers of their experts. Logits "
             "within a row are distinct.",
-        inputs=_routing_inputs, outputs=tensors("weights[tokens,k]", "experts: int32[tokens,k]"),
+        inputs=with_numbers(tensors("logits[tokens,experts]", logits=distinct_in_row), k="k"),
+        outputs=tensors("weights[tokens,k]", "experts: int32[tokens,k]"),
         flops=lambda p: 3 * p["tokens"] * p["experts"],
         sizes=(
             Size("t65536_e128_k8", {"tokens": 65536, "experts": 128, "k": 8}),
@@ -102,7 +74,17 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "keeping token order within an expert (a stable sort of the flattened int32 expert matrix). Return the "
             "tokens' bfloat16 rows in that order, the int32 source token of each row, and how many rows each expert "
             "gets.",
-        inputs=_permute_inputs, outputs=_permute_outputs, flops=lambda p: 0,
+        inputs=with_numbers(
+            tensors(
+                "x: bfloat16[tokens,hidden]", "experts: int32[tokens,k]",
+                experts=Sized(lambda p: integers(0, p["experts"])),
+            ),
+            num_experts="experts",
+        ),
+        outputs=tensors(
+            "permuted: bfloat16[tokens*k,hidden]", "source_tokens: int32[tokens*k]", "counts: int32[experts]",
+        ),
+        flops=lambda p: 0,
         sizes=(Size("t8192_h2048_k4", {"tokens": 8192, "hidden": 2048, "k": 4, "experts": 64}),),
         tiny=Size("tiny", {"tokens": 24, "hidden": 64, "k": 2, "experts": 5}),
         tolerance=Tolerance(0.0, 0.0, "values are moved and counted, never computed: exact"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 from kbench.benchmark.problems.adversarial.cases import (
     InputCase,
@@ -18,7 +19,7 @@ from kbench.benchmark.problems.adversarial.cases import (
     zero_rows,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import Params, Specs, normal, parameters, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 SOFTMAX_CASES = (
@@ -52,23 +53,10 @@ _matrix = tensors("x[rows,cols]", x=normal(2.0))
 _matrix_out = tensors("y[rows,cols]")
 
 
-def _image_shape(p: Params) -> tuple[int, ...]:
-    return (p["batch"], p["channels"], p["height"], p["width"])
-
-
-def _image(p: Params) -> tuple[InputSpec, ...]:
-    # Neither centred nor of unit deviation: otherwise returning the input would pass for normalising it.
-    return (TensorSpec("x", _image_shape(p), fill=normal(1.5, 0.5)),)
-
-
-def _image_affine(p: Params) -> tuple[InputSpec, ...]:
-    channels = (p["channels"],)
-    weight = TensorSpec("weight", channels, fill=uniform(0.5, 1.5))
-    return (*_image(p), weight, TensorSpec("bias", channels, fill=normal(0.5)))
-
-
-def _image_out(p: Params) -> tuple[TensorSpec, ...]:
-    return (TensorSpec("y", _image_shape(p)),)
+# Neither centred nor of unit deviation: otherwise returning the input would pass for normalising it.
+_image = tensors("x[batch,channels,height,width]", x=normal(1.5, 0.5))
+_image_affine = tensors(_image, "weight bias[channels]", weight=uniform(0.5, 1.5), bias=normal(0.5))
+_image_out = tensors("y[batch,channels,height,width]")
 
 
 def _image_numel(p: Params) -> int:
@@ -242,59 +230,50 @@ def argmin(x: Tensor) -> Tensor:
     return torch.argmin(x, dim=1)
 
 
-def sizes(batch: int, length: int, width: int) -> tuple[Size, ...]:
-    """A large size, and KernelBench's."""
-    return (
-        Size("large", {"batch": batch, "length": length, "width": width}),
-        Size("kb_v0", {"batch": 16, "length": 256, "width": 256}),
-    )
+def reduction(
+    reference: Callable[[Tensor], Tensor], title: str, text: str, outputs: Specs, tolerance: Tolerance,
+    cases: tuple[InputCase, ...], *, large: tuple[int, int, int], alias: int,
+) -> ProblemDefinition:  # fmt: skip
+    """One of KernelBench's: it takes every element once, at a large size and at KernelBench's."""
+    sized = parameters("batch length width")
+    return ProblemDefinition(
+        id=reference.__name__, family="reduction", title=title, reference=reference, description=text,
+        inputs=tensors("x[batch,length,width]", x=normal(1.5)), outputs=outputs,
+        flops=lambda p: p["batch"] * p["length"] * p["width"],
+        sizes=(Size("large", sized(*large)), Size("kb_v0", sized(16, 256, 256))), tiny=Size("tiny", sized(3, 37, 21)),
+        tolerance=tolerance, aliases=(f"kernelbench/v0/L1/{alias}",), cases=cases,
+    )  # fmt: skip
 
-
-reduction = functools.partial(
-    ProblemDefinition, family="reduction", inputs=tensors("x[batch,length,width]", x=normal(1.5)),
-    flops=lambda p: p["batch"] * p["length"] * p["width"],
-    tiny=Size("tiny", {"batch": 3, "length": 37, "width": 21}),
-)  # fmt: skip
 
 REDUCTIONS: tuple[ProblemDefinition, ...] = (
     reduction(
-        id="sum_reduce", title="Sum over a dimension", reference=sum_reduce,
-        description="Sum a float32 tensor (batch, length, width) over its middle dimension, which stays with size one.",
-        outputs=_kept,
-        sizes=sizes(64, 1024, 1024),
-        tolerance=Tolerance(5e-4, 1e-5, "float32 sum of 1024 terms in any order; sums are of size 50"),
-        aliases=("kernelbench/v0/L1/47",), cases=SUM_CASES,
+        sum_reduce, "Sum over a dimension",
+        "Sum a float32 tensor (batch, length, width) over its middle dimension, which stays with size one.",
+        _kept, Tolerance(5e-4, 1e-5, "float32 sum of 1024 terms in any order; sums are of size 50"), SUM_CASES,
+        large=(64, 1024, 1024), alias=47,
     ),
     reduction(
-        id="mean_reduce", title="Mean over a dimension", reference=mean_reduce,
-        description="Mean of a float32 tensor (batch, length, width) over its middle dimension.",
-        outputs=_reduced,
-        sizes=sizes(16, 4096, 1024),
-        tolerance=Tolerance(1e-6, 1e-5, "float32 mean of up to 4096 terms in any order; means are of size 0.02"),
-        aliases=("kernelbench/v0/L1/48",), cases=SUM_CASES,
+        mean_reduce, "Mean over a dimension",
+        "Mean of a float32 tensor (batch, length, width) over its middle dimension.", _reduced,
+        Tolerance(1e-6, 1e-5, "float32 mean of up to 4096 terms in any order; means are of size 0.02"), SUM_CASES,
+        large=(16, 4096, 1024), alias=48,
     ),
     reduction(
-        id="max_reduce", title="Maximum over a dimension", reference=max_reduce,
-        description="Largest value of a float32 tensor (batch, length, width) over its middle dimension.",
-        outputs=_reduced,
-        sizes=sizes(128, 512, 1280),
-        tolerance=EXACT, aliases=("kernelbench/v0/L1/49",), cases=SELECTION_CASES,
+        max_reduce, "Maximum over a dimension",
+        "Largest value of a float32 tensor (batch, length, width) over its middle dimension.",
+        _reduced, EXACT, SELECTION_CASES, large=(128, 512, 1280), alias=49,
     ),
     reduction(
-        id="argmax", title="Index of the maximum over a dimension", reference=argmax,
-        description="Index (int64) of the largest value of a float32 tensor (batch, length, width) along its middle "
-            "dimension; the first one where several are equal.",
-        outputs=_indices,
-        sizes=sizes(32, 2048, 1024),
-        tolerance=EXACT, aliases=("kernelbench/v0/L1/51",), cases=INDEX_CASES,
+        argmax, "Index of the maximum over a dimension",
+        "Index (int64) of the largest value of a float32 tensor (batch, length, width) along its middle dimension; the "
+        "first one where several are equal.",
+        _indices, EXACT, INDEX_CASES, large=(32, 2048, 1024), alias=51,
     ),
     reduction(
-        id="argmin", title="Index of the minimum over a dimension", reference=argmin,
-        description="Index (int64) of the smallest value of a float32 tensor (batch, length, width) along its middle "
-            "dimension; the first one where several are equal.",
-        outputs=_indices,
-        sizes=sizes(64, 1000, 1111),
-        tolerance=EXACT, aliases=("kernelbench/v0/L1/52",), cases=INDEX_CASES,
+        argmin, "Index of the minimum over a dimension",
+        "Index (int64) of the smallest value of a float32 tensor (batch, length, width) along its middle dimension; "
+        "the first one where several are equal.",
+        _indices, EXACT, INDEX_CASES, large=(64, 1000, 1111), alias=52,
     ),
 )  # fmt: skip
 

@@ -7,10 +7,9 @@ import functools
 from kbench.benchmark.problems.adversarial.cases import large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.shared import bf16, wide
-from kbench.benchmark.problems.inputs import TensorSpec, normal, parameters, tensors, uniform
+from kbench.benchmark.problems.inputs import normal, parameters, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import Tensor, torch
 
-BF16 = "bfloat16"
 ROW_GRADIENT = Tolerance(
     1e-2, 1e-2, "bfloat16 inputs are exact in float32, where all is computed; one rounding to bfloat16 is 2^-9 relative"
 )
@@ -79,7 +78,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "was silu(gate) * input. Given dy, return the gradient of both, in bfloat16: dy * input * s * (1 + gate * "
             "(1 - s)) with s = sigmoid(gate), beside dy * silu(gate).",
         inputs=tensors("both: bfloat16[tokens,2*hidden]", "dy: bfloat16[tokens,hidden]"),
-        outputs=lambda p: (TensorSpec("dboth", (p["tokens"], 2 * p["hidden"]), BF16),),
+        outputs=tensors("dboth: bfloat16[tokens,2*hidden]"),
         flops=lambda p: 10 * p["tokens"] * p["hidden"],
         sizes=(
             Size("llama3_8b", _rows(4096, 14336), "Llama-3-8B MLP, 4096 tokens"),

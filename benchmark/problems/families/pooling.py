@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from typing import Any
 
 from kbench.benchmark.problems.adversarial.cases import (
     InputCase,
@@ -18,7 +18,7 @@ from kbench.benchmark.problems.adversarial.cases import (
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.shared import spatial_shape, window_extent
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec
+from kbench.benchmark.problems.inputs import Params, TensorSpec
 from kbench.benchmark.problems.lazy_torch import F, Tensor
 
 FAR_BELOW = InputCase(
@@ -34,22 +34,18 @@ SELECTION = Tolerance(1e-6, 1e-6, "a maximum is one of the inputs, so it is exac
 MEAN = Tolerance(2e-6, 1e-5, "fp32 means of 9 to 27 values; fp16 inputs err by about 1e-4")
 
 
-def _inputs(dtype: str = "float32") -> Callable[[Params], tuple[InputSpec, ...]]:
-    return lambda p: (TensorSpec("x", (p["n"], p["channels"], *spatial_shape(p)), dtype),)
+def windows(kernel: int, stride: int, padding: int, dilation: int, dtype: str = "float32") -> dict[str, Any]:
+    """What follows from the windows of a problem: inputs, outputs, and an operation for each tap."""
 
-
-def _outputs(
-    kernel: int, stride: int, padding: int, dilation: int, dtype: str = "float32"
-) -> Callable[[Params], tuple[TensorSpec, ...]]:
     def outputs(p: Params) -> tuple[TensorSpec, ...]:
         extents = (window_extent(extent, kernel, stride, padding, dilation) for extent in spatial_shape(p))
         return (TensorSpec("y", (p["n"], p["channels"], *extents), dtype),)
 
-    return outputs
-
-
-def _one_per_tap(outputs: Callable[[Params], tuple[TensorSpec, ...]], kernel: int) -> Callable[[Params], int]:
-    return lambda p: int(outputs(p)[0].numel * kernel ** len(spatial_shape(p)))
+    return {
+        "inputs": lambda p: (TensorSpec("x", (p["n"], p["channels"], *spatial_shape(p)), dtype),),
+        "outputs": outputs,
+        "flops": lambda p: int(outputs(p)[0].numel * kernel ** len(spatial_shape(p))),
+    }
 
 
 def _max_pool1d(x: Tensor) -> Tensor:
@@ -72,24 +68,21 @@ def _avg_pool3d(x: Tensor) -> Tensor:
     return F.avg_pool3d(x, kernel_size=3, stride=2, padding=1)
 
 
-problem = functools.partial(
-    ProblemDefinition, family="pooling", inputs=_inputs(), tolerance=SELECTION, cases=MAXIMUM_CASES
-)
+problem = functools.partial(ProblemDefinition, family="pooling", tolerance=SELECTION, cases=MAXIMUM_CASES)
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="max_pool1d", title="1D max pooling, dilated", reference=_max_pool1d,
         description="Largest of 4 values 3 positions apart; the window moves by 2 and reaches 2 positions past each "
             "end, where there is nothing to be larger than.",
-        inputs=_inputs("bfloat16"), outputs=_outputs(4, 2, 2, 3, "bfloat16"),
-        flops=_one_per_tap(_outputs(4, 2, 2, 3), 4),
+        **windows(4, 2, 2, 3, "bfloat16"),
         sizes=(Size("large", {"n": 16, "channels": 64, "width": 65536}),),
         tiny=Size("tiny", {"n": 2, "channels": 3, "width": 45}),
     ),
     problem(
         id="max_pool2d", title="2D max pooling, dilated", reference=_max_pool2d,
         description="Largest of 2×2 values 3 apart; the window moves by 2 and reaches 1 pixel past each edge.",
-        outputs=_outputs(2, 2, 1, 3), flops=_one_per_tap(_outputs(2, 2, 1, 3), 2),
+        **windows(2, 2, 1, 3),
         sizes=(
             Size("large", {"n": 16, "channels": 64, "height": 256, "width": 256}),
             Size("medium", {"n": 16, "channels": 32, "height": 128, "width": 128}),
@@ -100,7 +93,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="max_pool3d", title="3D max pooling, dilated", reference=_max_pool3d,
         description="Largest of 3×3×3 values 3 apart; the window moves by 2 and reaches 1 voxel past each face.",
-        outputs=_outputs(3, 2, 1, 3), flops=_one_per_tap(_outputs(3, 2, 1, 3), 3),
+        **windows(3, 2, 1, 3),
         sizes=(Size("large", {"n": 16, "channels": 32, "depth": 64, "height": 64, "width": 64}),),
         tiny=Size("tiny", {"n": 2, "channels": 2, "depth": 9, "height": 10, "width": 11}),
         aliases=("kernelbench/v0/L1/43",),
@@ -108,7 +101,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="avg_pool2d", title="2D average pooling", reference=_avg_pool2d,
         description="Mean of adjoining 3×3 windows; rows and columns that do not fill a window are dropped.",
-        outputs=_outputs(3, 3, 0, 1), flops=_one_per_tap(_outputs(3, 3, 0, 1), 3),
+        **windows(3, 3, 0, 1),
         sizes=(Size("large", {"n": 16, "channels": 64, "height": 256, "width": 256}),),
         tiny=Size("tiny", {"n": 2, "channels": 3, "height": 11, "width": 16}),
         tolerance=MEAN, aliases=("kernelbench/v0/L1/45",), cases=MEAN_CASES,
@@ -116,7 +109,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="avg_pool3d", title="3D average pooling, overlapping", reference=_avg_pool3d,
         description="Mean of 3×3×3 windows that move by 2; outside a face there are zeros, which count among the 27.",
-        outputs=_outputs(3, 2, 1, 1), flops=_one_per_tap(_outputs(3, 2, 1, 1), 3),
+        **windows(3, 2, 1, 1),
         sizes=(Size("large", {"n": 16, "channels": 32, "depth": 64, "height": 64, "width": 64}),),
         tiny=Size("tiny", {"n": 2, "channels": 2, "depth": 5, "height": 6, "width": 7}),
         tolerance=MEAN, aliases=("kernelbench/v0/L1/46",), cases=MEAN_CASES,

@@ -18,20 +18,18 @@ from kbench.benchmark.problems.families.shared import (
     wide,
 )
 from kbench.benchmark.problems.inputs import (
-    InputSpec,
     Params,
-    ScalarSpec,
     Sized,
-    TensorSpec,
+    Specs,
     normal,
     parameters,
     permutation,
     tensors,
     uniform,
+    with_numbers,
 )
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
-BF16, FP8 = "bfloat16", "float8_e4m3fn"
 PAGE = 64
 """Tokens of a page of the cache that a chunk continues."""
 FP8_ATTENTION = Tolerance(
@@ -43,12 +41,7 @@ ROUNDED_ATTENTION = Tolerance(
     6e-3, 2e-2, "bfloat16 inputs and output (relative step 2^-8) and probabilities rounded to bfloat16",
     mismatch_share=1e-6,
 )  # fmt: skip
-PROMPT_CASES = (
-    large("q", factor=16.0),
-    outliers("v", factor=16.0),
-    zero_rows("k"),
-    one_hot("q"),
-)
+PROMPT_CASES = (large("q", factor=16.0), outliers("v", factor=16.0), zero_rows("k"), one_hot("q"))
 PACKED = (
     "Sequences are packed one after another, laid out [token, head, dim]; sequence s has tokens starts[s] to "
     "starts[s + 1] (int32). A query sees keys of its own sequence up to itself"
@@ -63,13 +56,7 @@ def visible(starts: Tensor, tokens: int, window: int | None = None) -> Tensor:
 
 
 def masked_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    seen: Tensor,
-    scale: float | None = None,
-    cap: float = 0.0,
-    sinks: Tensor | None = None,
+    q: Tensor, k: Tensor, v: Tensor, seen: Tensor, cap: float = 0.0, sinks: Tensor | None = None
 ) -> Tensor:
     """Attention of (token, head, dim) tensors in float64, one head at a time: all scores at once would not fit."""
     heads, group = [], q.shape[1] // k.shape[1]
@@ -175,23 +162,17 @@ def few_short_chunks(generator: Generator, lengths: Tensor) -> Tensor:
     return torch.where(order < max(lengths.numel() // 4, 1), drawn, lengths)
 
 
-def _packed(p: Params, *more: InputSpec, dtype: str = BF16) -> tuple[InputSpec, ...]:
-    keys = (p["tokens"], p["kv_heads"], p["dim"])
-    return (
-        TensorSpec("q", (p["tokens"], p["heads"], p["dim"]), dtype, normal(2.0)),
-        TensorSpec("k", keys, dtype),
-        TensorSpec("v", (*keys[:2], p.get("value", p["dim"])), dtype),
-        TensorSpec("starts", (p["count"] + 1,), "int32", packed_starts(p["tokens"])),
-        *more,
-    )
+def _packed(dtype: str = "bfloat16", value: str = "dim") -> Specs:
+    return tensors(
+        f"q: {dtype}[tokens,heads,dim]", f"k: {dtype}[tokens,kv_heads,dim]", f"v: {dtype}[tokens,kv_heads,{value}]",
+        "starts: int32[count+1]", q=normal(2.0), starts=Sized(lambda p: packed_starts(p["tokens"])),
+    )  # fmt: skip
 
 
-def _fp8_inputs(p: Params) -> tuple[InputSpec, ...]:
-    scales = (TensorSpec(f"{name}_scale", (p[heads],), fill=uniform(0.5, 1.5))
-              for name, heads in (("q", "heads"), ("k", "kv_heads"), ("v", "kv_heads")))  # fmt: skip
-    return _packed(p, *scales, dtype=FP8)
-
-
+_fp8_inputs = tensors(
+    _packed("float8_e4m3fn"), "q_scale[heads]", "k_scale v_scale[kv_heads]", q_scale=uniform(0.5, 1.5),
+    k_scale=uniform(0.5, 1.5), v_scale=uniform(0.5, 1.5),
+)  # fmt: skip
 _chunk_inputs = tensors(
     "q: bfloat16[batch,chunk,heads,dim]", f"k_pages v_pages: bfloat16[batch*longest/{PAGE},{PAGE},kv_heads,dim]",
     f"table: int32[batch,longest/{PAGE}]", "lengths: int32[batch]", q=normal(2.0), table=permutation,
@@ -216,7 +197,7 @@ def _flops(p: Params) -> int:
 _sized = parameters("tokens count heads kv_heads dim")
 _chunked = parameters("batch chunk longest heads kv_heads dim")
 problem = functools.partial(
-    ProblemDefinition, family="attention", inputs=_packed, outputs=tensors("o: bfloat16[tokens,heads,dim]"),
+    ProblemDefinition, family="attention", inputs=_packed(), outputs=tensors("o: bfloat16[tokens,heads,dim]"),
     flops=_flops, tolerance=BF16_ATTENTION, compute_unit="bf16", cases=(*PROMPT_CASES, MIXED_STARTS),
     tiny=Size("tiny", _sized(60, 5, 4, 2, 32)),
 )  # fmt: skip
@@ -238,7 +219,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=attention_window_sinks, oracle=_sinks_oracle,
         description=f"{PACKED}, the last `window` of them. Each head has a sink (bfloat16): a further score without a "
             "value, which takes part in the softmax's sum alone. bfloat16 in and out.",
-        inputs=lambda p: _packed(p, TensorSpec("sinks", (p["heads"],), BF16), ScalarSpec("window", p["window"])),
+        inputs=with_numbers(tensors(_packed(), "sinks: bfloat16[heads]"), window="window"),
         sizes=(
             Size("gpt_oss_20b", _sized(4096, 6, 64, 8, 64, window=128), "gpt-oss-20b local layer, 4096 tokens"),
             Size("gpt_oss_120b", _sized(4096, 2, 64, 8, 64, window=128), "gpt-oss-120b local layer, 2 prompts"),
@@ -251,7 +232,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=attention_softcap_prefill, oracle=_softcap_oracle,
         description=f"{PACKED}. Scores s = q kᵀ / sqrt(dim) are capped smoothly, cap * tanh(s / cap), before the "
             "softmax; bfloat16 in and out.",
-        inputs=lambda p: _packed(p, ScalarSpec("cap", 50.0)),
+        inputs=with_numbers(_packed(), cap=50.0),
         sizes=(
             Size("gemma2_2b", _sized(8192, 8, 8, 4, 256), "Gemma-2-2B global layer, 8 prompts in 8192 tokens"),
             Size("gemma2_9b", _sized(4096, 2, 16, 8, 256), "Gemma-2-9B global layer, 2 prompts in 4096 tokens"),
@@ -263,7 +244,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="mla_prefill", title="Latent attention over packed prompts", reference=mla_prefill, oracle=_varlen_oracle,
         description=f"Causal multi-head attention of DeepSeek models with expanded heads: keys of 192 elements, values "
             f"of 128, scores scaled by 1 / sqrt(192). {PACKED}; bfloat16 in and out.",
-        outputs=tensors("o: bfloat16[tokens,heads,value]"),
+        inputs=_packed(value="value"), outputs=tensors("o: bfloat16[tokens,heads,value]"),
         sizes=(
             Size("deepseek_v3_tp8", _sized(8192, 5, 16, 16, 192, value=128), "DeepSeek-V3 on one of 8 GPUs"),
             Size("deepseek_v2_lite", _sized(16384, 32, 16, 16, 192, value=128), "DeepSeek-V2-Lite, 32 prompts"),

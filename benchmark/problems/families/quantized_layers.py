@@ -14,7 +14,7 @@ from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
 BLOCK = 128
 """Elements along k, and rows of a weight, that share one scale."""
-FP8 = "float8_e4m3fn"
+
 FP8_SUMS = Tolerance(
     atol=4e-2,
     rtol=2e-2,
@@ -52,10 +52,6 @@ def int8_weight_linear(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
 def int8_linear_relu(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor, bias: Tensor) -> Tensor:
     total = torch._int_mm(x, weight.t())
     return torch.relu(total.float() * x_scale[:, None] * weight_scale[None, :] + bias).to(torch.float16)
-
-
-def _int8_relu_oracle(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor, bias: Tensor) -> Tensor:
-    return torch.relu(scaled_oracle(x, weight, x_scale, weight_scale) + bias.double())
 
 
 blockwise_inputs = tensors(
@@ -131,7 +127,9 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     ),
     problem(
         id="int8_linear_relu", title="8-bit integer linear layer with bias and ReLU", reference=int8_linear_relu,
-        oracle=_int8_relu_oracle,
+        oracle=lambda x, weight, x_scale, weight_scale, bias: torch.relu(
+            scaled_oracle(x, weight, x_scale, weight_scale) + bias.double()
+        ),
         description="relu((x @ weight.T) * x_scale[:, None] * weight_scale[None, :] + bias), with int8 x and weight "
             "summed exactly in int32, fp32 scales and bias, and a float16 result.",
         inputs=_int8_relu_inputs, outputs=tensors("y: float16[m,n]"),

@@ -10,15 +10,7 @@ from kbench.benchmark.problems.adversarial.changes import merge_ends
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.matmul import BF16_PRODUCT
 from kbench.benchmark.problems.families.shared import product_flops, sized
-from kbench.benchmark.problems.inputs import (
-    Sized,
-    TensorSpec,
-    around,
-    integers,
-    rooted,
-    tensors,
-    uniform,
-)
+from kbench.benchmark.problems.inputs import Sized, TensorSpec, around, integers, rooted, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
 EMPTY_GROUPS = InputCase(

@@ -14,20 +14,9 @@ from kbench.benchmark.problems.adversarial.cases import (
     zero_rows,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import (
-    InputSpec,
-    Params,
-    Sized,
-    TensorSpec,
-    integers,
-    normal,
-    parameters,
-    tensors,
-    uniform,
-)
+from kbench.benchmark.problems.inputs import Sized, integers, normal, parameters, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Tensor, torch
 
-BF16 = "bfloat16"
 BF16_NORM = Tolerance(1e-2, 1.6e-2, "float32 statistics, bfloat16 output: one rounding of 2^-8 relative, or two")
 
 
@@ -60,9 +49,10 @@ _norm_inputs = tensors(
 )  # fmt: skip
 
 
-def _residual_inputs(p: Params) -> tuple[InputSpec, ...]:
-    x, weight, bias = _norm_inputs(p)
-    return (x, TensorSpec("residual", (p["tokens"], p["hidden"]), BF16, normal(2.0)), weight, bias)
+_residual_inputs = tensors(
+    "x residual: bfloat16[tokens,hidden]", "weight bias: bfloat16[hidden]", x=normal(1.5, 0.5), residual=normal(2.0),
+    weight=uniform(0.5, 1.5), bias=normal(0.5),
+)  # fmt: skip
 
 
 # A kernel gets the two tables as they are, so they need not be sines and cosines of the same angles.

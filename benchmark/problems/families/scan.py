@@ -17,7 +17,7 @@ from kbench.benchmark.problems.adversarial.cases import (
 )
 from kbench.benchmark.problems.adversarial.changes import alternate, multiply_some, repeat_one, scale, some_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import InputSpec, Params, TensorSpec, booleans, integers, tensors, uniform
+from kbench.benchmark.problems.inputs import Fill, Params, Sized, booleans, integers, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import Tensor, torch
 
 SUM_CASES = (large("x", factor=1e6), alternating("x"), one_hot("x"), outliers("x", atol_scale=50.0), constant_rows("x"))
@@ -57,10 +57,10 @@ TINY = Size("tiny", {"rows": 5, "cols": 150})
 _matrix = tensors("x[rows,cols]")
 
 
-def _factors(p: Params) -> tuple[InputSpec, ...]:
+def _factors(p: Params) -> Fill:
     # Factors around one, closer for longer rows, so that products neither vanish nor overflow at any length.
     spread = min(0.9, 1.8 / math.sqrt(p["cols"]))
-    return (TensorSpec("x", (p["rows"], p["cols"]), fill=uniform(1 - spread, 1 + spread)),)
+    return uniform(1 - spread, 1 + spread)
 
 
 _masked = tensors(_matrix, "mask: bool[rows,cols]", mask=booleans())
@@ -105,7 +105,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="cumprod", title="Cumulative product along rows", reference=cumprod,
         description="Inclusive running product along each row of a float32 matrix of factors around one.",
-        inputs=_factors,
+        inputs=tensors("x[rows,cols]", x=Sized(_factors)),
         sizes=(Size("large", {"rows": 8192, "cols": 4096}), KB_V0),
         tolerance=Tolerance(1e-6, 5e-5, "float32 running product of up to 4096 factors: errors grow as the root"),
         aliases=("kernelbench/v0/L1/90",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 
@@ -24,17 +25,7 @@ from kbench.benchmark.problems.adversarial.changes import (
     some_rows,
 )
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import (
-    Fill,
-    InputSpec,
-    Params,
-    ScalarSpec,
-    Sized,
-    TensorSpec,
-    integers,
-    tensors,
-    uniform,
-)
+from kbench.benchmark.problems.inputs import Fill, Sized, TensorSpec, integers, tensors, uniform, with_numbers
 from kbench.benchmark.problems.lazy_torch import Generator, Tensor, torch
 
 EMPTY_ROWS = InputCase(
@@ -60,13 +51,10 @@ DECOUPLED = InputCase(
     {"lower": scale(0.0), "upper": some_rows(scale(0.0))},
     unit=1,
 )
-SCALED_SYSTEMS = InputCase(
-    "scaled",
-    "Systems far from unit scale find pivots compared with a constant.",
-    dict.fromkeys(("lower", "diagonal", "upper"), scale(1e-4)),
-    atol_scale=1e4,
-    unit=1,
-)
+SCALED_SYSTEMS = dataclasses.replace(
+    STIFF, stresses="Systems far from unit scale find pivots compared with a constant.",
+    changes=dict.fromkeys(("lower", "diagonal", "upper"), scale(1e-4)), unit=1,
+)  # fmt: skip
 BARELY_DOMINANT = InputCase(
     "barely_dominant",
     "Diagonals barely above the sum of their neighbours find eliminations that stop early.",
@@ -187,19 +175,6 @@ def nbody_forces(positions: Tensor, masses: Tensor, softening: float) -> Tensor:
     return torch.stack([(gap * weight).sum(1) for gap in (dx, dy, dz)], dim=1)
 
 
-def _nbody_inputs(p: Params) -> tuple[InputSpec, ...]:
-    count = p["bodies"]
-    return (
-        TensorSpec("positions", (count, 3)),
-        TensorSpec("masses", (count,), fill=uniform(0.5 / count, 1.5 / count)),
-        ScalarSpec("softening", 0.01),
-    )
-
-
-def _fft_flops(p: Params) -> int:
-    return int(5 * p["rows"] * p["size"] * math.log2(p["size"]))
-
-
 problem = functools.partial(ProblemDefinition, family="scientific")
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
@@ -230,8 +205,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="fft_butterfly", title="Fast Fourier transform of rows", reference=fft_butterfly,
         description="Forward discrete Fourier transform of every row, given and returned as separate float32 real and "
             "imaginary parts, scaled by 1 / sqrt(size); the size is a power of two.",
-        inputs=tensors("real[rows,size]", "imag[rows,size]"),
-        outputs=tensors("spectrum_real[rows,size]", "spectrum_imag[rows,size]"), flops=_fft_flops,
+        inputs=tensors("real imag[rows,size]"), outputs=tensors("spectrum_real spectrum_imag[rows,size]"),
+        flops=lambda p: int(5 * p["rows"] * p["size"] * math.log2(p["size"])),
         sizes=(Size("r8192_n1024", {"rows": 8192, "size": 1024}), Size("r32768_n256", {"rows": 32768, "size": 256})),
         tiny=Size("tiny", {"rows": 3, "size": 64}),
         tolerance=Tolerance(5e-5, 1e-4, "float32 butterflies, 10 levels, twiddle factors good to 2^-20"),
@@ -261,8 +236,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Solve lower[i] x[i - 1] + diagonal[i] x[i] + upper[i] x[i + 1] = rhs[i] for every row of float32 "
             "matrices; diagonally dominant. The first lower and the last upper number of a row take no part.",
         inputs=tensors(
-            "lower[systems,size]", "diagonal[systems,size]", "upper[systems,size]", "rhs[systems,size]",
-            lower=uniform(-1.0, 1.0), diagonal=uniform(2.5, 4.0), upper=uniform(-1.0, 1.0),
+            "lower diagonal upper rhs[systems,size]", lower=uniform(-1.0, 1.0), diagonal=uniform(2.5, 4.0),
+            upper=uniform(-1.0, 1.0),
         ),
         outputs=tensors("x[systems,size]"), flops=lambda p: 8 * p["systems"] * p["size"],
         sizes=(Size("b8192_n256", {"systems": 8192, "size": 256}),), tiny=Size("tiny", {"systems": 5, "size": 32}),
@@ -273,7 +248,14 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="nbody_forces", title="Gravity between all bodies", reference=nbody_forces,
         description="Acceleration of every body: sum over all others of mass * gap / (|gap|^2 + softening)^1.5, with "
             "float32 positions [body, 3] and masses; the body itself adds nothing.",
-        inputs=_nbody_inputs, outputs=tensors("accelerations[bodies,3]"), flops=lambda p: 18 * p["bodies"] ** 2,
+        inputs=with_numbers(
+            tensors(
+                "positions[bodies,3]", "masses[bodies]",
+                masses=Sized(lambda p: uniform(0.5 / p["bodies"], 1.5 / p["bodies"])),
+            ),
+            softening=0.01,
+        ),
+        outputs=tensors("accelerations[bodies,3]"), flops=lambda p: 18 * p["bodies"] ** 2,
         sizes=(Size("n8192", {"bodies": 8192}),), tiny=Size("tiny", {"bodies": 70}),
         tolerance=Tolerance(2e-5, 1e-4, "float32 sum of 8,192 terms, the largest about 0.02"),
         cases=(large("positions", factor=100.0, atol_scale=1e-4), COINCIDENT, zero_rows("masses", dims=()), HEAVY),

@@ -10,21 +10,20 @@ from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolera
 from kbench.benchmark.problems.families.quantized_matmul import group_offsets
 from kbench.benchmark.problems.families.shared import bf16, fp8, wide
 from kbench.benchmark.problems.inputs import (
-    InputSpec,
     Params,
-    ScalarSpec,
     Sized,
     TensorSpec,
     integers,
     normal,
     parameters,
     permutation,
+    rooted,
     tensors,
     uniform,
+    with_numbers,
 )
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
-BF16, FP8 = "bfloat16", "float8_e4m3fn"
 GROUP = 128
 """Neighbours that share one scale."""
 ROUNDED = Tolerance(
@@ -132,14 +131,14 @@ def probabilities(generator: Generator, spec: TensorSpec, device: str) -> Tensor
     return torch.softmax(3.0 * torch.randn(spec.shape, generator=generator, device=device), dim=-1)
 
 
-def _rope_inputs(p: Params) -> tuple[InputSpec, ...]:
-    table = (p["longest"], p["dim"] // 2)
-    return (
-        TensorSpec("qkv", (p["tokens"], p["heads"] + 2 * p["kv_heads"], p["dim"]), BF16),
-        TensorSpec("cos", table, fill=uniform(-1.0, 1.0)), TensorSpec("sin", table, fill=uniform(-1.0, 1.0)),
-        TensorSpec("positions", (p["tokens"],), "int32", integers(0, p["longest"])),
-        TensorSpec("slots", (p["tokens"],), "int32", permutation), ScalarSpec("kv_heads", p["kv_heads"]),
-    )  # fmt: skip
+_rope_inputs = with_numbers(
+    tensors(
+        "qkv: bfloat16[tokens,2*kv_heads+heads,dim]", "cos sin[longest,dim/2]", "positions slots: int32[tokens]",
+        cos=uniform(-1.0, 1.0), sin=uniform(-1.0, 1.0), positions=Sized(lambda p: integers(0, p["longest"])),
+        slots=permutation,
+    ),
+    kv_heads="kv_heads",
+)  # fmt: skip
 
 
 def _rope_bytes(p: Params) -> int:
@@ -154,21 +153,10 @@ _verify_inputs = tensors(
 )  # fmt: skip
 
 
-def _lora_inputs(p: Params, last: TensorSpec) -> tuple[InputSpec, ...]:
-    return (
-        TensorSpec("x", (p["tokens"], p["k"]), BF16), TensorSpec("base", (p["tokens"], p["n"]), BF16),
-        TensorSpec("a", (p["adapters"], p["rank"], p["k"]), BF16, normal(p["k"] ** -0.5)),
-        TensorSpec("b", (p["adapters"], p["n"], p["rank"]), BF16, normal(p["rank"] ** -0.5)), last,
-    )  # fmt: skip
-
-
-def _decode_inputs(p: Params) -> tuple[InputSpec, ...]:
-    return _lora_inputs(p, TensorSpec("adapter", (p["tokens"],), "int32", integers(0, p["adapters"])))
-
-
-def _prefill_inputs(p: Params) -> tuple[InputSpec, ...]:
-    ends = TensorSpec("offsets", (p["adapters"],), "int32", lambda g, s, d: group_offsets(g, s, d, p["tokens"]))
-    return _lora_inputs(p, ends)
+_adapters = tensors(
+    "x: bfloat16[tokens,k]", "base: bfloat16[tokens,n]", "a: bfloat16[adapters,rank,k]", "b: bfloat16[adapters,n,rank]",
+    a=rooted("k"), b=rooted("rank"),
+)  # fmt: skip
 
 
 def _lora_flops(p: Params) -> int:
@@ -195,10 +183,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "second*sin, then second*cos + first*sin. Return the queries by token, and keys and values in a cache "
             "whose row slots[t] holds token t; every row is written once. Indices are int32 in no order.",
         inputs=_rope_inputs,
-        outputs=tensors(
-            "q: bfloat16[tokens,heads,dim]", "k_cache: bfloat16[tokens,kv_heads,dim]",
-            "v_cache: bfloat16[tokens,kv_heads,dim]",
-        ),
+        outputs=tensors("q: bfloat16[tokens,heads,dim]", "k_cache v_cache: bfloat16[tokens,kv_heads,dim]"),
         flops=lambda p: 3 * p["tokens"] * (p["heads"] + p["kv_heads"]) * p["dim"], min_bytes=_rope_bytes,
         tolerance=Tolerance(1e-2, 1e-2, "float32 products, rounded to bfloat16 once (2^-9 relative)"),
         sizes=(
@@ -239,7 +224,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Rows of both (bfloat16) hold a gate (left half) and an input (right half). Every 128 neighbours "
             "of silu(gate) * input are divided by their scale, the largest magnitude (at least 1e-10) over 448, and "
             "rounded to float8_e4m3fn, the first output; the float32 scales are the second. Nothing is rounded before.",
-        inputs=lambda p: (TensorSpec("both", (p["tokens"], 2 * p["hidden"]), BF16),),
+        inputs=tensors("both: bfloat16[tokens,2*hidden]"),
         outputs=tensors("quantised: float8_e4m3fn[tokens,hidden]", f"scales[tokens,hidden/{GROUP}]"),
         flops=lambda p: 6 * p["tokens"] * p["hidden"], tolerance=ROUNDED,
         sizes=(
@@ -299,7 +284,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         oracle=lambda x, base, a, b, adapter: _adapters_oracle(x, base, a, b, adapter.long()),
         description="y = base + b[adapter] (a[adapter] x) for every token, each with an adapter of its own (int32); "
             "bfloat16 with fp32 sums. The short vector between may be rounded to bfloat16.",
-        inputs=_decode_inputs, outputs=tensors("y: bfloat16[tokens,n]"), flops=_lora_flops, min_bytes=_lora_bytes,
+        inputs=tensors(_adapters, "adapter: int32[tokens]", adapter=Sized(lambda p: integers(0, p["adapters"]))),
+        outputs=tensors("y: bfloat16[tokens,n]"), flops=_lora_flops, min_bytes=_lora_bytes,
         tolerance=Tolerance(2e-2, 2e-2, "bfloat16 rounds the vector between and the sum by 2^-9 relative"),
         compute_unit="bf16",
         sizes=(
@@ -318,7 +304,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Tokens are sorted by adapter; offsets[g] (int32) is the end of adapter g's tokens and "
             "offsets[g-1] their start (0 for the first). y = base + (x a[g]ᵀ) b[g]ᵀ; bfloat16 with fp32 sums. Each "
             "product may be rounded to bfloat16.",
-        inputs=_prefill_inputs, outputs=tensors("y: bfloat16[tokens,n]"), flops=_lora_flops,
+        inputs=tensors(
+            _adapters, "offsets: int32[adapters]",
+            offsets=Sized(lambda p: lambda g, s, d: group_offsets(g, s, d, p["tokens"])),
+        ),
+        outputs=tensors("y: bfloat16[tokens,n]"), flops=_lora_flops,
         tolerance=Tolerance(2e-2, 2e-2, "bfloat16 rounds both products and the sum by 2^-9 relative"),
         compute_unit="bf16",
         sizes=(

@@ -78,11 +78,6 @@ def window_extent(length: int, kernel: int, stride: int = 1, padding: int = 0, d
     return (length + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
-def transposed_extent(length: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
-    """How long an axis becomes when every position scatters `kernel` taps."""
-    return (length - 1) * stride - 2 * padding + kernel
-
-
 def multiply_adds(batch: int, positions: Sequence[int], channels_in: int, channels_out: int, taps: int) -> int:
     """Operations of a convolution at the given positions, a multiply-add counting two.
 

@@ -16,10 +16,10 @@ from kbench.benchmark.problems.families.shared import (
     sized,
     wide,
 )
+from kbench.benchmark.problems.families.weight_quantised import LAYER_CASES
 from kbench.benchmark.problems.inputs import Params, Sized, TensorSpec, integers, normal, parameters, tensors
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
-BF16 = "bfloat16"
 SIDE = 64
 """Rows and columns of a block of a weight, and tokens of a block of keys."""
 SPARSE_SUMS = Tolerance(
@@ -136,9 +136,7 @@ _sized = parameters("heads kv_heads length dim count")
 problem = functools.partial(
     ProblemDefinition, family="sparse", outputs=tensors("y: bfloat16[m,n]"), tolerance=SPARSE_SUMS, compute_unit="bf16",
 )  # fmt: skip
-LINEAR_CASES = (
-    large("x", factor=32.0, atol_scale=32.0), outliers("x", factor=32.0, atol_scale=8.0), one_hot("x"),
-)  # fmt: skip
+
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
@@ -153,7 +151,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             Size("llama3_70b_m16", sized(16, 57344, 8192), "Llama-3-70B MLP gate and up projections, 16 tokens"),
             Size("qwen3_32b_m128", sized(128, 5120, 25600), "Qwen3-32B MLP down projection, 128 tokens"),
         ),
-        tiny=Size("tiny", sized(10, 48, 128)), cases=(*LINEAR_CASES, zero_rows("values")),
+        tiny=Size("tiny", sized(10, 48, 128)), cases=(*LAYER_CASES, zero_rows("values")),
     ),
     problem(
         id="block_sparse_linear", title="Linear layer with a block-sparse weight", reference=block_sparse_linear,
@@ -170,7 +168,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         ),
         tiny=Size("tiny", _blocks(9, 256, 320, 0.5)),
         cases=(
-            *LINEAR_CASES,
+            *LAYER_CASES,
             InputCase(
                 "mixed_starts", "Rows of one block among long ones find grids made for even rows.",
                 {"starts": one_token_sequences}, atol_scale=2.0, mixed=True,

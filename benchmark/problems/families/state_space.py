@@ -41,8 +41,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "u_t b_t over the tokens t, from zero; the output is y_t = sum of c_t h + skip * u_t. b and c are shared "
             "by all channels of a batch; sequences run along the last dimension.",
         inputs=tensors(
-            "u[batch,channels,length]", "delta[batch,channels,length]", "a[channels,states]", "b[batch,states,length]",
-            "c[batch,states,length]", "skip[channels]", delta=uniform(0.01, 0.2), a=uniform(-2.0, -0.5),
+            "u delta[batch,channels,length]", "a[channels,states]", "b c[batch,states,length]", "skip[channels]",
+            delta=uniform(0.01, 0.2), a=uniform(-2.0, -0.5),
         ),
         outputs=tensors("y[batch,channels,length]"),
         flops=lambda p: 7 * p["batch"] * p["channels"] * p["length"] * p["states"],

@@ -7,7 +7,7 @@ import functools
 from kbench.benchmark.problems.adversarial.cases import alternating, constant_rows, large, one_hot, outliers, small
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.shared import multiply_adds
-from kbench.benchmark.problems.inputs import InputSpec, Params, ScalarSpec, TensorSpec, normal, tensors, uniform
+from kbench.benchmark.problems.inputs import normal, tensors, uniform, with_numbers
 from kbench.benchmark.problems.lazy_torch import F, Tensor
 
 
@@ -26,11 +26,6 @@ def _stencil_3d(u: Tensor, previous: Tensor, courant: float) -> Tensor:
     far = far + p[2:-2, 2:-2, :width] + p[2:-2, 2:-2, 4:]
     laplacian = 4 / 3 * near - 1 / 12 * far - 7.5 * u
     return 2 * u - previous + courant * laplacian
-
-
-def _wave_inputs(p: Params) -> tuple[InputSpec, ...]:
-    shape = (p["depth"], p["height"], p["width"])
-    return TensorSpec("u", shape), TensorSpec("previous", shape), ScalarSpec("courant", 0.15)
 
 
 def _causal_conv1d(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -57,7 +52,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="One leapfrog step of the wave equation on a grid: 2u − previous + courant · laplacian(u), where "
             "the Laplacian reaches two cells along each axis (weights 4/3 and −1/12, centre −15/2) and u is zero "
             "outside.",
-        inputs=_wave_inputs, outputs=tensors("v[depth,height,width]"),
+        inputs=with_numbers(tensors("u previous[depth,height,width]"), courant=0.15),
+        outputs=tensors("v[depth,height,width]"),
         flops=lambda p: 19 * p["depth"] * p["height"] * p["width"],
         sizes=(Size("large", {"depth": 256, "height": 256, "width": 256}),),
         tiny=Size("tiny", {"depth": 6, "height": 9, "width": 13}),

@@ -10,7 +10,6 @@ from kbench.benchmark.problems.families.shared import bf16, product_flops, sized
 from kbench.benchmark.problems.inputs import TensorSpec, around, integers, tensors, uniform
 from kbench.benchmark.problems.lazy_torch import F, Generator, Tensor, torch
 
-BF16 = "bfloat16"
 GROUP = 128
 """4-bit weights along k that share a scale."""
 TABLE_GROUP = 64
@@ -19,11 +18,7 @@ NIBBLES = (0, 15, 240, 255)
 NARROW_WEIGHTS = Tolerance(
     1.5e-2, 1.5e-2, "dequantised weights may be rounded to bfloat16 (2^-9 relative, averaged over k), outputs are too"
 )
-LAYER_CASES = (
-    large("x", factor=32.0, atol_scale=32.0),
-    outliers("x", factor=32.0, atol_scale=8.0),
-    one_hot("x"),
-)
+LAYER_CASES = (large("x", factor=32.0, atol_scale=32.0), outliers("x", factor=32.0, atol_scale=8.0), one_hot("x"))
 
 
 def nibbles(packed: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kbench.benchmark.problems.adversarial.cases import constant_rows, large, outliers, small, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.inputs import ScalarSpec, TensorSpec
+from kbench.benchmark.problems.inputs import tensors, with_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,10 +32,8 @@ PROBLEMS = (
         description="Split every row of a float32 matrix into groups of `group` neighbours. A group's scale is its "
             "largest magnitude (at least 1e-10) divided by 448; each value divided by its group's scale and clamped to "
             "±448 is the first output, the scales are the second. Both are float32: nothing is rounded to float8.",
-        inputs=lambda p: (TensorSpec("x", (p["tokens"], p["hidden"])), ScalarSpec("group", p["group"])),
-        outputs=lambda p: (
-            TensorSpec("x_q", (p["tokens"], p["hidden"])), TensorSpec("x_s", (p["tokens"], p["hidden"] // p["group"])),
-        ),
+        inputs=with_numbers(tensors("x[tokens,hidden]"), group="group"),
+        outputs=tensors("x_q[tokens,hidden]", "x_s[tokens,hidden/group]"),
         flops=lambda p: 2 * p["tokens"] * p["hidden"],
         # The benchmarks the published release took from the task, and a test of it: a kernel may know no other shape.
         sizes=(

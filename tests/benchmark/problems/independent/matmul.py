@@ -37,15 +37,10 @@ def preactivation(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
     return np.einsum("mk,nk->mn", _array(x), _array(weight)) + _array(bias)
 
 
-def _gelu(value: float) -> float:
-    return 0.5 * value * (1.0 + math.erf(value / math.sqrt(2.0)))
+GELU = np.vectorize(lambda value: 0.5 * value * (1.0 + math.erf(value / math.sqrt(2.0))))
 
 
-GELU = np.vectorize(_gelu)
-
-
-def _mish(value: Any) -> Any:
-    return value * np.tanh(np.log1p(np.exp(value)))
+MISH = np.vectorize(lambda value: value * math.tanh(math.log1p(math.exp(value))))
 
 
 def subtract_multiply_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -87,11 +82,8 @@ def grouped(x: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
 
 
 def scaled(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
-    return product(_column(x_scale) * x.double(), (_column(weight_scale) * weight.double()).t())
-
-
-def _column(scale: Tensor) -> Tensor:
-    return scale.double().unsqueeze(1)
+    left, right = (scale.double()[:, None] * value.double() for value, scale in ((x, x_scale), (weight, weight_scale)))
+    return product(left, right.t())
 
 
 def int4_weights(x: Tensor, packed: Tensor, scale: Tensor) -> Tensor:
@@ -113,7 +105,7 @@ CHECKS: dict[str, Callable[..., Tensor]] = {
     "matmul_irregular": by_rows,
     "matmul_tall_skinny": product,
     "matmul_tensor3d": product,
-    "matmul_symmetric": lambda a, b: transposed(a, b),
+    "matmul_symmetric": transposed,
     "matmul_upper_triangular": by_rows,
     "matmul_lower_triangular": by_rows,
     "matmul_transposed_both": transposed,
@@ -129,7 +121,7 @@ CHECKS: dict[str, Callable[..., Tensor]] = {
     "int4_weight_gemm": int4_weights,
     "matmul_batched": lambda a, b: torch.stack([product(one, other) for one, other in zip(a, b, strict=True)]),
     "matmul_diagonal": lambda d, b: product(torch.diag(d.double()), b),
-    "linear_mish_mish": lambda x, weight, bias: torch.from_numpy(_mish(_mish(preactivation(x, weight, bias)))),
+    "linear_mish_mish": lambda x, weight, bias: torch.from_numpy(MISH(MISH(preactivation(x, weight, bias)))),
     "linear_add_relu": lambda x, weight, added: torch.from_numpy(np.maximum(preactivation(x, weight, added), 0.0)),
     "linear_divide_gelu": lambda x, weight, bias: torch.from_numpy(GELU(0.1 * preactivation(x, weight, bias))),
 }  # fmt: skip

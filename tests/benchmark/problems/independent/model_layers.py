@@ -7,19 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from formulas import product, shifted, silu, wide
 from torch import Tensor
-
-
-def wide(x: Tensor) -> Tensor:
-    return x.to(torch.float64)
-
-
-def product(x: Tensor, weight: Tensor) -> Tensor:
-    return torch.einsum("mk,nk->mn", wide(x), wide(weight))
-
-
-def silu(x: Tensor) -> Tensor:
-    return x / (1 + (-x).exp())
 
 
 def linear_gelu_fp16(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -70,52 +59,14 @@ def moe_weighted_down(x: Tensor, weight: Tensor, offsets: Tensor, row_weight: Te
     return by_expert(wide(x) * wide(row_weight)[:, None], weight, offsets)
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, scale: float | None = None) -> Tensor:
-    """One query against its keys."""
-    scores = wide(k) @ wide(q) * (scale or 1 / math.sqrt(q.numel()))
-    weights = (scores - scores.max()).exp()
-    return (weights / weights.sum()) @ wide(v)
-
-
-def by_query(q: Tensor, k: Tensor, v: Tensor, window: int | None = None) -> Tensor:
-    out = torch.empty(q.shape, dtype=torch.float64)
-    group = q.shape[1] // k.shape[1]
-    for b in range(q.shape[0]):
-        for h in range(q.shape[1]):
-            for i in range(q.shape[2]):
-                seen = slice(0, k.shape[2]) if window is None else slice(max(0, i - window + 1), i + 1)
-                out[b, h, i] = attend(q[b, h, i], k[b, h // group, seen], v[b, h // group, seen])
-    return out
-
-
-def gqa_ragged_decode(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
-    group = q.shape[1] // k.shape[2]
-    rows = [
-        attend(q[b, h], k[b, : int(lengths[b]), h // group], v[b, : int(lengths[b]), h // group])
-        for b in range(q.shape[0])
-        for h in range(q.shape[1])
-    ]
-    return torch.stack(rows).view(q.shape)
-
-
-def mla_decode(q: Tensor, cache: Tensor) -> Tensor:
-    rows = [
-        attend(q[b, h], cache[b], cache[b, :, :-64], 1 / math.sqrt(192))
-        for b in range(q.shape[0])
-        for h in range(q.shape[1])
-    ]
-    return torch.stack(rows).view(*q.shape[:2], -1)
-
-
 def conv3x3_fp16(x: Tensor, weight: Tensor) -> Tensor:
-    n, _, side, _ = x.shape
-    padded = torch.zeros(n, x.shape[1], side + 2, side + 2, dtype=torch.float64)
-    padded[:, :, 1:-1, 1:-1] = wide(x)
-    out = torch.zeros(n, weight.shape[0], side, side, dtype=torch.float64)
-    for i in range(3):
-        for j in range(3):
-            out += torch.einsum("ncyx,oc->noyx", padded[:, :, i : i + side, j : j + side], wide(weight[:, :, i, j]))
-    return out
+    by_pixel = x.permute(0, 2, 3, 1)
+    parts = [
+        torch.einsum("nyxc,oc->noyx", shifted(by_pixel, i - 1, j - 1, 1), wide(weight[:, :, i, j]))
+        for i in range(3)
+        for j in range(3)
+    ]
+    return torch.stack(parts).sum(0)
 
 
 def conv1x1_residual_relu_fp16(x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor) -> Tensor:
@@ -143,8 +94,7 @@ def qk_norm_rope(x: Tensor, weight: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def token_log_probs(logits: Tensor, targets: Tensor) -> Tensor:
-    rows = [row[target] - torch.logsumexp(row, 0) for row, target in zip(wide(logits), targets, strict=True)]
-    return torch.stack(rows)
+    return torch.stack([row[at] - torch.logsumexp(row, 0) for row, at in zip(wide(logits), targets, strict=True)])
 
 
 CHECKS: dict[str, Callable[..., Any]] = {
@@ -153,7 +103,6 @@ CHECKS: dict[str, Callable[..., Any]] = {
         lm_head_softcap_bf16,
         fp8_linear_rowwise, fp8_linear_blockwise, int8_linear_relu,
         moe_swiglu_up, moe_weighted_down,
-        gqa_ragged_decode, mla_decode,
         conv3x3_fp16, conv1x1_residual_relu_fp16,
         layer_norm, layer_norm_residual, qk_norm_rope, token_log_probs,
     )},
@@ -161,9 +110,5 @@ CHECKS: dict[str, Callable[..., Any]] = {
     "linear_decode_bf16": lambda x, weight: torch.stack([(wide(weight) * wide(row)).sum(1) for row in x]),
     "swiglu_up_bf16": lambda x, gate_weight, up_weight: silu(product(x, gate_weight)) * product(x, up_weight),
     "int8_weight_linear": lambda x, weight, scale: product(x, wide(weight) * wide(scale)[:, None]),
-    "causal_attention": lambda q, k, v: by_query(q, k, v, q.shape[2]),
-    "causal_gqa_attention": lambda q, k, v: by_query(q, k, v, q.shape[2]),
-    "sliding_window_attention": lambda q, k, v, window: by_query(q, k, v, window),
-    "cross_attention_fp16": lambda q, k, v: by_query(q, k, v),
 }  # fmt: skip
 """Independent formulation by problem id: takes the problem's inputs, gives its outputs (floats in float64)."""

@@ -7,25 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from formulas import low_high, product, rounded, silu
 from torch import Tensor
-
-
-def low_high(packed: Tensor) -> Tensor:
-    out = torch.empty(*packed.shape[:-1], 2 * packed.shape[-1], dtype=torch.float64)
-    out[..., 0::2], out[..., 1::2] = packed % 16, packed // 16
-    return out
 
 
 def spread(scale: Tensor, width: int, dim: int = -1) -> Tensor:
     return scale.double().repeat_interleave(width, dim)
-
-
-def product(x: Tensor, weight: Tensor) -> Tensor:
-    return torch.einsum("mk,nk->mn", x.double(), weight.double())
-
-
-def silu(x: Tensor) -> Tensor:
-    return x / (1 + (-x).exp())
 
 
 def zero_point(x: Tensor, packed: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
@@ -45,9 +32,7 @@ def table4(x: Tensor, packed: Tensor, table: Tensor, size: Tensor) -> Tensor:
 
 
 def codebook(x: Tensor, codes: Tensor, books: Tensor, scale: Tensor) -> Tensor:
-    rows = [
-        torch.cat([books[0, int(a)].double() + books[1, int(b)].double() for a, b in row.tolist()]) for row in codes
-    ]
+    rows = [torch.cat([books[0, a].double() + books[1, b].double() for a, b in row]) for row in codes.long().tolist()]
     return product(x, torch.stack(rows)) * scale.double()
 
 
@@ -67,20 +52,6 @@ def int8_swiglu(x: Tensor, gate: Tensor, up: Tensor, gate_scale: Tensor, up_scal
 
 def block_product(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
     return product(x.double() * spread(x_scale, 128), weight.double() * spread(spread(weight_scale, 128), 128, 0))
-
-
-def rounded(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Runs of 128 in float8, and their scales, one at a time."""
-    values, scales = (
-        torch.empty(x.shape, dtype=torch.float64),
-        torch.empty(len(x), x.shape[1] // 128, dtype=torch.float64),
-    )
-    for i in range(len(x)):
-        for j in range(x.shape[1] // 128):
-            run = x[i, 128 * j : 128 * j + 128].double()
-            scales[i, j] = max(float(run.abs().max()), 1e-10) / 448
-            values[i, 128 * j : 128 * j + 128] = (run / scales[i, j]).to(torch.float8_e4m3fn).double()
-    return values, scales
 
 
 def quantised_product(x: Tensor, weight: Tensor, weight_scale: Tensor) -> Tensor:
@@ -123,18 +94,14 @@ def layer(x: Tensor, experts: Tensor, share: Tensor, up: Tensor, down: Tensor) -
     return out
 
 
-def layer_fp8(
-    x: Tensor, experts: Tensor, share: Tensor, up: Tensor, up_scale: Tensor, down: Tensor, *last: Tensor
-) -> Tensor:
-    raising, lowering = (w.double() * spread(spread(s, 128), 128, 1) for w, s in ((up, up_scale), (down, last[0])))
-    return layer(x, experts, share, raising, lowering)
+def layer_fp8(x: Tensor, experts: Tensor, share: Tensor, *packed: Tensor) -> Tensor:
+    weights = (w.double() * spread(spread(s, 128), 128, 1) for w, s in zip(packed[::2], packed[1::2], strict=True))
+    return layer(x, experts, share, *weights)
 
 
-def layer_int4(
-    x: Tensor, experts: Tensor, share: Tensor, up: Tensor, up_scale: Tensor, down: Tensor, *last: Tensor
-) -> Tensor:
-    raising, lowering = ((low_high(w) - 8) * spread(s, 128) for w, s in ((up, up_scale), (down, last[0])))
-    return layer(x, experts, share, raising, lowering)
+def layer_int4(x: Tensor, experts: Tensor, share: Tensor, *packed: Tensor) -> Tensor:
+    weights = ((low_high(w) - 8) * spread(s, 128) for w, s in zip(packed[::2], packed[1::2], strict=True))
+    return layer(x, experts, share, *weights)
 
 
 def owner(offsets: Tensor, rows: int) -> list[int]:
@@ -142,10 +109,8 @@ def owner(offsets: Tensor, rows: int) -> list[int]:
 
 
 def grouped_fp8(x: Tensor, weight: Tensor, offsets: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
-    whose = owner(offsets, len(x))
-    rows = [
-        weight[g].double() @ x[r].double() * float(x_scale[r]) * weight_scale[g].double() for r, g in enumerate(whose)
-    ]
+    whole = weight.double() * weight_scale.double()[..., None]
+    rows = [whole[g] @ x[r].double() * float(x_scale[r]) for r, g in enumerate(owner(offsets, len(x)))]
     return torch.stack(rows)
 
 
@@ -157,11 +122,9 @@ def grouped_wgrad(x: Tensor, dy: Tensor, offsets: Tensor) -> Tensor:
 
 
 def combine(rows: Tensor, places: Tensor, share: Tensor, shared: Tensor) -> Tensor:
-    parts = [
-        shared[t].double() + sum(float(w) * rows[int(p)].double() for p, w in zip(places[t], share[t], strict=True))
-        for t in range(len(shared))
-    ]
-    return torch.stack(parts)
+    return shared.double() + sum(
+        share[:, at, None].double() * rows[places[:, at].long()].double() for at in range(places.shape[1])
+    )
 
 
 def gather_quantise(x: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:

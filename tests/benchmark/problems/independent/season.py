@@ -74,11 +74,7 @@ def grid_sample_bilinear(x: Tensor, grid: Tensor) -> Tensor:
 
 
 def batched_cholesky(a: Tensor) -> Tensor:
-    given = a.double().numpy()
-    y = np.zeros_like(given)
-    for number, matrix in enumerate(given):
-        y[number] = np.linalg.cholesky(matrix)
-    return torch.from_numpy(y).float()
+    return torch.stack([torch.from_numpy(np.linalg.cholesky(matrix)) for matrix in a.double().numpy()]).float()
 
 
 CHECKS = {

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from formulas import eighth, rounded, shifted, silu
 from torch import Tensor
 
 GRAD = torch.autograd.grad
@@ -28,8 +29,8 @@ def rmsnorm_backward(x: Tensor, weight: Tensor, rstd: Tensor, dy: Tensor, dresid
 
 def swiglu_backward(both: Tensor, dy: Tensor) -> Tensor:
     x = leaf(both)
-    half = x.shape[1] // 2
-    (gradient,) = GRAD((x[:, :half] / (1 + (-x[:, :half]).exp()) * x[:, half:] * dy.double()).sum(), x)
+    gate, up = x.chunk(2, 1)
+    (gradient,) = GRAD((silu(gate) * up * dy.double()).sum(), x)
     return gradient
 
 
@@ -83,19 +84,14 @@ def convolved(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def conv_varlen(x: Tensor, weight: Tensor, bias: Tensor, starts: Tensor) -> Tensor:
-    parts = [
-        convolved(x[a:b].double(), weight.double(), bias.double())
-        for a, b in itertools.pairwise(starts.tolist())
-        if b > a
-    ]
-    z = torch.cat(parts)
-    return z / (1 + (-z).exp())
+    ends = itertools.pairwise(starts.tolist())
+    return silu(torch.cat([convolved(x[a:b].double(), weight.double(), bias.double()) for a, b in ends if b > a]))
 
 
 def conv_backward(x: Tensor, weight: Tensor, bias: Tensor, dy: Tensor) -> tuple[Tensor, ...]:
     leaves = [leaf(v) for v in (x, weight, bias)]
     z = torch.stack([convolved(row, leaves[1], leaves[2]) for row in leaves[0]])
-    return GRAD((torch.nn.functional.silu(z) * dy.double()).sum(), leaves)
+    return GRAD((silu(z) * dy.double()).sum(), leaves)
 
 
 def delta_tokens(state: Tensor, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
@@ -142,11 +138,6 @@ def rope_write(qkv: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, slots: 
     return out[:, :heads], out[back, heads : heads + kv], out[back, heads + kv :]
 
 
-def eighth(y: Tensor) -> tuple[Tensor, float]:
-    scale = max(float(y.abs().max()), 1e-10) / 448
-    return (y / scale).to(torch.float8_e4m3fn).double(), scale
-
-
 def rmsnorm_quantise(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     hidden = (x + residual).double()
     rows = [eighth(row / math.sqrt(float(row @ row) / len(row) + 1e-6) * weight.double()) for row in hidden]
@@ -154,11 +145,8 @@ def rmsnorm_quantise(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tenso
 
 
 def swiglu_quantise(both: Tensor) -> tuple[Tensor, Tensor]:
-    wide, half = both.double(), both.shape[1] // 2
-    y = wide[:, :half] / (1 + (-wide[:, :half]).exp()) * wide[:, half:]
-    runs = [eighth(run) for run in y.reshape(-1, 128)]
-    codes = torch.stack([run[0] for run in runs]).view(y.shape)
-    return codes, torch.tensor([run[1] for run in runs], dtype=torch.float64).view(len(y), -1)
+    gate, up = both.double().chunk(2, 1)
+    return rounded(silu(gate) * up)
 
 
 def first_above(weights: list[float], share: float) -> int:
@@ -222,31 +210,24 @@ def adamw(*inputs: Tensor) -> tuple[Tensor, ...]:
     return tuple(out)
 
 
-def adam_int8(
-    weight: Tensor, grad: Tensor, m: Tensor, m_scale: Tensor, v: Tensor, v_scale: Tensor
-) -> tuple[Tensor, ...]:
-    parts = []
-    for i in range(len(m_scale)):
-        run = slice(256 * i, 256 * i + 256)
-        first = 0.9 * m[run].double() * float(m_scale[i]) / 127 + 0.1 * grad[run].double()
-        second = 0.999 * (v[run].double() * float(v_scale[i]) / 255) ** 2 + 0.001 * grad[run].double() ** 2
-        root = second.sqrt()
-        tops = first.abs().max(), root.max()
-        codes = (127 * first / tops[0]).round().to(torch.int8), (255 * root / tops[1]).round().to(torch.uint8)
-        parts.append(
-            (weight[run].double() - 1e-3 * first / (root + 1e-6), codes[0], tops[0][None], codes[1], tops[1][None])
-        )
-    return tuple(torch.cat(columns) for columns in zip(*parts, strict=True))
+def adam_int8(*inputs: Tensor) -> tuple[Tensor, ...]:
+    """Runs of 256 at once, each with the scale of its first and of its second moment."""
+    weight, grad, m, m_scale, v, v_scale = (x.double().reshape(len(inputs[3]), -1) for x in inputs)
+    first = 0.9 * m * m_scale / 127 + 0.1 * grad
+    root = (0.999 * (v * v_scale / 255) ** 2 + 0.001 * grad**2).sqrt()
+    tops = [x.abs().amax(1, keepdim=True) for x in (first, root)]
+    codes = (127 * first / tops[0]).round().to(torch.int8), (255 * root / tops[1]).round().to(torch.uint8)
+    found = (weight - 1e-3 * first / (root + 1e-6), codes[0], tops[0], codes[1], tops[1])
+    return tuple(x.flatten() for x in found)
 
 
 def newton_schulz(grad: Tensor) -> Tensor:
     """The polynomial on the singular values."""
-    u, s, vt = torch.linalg.svd(
-        grad.double() / grad.double().flatten(1).norm(dim=1)[:, None, None], full_matrices=False
-    )
+    u, s, vt = torch.linalg.svd(grad.double(), full_matrices=False)
+    s = s / s.norm(dim=1, keepdim=True)
     for _ in range(5):
         s = 3.4445 * s - 4.775 * s**3 + 2.0315 * s**5
-    return (u * s[:, None]) @ vt * math.sqrt(grad.shape[2])
+    return u * s[:, None] @ vt * math.sqrt(grad.shape[2])
 
 
 def sparse24(x: Tensor, values: Tensor, places: Tensor) -> Tensor:
@@ -279,27 +260,14 @@ def sparse_attention(q: Tensor, k: Tensor, v: Tensor, chosen: Tensor) -> Tensor:
     return out
 
 
-def shifted(x: Tensor, i: int, j: int, reach: int) -> Tensor:
-    """Images (N, H, W, C) moved so that pixel (y + i, x + j) lies at (y, x), zero outside."""
-    padded = torch.nn.functional.pad(x.double(), (0, 0, reach, reach, reach, reach))
-    return padded[:, reach + i : reach + i + x.shape[1], reach + j : reach + j + x.shape[2]]
-
-
 def conv_nhwc(x: Tensor, weight: Tensor) -> Tensor:
-    parts = [
-        torch.einsum("nyxc,oc->nyxo", shifted(x, i - 1, j - 1, 1), weight[:, i, j].double())
-        for i in range(3)
-        for j in range(3)
-    ]
-    return torch.stack(parts).sum(0)
+    taps = [(shifted(x, i - 1, j - 1, 1), weight[:, i, j].double()) for i in range(3) for j in range(3)]
+    return sum((torch.einsum("nyxc,oc->nyxo", *tap) for tap in taps), torch.zeros(()))
 
 
 def wgrad_nhwc(x: Tensor, dy: Tensor) -> Tensor:
-    out = torch.empty(dy.shape[3], 3, 3, x.shape[3], dtype=torch.float64)
-    for i in range(3):
-        for j in range(3):
-            out[:, i, j] = torch.einsum("nyxc,nyxo->oc", shifted(x, i - 1, j - 1, 1), dy.double())
-    return out
+    taps = [torch.einsum("nyxc,nyxo->oc", shifted(x, i, j, 1), dy.double()) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+    return torch.stack(taps, 1).unflatten(1, (3, 3))
 
 
 def stride2_dgrad_nhwc(dy: Tensor, weight: Tensor) -> Tensor:

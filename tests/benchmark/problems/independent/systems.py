@@ -11,11 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from formulas import rounded, wide
 from torch import Tensor
-
-
-def wide(x: Tensor) -> Tensor:
-    return x.to(torch.float64)
 
 
 def normalise(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -44,17 +41,6 @@ def cross_entropy_fwd_bwd(logits: Tensor, targets: Tensor, loss_grad: Tensor) ->
     return losses.detach(), grad
 
 
-def fp8_quant(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
-    quantised, scales = torch.empty(x.shape, dtype=torch.float64), []
-    for row in range(x.shape[0]):
-        for start in range(0, x.shape[1], group):
-            part = wide(x[row, start : start + group])
-            scale = max(float(part.abs().max()), 1e-10) / 448
-            scales.append(scale)
-            quantised[row, start : start + group] = torch.tensor([nearest_e4m3(v / scale) for v in part.tolist()])
-    return quantised, torch.tensor(scales, dtype=torch.float64).view(x.shape[0], -1)
-
-
 def fp8_quant_float32(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
     parts = [wide(part) for row in x for part in row.split(group)]
     scales = [max(abs(value) for value in [*part.tolist(), 1e-10]) / 448 for part in parts]
@@ -62,111 +48,41 @@ def fp8_quant_float32(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
     return scaled.view(x.shape), torch.tensor(scales, dtype=torch.float64).view(x.shape[0], -1)
 
 
-def nearest_e4m3(value: float) -> float:
-    magnitude = abs(value)
-    exponent = max(math.frexp(magnitude)[1] - 1, -6) if magnitude else -6
-    step = 2.0 ** (exponent - 3)
-    return math.copysign(min(round(magnitude / step) * step, 448.0), value)
-
-
 def gdn_chunk_fwd_h(k: Tensor, w: Tensor, u: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
     k, w, u, g = map(wide, (k, w, u, g))
-    batch, length, heads, width = k.shape
-    states = torch.zeros(batch, length // 64, heads, width, u.shape[-1], dtype=torch.float64)
-    v_new = torch.zeros_like(u)
-    for b in range(batch):
-        for head in range(heads):
-            state = torch.zeros(width, u.shape[-1], dtype=torch.float64)
-            for n in range(length // 64):
-                states[b, n, head] = state
-                last = 64 * n + 63
-                following = state * g[b, last, head].exp()
-                for t in range(64 * n, 64 * n + 64):
-                    fresh = u[b, t, head] - state.T @ w[b, t, head]
-                    v_new[b, t, head] = fresh
-                    following = following + torch.outer(k[b, t, head], fresh) * (g[b, last, head] - g[b, t, head]).exp()
-                state = following
-    return states, v_new
+    state = torch.zeros(len(k), *k.shape[2:], u.shape[-1], dtype=torch.float64)
+    states, fresh = [], []
+    for start in range(0, k.shape[1], 64):
+        last = g[:, start + 63]
+        following = state * last.exp()[..., None, None]
+        for t in range(start, start + 64):
+            fresh.append(u[:, t] - torch.einsum("bhkv,bhk->bhv", state, w[:, t]))
+            following = following + torch.einsum("bhk,bhv,bh->bhkv", k[:, t], fresh[-1], (last - g[:, t]).exp())
+        states.append(state)
+        state = following
+    return torch.stack(states, 1), torch.stack(fresh, 1)
 
 
 def gdn_chunk_fwd_o(q: Tensor, k: Tensor, v: Tensor, h: Tensor, g: Tensor) -> Tensor:
     q, k, v, h, g = map(wide, (q, k, v, h, g))
-    out = torch.zeros_like(v)
-    for b in range(q.shape[0]):
-        for t in range(q.shape[1]):
-            start = t - t % 64
-            for head in range(q.shape[2]):
-                row = h[b, t // 64, head].T @ q[b, t, head] * g[b, t, head].exp()
-                weights = k[b, start : t + 1, head] @ q[b, t, head]
-                weights = weights * (g[b, t, head] - g[b, start : t + 1, head]).exp()
-                out[b, t, head] = (row + weights @ v[b, start : t + 1, head]) / math.sqrt(q.shape[-1])
-    return out
+    rows = []
+    for t in range(q.shape[1]):
+        part = slice(t - t % 64, t + 1)
+        weights = torch.einsum("bshk,bhk->bsh", k[:, part], q[:, t]) * (g[:, t, None] - g[:, part]).exp()
+        before = torch.einsum("bhkv,bhk,bh->bhv", h[:, t // 64], q[:, t], g[:, t].exp())
+        rows.append(before + torch.einsum("bsh,bshv->bhv", weights, v[:, part]))
+    return torch.stack(rows, 1) / math.sqrt(q.shape[-1])
 
 
 def gdn_recompute_w_u(k: Tensor, v: Tensor, beta: Tensor, a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
     k, v, beta, a, g = map(wide, (k, v, beta, a, g))
     w, u = torch.zeros_like(k), torch.zeros_like(v)
-    for b in range(k.shape[0]):
-        for t in range(k.shape[1]):
-            start = t - t % 64
-            for head in range(k.shape[2]):
-                part = slice(start, start + 64)
-                factor = a[b, t, head] * beta[b, part, head]
-                u[b, t, head] = factor @ v[b, part, head]
-                w[b, t, head] = (factor * g[b, part, head].exp()) @ k[b, part, head]
+    for t in range(k.shape[1]):
+        part = slice(t - t % 64, t - t % 64 + 64)
+        factor = a[:, t].transpose(1, 2) * beta[:, part]
+        u[:, t] = torch.einsum("bsh,bshv->bhv", factor, v[:, part])
+        w[:, t] = torch.einsum("bsh,bshk->bhk", factor * g[:, part].exp(), k[:, part])
     return w, u
-
-
-def attend(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """One query [dim] against keys and values [token, dim]."""
-    scores = wide(keys) @ wide(query) / math.sqrt(query.shape[0])
-    weights = (scores - scores.max()).exp()
-    return (weights / weights.sum()) @ wide(values)
-
-
-def attention_prefill(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    batch, heads, length, _ = q.shape
-    out = torch.empty(q.shape, dtype=torch.float64)
-    for b in range(batch):
-        for head in range(heads):
-            for t in range(length):
-                out[b, head, t] = attend(q[b, head, t], k[b, head], v[b, head])
-    return out
-
-
-def attention_decode(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return torch.stack(
-        [torch.stack([attend(q[b, h], k[b, h], v[b, h]) for h in range(q.shape[1])]) for b in range(q.shape[0])]
-    )
-
-
-def gqa_decode(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    share = q.shape[1] // k.shape[2]
-    return torch.stack(
-        [
-            torch.stack([attend(q[b, h], k[b, :, h // share], v[b, :, h // share]) for h in range(q.shape[1])])
-            for b in range(q.shape[0])
-        ]
-    )
-
-
-def paged_attention_decode(q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
-    out = torch.empty(q.shape, dtype=torch.float64)
-    for b in range(q.shape[0]):
-        places = [(int(table[b, t // 16]), t % 16) for t in range(int(lengths[b]))]
-        for head in range(q.shape[1]):
-            keys = torch.stack([k_pages[page, place, head] for page, place in places])
-            values = torch.stack([v_pages[page, place, head] for page, place in places])
-            out[b, head] = attend(q[b, head], keys, values)
-    return out
-
-
-def paged_kv_dequant(pages: Tensor, scales: Tensor, page_table: Tensor) -> Tensor:
-    rows = []
-    for b in range(page_table.shape[0]):
-        for page in page_table[b].tolist():
-            rows += [wide(pages[page, place]) * wide(scales[page, place])[:, None] for place in range(16)]
-    return torch.stack(rows).view(page_table.shape[0], -1, *pages.shape[2:])
 
 
 def moe_topk_routing(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -285,14 +201,14 @@ def nbody_forces(positions: Tensor, masses: Tensor, softening: float) -> Tensor:
 
 CHECKS: dict[str, Callable[..., Any]] = {
     **{check.__name__: check for check in (
-        trimul, cross_entropy_fwd_bwd, fp8_quant, gdn_chunk_fwd_h, gdn_chunk_fwd_o, gdn_recompute_w_u,
+        trimul, cross_entropy_fwd_bwd, gdn_chunk_fwd_h, gdn_chunk_fwd_o, gdn_recompute_w_u,
         fp8_quant_float32,
-        attention_prefill, attention_decode, gqa_decode, paged_attention_decode, paged_kv_dequant,
         moe_topk_routing, moe_permute,
         scatter_add, histogram, permute_4d,
         top_k, sampling_softmax, selective_scan,
         spmv_csr, batched_solve, fft_butterfly, kmeans_assign, tridiagonal_solve, nbody_forces,
     )},
+    "fp8_quant": rounded,
     "embedding_gather": lambda ids, table: torch.stack([table[i] for i in ids.tolist()]),
     "transpose": lambda x: torch.from_numpy(np.ascontiguousarray(x.numpy().T)),
     "sort": lambda x: torch.tensor([sorted(row) for row in x.tolist()], dtype=torch.float64),

@@ -26,7 +26,7 @@ def kernel(number: int, split: str, problem: str, **other: Any) -> Kernel:
         "structure_id": content_hash(problem, str(number // 2)), "split": split, "status": Status.OK,
         "runtime_us": 10.0 + number % 13, "speedup": 40.0 / (10.0 + number % 13), "source": "", "origin": "kbench",
     }  # fmt: skip
-    return Kernel(**values | other)  # type: ignore[arg-type]
+    return Kernel(**values | other)
 
 
 KERNELS = [kernel(n, split, name) for split, name in (("test", "far"), ("train", "seen")) for n in range(320)]
@@ -34,7 +34,6 @@ KERNELS = [kernel(n, split, name) for split, name in (("test", "far"), ("train",
 
 def measured(one: Kernel, factor: float) -> list[Any]:
     """Two workloads, of which the second takes `factor` as long."""
-    assert one.runtime_us is not None
     rows = [("small", one.runtime_us), ("large", one.runtime_us * factor)]
     return [SimpleNamespace(kernel_id=one.kernel_id, gpu=one.gpu, workload=name, runtime_us=time,
                             runtime_low_us=time, runtime_high_us=time) for name, time in rows]  # fmt: skip
@@ -114,7 +113,6 @@ def test_one_workload_is_asked_about_where_workloads_disagree_and_held_out_which
     assert {one.workload for one in of_one} == {"small", "large"}
     slow = {one.kernel_id for n, one in enumerate(KERNELS) if n % 3}
     for one in of_one:
-        assert one.anchor_id is not None
         differ = (one.anchor_id in slow) != (one.candidate_id in slow)
         assert differ or one.split == "test"
         whole = (by_id[one.anchor_id].runtime_us or 0.0) / (by_id[one.candidate_id].runtime_us or 1.0)

@@ -84,11 +84,9 @@ def test_online_and_nearest_learn_from_known_kernels(shown: Questions) -> None:
     assert OnlineSurrogate().forecast([bare])[0].failure is not None
     for surrogate in (OnlineSurrogate(), NearestSurrogate()):
         (told,) = surrogate.forecast([query])
-        assert told.probabilities is not None
         assert sum(told.probabilities[place] for place in set(places.tolist())) > len(set(places.tolist())) / 8
     pair = next(q for q in shown.queries if q.kind is not PairKind.REFERENCE and len(q.known) >= 2)
     (forecast,) = OnlineSurrogate().forecast([pair])
-    assert forecast.probabilities is not None
     assert sum(forecast.probabilities) == pytest.approx(1.0)
 
 

@@ -102,7 +102,6 @@ def answered(evaluation: Evaluation, probabilities: np.ndarray, split: str = "te
 
 def test_a_skill_below_zero_is_explained(uniform: Evaluation) -> None:
     flat = EvaluationResults.of(uniform)
-    assert flat.below_zero is not None
     assert flat.below_zero.startswith(
         "skill is below 0 because of the confidence: probabilities are too flat (they exp"
     )

@@ -164,16 +164,13 @@ def test_exported_prompts_are_the_questions_stated(
 def test_overall_is_the_mean_of_the_headlines_between_floor_and_ceiling(corpus: Tables) -> None:
     asked = Options().questions(corpus)
     prior = evaluate_on("prior", corpus, Options(resamples=50), questions=lambda: asked).scored
-    assert prior.overall is not None
     assert prior.overall.value == pytest.approx(0.0, abs=0.02)
     raised = {track: {**of, headline(track).name: Figure(prior.ceilings[track][headline(track).name], np.ones(50))}
               for track, of in prior.figures.items()}  # fmt: skip
     best = dataclasses.replace(prior, figures=raised).overall
-    assert best is not None
     assert best.value == pytest.approx(1.0)
     unscored = {"edit": {headline("edit").name: float("nan")}}
     three = dataclasses.replace(prior, figures=raised, floors={**prior.floors, **unscored}).overall
-    assert three is not None
     assert three.value == pytest.approx(1.0), "a track that the questions cannot score is left out"
 
 

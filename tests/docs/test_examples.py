@@ -95,7 +95,6 @@ def test_the_readme_states_the_numbers_of_the_dataset() -> None:
     found = re.search(
         r"([\d,]+) CUDA and Triton kernels for (\d+) problems, measured on an H200 and on (\w+) partitions", text
     )
-    assert found is not None
     assert int(found[1].replace(",", "")) == kernels["kernel_id"].n_unique()
     assert int(found[2]) == kernels["problem_id"].n_unique()
     assert {"one": 1, "two": 2, "three": 3}[found[3]] == kernels["gpu"].n_unique() - 1

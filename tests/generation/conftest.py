@@ -144,7 +144,7 @@ def settings_for(method: str, **changes: object) -> RunSettings:
         "problem_id": PROBLEM, "backend": Backend.TRITON, "method": method, "seeds": 4, "batch": 4,
         "budget": Budget(measurements=24),
     } | changes  # fmt: skip
-    return RunSettings(**values)  # type: ignore[arg-type]
+    return RunSettings(**values)
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def packed(run: Path, folder: Path) -> None:
 
 def assemble_with(campaign: Path, out: Path, **inputs: Path) -> Ledger:
     """Assemble the campaign with one more input of each of these kinds."""
-    return assemble(Recipe(runs=(campaign,), **{name: (path,) for name, path in inputs.items()}), out)  # type: ignore[arg-type]
+    return assemble(Recipe(runs=(campaign,), **{name: (path,) for name, path in inputs.items()}), out)
 
 
 def rows(corpus: Path, config: str) -> list[dict[str, Any]]:
@@ -131,8 +131,6 @@ def test_questions_answer_what_their_kernels_say_and_none_is_asked_twice(assembl
         expected = candidate.speedup
         if question.anchor_id is not None:
             anchor = kernels[question.anchor_id]
-            assert anchor.runtime_us is not None
-            assert candidate.runtime_us is not None
             expected = anchor.runtime_us / candidate.runtime_us
         assert question.speedup == pytest.approx(expected)
         assert question.bin == bins.bin_of(question.speedup or 0.0)
@@ -220,7 +218,6 @@ def test_measurements_made_again_are_kept_beside_the_first_and_their_distance_is
     assert corpus.rows("measurements") == len(measured)
     assert elsewhere in corpus.table("environments").column("env_id").to_pylist()
     found = repeats_of(corpus)
-    assert found is not None
     assert (found.kernels, found.same_status) == (len({row.kernel_id for row in again}), len(again))
     assert sum(group.measurements for group in found.groups) == len(again)
     for group in found.groups:
@@ -358,7 +355,7 @@ def test_plans_and_their_work_are_taken_from_the_corpus_of_the_samples(
     assert Corpus.open(tmp_path / "again").fingerprint == Corpus.open(tmp_path / "whole").fingerprint
     # Kernels planned anew have the rows of the new plan.
     change = {"samples": tmp_path / "whole", "plans": (planned / "planned.jsonl.xz",)}
-    assemble(Recipe(runs=(campaign,), **change), tmp_path / "anew")  # type: ignore[arg-type]
+    assemble(Recipe(runs=(campaign,), **change), tmp_path / "anew")
     assert rows(tmp_path / "anew", "plans") == plans
 
 
@@ -455,7 +452,6 @@ def test_a_kernels_interval_allows_for_other_machines_and_its_measurements_does_
     for row in timed:
         on_one_machine = aggregate(own[row["kernel_id"]])
         assert row["speedup"] == on_one_machine.speedup
-        assert on_one_machine.speedup_low is not None
         spread = math.log(row["speedup"] / on_one_machine.speedup_low)
         widened = math.log(row["speedup"] / row["speedup_low"])
         assert widened == pytest.approx(math.hypot(spread, 1.96 * MACHINE_SIGMA))
@@ -537,7 +533,7 @@ def test_kernels_measured_on_another_gpu_become_further_rows_and_change_no_other
 def test_measurements_that_do_not_fit_the_logs_are_refused(
     campaign: Path, assembled: Assembled, tmp_path: Path, field: str, change: dict[str, str], message: str
 ) -> None:
-    measured_anew(assembled[0], tmp_path / "anew", lambda row: dataclasses.replace(row, **change))  # type: ignore[arg-type]
+    measured_anew(assembled[0], tmp_path / "anew", lambda row: dataclasses.replace(row, **change))
     with pytest.raises(UserError, match=message):
         assemble_with(campaign, tmp_path / "corpus", **{field: tmp_path / "anew"})
     assert not (tmp_path / "corpus").exists()

@@ -26,7 +26,7 @@ from .test_executors import ENVIRONMENT
 
 @pytest.fixture(autouse=True)
 def _small_family(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(mixed.PROPOSERS, "genome", lambda: GenomeProposer({FAMILY.name: FAMILY}))  # type: ignore[attr-defined]
+    monkeypatch.setitem(mixed.PROPOSERS, "genome", lambda: GenomeProposer({FAMILY.name: FAMILY}))
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +179,7 @@ def test_without_a_gpu_one_line_says_what_can_be_done_and_nothing_is_written(
 def test_a_search_whose_proposer_cannot_be_reached_says_what_it_did_and_fails(
     recording_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(mixed.PROPOSERS, "genome", lambda: Refusing({}))  # type: ignore[attr-defined]
+    monkeypatch.setitem(mixed.PROPOSERS, "genome", lambda: Refusing({}))
     result = search(recording_folder, tmp_path / "run", "--json")
     assert isinstance(result.exception, InfrastructureError)
     assert "1 of 1 runs cannot go on, the first because of: connection error: refused" in str(result.exception)

@@ -84,8 +84,6 @@ def test_the_best_follows_the_finale_until_something_else_leads(
     executor = Refereeing(recorded, set(), {ranked[1]: 1.02})
     state = driven(tmp_path / "run", how, executor)
     leader, best = state.leader(), state.best()
-    assert leader is not None
-    assert best is not None
     assert (leader.kernel_id, best.kernel_id) == (ranked[0], ranked[1])
     assert executor.pairs == [(ranked[0], other) for other in state.finalists[1:]]
     (entry,) = (entry for entry in read_log(tmp_path / "run") if entry.kind == "finale_held")
@@ -104,7 +102,6 @@ def test_a_time_that_the_profiler_contradicts_is_rejected_in_log_recording_and_c
     state = driven(tmp_path / "run", how, executor)
     assert sorted(executor.asked) == sorted([*ranked, ranked[0]]), "asked again where it contradicts"
     forged = state.nodes[ranked[0]].outcome
-    assert forged is not None
     assert (forged.status, forged.speedup, state.finalists[0]) == (Status.REJECTED, None, ranked[1])
     assert "by the profiler" in (forged.error or "")
     (row,) = open_recording(tmp_path / "run")._recorded[ranked[0]]

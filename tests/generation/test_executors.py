@@ -85,7 +85,7 @@ class ReplayMeasurer:
 
 
 def local(recorded: Recorded, **more: object) -> tuple[LocalExecutor, ReplayMeasurer]:
-    measurer = ReplayMeasurer(recorded, **more)  # type: ignore[arg-type]
+    measurer = ReplayMeasurer(recorded, **more)
     return LocalExecutor(lambda: measurer, lambda problem_id: 1), measurer
 
 
@@ -302,7 +302,7 @@ def test_a_kernel_that_ends_its_actors_is_lost_and_the_others_are_not(monkeypatc
     ray = FakeRay()
     monkeypatch.setattr(module, "_ray", lambda: ray)
     kernels = [KernelSource("relu", Backend.TRITON, f"{'die' if n == 5 else 'live'} {n}") for n in range(40)]
-    with RayExecutor(lambda: None, actors=2) as executor:  # type: ignore[arg-type, return-value]
+    with RayExecutor(lambda: None, actors=2) as executor:
         executor.submit(kernels)
         found: list[Result] = []
         while len(found) < len(kernels):
@@ -319,7 +319,7 @@ def test_a_cluster_that_is_gone_ends_the_run_with_a_message(fault: str, monkeypa
     monkeypatch.setattr(module, "_ray", lambda: ray)
     monkeypatch.setattr(module, "SILENCE_S", 0.0)
     monkeypatch.setattr(module, "ANSWER_S", 0.2)
-    with RayExecutor(lambda: None, actors=2) as executor:  # type: ignore[arg-type, return-value]
+    with RayExecutor(lambda: None, actors=2) as executor:
         executor.submit([KernelSource("relu", Backend.TRITON, "live")])
         ray.silent = True
         if fault == "no answer":
@@ -361,7 +361,6 @@ def test_resources_come_from_a_build_and_not_from_running(tmp_path: Path, monkey
     assert unplannable != SOURCE
     kernels = [KernelSource(problem_id="relu", backend=Backend.CUDA, source=s) for s in (SOURCE, broken, unplannable)]
     built, failed, refused = compiler_facts(kernels, "9.0")
-    assert built is not None
     assert built.shared_bytes >= 1024
     assert 0 < built.registers < 64
     assert failed is None

@@ -28,7 +28,7 @@ SETTINGS = FilterSettings(surrogate="x", draw=4, unsure_share=0.5, confidence=0.
 def forecast(key: str, best: int, sure: float = 0.9, **more: object) -> Forecast:
     rest = (1 - sure) / 7
     probabilities = tuple(sure if number == best else rest for number in range(1, 9))
-    return Forecast(query_id=content_hash(key), probabilities=probabilities, **more)  # type: ignore[arg-type]
+    return Forecast(query_id=content_hash(key), probabilities=probabilities, **more)
 
 
 def chosen(forecasts: dict[str, Forecast], keep: int, settings: FilterSettings = SETTINGS) -> dict[str, str]:
@@ -81,8 +81,6 @@ def test_candidates_without_a_forecast_take_no_more_places_than_there_are() -> N
 
 def test_an_invalid_kernel_is_worth_the_slowest_bin() -> None:
     sure, doubtful = expected_log2(forecast("a", 8)), expected_log2(forecast("a", 8, p_valid=0.1))
-    assert sure is not None
-    assert doubtful is not None
     assert doubtful < sure
 
 

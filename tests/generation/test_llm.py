@@ -179,7 +179,6 @@ def test_a_prompt_tells_problem_parent_figures_roofline_and_device(run_folder: P
     drive(run_folder, [settings_for("random")], how)
     (state,) = recorded_states(run_folder).values()
     parent = state.best()
-    assert parent is not None
     system, user = messages(TASK, Ask(Operator.MUTATE, parent, None, random.Random(0)))
     told = ("GELU", "Workload large", parent.source.strip(), "times as fast as PyTorch", "us, PyTorch 100.00 us")
     assert all(part in user["content"] for part in (*told, "32 registers per thread", "0 bytes spilled", "Strategy"))

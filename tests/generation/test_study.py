@@ -139,7 +139,7 @@ def test_an_imported_parameter_space_is_searched_by_its_parameters(tmp_path: Pat
     assert (pool.backend, len(pool.sources)) == (Backend.CONFIG, 250)
     run = kbench.search(pool.problem_id, "config", "bayes", budget=24, recorded=tmp_path / "corpus")
     assert len(run.curve()) == 24
-    assert run.curve()[-1] == run.best().reward  # type: ignore[union-attr]
+    assert run.curve()[-1] == run.best().reward
     assert len(repr(run)) < 200
     assert "24 measured, best " in repr(run)
     points = study([pool], methods=("random", "evolve", "bayes"), seeds=6, budget=24).points
@@ -219,7 +219,7 @@ def test_copies_of_a_method_are_not_decided_to_differ(against_itself: Study) -> 
     assert not any(point.decided for point in last)
     for point in last[1:]:
         assert None not in (point.sure_low, point.gain_low, point.gain_high, point.sure_high)
-        assert point.sure_low < point.gain_low < point.gain_high < point.sure_high  # type: ignore[operator]
+        assert point.sure_low < point.gain_low < point.gain_high < point.sure_high
     assert f"[{last[1].sure_low:+.3f}, {last[1].sure_high:+.3f}]" in table(against_itself.points, [10])
     assert all(point.ahead + point.equal + point.behind == 12 for point in last)
     closing = verdict(against_itself).splitlines()[-1]

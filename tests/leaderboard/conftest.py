@@ -76,7 +76,6 @@ def _plan(kernel: Kernel, workload: str) -> PlanSummary:
 
 
 def _counters(kernel: Kernel, workload: str) -> KernelCounters:
-    assert kernel.gpu is not None
     return KernelCounters(
         kernel_id=kernel.kernel_id, problem_id=kernel.problem_id, gpu=kernel.gpu, workload=workload, launches=1,
         profiled_us=70.0, dram_read_bytes=268_500_000, dram_write_bytes=500_000, l2_bytes=506_700_000,
@@ -157,7 +156,6 @@ def site(
     results, facts = faceted
     corpus = Corpus.open(board_corpus)
     answers = answers_of(questions, benchmark_of(corpus))
-    assert answers is not None
     score_entries(read_entries(list(submissions.values()), questions), questions, SETTINGS, look=answers.look)
     out = tmp_path_factory.mktemp("site")
     return build([*results, _hostile(results[0])], facts, out, corpus=corpus, answers=answers)

@@ -147,7 +147,6 @@ def test_serve_answers_on_this_machine_alone_and_stops_on_interrupt(tmp_path: Pa
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     ) as server:
-        assert server.stdout is not None
         address = server.stdout.readline().split()[0]
         try:
             assert address.startswith("http://127.0.0.1:")

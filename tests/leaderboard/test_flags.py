@@ -87,7 +87,6 @@ def test_figures_beyond_the_noise_ceiling_are_flagged(
     flagged: bool,
 ) -> None:  # fmt: skip
     checked = check(submissions["prior"])
-    assert checked.submission is not None
     table = align(checked.forecasts, [query.query_id for query in questions.queries])
     score = Score(track=track, metric=metric, slice="all", value=value, low=None, high=None, ceiling=ceiling, rows=9)
     found = flags(checked.submission, table, questions, [score])
@@ -130,7 +129,6 @@ def test_an_entry_about_pairs_alone_is_not_blamed_for_the_questions_it_was_not_a
     assert result.answered_share == 1.0
     assert result.cost["seconds_per_1000"] == pytest.approx(10_000 / pairs, abs=1e-6)
     checked = check(entry)
-    assert checked.submission is not None
     whole = dataclasses.replace(checked.submission, tracks=["forecast", "rank"])
     table = align(checked.forecasts, [query.query_id for query in questions.queries])
     share = 1 - pairs / len(questions.queries)
@@ -148,7 +146,6 @@ def test_entries_about_pairs_alone_are_compared_by_what_they_answer(
 
 def test_missing_repeats_are_flagged(submissions: dict[str, Path], questions: Questions) -> None:
     checked = check(submissions["prior"])
-    assert checked.submission is not None
     table = align(checked.forecasts, [query.query_id for query in questions.queries])
     stated = dataclasses.replace(checked.submission, repeats=3)
     assert flags(stated, table, questions, []) == ["states 3 repeats and holds 1"]

@@ -215,9 +215,6 @@ def test_every_headline_has_a_value_an_interval_and_draws(results: list[Results]
             score = next(
                 s for s in result.scores if (s.track, s.metric, s.slice) == (track, headline(track).name, "all")
             )
-            assert score.value is not None
-            assert score.low is not None
-            assert score.high is not None
             assert score.low <= score.value <= score.high
             assert len(result.draws[track]) == SETTINGS.resamples
 
@@ -234,7 +231,6 @@ def test_a_submission_with_problems_is_not_scored(
 def test_the_risk_curve_ends_where_accuracy_says(results: list[Results]) -> None:
     for result in results:
         accuracy = result.value("forecast", "accuracy")
-        assert accuracy is not None
         assert result.curves["risk_coverage"][-1] == [1.0, pytest.approx(1.0 - accuracy, abs=2e-6)]
 
 

@@ -165,7 +165,7 @@ def test_a_known_status_that_no_row_has_is_an_empty_answer(corpus_path: Path) ->
 )
 def test_a_slip_is_answered_with_the_nearest_name(corpus_path: Path, filters: dict[str, str], message: str) -> None:
     with pytest.raises(UserError) as caught:
-        load(**{"path": corpus_path, **filters}).to_arrow()  # type: ignore[arg-type]
+        load(**{"path": corpus_path, **filters}).to_arrow()
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -101,7 +101,6 @@ def test_times_that_are_too_short_are_counted_as_their_filter_finds_them(tmp_pat
         writer.append("measurements", rows)
         writer.append("plans", [planned])
     found = remarks_of(Corpus.open(tmp_path / "corpus")).early
-    assert found is not None
     assert (found.measurements, found.filled, found.large, found.unplanned) == (2, 1, 1, 1)
     assert load(tmp_path / "corpus", config="measurements", where=found.where).count() == 2
     card = (tmp_path / "corpus" / "README.md").read_text()
@@ -111,7 +110,6 @@ def test_times_that_are_too_short_are_counted_as_their_filter_finds_them(tmp_pat
 
 def test_counters_of_a_call_that_failed_are_counted(dataset: Corpus) -> None:
     counted = remarks_of(dataset).counted
-    assert counted is not None
     rows = load(config="counters", columns=["kernel_id", "gpu", "workload"]).to_pandas()
     measured = load(config="measurements", columns=["kernel_id", "gpu", "workload", "status"]).to_pandas()
     joined = rows.merge(measured, on=["kernel_id", "gpu", "workload"])
@@ -176,7 +174,6 @@ def test_the_shipped_card_plots_and_ledger_are_what_the_data_gives(dataset: Corp
         assert words((shipped() / "plots" / name).read_text()) == words(text)
         assert f"(plots/{name})" in card
         assert len(text) < 200_000
-    assert found.costs is not None
     assert json.loads((shipped() / "ledger.json").read_text()) == json.loads(json.dumps(found.costs))
 
 
@@ -219,7 +216,6 @@ def test_costs_are_summed_by_stage_and_a_corpus_without_them_has_no_ledger(corpu
     rows = load(corpus_path, config="measurements").to_arrow().to_pylist()
     corpus = Corpus.open(corpus_path)
     costs = costs_of(corpus, 1)
-    assert costs is not None
     assert costs["gpu_seconds"] == pytest.approx(sum(row["verify_s"] + row["time_s"] for row in rows))
     assert costs["build_cpu_seconds"] == pytest.approx(sum(row["build_s"] for row in rows))
     assert costs["kernels_per_gpu_hour"] == pytest.approx(3600 * costs["kernels"] / costs["gpu_seconds"])
@@ -266,7 +262,6 @@ def test_a_kernel_on_two_gpus_counts_once_and_its_figures_are_those_of_the_main_
     assert problem["spread"] < 1.4
     assert [peak.speedup for peak in found.peaks] == [2.0]
     assert "activation (2; 1)" in words(found.plots["speedup-by-family.svg"])
-    assert found.costs is not None
     assert (found.costs["kernels"], found.costs["ok_kernels"]) == (4, 4)
     card = (tmp_path / "corpus" / "README.md").read_text()
     assert "4 distinct kernels for 1 of 1 problems" in card

@@ -150,7 +150,6 @@ def test_distances_tell_how_near_each_split_comes(tmp_path: Path) -> None:
 def test_the_recorded_splits_cover_the_shipped_dataset_and_tear_no_lineage() -> None:
     corpus = Corpus.open()
     splits = known_splits(corpus)
-    assert splits is not None
     assert {name: side for name, side in published_splits().items() if name in splits} == splits
     table = corpus.table("kernels", columns=["kernel_id", "problem_id", "cluster_id"])
     ids, problems, clusters = (column.to_pylist() for column in table.columns)

@@ -142,10 +142,10 @@ def test_stripping_inside_a_literal_is_stripping_its_value(example: tuple[list[s
     closing = opening.lstrip("rf")
     value = value.replace(closing, "") + " "
     source = f"s = {opening}{value}{closing}\n"
-    before = ast.literal_eval(ast.parse(source).body[0].value) if "f" not in opening else None  # type: ignore[attr-defined]
+    before = ast.literal_eval(ast.parse(source).body[0].value) if "f" not in opening else None
     stripped = strip_comments(source)
     if before is not None:
-        after = ast.literal_eval(ast.parse(stripped).body[0].value)  # type: ignore[attr-defined]
+        after = ast.literal_eval(ast.parse(stripped).body[0].value)
         assert after.split() == strip_cpp(before).split()
     else:
         ast.parse(stripped)

@@ -266,8 +266,6 @@ def timed(count: int, **changes: Any) -> list[Kernel]:
 
 
 def sibling(anchor: Kernel, candidate: Kernel, **changes: Any) -> Pair:
-    assert anchor.runtime_us is not None
-    assert candidate.runtime_us is not None
     ratio = anchor.runtime_us / candidate.runtime_us
     figures = {"speedup": ratio, "speedup_low": None, "speedup_high": None, "bin": bin_of(ratio)}
     ends = {"anchor_id": anchor.kernel_id, "kind": PairKind.SIBLING}

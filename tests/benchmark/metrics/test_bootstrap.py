@@ -39,7 +39,6 @@ def test_ece_draws_are_those_of_resampled_rows_moved_to_the_value() -> None:
     probabilities, numbers, clusters = drawn()
     bootstrap = Bootstrap(clusters, resamples=40, seed=1)
     figure = ECE.figure(bootstrap, PairRows.all_answered(probabilities, numbers, np.full(8, 1 / 8)))
-    assert figure is not None
     raw = [forecast.ece(probabilities[r], numbers[r]) for r in (resampled_rows(bootstrap, i) for i in range(40))]
     assert figure.value == pytest.approx(forecast.ece(probabilities, numbers))
     assert figure.draws == pytest.approx(np.array(raw) - np.mean(raw) + figure.value)
@@ -53,7 +52,6 @@ def test_order_metrics_draws_are_close_to_those_of_resampled_rows() -> None:
     answers = SurestFirst.of(bootstrap, loss, sure)
     area, coverage = aurc_figure(answers), coverage_figure(answers, 0.8)
     excess = EXCESS_AURC.figure(bootstrap, PairRows.all_answered(probabilities, numbers, np.full(8, 1 / 8)))
-    assert excess is not None
     for draw in range(5):
         rows = resampled_rows(bootstrap, draw)
         assert area.draws[draw] == pytest.approx(select.aurc(loss[rows], sure[rows]), abs=5e-3)

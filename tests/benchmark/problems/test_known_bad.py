@@ -86,7 +86,7 @@ def attention_without_maximum(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def paged_attention_of_full_pages(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
     """Sums whole splits of 64 tokens and assumes that the first is full."""
-    return problem("paged_attention_decode").reference(q, k, v, table, lengths.clamp(min=64))  # type: ignore[no-any-return]
+    return problem("paged_attention_decode").reference(q, k, v, table, lengths.clamp(min=64))
 
 
 def chunk_outputs_with_split_decay(q: Tensor, k: Tensor, v: Tensor, h: Tensor, g: Tensor) -> Tensor:
@@ -178,7 +178,7 @@ def trimul_with_a_polynomial_for_its_gates(*inputs: Tensor) -> Tensor:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "sigmoid", sigmoid)
-        return problem("trimul").reference(*inputs)  # type: ignore[no-any-return]
+        return problem("trimul").reference(*inputs)
 
 
 def recomputed_with_an_assumed_diagonal(
@@ -186,7 +186,7 @@ def recomputed_with_an_assumed_diagonal(
 ) -> tuple[Tensor, Tensor]:
     row = torch.arange(a.shape[1], device=a.device)[None, :, None, None] % 64
     unit = torch.where(torch.arange(64) == row, 1.0, a)
-    return problem("gdn_recompute_w_u").reference(k, v, beta, unit, g)  # type: ignore[no-any-return]
+    return problem("gdn_recompute_w_u").reference(k, v, beta, unit, g)
 
 
 def argmax_of_bits(x: Tensor) -> Tensor:

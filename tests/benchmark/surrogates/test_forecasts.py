@@ -33,7 +33,7 @@ SHARES = (0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def forecast(query_id: str = IDS[0], **values: object) -> Forecast:
-    return Forecast(**{"query_id": query_id, "probabilities": SHARES} | values)  # type: ignore[arg-type]
+    return Forecast(**{"query_id": query_id, "probabilities": SHARES} | values)
 
 
 def test_forecasts_are_put_in_the_order_of_the_queries() -> None:

@@ -55,8 +55,7 @@ def asked(shipping: Tables) -> Questions:
 
 def facts_of(corpus: Tables, queries: Sequence[Query], compiler: object = None) -> list[str]:
     """What prompts state beyond the plain ones."""
-    surrogate = LlmSurrogate("m", facts=True, compiler=compiler)  # type: ignore[arg-type]
-    assert surrogate.fit_corpus is not None
+    surrogate = LlmSurrogate("m", facts=True, compiler=compiler)
     surrogate.fit_corpus(corpus)
     return [stated(prompt(surrogate, query)) for query in queries]
 
@@ -79,7 +78,7 @@ def test_the_plain_prompt_is_the_one_that_was_asked_before() -> None:
 
 def test_facts_come_after_the_sources_and_change_nothing_else(shipping: Tables, asked: Questions) -> None:
     surrogate = LlmSurrogate("m", facts=True)
-    surrogate.fit_corpus(shipping)  # type: ignore[misc]
+    surrogate.fit_corpus(shipping)
     for query in asked.queries:
         text = prompt(surrogate, query)
         assert text.replace(stated(text), "") == render(query)
@@ -119,7 +118,7 @@ def test_a_kernel_that_nobody_can_count_is_said_not_to_be_counted(asked: Questio
     query = next(one for one in asked.queries if one.kind is PairKind.SIBLING)
     rows = [row for one in counted_kernels() if one.normalised != query.candidate_source for row in plans_of(one)]
     surrogate = LlmSurrogate("m", facts=True, compiler=Refusing())
-    surrogate.fit_corpus(bare(tmp_path / "some", rows))  # type: ignore[misc]
+    surrogate.fit_corpus(bare(tmp_path / "some", rows))
     text = stated(prompt(surrogate, query))
     assert "The candidate is not counted, which says nothing about it." in text
     assert "| anchor |" in text
@@ -224,8 +223,7 @@ def test_kernels_without_counted_work_go_to_the_compiler(shipping: Tables, asked
         return compiler(kernels, capability)
 
     surrogate = resolve("llm", compiler=recording, model="m", facts=True)
-    assert isinstance(surrogate, LlmSurrogate)
-    surrogate.fit_corpus(bare(tmp_path / "some", rows))  # type: ignore[misc]
+    surrogate.fit_corpus(bare(tmp_path / "some", rows))
     assert [stated(prompt(surrogate, query))] == facts_of(shipping, [query])
     assert given == [query.candidate_source]
     assert surrogate.remarks() == []
@@ -233,4 +231,4 @@ def test_kernels_without_counted_work_go_to_the_compiler(shipping: Tables, asked
 
 def test_facts_are_true_or_false() -> None:
     with pytest.raises(UserError, match="facts 1; it must be true or false"):
-        LlmSurrogate("m", facts=1)  # type: ignore[arg-type]
+        LlmSurrogate("m", facts=1)

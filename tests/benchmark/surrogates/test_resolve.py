@@ -59,7 +59,7 @@ def test_module_and_attribute(monkeypatch: pytest.MonkeyPatch, model_file: Path)
     monkeypatch.chdir(model_file.parent)
     target = locate("mine:Model")
     assert (target.kind, target.location, target.attribute) == ("module", "mine", "Model")
-    assert resolve("mine:Model", size=4).size == 4  # type: ignore[attr-defined]
+    assert resolve("mine:Model", size=4).size == 4
     sys.modules.pop("mine")
 
 
@@ -135,7 +135,7 @@ def test_a_combined_name_is_found_part_by_part(model_file: Path) -> None:
 
 def test_arguments_of_a_combined_surrogate_go_to_its_parts(model_file: Path) -> None:
     made = resolve(f"stack:prior+{model_file}", **{"mine.size": 4})
-    assert [getattr(part.surrogate, "size", None) for part in made._parts] == [None, 4]  # type: ignore[attr-defined]
+    assert [getattr(part.surrogate, "size", None) for part in made._parts] == [None, 4]
     with pytest.raises(UserError, match="names no part of stack-prior"):
         resolve("stack:prior+length", size=4)
     with pytest.raises(UserError, match="has no argument"):

@@ -52,7 +52,6 @@ def hash_of(source: str) -> int:
 
 def plans_of(kernel: Kernel) -> list[PlanSummary]:
     """Rows of a kernel with the work of all workloads of its problem."""
-    assert kernel.normalised is not None
     return [
         PlanSummary(
             kernel_id=kernel.kernel_id,
@@ -117,7 +116,7 @@ def bare(path: Path, change: Sequence[PlanSummary]) -> Tables:
 
 
 def answers(corpus: Tables, queries: Sequence[Query], compiler: object) -> tuple[list[Forecast], CountedSurrogate]:
-    surrogate = CountedSurrogate(compiler=compiler)  # type: ignore[arg-type]
+    surrogate = CountedSurrogate(compiler=compiler)
     surrogate.fit_corpus(corpus)
     return surrogate.forecast(queries), surrogate
 

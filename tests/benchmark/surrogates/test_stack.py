@@ -109,7 +109,6 @@ def test_a_stack_of_complementary_surrogates_beats_both_on_other_problems() -> N
     surrogate.learn(validation(truth))
     best = min(log_score(each[HELD_OUT], truth[HELD_OUT]) for each in parts)
     assert log_score(held_out(surrogate), truth[HELD_OUT]) < best - 0.1
-    assert surrogate.chosen is not None
     assert surrogate.chosen.weights[0] == pytest.approx(0.5, abs=0.1)
 
 
@@ -137,7 +136,7 @@ def test_every_map_gives_distributions_even_where_parts_are_certain(fit: object)
     _, _, truth = signals(6)
     given = np.eye(bins.COUNT)[np.roll(truth - 1, 1)]
     sample = Sample(given[:, None], truth - 1, np.arange(len(truth)) // EACH, truth > 4)
-    found = fit(sample).applied(sample.given, sample.level)  # type: ignore[operator]
+    found = fit(sample).applied(sample.given, sample.level)
     assert (found > 0).all()
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
@@ -148,10 +147,10 @@ def test_a_part_that_fails_on_a_query_has_no_say_and_all_failing_is_a_failure() 
     surrogate = CombinedSurrogate("stack-a+b", parts)
     surrogate.learn(validation(truth))
     last, before_last = QUERIES[-1], QUERIES[-2]
-    both = dict(parts[0].surrogate.answers)  # type: ignore[attr-defined]
+    both = dict(parts[0].surrogate.answers)
     both[last.query_id] = failure(last.query_id, "no idea")
-    parts[0].surrogate.answers = both  # type: ignore[attr-defined]
-    parts[1].surrogate.answers = {before_last.query_id: both[before_last.query_id]}  # type: ignore[attr-defined]
+    parts[0].surrogate.answers = both
+    parts[1].surrogate.answers = {before_last.query_id: both[before_last.query_id]}
     one_left, none_left = surrogate.forecast([QUERIES[-3], last])
     assert one_left.failure is None
     assert one_left.probabilities is not None

@@ -467,7 +467,7 @@ def time_us(operator: Operator, gpu: str = "H200") -> float:
 
 def product(size: int, **more: object) -> Operator:
     fields: dict[str, object] = {"bits": 16, "writes": 2.0 * size * size, "product": (1, size, size, size)}
-    return Operator(name="mm", **fields | more)  # type: ignore[arg-type]
+    return Operator(name="mm", **fields | more)
 
 
 def test_a_pass_over_memory_takes_the_time_of_its_bytes() -> None:

@@ -123,7 +123,7 @@ def test_labels_of_forecasts_lie_above_bars_and_axes_hold_intervals(
     draw({f"{at}.py": [one] for at, one in enumerate([FACTS, later][:count])}, tmp_path / "plot.png")
     (axes,) = drawn[0].axes
     assert axes.get_xlim()[1] > [200.0, 250.0][count - 1]
-    top = max(bar.get_y() + bar.get_height() for bars in axes.containers for bar in bars.patches)  # type: ignore[attr-defined]
+    top = max(bar.get_y() + bar.get_height() for bars in axes.containers for bar in bars.patches)
     labels = [text for text in axes.texts if text.get_text().startswith("forecast")]
     canvas = FigureCanvasAgg(drawn[0])
     canvas.draw()
@@ -133,5 +133,4 @@ def test_labels_of_forecasts_lie_above_bars_and_axes_hold_intervals(
     assert all(box.y0 >= top for box in boxes)
     if count == 2:
         legend = axes.get_legend()
-        assert legend is not None
         assert legend.get_window_extent(renderer).x0 >= axes.get_window_extent(renderer).x1

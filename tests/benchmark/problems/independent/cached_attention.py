@@ -30,10 +30,7 @@ def by_query(q: Tensor, k: Tensor, v: Tensor, window: int | None = None) -> Tens
     def seen(i: int) -> slice:
         return slice(None) if window is None else slice(max(0, i - window + 1), i + 1)
 
-    answers = [
-        by_token(*(x.transpose(0, 1) for x in one), seen).transpose(0, 1)  # type: ignore[misc]
-        for one in zip(q, k, v, strict=True)
-    ]
+    answers = [by_token(*(x.transpose(0, 1) for x in one), seen).transpose(0, 1) for one in zip(q, k, v, strict=True)]
     return torch.stack(answers)
 
 
@@ -44,7 +41,7 @@ def causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def ragged_decode(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
     """One query of every sequence against its first tokens."""
     answers = [
-        by_token(one[None], *cache, lambda i, n=n: slice(0, n))[0]  # type: ignore[misc]
+        by_token(one[None], *cache, lambda i, n=n: slice(0, n))[0]
         for one, *cache, n in zip(q, k, v, lengths.tolist(), strict=True)
     ]
     return torch.stack(answers)
@@ -65,7 +62,7 @@ def last_tokens(q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, leng
     for b, length in enumerate(lengths.tolist()):
         k, v = rows_of(k_pages, table[b], length), rows_of(v_pages, table[b], length)
         first = length - q.shape[1]
-        answers.append(by_token(q[b], k, v, lambda i, first=first: slice(0, first + i + 1)))  # type: ignore[misc]
+        answers.append(by_token(q[b], k, v, lambda i, first=first: slice(0, first + i + 1)))
     return torch.stack(answers)
 
 
@@ -99,7 +96,7 @@ def tree(
         values = torch.cat((rows_of(v, table[b], length), v_new[b]))
         before = torch.ones(q.shape[1], length, dtype=torch.bool)
         mask = torch.cat((before, sees[b]), dim=1)
-        answers.append(by_token(q[b], keys, values, lambda i, mask=mask: mask[i]))  # type: ignore[misc]
+        answers.append(by_token(q[b], keys, values, lambda i, mask=mask: mask[i]))
     return torch.stack(answers)
 
 

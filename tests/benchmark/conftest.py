@@ -1,7 +1,5 @@
 """A small corpus written by the tests: invented runtimes, real problems, so that every track has something to score."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator

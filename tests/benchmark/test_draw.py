@@ -1,7 +1,5 @@
 """Questions drawn from a corpus: within one author class and backend, by ids alone, with enough of every kind."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections import Counter

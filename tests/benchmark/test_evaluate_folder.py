@@ -1,7 +1,5 @@
 """A folder keeps what must not be lost: forecasts that a run reads or does not make, and what an author wrote."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Kernels of others: skill over our prior, over their own frequencies, and whether there is any order."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Few-shot questions: known kernels tell about the pool, and answer no question themselves."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Tasks: what is asked, what is never told, and that a fingerprint names exactly it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Scoring: tracks, ceilings, slices, comparisons, and surrogates whose score is known beforehand."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """What a corpus states in its questions is what is asked, shown, learnt from and scored."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import runpy

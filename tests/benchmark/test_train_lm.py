@@ -1,7 +1,5 @@
 """Local language models: a shared prompt is exact, every objective trains, a stopped run ends as if it were not."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training exports: rows equal what the corpus holds, and no split ever reaches another's file."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

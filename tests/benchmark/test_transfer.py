@@ -1,7 +1,5 @@
 """A GPU left out of training: what is asked, what may be learnt from, and the baseline that speedups stay."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

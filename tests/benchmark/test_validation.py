@@ -1,7 +1,5 @@
 """Choosing between models: on validation, with what has learned from train alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

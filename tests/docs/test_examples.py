@@ -1,7 +1,5 @@
 """The examples work, and say what is so."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

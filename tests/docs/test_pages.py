@@ -1,7 +1,5 @@
 """The documentation keeps up with the code: paths, links, commands, snippets, scripts and words."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

@@ -3,8 +3,6 @@
 The figures exist to exercise the search; they come from no GPU and leave the tests in no form.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from pathlib import Path

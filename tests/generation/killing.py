@@ -3,8 +3,6 @@
 A process of its own, because it forks: the children must share the imports and nothing else.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """When a search ends: the profiler confirms its correct kernels, and finalists meet in the same rounds."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path

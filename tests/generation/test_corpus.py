@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A campaign whose kernels a language model writes through Batch files: one exchange for each generation."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import random

@@ -1,7 +1,5 @@
 """`kbench explain`: real compilers, no GPU."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

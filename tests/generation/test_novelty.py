@@ -1,7 +1,5 @@
 """Near-copies of measured kernels cost no GPU time; ideas of the best kernels reach later requests."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A small corpus, built-in surrogates' submissions for it, their results, and one site and browser for all tests."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hostile submissions: each is written to a folder by a function or a table, with what the check must say of it."""
 
-from __future__ import annotations
-
 import functools
 import io
 import json

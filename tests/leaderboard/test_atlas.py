@@ -1,7 +1,5 @@
 """What visitors come for, walked in a real browser; and what every page owes them: access, size, speed, honesty."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

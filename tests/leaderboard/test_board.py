@@ -1,7 +1,5 @@
 """Which submissions a folder holds, and results as files: nothing goes unseen, and all is written or nothing."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """The page in a real browser, loaded from disk: every visitor's action, no console message, no other host."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Submissions are refused with a reason, in bounded time and memory, and nothing is written or run."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

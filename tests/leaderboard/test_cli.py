@@ -1,7 +1,5 @@
 """The commands as a submitter and a maintainer use them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

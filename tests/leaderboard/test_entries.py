@@ -1,7 +1,5 @@
 """The shipped entries: every built-in is a submission like any other, and scores what the results page says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

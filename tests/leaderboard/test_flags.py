@@ -1,7 +1,5 @@
 """Flags tell a reader what looks wrong; they change no score and no rank."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 docs/leaderboard.md says which cannot be prevented.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One hostile entry never stops the others, and texts are what they seem."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Places: figures on shared questions decide the rank, paired differences its interval and what is told apart."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """Scores are recomputed from forecasts, and come out the same to the bit wherever they are made."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """A season from its opening to its scores, and everything it refuses on the way."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import json

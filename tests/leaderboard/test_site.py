@@ -1,7 +1,5 @@
 """The site: one folder, no other host, untrusted text inert, every number downloadable."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import gzip

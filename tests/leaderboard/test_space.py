@@ -1,7 +1,5 @@
 """The Space: it serves the site and checks an upload in the browser, and refuses what is too large or no archive."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """What people come for, walked in a shell as the pages describe it: each command is a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """A folder and its files: card and manifest must speak of the same rows, and a file says which config it is of."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Where output may go, who may hold it, and foreign files that are read in a process of their own, which may die."""
 
-from __future__ import annotations
-
 import fcntl
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Whatever ends a writer, the folder opens as the state before or after, for us and for Hugging Face `datasets`."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """What independent formulations of problems share: products, attention and rounding in float64."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Intervals: weights over clusters give what resampling rows would give."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Metrics of a distribution: published figures, the meaning of properness, ties and empty input."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

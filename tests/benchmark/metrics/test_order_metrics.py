@@ -1,7 +1,5 @@
 """Metrics of an order: selective prediction, ranking a pool, telling valid from invalid."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

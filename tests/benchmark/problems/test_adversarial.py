@@ -1,7 +1,5 @@
 """Adversarial cases: declared by every problem and drawn from a seed. `check` holds them fair and not to be cheated."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

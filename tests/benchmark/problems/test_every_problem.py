@@ -1,7 +1,5 @@
 """Every registered problem on its tiny workload on the CPU."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

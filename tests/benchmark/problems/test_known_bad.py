@@ -1,7 +1,5 @@
 """Kernels that are right on drawn inputs and wrong by specification: each must fail a case, and names which."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

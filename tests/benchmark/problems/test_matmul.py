@@ -1,7 +1,5 @@
 """What is particular to the dense-algebra problems: structure of inputs, and which precisions pass."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Problems that users bring: what loads, and the one line each bad one gets."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

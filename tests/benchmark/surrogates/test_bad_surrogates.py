@@ -1,7 +1,5 @@
 """Surrogates that misbehave: every one ends in counted failures or one clear line, and the rest is kept."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where little is known, forecasts are broad; at home they stay what they are."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from types import SimpleNamespace

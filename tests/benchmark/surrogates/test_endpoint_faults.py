@@ -1,7 +1,5 @@
 """Servers that misbehave, and a process that is killed: no answer that was paid for is lost or asked for twice."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Forecasts as columns and files: what is wrong is counted or refused by name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

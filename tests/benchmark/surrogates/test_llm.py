@@ -1,7 +1,5 @@
 """`llm` against a local server that speaks the protocol, well and badly."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`llm` with facts=true: the prompt states what is counted, says where nothing is, and learns no answer from it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Sequence

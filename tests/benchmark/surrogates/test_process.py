@@ -1,7 +1,5 @@
 """What a user's surrogate can use and what it cannot, and what is left of it when its maker is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Which surrogate a name means, and in which order."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Counted work that a dataset ships: `static-compiler` answers from it as from a compiler, and needs none."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path

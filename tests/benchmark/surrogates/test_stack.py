@@ -1,7 +1,5 @@
 """Maps learned on validation problems: they calibrate, they combine, and they do no harm on other problems."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

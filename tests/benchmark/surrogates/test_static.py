@@ -1,7 +1,5 @@
 """`static`: trees as arrays, calibration, training, and files that cannot run anything."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """`static-compiler`: forecasts from counted work, through a compiler that says what it is told."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What `run` launches is read from its text and the workload's shapes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Work of whole plans, from hand-written PTX and from compilers."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

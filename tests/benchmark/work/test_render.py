@@ -1,7 +1,5 @@
 """What an explanation says and draws."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

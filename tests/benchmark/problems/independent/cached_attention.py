@@ -1,7 +1,5 @@
 """Second formulations of attention: one query at a time, gradients by autograd."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Independent float64 formulations of the dense-algebra problems: sums, loops and closed forms, no matmul of torch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Second formulations of the layers of named models: einsums, loops and textbook formulas in float64."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

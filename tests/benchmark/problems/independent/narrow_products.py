@@ -1,7 +1,5 @@
 """Second formulations of products with narrow operands, of expert layers and of linear gradients, in float64."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

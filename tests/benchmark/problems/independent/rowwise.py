@@ -1,7 +1,5 @@
 """Independent formulations of activations, norms, reductions, scans, losses and fused steps: numpy and loops."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

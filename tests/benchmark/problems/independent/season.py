@@ -1,7 +1,5 @@
 """Problems of a season, computed one element at a time."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

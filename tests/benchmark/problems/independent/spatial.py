@@ -1,7 +1,5 @@
 """Independent formulations of the convolution, pooling and stencil problems: float64, windows gathered one by one."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Second formulations of recurrences, serving steps, optimizers and sparse products: one token or element at a time."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Plain loops and textbook formulas in float64, so that they share no step with the references.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -66,15 +66,6 @@ def test_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
     assert one.low < one.value < one.high
 
 
-def test_interval_grows_when_rows_of_a_cluster_are_alike() -> None:
-    generator = np.random.default_rng(0)
-    clusters = np.repeat(np.arange(20), 50)
-    values = np.repeat(generator.normal(size=20), 50)
-    clustered = Bootstrap(clusters, 500, 0).mean(values)
-    independent = Bootstrap(np.arange(1000), 500, 0).mean(values)
-    assert clustered.high - clustered.low > 4 * (independent.high - independent.low)
-
-
 def test_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     generator = np.random.default_rng(11)
     clusters, covered = np.repeat(np.arange(40), 5), 0

@@ -31,9 +31,6 @@ MEASURED = (*KNOWN, *(p for p in registry.unlisted().values() if p.id.removepref
 every_problem = pytest.mark.parametrize("problem", MEASURED, ids=lambda p: p.id)
 SEEDS = (0, 1)
 
-FP16_EXEMPTIONS: dict[str, str] = {}
-"""Problems with float32 outputs whose tolerance may accept a float16 computation, and why."""
-
 
 def independent_formulations() -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
@@ -139,9 +136,7 @@ def _is_float32(problem: ProblemDefinition) -> bool:
     return problem.compute_unit == "fp32" and all(s.dtype == "float32" for s in problem.outputs(problem.tiny.params))
 
 
-@pytest.mark.parametrize(
-    "problem", [p for p in MEASURED if _is_float32(p) and p.id not in FP16_EXEMPTIONS], ids=lambda p: p.id
-)
+@pytest.mark.parametrize("problem", [p for p in MEASURED if _is_float32(p)], ids=lambda p: p.id)
 def test_a_float16_computation_is_rejected_by_a_float32_problem(problem: ProblemDefinition) -> None:
     specs = problem.outputs(problem.tiny.params)
     verdicts = []
@@ -207,11 +202,7 @@ def test_inputs_depend_on_the_seed_and_are_never_constant() -> None:
         for one, other in zip(definition.draw(definition.tiny, 0), definition.draw(definition.tiny, 1), strict=True):
             if isinstance(one, torch.Tensor) and one.numel() > 4:
                 assert one.double().std() > 0, definition.id
-                assert definition.id in FIXED_INPUTS or not torch.equal(one, other), definition.id
-
-
-FIXED_INPUTS: dict[str, str] = {}
-"""Problems with an input that is a fixed table, and why."""
+                assert not torch.equal(one, other), definition.id
 
 
 DATASET = Path(__file__).parents[3] / "benchmark" / "dataset" / "problems"

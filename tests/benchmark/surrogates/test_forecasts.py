@@ -96,12 +96,6 @@ def test_costs_that_no_forecast_has_count_as_not_given() -> None:
     assert np.isnan(table.elapsed_s).all()
 
 
-def test_no_rows_at_all_are_all_failures() -> None:
-    table = from_forecasts([], IDS)
-    assert table.failed.all()
-    assert table.repeats == 1
-
-
 def test_files_round_trip(tmp_path: Path) -> None:
     forecasts = [forecast(i, speedup=1.5, elapsed_s=0.1) for i in IDS]
     (tmp_path / "f.parquet").write_bytes(forecasts_file(forecasts, "d" * 32))
@@ -216,11 +210,6 @@ def test_the_repeats_that_answered_are_averaged() -> None:
     assert first.speedup == pytest.approx(2.0)
     assert second.probabilities == FIRST
     assert (third.failure, third.probabilities, third.elapsed_s) == ("never", None, 2.0)
-
-
-def test_what_nobody_stated_stays_unknown() -> None:
-    (one,) = ensembled([Forecast(query_id=IDS[0], repeat=r, probabilities=FIRST) for r in (0, 1)])
-    assert (one.input_tokens, one.output_tokens, one.elapsed_s, one.speedup, one.p_valid) == (None,) * 5
 
 
 def test_the_folder_holds_the_forecasts_that_were_scored(corpus: Corpus, questions: Questions, tmp_path: Path) -> None:

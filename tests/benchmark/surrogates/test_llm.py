@@ -51,14 +51,6 @@ def test_repeats_are_asked_with_different_seeds(server: Server, questions: Quest
     assert sorted(call["seed"] for call in server.bodies) == [0, 0, 1, 1, 2, 2]
 
 
-def test_too_many_requests_and_server_errors_are_tried_again(server: Server, questions: Questions) -> None:
-    answers = [(429, b'{"error": {"message": "slow down"}}', SOON), (500, b"oops", SOON), (200, completion(), SOON)]
-    server.script = lambda call: answers[call - 1]
-    (forecast,) = surrogate_at(server).forecast(questions.queries[:1])
-    assert forecast.failure is None
-    assert server.calls == 3
-
-
 def test_missing_key_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, questions: Questions) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(UserError, match="OPENAI_API_KEY is not set"):

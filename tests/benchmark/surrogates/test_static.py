@@ -13,13 +13,11 @@ from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.forecast import ece, log_score, rps
 from kbench.benchmark.questions import Questions
-from kbench.benchmark.questions.build import training_kernels
 from kbench.benchmark.surrogates.static import source as source_features
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, Recalibration, probabilities, recalibrated
 from kbench.benchmark.surrogates.static.forest import FEW, Forest, from_sklearn
-from kbench.benchmark.surrogates.static.kernel_rows import RowLayout
-from kbench.benchmark.surrogates.static.material import Effort, Material, averaged, cross_fitted
-from kbench.benchmark.surrogates.static.model import Level, StaticModel, weighted
+from kbench.benchmark.surrogates.static.material import Effort, averaged, cross_fitted
+from kbench.benchmark.surrogates.static.model import StaticModel, weighted
 from kbench.benchmark.surrogates.static.problem_row import NAMES, problem_row
 from kbench.benchmark.surrogates.static.source import numbers, tokens_of
 from kbench.benchmark.surrogates.static.static import StaticSurrogate
@@ -148,25 +146,6 @@ def test_numbers_in_the_source_become_features() -> None:
     assert (found["threads"], found["bounds_blocks"], found["unroll"], found["is_cuda"]) == (8.0, 2.0, 2.0, 1.0)
 
 
-def test_a_line_through_problems_follows_the_feature_that_decides() -> None:
-    generator = np.random.default_rng(0)
-    features = generator.normal(size=(200, 5))
-    level = Level.of(features, 3.0 * features[:, 2] + 1.0)
-    assert np.abs(level.predict(features) - (3.0 * features[:, 2] + 1.0)).max() < 1.0
-    assert level.weights[2] > 2.5
-
-
-def test_a_problem_outside_of_training_is_answered_like_the_nearest_inside() -> None:
-    features = np.linspace(0.0, 1.0, 50)[:, None]
-    level = Level.of(features, features[:, 0])
-    assert level.predict(np.array([[1e6]])) == level.predict(np.array([[1.0]]))
-
-
-def test_a_constant_feature_has_no_weight() -> None:
-    features = np.stack([np.linspace(0.0, 1.0, 50), np.full(50, 7.0)], axis=1)
-    assert Level.of(features, features[:, 0]).weights[1] == 0.0
-
-
 def test_a_weighted_sum_of_a_row_does_not_depend_on_the_others() -> None:
     generator = np.random.default_rng(2)
     rows, weights = generator.normal(size=(1000, 9)), generator.normal(size=9)
@@ -238,26 +217,6 @@ def test_recalibration_mends_what_is_too_sure_and_leaves_the_reference_alone() -
     assert again.applied(sure, siblings).tolist() == learned.applied(sure, siblings).tolist()
     over_reference = [PairKind.REFERENCE] * len(truth)
     assert Recalibration.of(sure, truth, over_reference).applied(sure, over_reference) == pytest.approx(sure)
-
-
-def test_one_bin_that_never_happens_is_not_made_impossible() -> None:
-    given = np.full((200, 8), 1 / 8)
-    learned = Recalibration.of(given, np.full(200, 4), [PairKind.SIBLING] * 200)
-    assert (learned.applied(given, [PairKind.SIBLING] * 200) > 1e-4).all()
-
-
-def test_layout_names_every_column_it_makes(corpus: Corpus) -> None:
-    material = Material(list(training_kernels(corpus)), RowLayout())
-    names = material.layout.names
-    assert material.rows.shape[1] == len(names) == len(set(names))
-    assert names[material.layout.problem][0] == "problem:flops"
-    assert names[material.layout.compact][-1].startswith("problem:")
-
-
-def test_forecasts_held_out_are_of_the_questions_asked(found: Trained) -> None:
-    kept = dataclasses.replace(found.held_out, probabilities=np.full_like(found.held_out.probabilities, 1 / 8))
-    assert kept.figures()["all"]["accuracy"][0] == pytest.approx(1 / 8)
-    assert set(np.unique(found.held_out.bin)) <= set(bins.NUMBERS)
 
 
 def test_an_answer_depends_on_its_question_alone(model: StaticModel, questions: Questions) -> None:

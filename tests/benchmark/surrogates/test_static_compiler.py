@@ -15,11 +15,9 @@ from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates.broad import BROAD
 from kbench.benchmark.surrogates.counted import fit as fitting
-from kbench.benchmark.surrogates.counted.counted import CountedSurrogate, Counting
+from kbench.benchmark.surrogates.counted.counted import CountedSurrogate
 from kbench.benchmark.surrogates.counted.model import COLUMNS, CountedModel, kernel_row
 from kbench.benchmark.surrogates.protocol import CompilerFacts
-from kbench.benchmark.surrogates.resolve import resolve
-from kbench.benchmark.surrogates.static.kernel_rows import KernelPool
 from kbench.benchmark.work.gpus import H200
 from kbench.benchmark.work.table import plain_work
 from kbench.benchmark.work.times import Fitted, plan_time_us
@@ -53,15 +51,6 @@ def pair(questions: Questions) -> Query:
     """A question about two kernels on a GPU of the table."""
     kernels = next(query for query in questions.queries if query.kind is not PairKind.REFERENCE)
     return dataclasses.replace(kernels, gpu="NVIDIA H200")
-
-
-def test_every_kernel_is_compiled_once_for_the_gpu_asked_about(questions: Questions) -> None:
-    recording = Recording()
-    pool = KernelPool(questions.queries[:30])
-    found = Counting(recording).facts(pool)
-    assert len(found) == len(pool.sources) == len(recording.asked)
-    assert {kernel.source for kernel, _ in recording.asked} == set(pool.sources)
-    assert all(capability.split(".")[0].isdecimal() for _, capability in recording.asked)
 
 
 def test_evaluation_asks_the_compiler_and_says_so(corpus: Corpus, questions: Questions) -> None:
@@ -117,21 +106,12 @@ def test_without_a_compiler_or_with_its_gpu_held_out_it_refuses_before_the_first
         CountedSurrogate(compiler=Recording()).fit_corpus(HeldOut())
 
 
-def test_it_is_found_by_name_and_static_stays_with_sources() -> None:
-    assert resolve("static-compiler").inputs == "source+compiler"
-    assert resolve("static").inputs == "source"
-
-
 def test_a_row_names_every_column_and_takes_the_fastest_configuration() -> None:
     fast, slow = work_of(1e4), work_of(1e6)
     row = kernel_row({"large": [slow, fast]}, H200, Fitted())
     assert len(row) == len(COLUMNS)
     assert row[0] == pytest.approx(np.log2(plan_time_us(fast, H200, Fitted())))
     assert kernel_row({"large": [fast], "small": [work_of(1e4, error="too long")]}, H200, Fitted()) is None
-
-
-def test_the_shipped_model_has_the_constants_that_times_are_made_with() -> None:
-    assert CountedModel.load().fitted == Fitted()
 
 
 def test_a_file_that_is_no_model_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -90,17 +90,8 @@ def test_online_and_nearest_learn_from_known_kernels(shown: Questions) -> None:
 
 def test_command_asks_with_shots_and_says_so(corpus_path: Path, tmp_path: Path) -> None:
     out = tmp_path / "o"
-    every = [
-        "--dataset",
-        str(corpus_path),
-        "--surrogate",
-        "prior",
-        "--resamples",
-        "10",
-        "--no-report",
-        "--out",
-        str(out),
-    ]
+    every = ["--dataset", str(corpus_path), "--surrogate", "prior", "--resamples", "10", "--no-report"]
+    every += ["--out", str(out)]
     whole = CliRunner().invoke(evaluate, every, catch_exceptions=False)
     assert "shots" not in whole.stdout.splitlines()[0]
     few = CliRunner().invoke(evaluate, [*every, "--shots", "8"], catch_exceptions=False)

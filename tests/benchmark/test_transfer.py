@@ -20,7 +20,7 @@ from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.build import training_kernels, training_pairs
 from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.questions.transfer import HeldOutGpu, TrainedOn
-from kbench.benchmark.surrogates.baselines import PriorSurrogate, TransferSurrogate, moved
+from kbench.benchmark.surrogates.baselines import PriorSurrogate, TransferSurrogate
 from kbench.benchmark.surrogates.static.kernel_rows import RowLayout
 from kbench.benchmark.surrogates.static.material import HeldOut, Material
 from kbench.benchmark.surrogates.static.static import StaticSurrogate
@@ -186,11 +186,6 @@ def test_transfer_says_what_it_looks_at_and_refuses_where_no_gpu_is_left_out(cor
     assert TransferSurrogate.inputs == "labels of other GPUs"
     with pytest.raises(UserError, match="none is left out"):
         TransferSurrogate().fit_corpus(corpus)
-
-
-def test_the_spread_is_what_two_training_gpus_show() -> None:
-    assert moved([{"a": (1.0, 2.0), "b": (1.0, 2.0 * math.exp(gap))} for gap in (-0.3, 0.3)]) == pytest.approx(0.3)
-    assert moved([{"a": (1.0, 2.0), "b": None}]) == 0.2
 
 
 def test_evaluate_leaves_a_gpu_out_and_puts_unchanged_speedups_beside_every_surrogate(

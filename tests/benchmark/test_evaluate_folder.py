@@ -62,9 +62,7 @@ def test_another_run_keeps_what_the_author_wrote(corpus_path: Path, mine: Path, 
     assert {name: again[name] for name in WORDS} == {name: written[name] for name in WORDS}
 
 
-def test_an_entry_of_one_s_own_is_told_what_comes_next_and_what_was_replaced(
-    corpus_path: Path, in_folder: Path, model: str
-) -> None:
+def test_an_entry_is_told_what_comes_next_and_was_replaced(corpus_path: Path, in_folder: Path, model: str) -> None:
     out = Path("leaderboard/submissions/mine")
     said = call(corpus_path, "--surrogate", model, "--out", out)
     steps = f"kbench leaderboard check {out} --dataset {corpus_path}\n  kbench leaderboard build --out site"
@@ -76,9 +74,7 @@ def test_an_entry_of_one_s_own_is_told_what_comes_next_and_what_was_replaced(
     assert "forecasts of model 1 replaced; for an entry" in call(corpus_path, "--surrogate", model, "--out", out)
 
 
-def test_an_entry_that_its_author_described_is_not_replaced_by_another(
-    corpus_path: Path, tmp_path: Path, mine: Path, model: str
-) -> None:
+def test_an_entry_that_is_described_stays_as_it_is(corpus_path: Path, tmp_path: Path, mine: Path, model: str) -> None:
     described(mine)
     same_name = tmp_path / "elsewhere" / "model.py"
     same_name.parent.mkdir()
@@ -136,9 +132,7 @@ def test_a_trial_replaces_no_larger_run(corpus_path: Path, tmp_path: Path) -> No
     assert rows(trial) == 9
 
 
-def test_two_surrogates_of_one_folder_are_refused_before_any_is_asked(
-    corpus_path: Path, tmp_path: Path, model: str
-) -> None:
+def test_two_surrogates_of_one_folder_are_refused_at_once(corpus_path: Path, tmp_path: Path, model: str) -> None:
     (tmp_path / "other").mkdir()
     other = tmp_path / "other" / "model.py"
     other.write_text(MODEL)
@@ -148,9 +142,7 @@ def test_two_surrogates_of_one_folder_are_refused_before_any_is_asked(
     assert not (tmp_path / "o").exists()
 
 
-def test_a_file_with_a_built_in_s_name_leaves_its_results(
-    corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_leaves_a_built_in_s_results(corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     call(corpus_path, "--surrogate", "length")
     results = (tmp_path / "runs/evaluate/length/results.json").read_bytes()
@@ -162,9 +154,7 @@ def test_a_file_with_a_built_in_s_name_leaves_its_results(
         call(corpus_path, "--surrogate", "runs")
 
 
-def test_an_interrupted_run_leaves_an_earlier_one_s_results(
-    corpus_path: Path, mine: Path, model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_keeps_all(corpus_path: Path, mine: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = (mine / "forecasts.parquet").read_bytes()
     Path(model).write_text(MODEL + "# changed, so that it is asked again\n")
 

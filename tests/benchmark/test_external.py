@@ -52,9 +52,7 @@ def answered(questions: Questions, sharp: float) -> ForecastTable:
 
 
 @pytest.mark.parametrize("sharp", [0.0, 0.5])
-def test_who_knows_the_frequencies_alone_has_skill_over_a_wrong_prior_and_no_order(
-    questions: Questions, sharp: float
-) -> None:
+def test_who_knows_frequencies_alone_has_skill_over_a_wrong_prior(questions: Questions, sharp: float) -> None:
     wrong = np.eye(bins.COUNT)[0] * 0.92 + 0.01
     elsewhere = dataclasses.replace(questions, kind_priors=dict.fromkeys(questions.kind_priors, wrong))
     found = external_figures(elsewhere, answered(questions, sharp), SETTINGS)

@@ -104,9 +104,7 @@ def test_fitting_on_a_test_split_is_refused(corpus: Tables, split: str) -> None:
         ("test_seen", TRACK_NAMES, None, "holds no question"),
     ],
 )
-def test_impossible_wishes_are_refused(
-    corpus: Tables, split: str, tracks: list[str], limit: int | None, message: str
-) -> None:
+def test_odd_wishes_are_refused(corpus: Tables, split: str, tracks: list[str], limit: int | None, message: str) -> None:
     with pytest.raises(UserError, match=message):
         build_questions(corpus, split, tracks, limit)
 

@@ -63,9 +63,7 @@ def test_uniform_forecast_scores_what_it_must(corpus: Tables, questions: Questio
     assert found["edit"]["auroc"].value == 0.5
 
 
-def test_failures_score_as_the_uniform_forecast_and_are_deferred_first(
-    questions: Questions, truth: list[Forecast]
-) -> None:
+def test_failures_score_as_uniform_and_are_deferred_first(questions: Questions, truth: list[Forecast]) -> None:
     half = truth[: len(truth) // 2]
     found = score(questions, table_of(questions, half), FEW).figures
     pairs = questions.over_all_workloads().pairs

@@ -56,9 +56,7 @@ def test_other_questions_have_no_others_beside_them(found: EvaluationResults, ot
     assert "a part of them" in standing.standing_notes(dataclasses.replace(found, limited=True))[0]
 
 
-def test_validation_has_a_yardstick_and_no_language_model(
-    found: EvaluationResults, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_validation_shows_no_language_model(found: EvaluationResults, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = {name: {"validation": {"forecast": {"skill": 0.3}}} for name in ("static", standing.FIRST)}
     monkeypatch.setattr(standing, "_standings", lambda: {"dataset": found.dataset, "entries": entries})
     head, forecast, *_ = standing.standing_rows(dataclasses.replace(found, split="validation"))
@@ -119,9 +117,7 @@ def test_a_skill_below_zero_is_explained(uniform: Evaluation) -> None:
     assert why_below_zero(dataclasses.replace(uniform, table=failed)) is None
 
 
-def test_the_notes_say_where_figures_of_others_are_from_or_that_there_are_none(
-    found: EvaluationResults, others: None
-) -> None:
+def test_the_notes_say_where_figures_of_others_are_from(found: EvaluationResults, others: None) -> None:
     assert headline("forecast").text(-0.0004) == "0.000", "not -0.000"
     assert "the best of each track" in standing.standing_notes(found)[-1]
     assert "recorded for test, core" in standing.standing_notes(dataclasses.replace(found, split="test_near"))[0]

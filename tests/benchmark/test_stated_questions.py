@@ -66,9 +66,7 @@ def test_core_and_limits_are_parts_of_the_same_rows(corpus: Tables) -> None:
 
 
 @pytest.mark.parametrize("shots", [0, 8])
-def test_of_kernels_and_times_only_what_is_asked_about_is_held(
-    corpus: Tables, monkeypatch: pytest.MonkeyPatch, shots: int
-) -> None:
+def test_kernels_not_asked_about_are_not_held(corpus: Tables, monkeypatch: pytest.MonkeyPatch, shots: int) -> None:
     whole, parts, read = Corpus.table, Corpus.batches, Counter[str]()
 
     def table(self: Corpus, name: str = "kernels", **given: Any) -> Any:
@@ -184,9 +182,7 @@ def test_probes_learn_what_their_features_tell_and_no_more(corpus: Tables) -> No
 
 
 @pytest.mark.parametrize("surrogate", ["prior", "length", "nearest"])
-def test_a_page_of_pandas_gives_the_same_figures(
-    corpus_path: Path, corpus: Tables, surrogate: str, tmp_path: Path
-) -> None:
+def test_a_page_of_pandas_agrees(corpus_path: Path, corpus: Tables, surrogate: str, tmp_path: Path) -> None:
     evaluation = evaluate_on(surrogate, corpus, Options(resamples=20))
     table = to_arrow(evaluation.run.forecasts).to_pandas()
     every = pd.read_parquet(corpus_path / "questions")

@@ -136,9 +136,7 @@ def test_a_run_about_another_gpu_is_not_written_over_the_first(two_gpus: Corpus,
             run(gpu)
 
 
-def test_without_out_each_gpu_has_a_folder_of_its_own(
-    two_gpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_gpu_has_a_default_folder(two_gpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (folder,) = two_gpus.folders
     given = Options(dataset=str(folder), resamples=0, tracks=("forecast",))
@@ -188,9 +186,7 @@ def test_transfer_says_what_it_looks_at_and_refuses_where_no_gpu_is_left_out(cor
         TransferSurrogate().fit_corpus(corpus)
 
 
-def test_evaluate_leaves_a_gpu_out_and_puts_unchanged_speedups_beside_every_surrogate(
-    two_gpus: Corpus, tmp_path: Path
-) -> None:
+def test_evaluate_leaves_a_gpu_out_and_shows_unchanged_speedups(two_gpus: Corpus, tmp_path: Path) -> None:
     (folder,) = two_gpus.folders
     given = Options(dataset=str(folder), resamples=50, tracks=("forecast",), held_out_gpu="64 of 132")
     command = Command(["prior", "uniform"], given, out=tmp_path, report=False)

@@ -108,9 +108,7 @@ def test_the_ledger_adds_up(assembled: Assembled) -> None:
     assert json.loads(json.dumps(ledger.to_json()))["kernels"] == 120
 
 
-def test_the_same_logs_packed_and_assembled_over_again_give_the_same_corpus(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_the_same_logs_packed_give_the_same_corpus(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     packed(campaign, tmp_path / "packed")
     for _ in range(2):
         assemble(Recipe(runs=(tmp_path / "packed",)), tmp_path / "corpus")
@@ -193,9 +191,7 @@ def test_logs_without_measurements_are_refused(tmp_path: Path, how: Drive) -> No
         assemble(Recipe(runs=(tmp_path / "run",)), tmp_path / "corpus")
 
 
-def test_measurements_made_again_are_kept_beside_the_first_and_their_distance_is_on_the_card(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_measurements_made_again_are_kept_and_on_the_card(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     first = Corpus.open(assembled[0])
     measured = [from_dict(Measurement, row) for row in first.table("measurements").to_pylist()]
     chosen = [row for row in measured if row.status is Status.OK][:10]
@@ -256,9 +252,7 @@ def test_corrections_take_the_place_of_logged_figures(campaign: Path, assembled:
     assert all(kernels[name]["speedup"] == pytest.approx(7.0) for name in corrected)
 
 
-def test_kernels_found_wrong_since_are_incorrect_and_in_no_question(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_kernels_found_wrong_since_are_in_no_question(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     wrong = next(row["candidate_id"] for row in rows(assembled[0], "questions"))
     (tmp_path / "errata.yaml").write_text(f"{wrong}: overflows\n")
     assemble_with(campaign, tmp_path / "corpus", errata=tmp_path / "errata.yaml")
@@ -322,9 +316,7 @@ def work_rows(plans: Sequence[dict[str, Any]], path: Path, instructions: float =
     pq.write_table(pa.table(columns | {"work_json": [text] * len(plans)}), path)
 
 
-def test_counted_work_joins_the_plans_and_later_files_overrule_earlier_ones(
-    campaign: Path, planned: Path, tmp_path: Path
-) -> None:
+def test_counted_work_joins_plans_and_later_files_overrule(campaign: Path, planned: Path, tmp_path: Path) -> None:
     plans = rows(planned / "corpus", "plans")
     work_rows([*plans[:-1], {"kernel_id": "0" * 32, "workload": "elsewhere"}], tmp_path / "first.parquet")
     work_rows(plans[:1], tmp_path / "second.parquet", 1024.0)
@@ -340,9 +332,7 @@ def test_counted_work_joins_the_plans_and_later_files_overrule_earlier_ones(
     assert validate(Corpus.open(tmp_path / "corpus")) == []
 
 
-def test_plans_and_their_work_are_taken_from_the_corpus_of_the_samples(
-    campaign: Path, planned: Path, tmp_path: Path
-) -> None:
+def test_plans_are_taken_from_the_corpus_of_the_samples(campaign: Path, planned: Path, tmp_path: Path) -> None:
     plans = rows(planned / "corpus", "plans")
     work_rows(plans[1:], tmp_path / "totals.parquet")
     whole = Recipe(runs=(campaign,), samples=planned / "corpus", totals=(tmp_path / "totals.parquet",))
@@ -379,9 +369,7 @@ def test_damaged_work_is_refused_and_named(
     assert "\n" not in str(raised.value)
 
 
-def test_work_of_kernels_without_plans_and_other_files_are_refused(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_work_of_kernels_without_plans_is_refused(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     work_rows([{"kernel_id": "0" * 32, "workload": "large"}], tmp_path / "totals.parquet")
     with pytest.raises(UserError, match="has no work of a kernel whose plans are known"):
         assemble_with(campaign, tmp_path / "corpus", totals=tmp_path / "totals.parquet")
@@ -393,9 +381,7 @@ def test_work_of_kernels_without_plans_and_other_files_are_refused(
         assemble_with(campaign, tmp_path / "corpus", totals=tmp_path / "totals.parquet")
 
 
-def test_reference_times_become_rows_with_three_columns_of_times(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_reference_times_become_rows_of_three_times(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     definition = problem(Corpus.open(assembled[0]).table("kernels", columns=["problem_id"]).column(0)[0].as_py())
     row = ReferenceTime(
         problem_id=definition.id, workload=definition.sizes[0].name, gpu="NVIDIA H200", reference_us=70.0,
@@ -471,9 +457,7 @@ def thinned(campaign: Path, corpus: Path, folder: Path) -> Path:
     return folder
 
 
-def test_thin_logs_and_the_corpus_that_holds_their_samples_give_the_same_corpus(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_thin_logs_and_their_samples_give_the_same_corpus(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     whole = assembled[0]
     log = thinned(campaign, whole, tmp_path / "thin")
     sizes = [sum(path.stat().st_size for path in folder.glob("events*")) for folder in (log, campaign)]
@@ -489,9 +473,7 @@ def test_thin_logs_and_the_corpus_that_holds_their_samples_give_the_same_corpus(
 PART = "NVIDIA H200 (64 of 132 SMs)"
 
 
-def test_kernels_measured_on_another_gpu_become_further_rows_and_change_no_other(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_kernels_measured_on_another_gpu_are_further_rows(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     fresh = measured_anew(
         assembled[0],
         tmp_path / "part",
@@ -543,9 +525,7 @@ def test_plans_of_other_kernels_are_refused(campaign: Path, tmp_path: Path) -> N
         assemble_with(campaign, tmp_path / "corpus", plans=tmp_path / "planned.jsonl")
 
 
-def test_a_recipe_names_its_inputs_by_paths_relative_to_itself(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_a_recipe_names_inputs_relative_to_itself(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     packed(campaign, tmp_path / "packed")
     measured_anew(assembled[0], tmp_path / "anew", lambda row: row)
     recipe = tmp_path / "recipe.toml"

@@ -241,9 +241,7 @@ def test_a_spec_that_cannot_be_is_refused(tmp_path: Path, content: str, message:
     ],
     ids=str,
 )  # fmt: skip
-def test_a_wrong_field_is_one_line_with_its_name_and_value(
-    tmp_path: Path, field: dict[str, object], message: str
-) -> None:
+def test_a_wrong_field_is_one_line_with_its_value(tmp_path: Path, field: dict[str, object], message: str) -> None:
     (tmp_path / "c.json").write_text(json.dumps({"problems": ["softmax"]} | field))
     with pytest.raises(UserError) as caught:
         runs_of(read_spec(tmp_path / "c.json"))

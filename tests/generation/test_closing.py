@@ -76,9 +76,7 @@ def test_finalists_are_the_few_that_noise_could_have_kept_behind(ranked: list[st
     assert all((node.reward or 0.0) >= least for node in chosen)
 
 
-def test_the_best_follows_the_finale_until_something_else_leads(
-    tmp_path: Path, how: Drive, recorded: Recorded, ranked: list[str]
-) -> None:
+def test_the_best_follows_the_finale(tmp_path: Path, how: Drive, recorded: Recorded, ranked: list[str]) -> None:
     executor = Refereeing(recorded, set(), {ranked[1]: 1.02})
     state = driven(tmp_path / "run", how, executor)
     leader, best = state.leader(), state.best()
@@ -93,9 +91,7 @@ def test_the_best_follows_the_finale_until_something_else_leads(
     assert beaten.best() == leader
 
 
-def test_a_time_that_the_profiler_contradicts_is_rejected_in_log_recording_and_corpus(
-    tmp_path: Path, how: Drive, recorded: Recorded, ranked: list[str]
-) -> None:
+def test_a_contradicted_time_is_rejected(tmp_path: Path, how: Drive, recorded: Recorded, ranked: list[str]) -> None:
     executor = Refereeing(recorded, {ranked[0]}, {})
     state = driven(tmp_path / "run", how, executor)
     assert sorted(executor.asked) == sorted([*ranked, ranked[0]]), "asked again where it contradicts"
@@ -109,9 +105,7 @@ def test_a_time_that_the_profiler_contradicts_is_rejected_in_log_recording_and_c
     assert (gathered[ranked[1]].status, gathered[ranked[1]].clocks_disagree) == (Status.OK, False)
 
 
-def test_a_deadline_that_has_passed_leaves_closing_to_the_next_call(
-    tmp_path: Path, how: Drive, recorded: Recorded, ranked: list[str]
-) -> None:
+def test_a_deadline_puts_closing_off(tmp_path: Path, how: Drive, recorded: Recorded, ranked: list[str]) -> None:
     hurried, patient = Refereeing(recorded, set(), {}), Refereeing(recorded, set(), {})
     settings = settings_for("random")
     drive(tmp_path / "run", [settings], dataclasses.replace(how, executor=hurried, deadline_s=1e-9))

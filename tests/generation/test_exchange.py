@@ -201,9 +201,7 @@ def test_a_campaign_killed_at_any_byte_asks_and_measures_the_rest_alone(tmp_path
 
 
 @pytest.mark.parametrize("damage", [lambda text: text[: len(text) // 2], lambda text: text + '{"custom_id": "old"}\n'])
-def test_the_file_of_requests_holds_those_that_wait_whatever_it_held_before(
-    tmp_path: Path, damage: Callable[[str], str]
-) -> None:
+def test_the_file_of_requests_holds_those_that_wait(tmp_path: Path, damage: Callable[[str], str]) -> None:
     exchange = Exchange(tmp_path)
     exchange.go()
     text = exchange.files.requests.read_text()
@@ -352,9 +350,7 @@ def test_failed_kernels_become_parents_that_are_repaired(tmp_path: Path, method:
     [("evolve", "llm", 0, True), ("puct", "llm", 3, True), ("evolve", "genome", 0, False), ("random", "llm", 0, False)],
     ids=["none correct", "some correct", "genome", "random"],
 )
-def test_repairs_are_for_models_that_are_told_of_failures(
-    method: str, proposer: str, correct: int, repairs: bool
-) -> None:
+def test_repairs_are_for_models_told_of_failures(method: str, proposer: str, correct: int, repairs: bool) -> None:
     nodes = {}
     for place in range(correct + 2):
         outcome = KernelOutcome(Status.OK, None, 1.0, 1.0) if place < correct else FAILED
@@ -374,9 +370,7 @@ ARMS = runs_of(
 )[0]  # fmt: skip
 
 
-def test_arms_share_first_kernels_and_a_model_forecasts_children_against_their_parents(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arms_share_first_kernels_and_a_model_filters_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_LLM_FORECAST_MODEL", "seer")
     monkeypatch.setenv("KBENCH_LLM_FORECAST_BATCH", str(tmp_path / "forecasts"))
     asked, told = tmp_path / "forecasts" / "requests.jsonl", tmp_path / "forecasts" / "responses.jsonl"

@@ -89,9 +89,7 @@ def local(recorded: Recorded, **more: object) -> tuple[LocalExecutor, ReplayMeas
     return LocalExecutor(lambda: measurer, lambda problem_id: 1), measurer
 
 
-def test_results_in_any_order_lead_to_the_same_search(
-    tmp_path: Path, how: Drive, proposer: GenomeProposer, recorded: Recorded
-) -> None:
+def test_results_come_in_any_order(tmp_path: Path, how: Drive, proposer: GenomeProposer, recorded: Recorded) -> None:
     settings = settings_for("puct")
     drive(tmp_path / "replay", [settings], how)
     executor, measurer = local(recorded)
@@ -101,9 +99,7 @@ def test_results_in_any_order_lead_to_the_same_search(
     assert measurer.closed
 
 
-def test_a_deadline_stops_a_slow_search_in_time_and_loses_nothing(
-    run_folder: Path, proposer: GenomeProposer, recorded: Recorded
-) -> None:
+def test_a_deadline_stops_a_search_in_time(run_folder: Path, proposer: GenomeProposer, recorded: Recorded) -> None:
     executor, _ = local(recorded, delay_s=0.02)
     settings = settings_for("random", budget=Budget(measurements=400))
     began = time.monotonic()
@@ -114,9 +110,7 @@ def test_a_deadline_stops_a_slow_search_in_time_and_loses_nothing(
     assert state.charge.measurements == progress.measured
 
 
-def test_kernels_the_machine_loses_are_logged_and_the_search_goes_on(
-    run_folder: Path, proposer: GenomeProposer, recorded: Recorded
-) -> None:
+def test_kernels_lost_by_the_machine_are_logged(run_folder: Path, proposer: GenomeProposer, recorded: Recorded) -> None:
     some = {key: rows for number, (key, rows) in enumerate(recorded.items()) if number % 2}
     executor, _ = local(some)
     settings = settings_for("random", budget=Budget(measurements=12))
@@ -128,9 +122,7 @@ def test_kernels_the_machine_loses_are_logged_and_the_search_goes_on(
     assert {node.lost for node in lost} == {"not recorded"}
 
 
-def test_a_broken_harness_ends_the_command_with_its_reason_and_a_whole_log(
-    run_folder: Path, proposer: GenomeProposer, recorded: Recorded
-) -> None:
+def test_a_broken_harness_ends_the_command(run_folder: Path, proposer: GenomeProposer, recorded: Recorded) -> None:
     executor, _ = local(recorded, broken=True)
     with pytest.raises(InfrastructureError, match="the bus is gone"):
         drive(run_folder, [settings_for("random")], Drive(executor=executor, proposer_for=lambda s: proposer))

@@ -268,9 +268,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=["error", "status", "neither", "bare"])
-def test_an_error_response_leaves_its_request_unanswered_and_a_reply_wins_over_it(
-    tmp_path: Path, error: dict[str, Any]
-) -> None:
+def test_an_error_response_answers_nothing_and_a_reply_wins_over_it(tmp_path: Path, error: dict[str, Any]) -> None:
     files = BatchFiles(requests=tmp_path / "requests.jsonl", responses=tmp_path / "responses.jsonl")
     other: Body = {"model": "m", "messages": [{"role": "user", "content": "and you"}]}
     with pytest.raises(WaitingForResponsesError) as caught:
@@ -324,9 +322,7 @@ def test_a_client_that_cannot_be_is_the_users_mistake_before_anything_is_written
 @pytest.mark.parametrize(
     "failure", ["connection error: refused", "endpoint error: HTTP 401: no such key", "timeout: no reply within 300 s"]
 )
-def test_a_search_that_nobody_answers_halts_and_goes_on_once_somebody_does(
-    run_folder: Path, how: Drive, failure: str
-) -> None:
+def test_a_search_that_nobody_answers_halts_and_goes_on_later(run_folder: Path, how: Drive, failure: str) -> None:
     model = Scripted([Reply(failure=failure)])
     search = asking(how, model)
     progress = drive(run_folder, [settings_for("random", proposer="llm")], search)

@@ -131,9 +131,7 @@ def test_requests_of_a_backend_share_one_system_text_and_stay_short() -> None:
         assert max(len(user["content"]) for _, user in texts) < 6_000
 
 
-def test_requests_are_written_without_a_gpu_for_the_one_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_are_written_for_the_gpu_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_LLM_MODEL", "m")
     monkeypatch.setenv("KBENCH_LLM_BATCH", str(tmp_path / "batch"))
     (tmp_path / "facts").mkdir()

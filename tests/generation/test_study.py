@@ -304,9 +304,7 @@ def test_any_surrogate_filters_a_method_of_a_study(corpus: Path, tmp_path: Path,
         ("evolv+static", "unknown method 'evolv'"),
     ],
 )
-def test_an_unknown_surrogate_or_method_of_a_study_is_named(
-    corpus: Path, tmp_path: Path, name: str, message: str
-) -> None:
+def test_an_unknown_part_of_a_study_is_named(corpus: Path, tmp_path: Path, name: str, message: str) -> None:
     result = CliRunner().invoke(generate, ["study", str(corpus), "--out", str(tmp_path / "s"), "--methods", name])
     assert message in str(result.exception)
 

@@ -135,9 +135,7 @@ def test_a_text_that_a_spreadsheet_would_compute_is_downloaded_as_a_text(tab: An
     assert rows == [f"'{text}" for text in texts[:7]] + texts[7:]
 
 
-def test_all_wgmma_kernels_faster_than_cublas_are_found(
-    tab: Any, kernels: list[dict[str, Any]], board_corpus: Path
-) -> None:
+def test_wgmma_kernels_beyond_cublas_are_found(tab: Any, kernels: list[dict[str, Any]], board_corpus: Path) -> None:
     page = tab.open("#/kernels")
     page.get_by_label("Search").fill("wgmma")
     page.locator('select[data-facet="least"]').select_option("cuBLASLt")
@@ -191,9 +189,7 @@ def test_the_list_of_kernels_opens_on_the_best_of_each_problem(tab: Any, kernels
     assert "each=0" in page.evaluate("location.hash")
 
 
-def test_the_best_kernels_measured_last_are_news(
-    board_corpus: Path, kernels: list[dict[str, Any]], tmp_path: Path
-) -> None:
+def test_the_last_best_kernels_are_news(board_corpus: Path, kernels: list[dict[str, Any]], tmp_path: Path) -> None:
     corpus = Corpus.open(board_corpus)
     late, early = sorted({k["problem_id"] for k in kernels})[:2]
     best = {_champion(kernels, name)["kernel_id"]: name for name in (late, early)}
@@ -257,9 +253,7 @@ LINKS = (
 
 
 @pytest.mark.parametrize("how", [{}, {"size": (390, 844), "scheme": "dark"}], ids=["desktop", "dark phone"])
-def test_every_kind_of_page_passes_axe_and_nothing_overflows(
-    how: dict[str, Any], new_tab: Any, kernels: list[dict[str, Any]]
-) -> None:
+def test_pages_pass_axe_and_none_overflows(how: dict[str, Any], new_tab: Any, kernels: list[dict[str, Any]]) -> None:
     opened = new_tab(**how)
     kernel = next(k for k in kernels if k["split"] == "test" and k["parent_id"] and k["speedup"])
     wrong = []

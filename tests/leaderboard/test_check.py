@@ -61,9 +61,7 @@ def test_a_submission_that_evaluate_wrote_passes(submissions: dict[str, Path], q
 
 
 @pytest.mark.parametrize("form", ["zip", "gztar"])
-def test_an_archive_is_read_like_its_folder(
-    form: str, submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
+def test_an_archive_is_a_folder(form: str, submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     honest = submissions["prior"]
     submission_copy(honest, tmp_path / "entry")
     path = Path(shutil.make_archive(str(tmp_path / "packed"), form, tmp_path, "entry"))
@@ -137,9 +135,7 @@ def test_an_averaged_entry_passes(board_corpus: Path, questions: Questions, tmp_
     }  # fmt: skip
 
 
-def test_what_an_interruption_left_unasked_is_no_answer(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
+def test_an_unasked_query_is_no_answer(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     def unasked(rows: Rows) -> Rows:
         return [to_dict(failure(row["query_id"], INTERRUPTED, 0)) for row in rows[:3]] + rows[3:]
 
@@ -168,9 +164,7 @@ ODD_VALUES = [
 
 
 @pytest.mark.parametrize(("field", "value"), ODD_VALUES)
-def test_both_forms_of_a_forecasts_file_accept_and_refuse_the_same(
-    field: str, value: object, submissions: dict[str, Path], tmp_path: Path
-) -> None:
+def test_both_forms_of_a_file_agree(field: str, value: object, submissions: dict[str, Path], tmp_path: Path) -> None:
     rows = pq.read_table(submissions["uniform"] / "forecasts.parquet").to_pylist()
     for row in rows:
         # A whole column: a Parquet file has one type for all its rows.

@@ -36,9 +36,7 @@ def test_honest_entries_carry_no_flag(results: list[Results]) -> None:
     assert [list(result.flags) for result in results] == [[], [], []]
 
 
-def test_copied_forecasts_are_named_on_both_entries_and_change_no_score(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
+def test_copies_are_named_on_both_entries(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     copy = submission_copy(submissions["length"], tmp_path / "copy", name="my own work")
     first, second = score_all([submissions["length"], copy], questions, SETTINGS)
     assert first.flags == ["forecasts are nearly identical to those of my own work 1.0.0"]
@@ -116,9 +114,7 @@ def _pairs_alone(source: Path, to: Path, name: str, questions: Questions, tracks
     return submission_copy(source, to, pairs, name=name, tracks=tracks, total_seconds=10.0)
 
 
-def test_an_entry_about_pairs_alone_is_not_blamed_for_the_questions_it_was_not_asked(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
+def test_pairs_alone_are_not_blamed(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     pairs = len(np.unique(questions.pairs.query))
     assert pairs < len(questions.queries)
     entry = _pairs_alone(submissions["prior"], tmp_path / "entry", "pairs", questions, ["forecast"])
@@ -133,9 +129,7 @@ def test_an_entry_about_pairs_alone_is_not_blamed_for_the_questions_it_was_not_a
     assert flags(whole, table, questions, []) == [f"gives no usable forecast for {share:.1%} of queries"]
 
 
-def test_entries_about_pairs_alone_are_compared_by_what_they_answer(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
+def test_pairs_alone_are_compared_as_such(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     part = _pairs_alone(submissions["length"], tmp_path / "part", "part", questions, ["forecast"])
     first, second = score_all([submissions["length"], part], questions, SETTINGS)
     assert first.flags == ["forecasts are nearly identical to those of part 1.0.0"]

@@ -137,9 +137,7 @@ def test_a_figure_between_two_sixth_decimals_is_published_alike_from_either_side
     assert str(rounded_figure(-1e-9)) == "0.0"
 
 
-def test_scoring_needs_none_of_the_larger_libraries(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
+def test_scoring_needs_no_larger_library(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     write_labels(questions, tmp_path / "private.parquet")
     done = subprocess.run(
         [sys.executable, "-c", BARE, str(submissions["length"]), str(tmp_path / "private.parquet")],
@@ -197,9 +195,7 @@ def test_exported_queries_hold_no_answers(questions: Questions, tmp_path: Path, 
     assert not any(kernel in everything for kernel in kernels)
 
 
-def test_headlines_are_compared_by_every_draw_on_all_questions_and_on_core(
-    submissions: dict[str, Path], questions: Questions
-) -> None:
+def test_headlines_are_compared_by_every_draw_also_on_core(submissions: dict[str, Path], questions: Questions) -> None:
     """Fewer could decide what the evaluation leaves undecided."""
     settings = BootstrapSettings(resamples=PAGE_RESAMPLES + 1)
     (result,) = score_all([submissions["length"]], questions, settings)
@@ -217,9 +213,7 @@ def test_every_headline_has_a_value_an_interval_and_draws(results: list[Results]
             assert len(result.draws[track]) == SETTINGS.resamples
 
 
-def test_a_submission_with_problems_is_not_scored(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
+def test_a_flawed_submission_is_not_scored(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     (tmp_path / "entry").mkdir()
     (tmp_path / "entry" / "submission.json").write_text("{}", "utf-8")
     with pytest.raises(UserError, match=r"and .* more: kbench leaderboard check"):

@@ -155,9 +155,7 @@ def test_a_season_opens_takes_entries_and_closes_with_scores(seasons: Path, data
     assert "enter the next one" in str(late.exception)
 
 
-def test_answers_are_the_times_that_were_measured_and_failed_kernels_have_none(
-    seasons: Path, dataset: Path, tmp_path: Path
-) -> None:
+def test_answers_are_measured_and_failed_kernels_have_none(seasons: Path, dataset: Path, tmp_path: Path) -> None:
     folder = seasons / "spring"
     figures = Corpus.open(measured(folder, tmp_path / "measured"))
     close_season(folder, figures, CorpusView(Corpus.open(dataset)), datetime.datetime.now(datetime.UTC))
@@ -185,9 +183,7 @@ def test_an_open_season_states_no_figure_and_its_questions_show_no_comment(opene
     assert not (opened / "spring" / "answers.parquet").exists()
 
 
-def test_an_entry_that_changed_or_never_entered_is_refused_and_the_others_are_scored(
-    seasons: Path, dataset: Path, tmp_path: Path
-) -> None:
+def test_an_entry_that_changed_is_refused_and_others_scored(seasons: Path, dataset: Path, tmp_path: Path) -> None:
     folder = seasons / "spring"
     ids = [
         json.loads(run("enter", folder, seasons / name, "--json").output)["entry_id"] for name in ("prior", "length")
@@ -303,9 +299,7 @@ def test_a_season_of_known_problems_is_refused(dataset: Path, kernel_files: Path
         check_rules([*half, *kernels[COUNT // 2 :]], corpus, public_kernels(corpus, tmp_path))
 
 
-def test_a_season_opens_from_a_corpus_of_unmeasured_kernels_that_no_season_has_asked_about(
-    opened: Path, dataset: Path, tmp_path: Path
-) -> None:
+def test_a_season_opens_from_a_corpus_of_unmeasured_kernels(opened: Path, dataset: Path, tmp_path: Path) -> None:
     kernels = opened / "spring" / EDITION
     again = run("open", tmp_path / "again", kernels, "--json", dataset=dataset)
     assert json.loads(again.output)["fingerprint"] == read_season(opened / "spring").fingerprint
@@ -321,9 +315,7 @@ def test_a_season_opens_from_a_corpus_of_unmeasured_kernels_that_no_season_has_a
 @pytest.mark.parametrize(
     "arguments", [("forecast", "--surrogate", "prior", "--out", "x"), ("close", "--measurements", "x")]
 )
-def test_a_season_that_is_not_there_is_refused_before_the_dataset_is_read(
-    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_season_that_is_not_there_is_refused(arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Corpus, "open", None)
     command, *options = arguments
     assert "no season in" in str(run(command, "never", *options).exception)

@@ -334,9 +334,7 @@ def test_the_cards_counts_are_the_datas(corpus_path: Path) -> None:
     assert all(label in card for label in LABELS)
 
 
-def test_mlcroissant_accepts_the_metadata_and_reads_rows_through_it(
-    corpus_path: Path, fresh_python: Callable[[str], str]
-) -> None:
+def test_mlcroissant_reads_rows_through_the_metadata(corpus_path: Path, fresh_python: Callable[[str], str]) -> None:
     pytest.importorskip("mlcroissant", reason="an optional group: pip install 'kbench-gpu[croissant]'")
     out = fresh_python(
         "import json, mlcroissant\n"

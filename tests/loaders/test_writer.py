@@ -25,13 +25,6 @@ from .conftest import make_environment, make_kernel, make_live, make_measurement
 SOURCE = str(Path(__file__).parents[2] / "src")
 
 
-def test_what_is_written_is_read_back_unchanged(tmp_path: Path) -> None:
-    rows = [make_kernel(number) for number in range(20)]
-    with CorpusWriter(tmp_path / "c") as writer:
-        writer.append("kernels", rows)
-    assert sorted(load(tmp_path / "c").records(), key=str) == sorted(rows, key=str)
-
-
 def test_appending_keeps_what_was_there(corpus_path: Path) -> None:
     before = Corpus.open(corpus_path)
     with CorpusWriter(corpus_path) as writer:
@@ -111,9 +104,8 @@ def test_the_fingerprint_reads_lists_and_structs() -> None:
     assert rows_hash(config_table("measurements", [measurement])) != rows_hash(config_table("measurements", [other]))
     table = config_table("measurements", [measurement, other, measurement])
     assert rows_hash(table.slice(1, 1)) == rows_hash(config_table("measurements", [other]))
-    assert rows_hash(config_table("problems", [make_problem("relu")])) == rows_hash(
-        config_table("problems", [make_problem("relu")])
-    )
+    one, same = (rows_hash(config_table("problems", [make_problem("relu")])) for _ in range(2))
+    assert one == same
 
 
 @pytest.mark.parametrize(
@@ -179,9 +171,7 @@ def test_records_of_another_type_are_refused(corpus_path: Path) -> None:
         ("source", [1], "column 'source' of config 'kernels' is int64; it must be string"),
     ],
 )
-def test_a_table_must_have_the_columns_of_its_config(
-    corpus_path: Path, column: str, values: list[Any], message: str
-) -> None:
+def test_a_table_has_its_config_s_columns(corpus_path: Path, column: str, values: list[Any], message: str) -> None:
     table = config_table("kernels", [make_kernel(1)])
     table = table.drop([column]) if column in table.column_names else table
     with pytest.raises(DataError, match=message):
@@ -216,9 +206,7 @@ def test_live_kernels_change_their_own_hash_and_not_the_fingerprint(corpus_path:
     assert after.fingerprint == before.fingerprint
 
 
-def test_merged_live_searches_are_one_corpus_s_and_none_of_a_problem_that_the_other_trains_on(
-    corpus_path: Path, tmp_path: Path
-) -> None:
+def test_merged_live_searches_are_of_one_corpus_and_of_no_training_problem(corpus_path: Path, tmp_path: Path) -> None:
     same, trained = tmp_path / "same", tmp_path / "trained"
     with CorpusWriter(same) as writer:
         writer.append("problems", [make_problem("matmul_square")])

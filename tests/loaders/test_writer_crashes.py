@@ -45,9 +45,7 @@ def test_an_exception_leaves_the_corpus_as_it_was(corpus_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_an_exception_before_the_first_commit_leaves_no_part_of_a_corpus(
-    there: bool, tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_an_exception_before_the_first_commit_leaves_nothing(there: bool, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(writer_module, "SHARD_ROWS", 2)
     if there:
         (tmp_path / "new").mkdir()
@@ -205,9 +203,7 @@ def test_a_failed_writer_removes_nothing_that_a_killed_ones_card_names(tmp_path:
     assert set(files_datasets_reads(path)) == known
 
 
-def test_hugging_face_datasets_opens_what_a_killed_writer_left(
-    tmp_path: Path, fresh_python: Callable[[str], str]
-) -> None:
+def test_datasets_opens_what_a_killed_writer_left(tmp_path: Path, fresh_python: Callable[[str], str]) -> None:
     path = write_corpus(tmp_path / "corpus", kernels=12)
     kill_writer(path, "replace", AT_THE_MANIFEST)
     code = f"import datasets\nprint(len(datasets.load_dataset({str(path)!r}, 'kernels', split='all')))"

@@ -189,9 +189,7 @@ def get_inputs():
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-4])
-def test_a_tolerance_that_no_file_states_follows_the_size_and_the_error_of_its_reference(
-    tmp_path: Path, size: float
-) -> None:
+def test_a_tolerance_that_no_file_states_follows_the_error_of_its_reference(tmp_path: Path, size: float) -> None:
     problem = load_user_problem(write(tmp_path / "product.py", PRODUCT.format(answer="a @ b", size=size)))
     a, b = problem.draw(problem.tiny, 1)
     expected, specs = problem.expected((a, b)), problem.outputs({})
@@ -281,9 +279,7 @@ def test_a_folder_without_its_files_and_a_path_to_nothing_are_refused(tmp_path: 
         load_user_problem(tmp_path / "nowhere.py")
 
 
-def test_a_path_names_a_problem_here_and_in_the_processes_started_from_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_names_a_problem_here_and_in_child_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(USER_FILES, "")
     paths = [
         write(tmp_path / "9_Linear.py", KERNELBENCH),

@@ -86,9 +86,7 @@ ANSWER = "return [Forecast(query_id=q.query_id, probabilities=SHARE) for q in qu
     ids=["raises", "exits", "exits-politely", "is-killed", "too-few", "twice", "sum", "negative", "nan", "two-bins",
          "nothing", "objects", "too-many", "unknown-field", "dictionary", "none", "object", "noise", "other-message"],
 )  # fmt: skip
-def test_misbehaviour_is_a_counted_failure(
-    questions: Questions, tmp_path: Path, body: str, reason: str, failures: int
-) -> None:
+def test_a_misdeed_is_counted(questions: Questions, tmp_path: Path, body: str, reason: str, failures: int) -> None:
     queries = questions.queries[:8]
     path = write(tmp_path, body.replace("FIRST", repr(queries[0].query_id)))
     done = ask(path, queries, tmp_path)
@@ -243,9 +241,7 @@ def test_two_processes_share_the_work(questions: Questions, tmp_path: Path) -> N
     assert [f.query_id for f in done.forecasts] == [q.query_id for q in questions.queries[:16]]
 
 
-def test_fit_gets_training_pairs_and_a_restarted_process_is_fitted_again(
-    corpus: Corpus, questions: Questions, tmp_path: Path
-) -> None:
+def test_a_restarted_process_is_fitted_again_to_training(corpus: Corpus, questions: Questions, tmp_path: Path) -> None:
     path = tmp_path / "fits.py"
     path.write_text(FITTED.replace("FIRST", repr(questions.queries[0].query_id)))
     train = list(training_pairs(corpus))

@@ -77,9 +77,7 @@ def test_at_home_answers_are_those_of_the_trees(model: StaticModel, home: list[Q
     assert (trust(strange) == 1.0).all()
 
 
-def test_the_answer_about_an_imported_problem_is_wide_and_keeps_its_order(
-    model: StaticModel, home: list[Query]
-) -> None:
+def test_the_answer_about_an_imported_problem_is_wide_and_ordered(model: StaticModel, home: list[Query]) -> None:
     near, far = model.forecast(home), model.forecast([imported(query) for query in home])
     wide = np.array([BROAD[query.kind] for query in home])
     assert np.abs(far.probabilities - wide).max(axis=1).mean() < 0.1

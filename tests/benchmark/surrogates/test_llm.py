@@ -148,9 +148,7 @@ def test_the_published_answers_can_still_be_read() -> None:
         ("my-model", "claude", False),
     ],
 )
-def test_answers_of_another_model_are_refused_unless_they_are_meant(
-    questions: Questions, tmp_path: Path, asked: str, named: str, same: bool
-) -> None:
+def test_other_models_are_refused(questions: Questions, tmp_path: Path, asked: str, named: str, same: bool) -> None:
     rows = [{"custom_id": f"{query.query_id}:0"} for query in questions.queries[:2]]
     responses = answered(rows, tmp_path / "responses.jsonl", model=named)
     assert LlmSurrogate(responses_file=responses).model_name == named
@@ -172,9 +170,7 @@ def test_both_files_together_request_what_has_no_answer(questions: Questions, tm
     assert [row["custom_id"].split(":")[0] for row in written(requests)] == [q.query_id for q in queries[1:]]
 
 
-def test_requests_that_are_replaced_are_counted_and_other_files_are_left_alone(
-    questions: Questions, tmp_path: Path
-) -> None:
+def test_replaced_requests_are_counted_and_other_files_left_alone(questions: Questions, tmp_path: Path) -> None:
     requests = tmp_path / "requests.jsonl"
     LlmSurrogate("m", requests_file=str(requests)).forecast(questions.queries[:5])
     again = LlmSurrogate("m", requests_file=str(requests))
@@ -198,9 +194,7 @@ def test_further_fields_go_into_requests(server: Server, questions: Questions) -
     assert not {"seed", "response_format"} & set(call)
 
 
-def test_a_server_that_refuses_the_schema_is_asked_without_and_that_is_said_once(
-    server: Server, questions: Questions
-) -> None:
+def test_a_server_that_refuses_the_schema_is_asked_without_it_once(server: Server, questions: Questions) -> None:
     refusal = (400, b'{"error": {"message": "This response_format type is unavailable now"}}', SOON)
     server.script = lambda call: refusal if "response_format" in server.bodies[-1] else (200, completion(), SOON)
     surrogate = surrogate_at(server, concurrency=1, retries=0)
@@ -216,9 +210,7 @@ def test_damaged_responses_file_is_refused_with_its_line(questions: Questions, t
         LlmSurrogate("m", responses_file=str(path)).forecast(questions.queries[:1])
 
 
-def test_evaluation_survives_a_bad_endpoint_and_goes_on_where_it_stopped(
-    server: Server, corpus: Corpus, tmp_path: Path
-) -> None:
+def test_evaluation_survives_a_bad_endpoint_and_goes_on(server: Server, corpus: Corpus, tmp_path: Path) -> None:
     flaky = [(200, completion()), (429, b"{}"), (200, b"not json"), (200, completion("no"))]
     settings = {"model": "m", "base_url": server.url, "timeout": 5.0}
     options = Options(arguments=settings, limit=24, tracks=("forecast", "select"), resamples=20)
@@ -241,9 +233,7 @@ def test_evaluation_survives_a_bad_endpoint_and_goes_on_where_it_stopped(
 
 
 @pytest.mark.parametrize("said", ["I would rather not say.", ""])
-def test_an_answer_without_a_forecast_is_asked_again_where_it_may_be_longer(
-    server: Server, corpus: Corpus, tmp_path: Path, said: str
-) -> None:
+def test_no_forecast_is_asked_again_if_cut_short(server: Server, corpus: Corpus, tmp_path: Path, said: str) -> None:
     server.script = lambda call: (200, completion(said), SOON)
     asked = []
     for longest in (100, 100, 50, 200):

@@ -135,9 +135,7 @@ def test_of_many_workloads_four_from_the_smallest_to_the_largest_are_shown(asked
     assert text.endswith("Workloads left out: middle.\n\n")
 
 
-def test_measured_figures_authors_and_names_do_not_reach_the_prompt(
-    shipping: Tables, asked: Questions, tmp_path: Path
-) -> None:
+def test_figures_authors_and_names_do_not_reach_the_prompt(shipping: Tables, asked: Questions, tmp_path: Path) -> None:
     """The same kernels with other labels, in another order, from other authors and with other names of functions."""
     tables = invented_tables(5, 6, 12)
     kernels = [
@@ -162,9 +160,7 @@ def test_measured_figures_authors_and_names_do_not_reach_the_prompt(
     assert not [name for name in hidden if any(name in text for text in texts)]
 
 
-def test_batch_files_hold_the_facts_and_answers_to_plain_prompts_are_not_taken(
-    shipping: Tables, asked: Questions, tmp_path: Path
-) -> None:
+def test_batch_files_hold_facts_and_take_no_plain_answers(shipping: Tables, asked: Questions, tmp_path: Path) -> None:
     def evaluated(name: str, **arguments: object) -> list[str | None]:
         options = Options(resamples=10, arguments={"model": "m", **arguments})
         evaluation = evaluate_on("llm", shipping, options, out=tmp_path / name, progress=SilentProgress())

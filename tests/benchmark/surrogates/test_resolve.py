@@ -45,9 +45,7 @@ def test_entry_point_is_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(resolve("theirs"), UniformSurrogate)
 
 
-def test_built_in_comes_before_a_file_of_the_same_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model_file: Path
-) -> None:
+def test_a_built_in_comes_before_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model_file: Path) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "static").mkdir()
     assert locate("static").kind == "built_in"

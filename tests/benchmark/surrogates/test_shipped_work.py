@@ -54,9 +54,7 @@ def test_kernels_without_work_go_to_the_compiler(asked: Questions, tmp_path: Pat
     assert surrogate.remarks() == []
 
 
-def test_without_a_compiler_they_are_answered_with_frequencies_and_counted_in_one_line(
-    asked: Questions, tmp_path: Path
-) -> None:
+def test_without_a_compiler_frequencies_answer_and_one_line_counts_them(asked: Questions, tmp_path: Path) -> None:
     first = next(query for query in asked.queries if query.kind is not PairKind.REFERENCE)
     corpus = bare(tmp_path / "some", shipped_plans(first.candidate_source))
     found, surrogate = answers(corpus, asked.queries, Refusing())

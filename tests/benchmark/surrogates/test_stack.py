@@ -234,9 +234,7 @@ def test_a_user_s_part_runs_in_its_own_process_and_is_calibrated_there(large_cor
     assert scores[1] < scores[0] / 2
 
 
-def test_a_built_in_stands_beside_a_user_s_part_which_does_not_see_the_answers(
-    large_corpus_path: Path, tmp_path: Path
-) -> None:
+def test_a_built_in_stands_beside_a_part_that_sees_no_answers(large_corpus_path: Path, tmp_path: Path) -> None:
     """The built-in needs the corpus, and reads it outside of the process that runs the user's code."""
     hidden = f"assert not list(__import__('os').scandir({str(large_corpus_path)!r}))"
     text = MODEL.replace("        self.count", f"        {hidden}\n        self.count")

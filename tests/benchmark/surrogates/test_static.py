@@ -97,9 +97,7 @@ def test_trained_model_beats_the_prior_on_unseen_problems(model: StaticModel, qu
     assert skill > 0.5
 
 
-def test_training_is_deterministic_and_the_file_keeps_everything(
-    corpus: Corpus, model: StaticModel, questions: Questions, tmp_path: Path
-) -> None:
+def test_training_is_repeatable(corpus: Corpus, model: StaticModel, questions: Questions, tmp_path: Path) -> None:
     model.save(tmp_path / "one.npz")
     train(corpus, SMALL).model.save(tmp_path / "two.npz")
     one, two = (StaticModel.load(tmp_path / name).forecast(questions.queries) for name in ("one.npz", "two.npz"))
@@ -124,9 +122,7 @@ def test_missing_model_file_says_how_to_train(questions: Questions, tmp_path: Pa
         StaticSurrogate(model="a", retrain=True)
 
 
-def test_saved_model_answers_through_the_surrogate(
-    corpus: Corpus, model: StaticModel, questions: Questions, tmp_path: Path
-) -> None:
+def test_a_saved_model_answers(corpus: Corpus, model: StaticModel, questions: Questions, tmp_path: Path) -> None:
     model.save(tmp_path / "model.npz")
     options = Options(arguments={"model": str(tmp_path / "model.npz")}, resamples=50)
     done = evaluate_on("static", corpus, options, questions=questions)

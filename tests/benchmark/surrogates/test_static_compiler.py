@@ -84,9 +84,7 @@ def test_the_kernel_that_does_less_is_forecast_to_be_faster(questions: Questions
         ("a GPU nobody knows", facts(1e6)),
     ],
 )
-def test_what_cannot_be_counted_is_answered_with_frequencies_and_no_confidence(
-    questions: Questions, gpu: str, known: CompilerFacts | None
-) -> None:
+def test_what_is_not_counted_has_no_confidence(questions: Questions, gpu: str, known: CompilerFacts | None) -> None:
     query = dataclasses.replace(pair(questions), gpu=gpu)
     (answer,) = CountedSurrogate(compiler=lambda kernels, _: [known] * len(kernels)).forecast([query])
     assert answer.probabilities == pytest.approx(CountedModel.load().spreads["kernels"].prior)
@@ -121,9 +119,7 @@ def test_a_file_that_is_no_model_is_refused_in_one_line(tmp_path: Path) -> None:
         CountedModel.load(path)
 
 
-def test_a_model_fitted_on_counted_work_forecasts_what_it_learnt_from(
-    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fitted_model_forecasts_its_training(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels whose instructions are as their measured times: the model finds that out, and survives the disk."""
     rows = corpus.table("kernels", split="train").to_pylist()
     gpu = rows[0]["gpu"]

@@ -111,9 +111,7 @@ def test_only_gpus_without_measured_times_are_cautioned_about() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_labels_of_forecasts_lie_above_bars_and_axes_hold_intervals(
-    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_lie_above_bars(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Figure] = []
     save = Figure.savefig
     monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: (drawn.append(figure), save(figure, *a, **k)))

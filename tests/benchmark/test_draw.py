@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from records import filled
 
 from kbench.benchmark.questions.draw import EDITS, KNOWN, PAIRS, POOL, draw_questions
 from kbench.schemas import AuthorClass, Backend, Kernel, Question, QuestionKind, Status
@@ -17,14 +18,14 @@ WRITERS = (("genome", "random"), ("rewrite", "evolve"), ("llm", "evolve"), ("llm
 
 def kernel(number: int, split: str, problem: str, **other: Any) -> Kernel:
     proposer, method = WRITERS[number % 4]
-    values = dict.fromkeys((field.name for field in dataclasses.fields(Kernel)), None) | {
+    values = {
         "kernel_id": content_hash(problem, str(number)), "problem_id": problem, "family": "rowwise", "gpu": "G",
         "backend": Backend.TRITON if number % 8 < 4 else Backend.CUDA, "search_method": method, "proposer": proposer,
         "parent_id": content_hash(problem, str(number - 8)) if number >= 8 and number % 16 >= 8 else None,
         "structure_id": content_hash(problem, str(number // 2)), "split": split, "status": Status.OK,
         "runtime_us": 10.0 + number % 13, "speedup": 40.0 / (10.0 + number % 13), "source": "", "origin": "kbench",
     }  # fmt: skip
-    return Kernel(**values | other)
+    return filled(Kernel, **values | other)
 
 
 KERNELS = [kernel(n, split, name) for split, name in (("test", "far"), ("train", "seen")) for n in range(320)]

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from records import filled
 
 import kbench
 from kbench.benchmark.questions import Questions, build_questions, training_kernels, training_pairs
@@ -152,11 +153,8 @@ def test_no_comment_slips_past_the_quick_look(source: str) -> None:
 
 
 def test_a_corpus_without_questions_loads_and_says_how_to_make_it_again(corpus: Tables, tmp_path: Path) -> None:
-    pair = Pair(
-        pair_id="1" * 32, problem_id="softmax", family="norm", backend=Backend.CUDA, gpu="NVIDIA H200", anchor_id=None,
-        candidate_id="2" * 32, kind=PairKind.REFERENCE, speedup=2.0, speedup_low=None, speedup_high=None, bin=7,
-        split="test", origin="kbench",
-    )  # fmt: skip
+    ends = {"pair_id": "1" * 32, "candidate_id": "2" * 32, "kind": PairKind.REFERENCE, "backend": Backend.CUDA}
+    pair = filled(Pair, **ends, speedup=2.0, bin=7, split="test")
     with CorpusWriter(tmp_path) as writer:
         writer.append("kernels", corpus.table("kernels"))
         writer.append("pairs", [pair])

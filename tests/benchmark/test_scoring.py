@@ -106,9 +106,7 @@ def test_slices_of_a_facet_hold_every_row_once(questions: Questions, truth: list
 
 def test_ceiling_falls_as_measurements_get_noisier(questions: Questions, truth: list[Forecast]) -> None:
     wide = dataclasses.replace(
-        questions.pairs,
-        speedup_low=questions.pairs.speedup / 2,
-        speedup_high=questions.pairs.speedup * 2,
+        questions.pairs, speedup_low=questions.pairs.speedup / 2, speedup_high=questions.pairs.speedup * 2
     )
     noisy = dataclasses.replace(questions, pairs=wide)
     table = table_of(questions, truth)

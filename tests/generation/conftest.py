@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from records import filled
 
 from kbench.generation.campaign import campaign
 from kbench.generation.campaign.campaign import Drive
@@ -71,17 +72,13 @@ def measurement(key: str, problem_id: str, status: Status, speedup: float, workl
     figures = {
         "runtime_us": 100 / speedup, "runtime_low_us": 99 / speedup, "runtime_high_us": 101 / speedup,
         "speedup": speedup, "speedup_low": 0.99 * speedup, "speedup_high": 1.01 * speedup,
-    } if ok else dict.fromkeys(
-        ("runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high")
-    )  # fmt: skip
-    return Measurement(
-        measurement_id=content_hash(key, workload), kernel_id=key, problem_id=problem_id, gpu="made up",
+    } if ok else {}  # fmt: skip
+    return filled(
+        Measurement, measurement_id=content_hash(key, workload), kernel_id=key, problem_id=problem_id, gpu="made up",
         workload=workload, env_id=content_hash("made up"), status=status, error=None if ok else f"made up {status}",
         samples_us=(1.0, 2.0) if ok else None, anchor_us=(1.0, 2.0) if ok else None, rounds=2 if ok else None,
-        cache_policy=None, max_abs_error=None, max_rel_error=None, floor_us=None, second_clock_us=None,
-        clocks_disagree=None, sm_clock_mhz=None, temperature_c=None, power_w=None, throttle_reasons=None,
-        compile_ms=1.0, registers=32, shared_bytes=0, spill_bytes=0, cubin_sha=None, build_s=0.25,
-        verify_s=0.03125, time_s=0.0625, started_at="2026-01-01T00:00:00Z", **figures,
+        compile_ms=1.0, registers=32, shared_bytes=0, spill_bytes=0, build_s=0.25, verify_s=0.03125, time_s=0.0625,
+        started_at="2026-01-01T00:00:00Z", **figures,
     )  # fmt: skip
 
 

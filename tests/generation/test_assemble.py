@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from records import filled
 
 from kbench.benchmark.problems import problem
 from kbench.benchmark.work.table import read_work_text, work_text
@@ -383,10 +384,9 @@ def test_work_of_kernels_without_plans_is_refused(campaign: Path, assembled: Ass
 
 def test_reference_times_become_rows_of_three_times(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     definition = problem(Corpus.open(assembled[0]).table("kernels", columns=["problem_id"]).column(0)[0].as_py())
-    row = ReferenceTime(
-        problem_id=definition.id, workload=definition.sizes[0].name, gpu="NVIDIA H200", reference_us=70.0,
-        compiled_us=68.5, compiled_error=None, vendor_us=None, vendor=None, vendor_error=None, torch="2.11",
-        driver="580", measured_at="2026-01-01T00:00:00+00:00",
+    row = filled(
+        ReferenceTime, problem_id=definition.id, workload=definition.sizes[0].name, gpu="NVIDIA H200", compiled_us=68.5,
+        measured_at="2026-01-01T00:00:00+00:00",
     )  # fmt: skip
     (tmp_path / "references.jsonl").write_text(json.dumps(to_dict(row)) + "\n")
     assemble_with(campaign, tmp_path / "corpus", references=tmp_path / "references.jsonl")
@@ -415,10 +415,9 @@ def test_the_speedup_over_the_best_reference_is_that_of_the_workloads_that_are_n
         for name, speedup in (("a", 4.0), ("b", 2.0))
     ]
     references = [
-        ReferenceTime(
-            problem_id=row.problem_id, workload=name, gpu=own.gpu, reference_us=eager, compiled_us=compiled,
-            compiled_error=None, vendor_us=vendor, vendor="cuDNN" if vendor else None, vendor_error=None, torch="2.11",
-            driver="580", measured_at="2026-01-01T00:00:00+00:00",
+        filled(
+            ReferenceTime, problem_id=row.problem_id, workload=name, gpu=own.gpu, reference_us=eager,
+            compiled_us=compiled, vendor_us=vendor, vendor="cuDNN" if vendor else None,
         )
         for name, (eager, compiled, vendor) in times.items()
     ]  # fmt: skip

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from records import filled
 
 from kbench.cli import cli, harness_compiler
 from kbench.generation.campaign.campaign import Drive
@@ -30,12 +31,9 @@ from kbench.schemas import Backend, Environment, InfrastructureError, KernelSour
 from kbench.schemas.ids import content_hash
 
 from .conftest import PROBLEM, Recorded, measurement, settings_for, ticking
+from .test_explain import SOURCE as RELU
 
-ENVIRONMENT = Environment(
-    env_id=content_hash("made up"), gpu="made up", compute_capability="9.0", sm_count=1, memory_bytes=1, l2_bytes=1,
-    shared_bytes_per_block=1, driver="0", cuda="0", python="3", torch="0", triton="0", nvrtc=None,
-    copy_bandwidth_gbs=None, matmul_peak_tflops=None, timer_step_ns=None, sandbox="none", kbench="0",
-)  # fmt: skip
+ENVIRONMENT = filled(Environment, env_id=content_hash("made up"), gpu="made up", compute_capability="9.0")
 
 
 class ReplayMeasurer:
@@ -324,39 +322,16 @@ def test_a_cluster_that_is_gone_ends_the_run_with_a_message(fault: str, monkeypa
             executor.collect(0.0)
 
 
-SOURCE = '''import torch
-
-from kbench.harness.cuda import CudaModule
-
-module = CudaModule(r"""
-extern "C" __global__ void relu(const float* x, float* y, int count) {
-    __shared__ float kept[256];
-    int i = blockIdx.x * 256 + threadIdx.x;
-    kept[threadIdx.x] = i < count ? x[i] : 0.0f;
-    __syncthreads();
-    if (i < count) y[i] = fmaxf(kept[255 - threadIdx.x], 0.0f);
-}
-""")
-
-
-def run(x):
-    y = torch.empty_like(x)
-    module.launch("relu", grid=(x.numel() + 255) // 256, block=256, args=(x, y, x.numel()))
-    return y
-'''
-
-
 def test_resources_come_from_a_build_and_not_from_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path))
-    broken = SOURCE.replace("fmaxf(", "no_such_function(")
-    unplannable = SOURCE.replace("return y", "return y.cpu()")
-    assert unplannable != SOURCE
-    kernels = [KernelSource(problem_id="relu", backend=Backend.CUDA, source=s) for s in (SOURCE, broken, unplannable)]
-    built, failed, refused = compiler_facts(kernels, "9.0")
+    kept = "__shared__ float kept[256]; kept[threadIdx.x] = x[i]; __syncthreads(); float v = kept[255 - threadIdx.x];"
+    source = RELU.replace("float v = x[i];", kept)
+    changed = (source, source.replace("fmaxf(", "no_such_function("), source.replace("return y", "return y.cpu()"))
+    kernels = [KernelSource(problem_id="relu", backend=Backend.CUDA, source=text) for text in changed]
+    built, failed, unplannable = compiler_facts(kernels, "9.0")
     assert built.shared_bytes >= 1024
     assert 0 < built.registers < 64
-    assert failed is None
-    assert refused is None
+    assert (failed, unplannable) == (None, None)
 
 
 def test_commands_that_ask_surrogates_get_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,12 +21,7 @@ from kbench.generation.campaign.drive import drive, recorded_states, wait_for_re
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.llm.llm import LlmProposer, note_of, proposer_from_environment
-from kbench.generation.proposers.llm.prompt import (
-    LONGEST_ERROR,
-    LONGEST_USER_TEXT,
-    messages,
-    shortened,
-)
+from kbench.generation.proposers.llm.prompt import LONGEST_USER_TEXT, messages
 from kbench.generation.proposers.mixed import MixedProposer
 from kbench.generation.search.proposal import Ask, ProposalTask
 from kbench.generation.search.settings import Budget
@@ -249,14 +244,6 @@ def test_a_prompt_tells_the_rules_of_planning_and_the_adversarial_inputs(backend
     for part in (*own[backend], "never on values", "Every other torch operator is refused", "constant rows and ties"):
         assert part in system
     assert all(case.stresses in user for case in problem("softmax").cases)
-
-
-def test_a_long_error_keeps_its_beginning_and_its_end() -> None:
-    text = shortened("first line\n" + "x" * 10_000 + "\nlast line")
-    assert text.startswith("first line")
-    assert text.endswith("last line")
-    assert "characters left out" in text
-    assert len(text) < LONGEST_ERROR + 50
 
 
 ERRORS = [

@@ -4,7 +4,6 @@ import json
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -22,7 +21,7 @@ from kbench.generation.proposers.pool import PoolProposer, RecordedPool, pools_i
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Operator
-from kbench.generation.study.study import Study, interval, study, table, verdict, weights, write_study
+from kbench.generation.study.study import Study, study, table, verdict, write_study
 from kbench.loaders.importers.reader import ImportSettings
 from kbench.loaders.importers.run import import_files
 from kbench.schemas import Backend, Status, UserError
@@ -88,12 +87,6 @@ def test_best_so_far_never_falls_and_never_passes_the_pools_best(corpus: Path) -
     bounds = [(p.low, p.share, p.high) for p in points if p.low is not None and p.high is not None]
     assert bounds
     assert all(low <= share <= high for low, share, high in bounds)
-
-
-def test_measuring_the_whole_pool_finds_its_best(corpus: Path) -> None:
-    (pool,) = pools_in(corpus, 20, 4)
-    points = study([pool], methods=("random",), seeds=1, budget=len(pool.sources) + 8).points
-    assert points[-1].share == pytest.approx(1.0)
 
 
 def test_a_pool_gives_each_kernel_once_and_near_ones_first(tmp_path: Path, how: Drive) -> None:
@@ -353,26 +346,6 @@ def test_few_pools_are_too_few_to_say(tmp_path: Path) -> None:
     assert "[" not in text
     assert "too few pools to say" in text
     assert text.endswith("decided: none; undecided: evolve; 6 pools, 2 seeds.")
-
-
-def test_an_interval_covers_the_mean_and_narrows_with_more_problems_and_more_searches() -> None:
-    rng = np.random.default_rng(0)
-
-    def width(problems: int, seeds: int) -> float:
-        values = rng.random((problems, 1, 1)) * 0.1 + rng.random((problems, seeds, 1))
-        drawn = weights([str(n) for n in range(problems)], seeds, np.random.default_rng(1))
-        low, high = interval(values, drawn, problems - 1)[:, 0]
-        assert low < values.mean() < high
-        return float(high - low)
-
-    assert width(100, 2) < width(10, 2)
-    assert width(10, 20) < width(10, 2)
-
-
-def test_a_draw_takes_a_problem_with_all_its_pools() -> None:
-    drawn = weights(["a", "a", "b"], 5, np.random.default_rng(0)).sum(axis=2)
-    assert (drawn[:, 0] == drawn[:, 1]).all()
-    assert set((drawn[:, 0] + drawn[:, 2]).tolist()) == {10}
 
 
 def test_a_method_gains_nothing_on_itself_and_what_it_finds_more_on_the_same_pools(corpus: Path) -> None:

@@ -25,14 +25,6 @@ def test_the_front_page_leads_with_the_ranking_and_what_is_new(tab: Any) -> None
     assert page.evaluate("location.hash").startswith("#/entry/")
 
 
-def test_the_table_opens_on_the_overall_ranking(tab: Any) -> None:
-    tab.open("#/leaderboard")
-    assert tab.page.title() == "Leaderboard · kbench"
-    assert sorted(tab.names()) == ["hostile", "length", "prior", "uniform"]
-    ranks = [int(text.split()[0].lstrip("=")) for text in tab.column("place")]
-    assert ranks == sorted(ranks)
-
-
 def test_an_entry_is_compared_with_the_next_better_one_by_default(tab: Any) -> None:
     page = tab.open("#/leaderboard")
     order = [row.get_attribute("data-entry") for row in page.locator("tbody tr").all()]

@@ -16,7 +16,6 @@ import pytest
 import scipy.special
 from submission_copy import Rows, submission_copy
 
-from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.rows import pool_scores
 from kbench.benchmark.scoring.score import BootstrapSettings
@@ -160,14 +159,6 @@ def test_the_order_of_rows_in_the_file_does_not_matter(
     assert _text(shuffled) == _text(results)
 
 
-def test_private_labels_score_as_the_corpus_does(
-    submissions: dict[str, Path], questions: Questions, results: list[Results], tmp_path: Path
-) -> None:
-    write_labels(questions, tmp_path / "private.parquet")
-    private = read_labels(tmp_path / "private.parquet")
-    assert _text(score_all(list(submissions.values()), private, SETTINGS)) == _text(results)
-
-
 def test_a_file_that_is_no_labels_file_is_refused(submissions: dict[str, Path]) -> None:
     with pytest.raises(DataError, match="not a labels file"):
         read_labels(submissions["prior"] / "forecasts.parquet")
@@ -201,16 +192,6 @@ def test_headlines_are_compared_by_every_draw_also_on_core(submissions: dict[str
     (result,) = score_all([submissions["length"]], questions, settings)
     for draws in (result.draws, result.core_draws):
         assert {len(draws[track]) for track in (*result.submission.tracks, "overall")} == {settings.resamples}
-
-
-def test_every_headline_has_a_value_an_interval_and_draws(results: list[Results]) -> None:
-    for result in results:
-        for track in result.submission.tracks:
-            score = next(
-                s for s in result.scores if (s.track, s.metric, s.slice) == (track, headline(track).name, "all")
-            )
-            assert score.low <= score.value <= score.high
-            assert len(result.draws[track]) == SETTINGS.resamples
 
 
 def test_a_flawed_submission_is_not_scored(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from beside import module_at
 from click.testing import CliRunner, Result
+from records import filled
 
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.questions.answers import UNMEASURED
@@ -32,7 +33,6 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.schemas import DataError, Environment, Kernel, Measurement, Status, Trust, UserError
 from kbench.schemas.ids import content_hash
-from kbench.schemas.record import field_types
 
 GPU = "NVIDIA H200"
 COUNT = 24
@@ -104,11 +104,7 @@ def run(*arguments: object, dataset: Path | None = None) -> Result:
 def measured(folder: Path, out: Path, started: datetime.datetime | None = None, **changes: Any) -> Path:
     """Measurements of a season's kernels, invented: longer sources are slower, and every fourth kernel fails."""
     began = (started or datetime.datetime.now(datetime.UTC)).isoformat()
-    environment = dict.fromkeys(field_types(Environment)) | {
-        "env_id": content_hash("environment"), "gpu": GPU, "compute_capability": "9.0", "sm_count": 132,
-        "memory_bytes": 141 * 10**9, "l2_bytes": 60 * 2**20, "shared_bytes_per_block": 232448, "driver": "580",
-        "cuda": "13.0", "python": "3.12", "torch": "2.11", "triton": "3.6", "sandbox": "none", "kbench": "0.1.0",
-    }  # fmt: skip
+    environment = filled(Environment, env_id=content_hash("environment"), gpu=GPU, sm_count=132)
     kernels, measurements = [], []
     for at, row in enumerate(Corpus.open(folder / EDITION).select("kernels").records()):
         assert isinstance(row, Kernel)
@@ -119,16 +115,13 @@ def measured(folder: Path, out: Path, started: datetime.datetime | None = None, 
                 end = "_us" if name == "runtime" else ""
                 timed |= {f"{name}{end}": value, f"{name}_low{end}": value / 1.01, f"{name}_high{end}": value * 1.01}
         verdict = {"status": Status.INCORRECT if failed else Status.OK, "error": "wrong output" if failed else None}
-        common = timed | verdict | {"gpu": GPU, "env_id": environment["env_id"], "compile_ms": 30.0}
+        common = timed | verdict | {"gpu": GPU, "env_id": environment.env_id, "compile_ms": 30.0}
         kernels.append(dataclasses.replace(row, **common))
-        plain: dict[str, Any] = dict.fromkeys(field_types(Measurement))
-        plain |= common | {
-            "measurement_id": content_hash("m", row.kernel_id), "kernel_id": row.kernel_id, "workload": "w",
-            "problem_id": row.problem_id, "started_at": began, "trust": Trust.PLAN,
-        }  # fmt: skip
-        measurements.append(Measurement(**plain | changes))
+        plain = {"measurement_id": content_hash("m", row.kernel_id), "workload": "w", "started_at": began}
+        own = plain | {"trust": Trust.PLAN, "samples_us": None, "anchor_us": None} | changes
+        measurements.append(filled(Measurement, like=kernels[-1], **own))
     with CorpusWriter(out) as writer:
-        writer.append("environments", [Environment(**environment)])
+        writer.append("environments", [environment])
         writer.append("kernels", kernels)
         writer.append("measurements", measurements)
     return out

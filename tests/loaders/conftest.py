@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
+from records import filled
 
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.structure import structure_id
@@ -29,7 +29,6 @@ from kbench.schemas import (
     Problem,
     Question,
     QuestionKind,
-    Record,
     ReferenceTime,
     Status,
     TuningTime,
@@ -37,7 +36,6 @@ from kbench.schemas import (
 )
 from kbench.schemas.bins import bin_of
 from kbench.schemas.ids import content_hash, kernel_id
-from kbench.schemas.record import field_types
 from kbench.schemas.records.launch_plan import PlannedLaunch
 
 GPUS = ("NVIDIA H200", "NVIDIA A100-SXM4-80GB")
@@ -46,20 +44,7 @@ ENVIRONMENT = content_hash("environment")
 Drawing = Callable[[], AbstractContextManager[None]]
 
 
-PLAIN = {str: "x", int: 1, float: 1.0, bool: False, tuple: ()}
 FIGURES = ("runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high")
-R = TypeVar("R", bound=Record)
-
-
-def filled(record: type[R], *, like: Record | None = None, **values: object) -> R:
-    """A record with these values, and those of a kernel it is about; further fields are null, or plain values."""
-    stated = {name: getattr(like, name) for name in field_types(record) if like is not None and hasattr(like, name)}
-    missing = {
-        name: None if field.optional else PLAIN[field.base]
-        for name, field in field_types(record).items()
-        if name not in values and name not in stated
-    }
-    return record(**missing, **(stated | values))
 
 
 def make_source(problem: str, number: int) -> str:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from click.testing import CliRunner
+from records import filled
 
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.training.cli import export as export_command
@@ -91,11 +92,7 @@ def test_times_that_are_too_short_are_counted_as_their_filter_finds_them(tmp_pat
         {"trust": None},
     ]
     rows = [make_measurement(k, **early | change) for k, change in zip(kernels, changes, strict=True)]
-    planned = PlanSummary(
-        kernel_id=kernels[0].kernel_id, problem_id=kernels[0].problem_id, gpu=rows[0].gpu, workload=rows[0].workload,
-        configurations=1, buffers=2, allocated_bytes=1, fills=1, copies=0, registers=None, spill_bytes=None,
-        launches=(),
-    )  # fmt: skip
+    planned = filled(PlanSummary, like=rows[0], registers=None, fills=1)
     with CorpusWriter(tmp_path / "corpus") as writer:
         writer.append("kernels", kernels)
         writer.append("measurements", rows)

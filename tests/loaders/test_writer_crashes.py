@@ -228,8 +228,7 @@ with CorpusWriter({path!r}) as writer:
 
 
 @pytest.mark.parametrize(
-    "end",
-    ["os.kill(os.getpid(), signal.SIGKILL)", "raise KeyboardInterrupt", "raise OSError(errno.ENOSPC, 'full')"],
+    "end", ["os.kill(os.getpid(), signal.SIGKILL)", "raise KeyboardInterrupt", "raise OSError(errno.ENOSPC, 'full')"]
 )
 def test_old_rows_written_again_leave_the_files_the_manifest_names(tmp_path: Path, end: str, old_corpora: Path) -> None:
     """An earlier kbench put no config mark into its shards: the same rows are other bytes now."""

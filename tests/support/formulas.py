@@ -1,4 +1,4 @@
-"""What independent formulations of problems share: products, attention and rounding in float64."""
+"""What independent formulations of problems share: products, attention and rounding of float64 tensors."""
 
 import math
 from collections.abc import Callable
@@ -8,16 +8,31 @@ import torch
 from torch import Tensor
 
 
-def wide(x: Tensor) -> Tensor:
-    return x.to(torch.float64)
-
-
 def product(x: Tensor, weight: Tensor) -> Tensor:
-    return torch.einsum("mk,nk->mn", wide(x), wide(weight))
+    return torch.einsum("mk,nk->mn", x.double(), weight.double())
+
+
+def by_expert(x: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
+    """Every row times the matrix of its group."""
+    expert = torch.searchsorted(offsets.long(), torch.arange(x.shape[0]), right=True)
+    return torch.einsum("rk,rkn->rn", x, weight[expert])
 
 
 def silu(x: Tensor) -> Tensor:
     return x / (1 + (-x).exp())
+
+
+def swiglu(both: Tensor) -> Tensor:
+    gate, up = both.chunk(2, -1)
+    return silu(gate) * up
+
+
+def gelu(x: Tensor) -> Tensor:
+    return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+
+
+def spread(scale: Tensor, width: int, dim: int = -1) -> Tensor:
+    return scale.double().repeat_interleave(width, dim)
 
 
 def low_high(packed: Tensor) -> Tensor:
@@ -29,11 +44,11 @@ def attend(
     q: Tensor, k: Tensor, v: Tensor, scale: float | None = None, cap: float = 0, sink: float | None = None
 ) -> Tensor:
     """One query of one head against its keys."""
-    scores = wide(k) @ wide(q) * (scale or 1 / math.sqrt(q.numel()))
+    scores = k @ q * (scale or 1 / math.sqrt(q.numel()))
     scores = cap * (scores / cap).tanh() if cap else scores
     top = max(float(scores.max()), -math.inf if sink is None else sink)
     weights = (scores - top).exp()
-    return weights @ wide(v) / (weights.sum() + (0 if sink is None else math.exp(sink - top)))
+    return weights @ v / (weights.sum() + (0 if sink is None else math.exp(sink - top)))
 
 
 def by_token(q: Tensor, k: Tensor, v: Tensor, seen: Callable[[int], Any], **how: Any) -> Tensor:
@@ -50,6 +65,13 @@ def by_token(q: Tensor, k: Tensor, v: Tensor, seen: Callable[[int], Any], **how:
     return torch.stack(rows).view(*q.shape[:2], -1)
 
 
+def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary positions as a product of complex numbers."""
+    half = x.shape[-1] // 2
+    both = torch.complex(x[..., :half], x[..., half:]) * torch.complex(cos, sin)
+    return torch.cat((both.real, both.imag), -1)
+
+
 def nearest_e4m3(value: float) -> float:
     magnitude = abs(value)
     exponent = max(math.frexp(magnitude)[1] - 1, -6) if magnitude else -6
@@ -57,20 +79,22 @@ def nearest_e4m3(value: float) -> float:
     return math.copysign(min(round(magnitude / step) * step, 448.0), value)
 
 
-def eighth(run: Tensor) -> tuple[Tensor, float]:
-    """A run in float8, and its scale."""
-    scale = max(float(run.abs().max()), 1e-10) / 448
-    return torch.tensor([nearest_e4m3(v / scale) for v in run.tolist()], dtype=torch.float64), scale
-
-
 def rounded(x: Tensor, width: int = 128) -> tuple[Tensor, Tensor]:
-    """Every run of this width in float8, and their scales."""
-    runs = [eighth(run) for run in wide(x).reshape(-1, width)]
-    scales = torch.tensor([scale for _, scale in runs], dtype=torch.float64)
-    return torch.stack([codes for codes, _ in runs]).view(x.shape), scales.view(len(x), -1)
+    """Every run of this width in float8, and the scales."""
+    codes, scales = [], []
+    for run in x.reshape(-1, width):
+        scales.append(max(float(run.abs().max()), 1e-10) / 448)
+        codes += [nearest_e4m3(v / scales[-1]) for v in run.tolist()]
+    whole = [torch.tensor(values, dtype=torch.float64) for values in (codes, scales)]
+    return whole[0].view(x.shape), whole[1].view(len(x), -1)
 
 
 def shifted(x: Tensor, i: int, j: int, reach: int) -> Tensor:
     """Images (N, H, W, C) moved so that pixel (y + i, x + j) lies at (y, x), zero outside."""
-    padded = torch.nn.functional.pad(wide(x), (0, 0, reach, reach, reach, reach))
+    padded = torch.nn.functional.pad(x, (0, 0, reach, reach, reach, reach))
     return padded[:, reach + i : reach + i + x.shape[1], reach + j : reach + j + x.shape[2]]
+
+
+def conv_nhwc(x: Tensor, weight: Tensor) -> Tensor:
+    taps = [(shifted(x, i - 1, j - 1, 1), weight[:, i, j]) for i in range(3) for j in range(3)]
+    return torch.stack([torch.einsum("nyxc,oc->nyxo", *tap) for tap in taps]).sum(0)

@@ -97,14 +97,7 @@ def test_no_rows_give_nan(metric: Callable[..., float]) -> None:
 
 
 @pytest.mark.parametrize(
-    "row",
-    [
-        [0.5] * 8,
-        [-0.1, 1.1, 0, 0, 0, 0, 0, 0],
-        [math.nan] * 8,
-        [math.inf, 0, 0, 0, 0, 0, 0, 0],
-        [0] * 8,
-    ],
+    "row", [[0.5] * 8, [-0.1, 1.1, 0, 0, 0, 0, 0, 0], [math.nan] * 8, [math.inf, 0, 0, 0, 0, 0, 0, 0], [0] * 8]
 )
 def test_what_is_no_distribution_is_refused_with_its_row(row: list[float]) -> None:
     with pytest.raises(UserError, match=r"probabilities\[1\]"):

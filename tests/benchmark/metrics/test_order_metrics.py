@@ -75,10 +75,7 @@ def test_a_tenth_of_thirty_kernels_is_three() -> None:
     assert rank.regret_at(runtimes, runtimes, 0.1) == pytest.approx(27.0)
 
 
-@given(
-    scores=st.lists(st.integers(0, 2), min_size=2, max_size=6),
-    fraction=st.sampled_from([0.2, 0.4, 0.5, 0.8]),
-)
+@given(scores=st.lists(st.integers(0, 2), min_size=2, max_size=6), fraction=st.sampled_from([0.2, 0.4, 0.5, 0.8]))
 @settings(max_examples=60, deadline=None)
 def test_tied_scores_give_the_mean_regret_over_all_orders(scores: list[int], fraction: float) -> None:
     runtimes = np.array([7.0, 3.0, 9.0, 4.0, 8.0, 5.0])[: len(scores)]

@@ -5,14 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.benchmark.problems import (
-    InputCase,
-    ProblemDefinition,
-    TensorSpec,
-    Tolerance,
-    problem,
-    registry,
-)
+from kbench.benchmark.problems import InputCase, ProblemDefinition, TensorSpec, Tolerance, problem, registry
 from kbench.benchmark.problems import compare as module
 from kbench.benchmark.problems.adversarial import cases, changes
 from kbench.benchmark.problems.adversarial.mixed import mixed_cases

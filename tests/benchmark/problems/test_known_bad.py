@@ -257,12 +257,7 @@ def test_a_kernel_that_is_right_on_drawn_inputs_fails_a_case(problem_id: str, ke
     assert failed
 
 
-@pytest.mark.parametrize(
-    ("problem_id", "kernel"),
-    [
-        ("instance_norm", instance_norm_in_one_pass),
-    ],
-)
+@pytest.mark.parametrize(("problem_id", "kernel"), [("instance_norm", instance_norm_in_one_pass)])
 def test_a_variance_in_one_float32_pass_is_good_enough(problem_id: str, kernel: Callable[..., Any]) -> None:
     definition = problem(problem_id)
     for case in definition.every_case:

@@ -14,16 +14,7 @@ from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.surrogates.counted.counted import COMPILES, CountedSurrogate
 from kbench.benchmark.surrogates.counted.shipped import ShippedWork, read_works
 from kbench.benchmark.work.table import read_work_text, work_text
-from kbench.schemas import (
-    DataError,
-    Forecast,
-    KernelSource,
-    PairKind,
-    PlanSummary,
-    Query,
-    from_dict,
-    to_dict,
-)
+from kbench.schemas import DataError, Forecast, KernelSource, PairKind, PlanSummary, Query, from_dict, to_dict
 
 from ..conftest import GPU
 from .conftest import Recording, Refusing, bare, compiler, correct_kernels, plans_of, shipped_plans, work_of

@@ -359,12 +359,7 @@ def test_a_function_is_looked_up_once_whatever_scales_it() -> None:
     [
         ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1}, {%r1}, {%r2}, {%f1}", Pipe.TENSOR, 16, 4096),
         ("wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {%f1}, %rd1, %rd2, 1", Pipe.TENSOR, 8, 131072),
-        (
-            "wmma.mma.sync.aligned.row.row.m16n16k8.f32.tf32.tf32.f32 {%f1}, {%r1}, {%r2}, {%f1}",
-            Pipe.TENSOR,
-            32,
-            4096,
-        ),
+        ("wmma.mma.sync.aligned.row.row.m16n16k8.f32.tf32.tf32.f32 {%f1}, {%r1}, {%r2}, {%f1}", Pipe.TENSOR, 32, 4096),
         ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r1}, {%r1}, {%r2}, {%r3}", Pipe.TENSOR, 8, 8192),
         ("wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1}, [%r2], %r3", Pipe.MEMORY, 16, 0),
         ("wgmma.wait_group.sync.aligned 0", Pipe.CONTROL, 16, 0),

@@ -8,16 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from kbench.benchmark.work.explain import Forecast, LaunchFacts, LineFacts, WorkloadFacts, compare_facts
-from kbench.benchmark.work.render import (
-    NAMES,
-    caution,
-    comparison_text,
-    draw,
-    duration,
-    plain_name,
-    table,
-    text_of,
-)
+from kbench.benchmark.work.render import NAMES, caution, comparison_text, draw, duration, plain_name, table, text_of
 
 LAUNCH = LaunchFacts("_Z4reluILi4EEvPKf", 1, (8, 1, 1), 128, 32, 0, 0, 8, 0.5, 1, 90.0, "dram")
 FACTS = WorkloadFacts(

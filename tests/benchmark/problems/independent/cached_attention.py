@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from formulas import attend, by_token, low_high, wide
+from formulas import attend, by_token, low_high
 from torch import Tensor
 
 
@@ -19,7 +19,7 @@ def packed(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, window: int = 1 << 3
 
 
 def fp8_prefill(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, *scales: Tensor) -> Tensor:
-    return packed(*(x.double() * s.double()[:, None] for x, s in zip((q, k, v), scales, strict=True)), starts)
+    return packed(*(x * s[:, None] for x, s in zip((q, k, v), scales, strict=True)), starts)
 
 
 def by_query(q: Tensor, k: Tensor, v: Tensor, window: int | None = None) -> Tensor:
@@ -69,20 +69,18 @@ def one_token(q: Tensor, *cache: Tensor) -> Tensor:
 
 
 def fp8_decode(q: Tensor, k: Tensor, v: Tensor, k_scale: Tensor, v_scale: Tensor, *where: Tensor) -> Tensor:
-    return one_token(q, wide(k) * k_scale[:, None], wide(v) * v_scale[:, None], *where)
+    return one_token(q, k * k_scale[:, None], v * v_scale[:, None], *where)
 
 
 def int4_decode(
     q: Tensor, k: Tensor, v: Tensor, k_scale: Tensor, k_zero: Tensor, v_scale: Tensor, v_zero: Tensor, *where: Tensor
 ) -> Tensor:
     cache = ((k, k_scale, k_zero), (v, v_scale, v_zero))
-    return one_token(
-        q, *((low_high(x) - zero[..., None]) * scale[..., None].double() for x, scale, zero in cache), *where
-    )
+    return one_token(q, *((low_high(x) - zero[..., None]) * scale[..., None] for x, scale, zero in cache), *where)
 
 
 def dequantised(pages: Tensor, scales: Tensor, table: Tensor) -> Tensor:
-    return torch.stack([rows_of(wide(pages) * wide(scales)[..., None], one, 16 * len(one)) for one in table])
+    return torch.stack([rows_of(pages * scales[..., None], one, 16 * len(one)) for one in table])
 
 
 def tree(
@@ -127,8 +125,8 @@ def chosen(q: Tensor, cache: Tensor, places: Tensor) -> Tensor:
 
 def gradients(*saved: Tensor, sees: Callable[[int, int], bool] = lambda i, j: True) -> tuple[Tensor, ...]:
     """Gradients by autograd of Σ P (do·v − do·o), with P's own gradient taken through its logarithm."""
-    o, lse, do = (wide(x) for x in saved[3:])
-    leaves = [wide(x).requires_grad_() for x in saved[:3]]
+    o, lse, do = saved[3:]
+    leaves = [x.clone().requires_grad_() for x in saved[:3]]
     group, scale, length = saved[0].shape[1] // saved[1].shape[1], saved[0].shape[3] ** -0.5, saved[0].shape[2]
     mask = torch.tensor([[sees(i, j) for j in range(length)] for i in range(length)])
     keys, values = (leaf.repeat_interleave(group, 1) for leaf in leaves[1:])

@@ -3,13 +3,15 @@
 Plain loops and textbook formulas in float64, so that they share no step with the references.
 """
 
+import itertools
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from formulas import rounded, wide
+from formulas import rounded
 from torch import Tensor
 
 
@@ -19,35 +21,32 @@ def normalise(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def trimul(x: Tensor, mask: Tensor, *parameters: Tensor) -> Tensor:
-    weight, bias, left, right, left_gate, right_gate, out_gate, out_weight, out_bias, out = map(wide, parameters)
-    x = normalise(wide(x), weight, bias)
+    weight, bias, left, right, left_gate, right_gate, out_gate, out_weight, out_bias, out = parameters
+    x = normalise(x, weight, bias)
 
     def project(value: Tensor, matrix: Tensor) -> Tensor:
         return torch.einsum("bijc,hc->bijh", value, matrix)
 
-    lefts = project(x, left) / (1 + (-project(x, left_gate)).exp()) * wide(mask)[..., None]
-    rights = project(x, right) / (1 + (-project(x, right_gate)).exp()) * wide(mask)[..., None]
+    lefts = project(x, left) / (1 + (-project(x, left_gate)).exp()) * mask[..., None]
+    rights = project(x, right) / (1 + (-project(x, right_gate)).exp()) * mask[..., None]
     product = torch.einsum("bikh,bjkh->bijh", lefts, rights)
     gate = 1 / (1 + (-project(x, out_gate)).exp())
     return torch.einsum("bijh,ch->bijc", normalise(product, out_weight, out_bias) * gate, out)
 
 
 def cross_entropy_fwd_bwd(logits: Tensor, targets: Tensor, loss_grad: Tensor) -> tuple[Tensor, Tensor]:
-    leaf = wide(logits).requires_grad_()
-    losses = torch.nn.functional.cross_entropy(leaf, targets, reduction="none")
-    (grad,) = torch.autograd.grad(losses, leaf, wide(loss_grad))
-    return losses.detach(), grad
+    leaf = logits.clone().requires_grad_()
+    losses = leaf.exp().sum(1).log() - leaf[torch.arange(len(leaf)), targets]
+    return losses.detach(), torch.autograd.grad(losses, leaf, loss_grad)[0]
 
 
 def fp8_quant_float32(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
-    parts = [wide(part) for row in x for part in row.split(group)]
-    scales = [max(abs(value) for value in [*part.tolist(), 1e-10]) / 448 for part in parts]
-    scaled = torch.cat([part / scale for part, scale in zip(parts, scales, strict=True)])
-    return scaled.view(x.shape), torch.tensor(scales, dtype=torch.float64).view(x.shape[0], -1)
+    runs = x.unflatten(1, (-1, group))
+    scales = torch.tensor([[max(map(abs, [*run, 1e-10])) / 448 for run in row] for row in runs.tolist()]).double()
+    return (runs / scales[..., None]).flatten(1), scales
 
 
 def gdn_chunk_fwd_h(k: Tensor, w: Tensor, u: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    k, w, u, g = map(wide, (k, w, u, g))
     state = torch.zeros(len(k), *k.shape[2:], u.shape[-1], dtype=torch.float64)
     states, fresh = [], []
     for start in range(0, k.shape[1], 64):
@@ -62,7 +61,6 @@ def gdn_chunk_fwd_h(k: Tensor, w: Tensor, u: Tensor, g: Tensor) -> tuple[Tensor,
 
 
 def gdn_chunk_fwd_o(q: Tensor, k: Tensor, v: Tensor, h: Tensor, g: Tensor) -> Tensor:
-    q, k, v, h, g = map(wide, (q, k, v, h, g))
     rows = []
     for t in range(q.shape[1]):
         part = slice(t - t % 64, t + 1)
@@ -73,7 +71,6 @@ def gdn_chunk_fwd_o(q: Tensor, k: Tensor, v: Tensor, h: Tensor, g: Tensor) -> Te
 
 
 def gdn_recompute_w_u(k: Tensor, v: Tensor, beta: Tensor, a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    k, v, beta, a, g = map(wide, (k, v, beta, a, g))
     w, u = torch.zeros_like(k), torch.zeros_like(v)
     for t in range(k.shape[1]):
         part = slice(t - t % 64, t - t % 64 + 64)
@@ -111,18 +108,12 @@ def scatter_add(source: Tensor, index: Tensor, rows: int) -> Tensor:
 
 
 def histogram(x: Tensor, bins: int) -> Tensor:
-    counts = [0] * bins
-    for value in x.tolist():
-        counts[value] += 1
-    return torch.tensor(counts, dtype=torch.int32)
+    counts = Counter(x.tolist())
+    return torch.tensor([counts[value] for value in range(bins)], dtype=torch.int32)
 
 
 def permute_4d(x: Tensor) -> Tensor:
-    batch, length, heads, dim = x.shape
-    out = torch.empty(batch, heads, dim, length, dtype=x.dtype)
-    for t in range(length):
-        out[..., t] = x[:, t]
-    return out
+    return torch.stack([x[:, t] for t in range(x.shape[1])], -1)
 
 
 def top_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -143,7 +134,6 @@ def sampling_softmax(logits: Tensor, noise: Tensor, temperature: float) -> tuple
 
 
 def selective_scan(u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor) -> Tensor:
-    u, delta, a, b, c, skip = map(wide, (u, delta, a, b, c, skip))
     state = torch.zeros(u.shape[0], u.shape[1], a.shape[1], dtype=torch.float64)
     out = torch.empty_like(u)
     for t in range(u.shape[2]):
@@ -154,46 +144,36 @@ def selective_scan(u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, sk
 
 
 def spmv_csr(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
-    from scipy.sparse import csr_matrix
-
-    arrays = (values.double().numpy(), columns.numpy(), starts.numpy())
-    matrix = csr_matrix(arrays, shape=(starts.numel() - 1, x.numel()))
-    return torch.from_numpy(matrix @ x.double().numpy())
+    ends = itertools.pairwise(starts.tolist())
+    return torch.stack([values[a:b] @ x[columns[a:b].long()] for a, b in ends])
 
 
 def batched_solve(a: Tensor, b: Tensor) -> Tensor:
-    return torch.from_numpy(np.linalg.solve(a.double().numpy(), b.double().numpy()[..., None])[..., 0])
+    return torch.from_numpy(np.linalg.solve(a.numpy(), b.numpy()[..., None])[..., 0])
 
 
 def fft_butterfly(real: Tensor, imag: Tensor) -> tuple[Tensor, Tensor]:
-    size = real.shape[1]
-    angle = np.outer(np.arange(size), np.arange(size)) * (-2j * np.pi / size)
-    spectrum = (real.double().numpy() + 1j * imag.double().numpy()) @ np.exp(angle) / math.sqrt(size)
-    return torch.from_numpy(spectrum.real.copy()), torch.from_numpy(spectrum.imag.copy())
+    places = torch.arange(real.shape[1]).double()
+    turn = torch.polar(torch.ones(()).double(), torch.outer(places, places) * (-2 * math.pi / len(places)))
+    spectrum = torch.complex(real, imag) @ turn / math.sqrt(len(places))
+    return spectrum.real, spectrum.imag
 
 
 def kmeans_assign(points: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
-    distances = (wide(points)[:, None] - wide(centroids)[None]).square().sum(-1)
+    distances = (points[:, None] - centroids).square().sum(-1)
     return distances.argmin(1).to(torch.int32), distances.amin(1)
 
 
 def tridiagonal_solve(lower: Tensor, diagonal: Tensor, upper: Tensor, rhs: Tensor) -> Tensor:
-    solved = []
-    for low, main, high, right in zip(lower, diagonal, upper, rhs, strict=True):
-        matrix = np.diag(main.double().numpy())
-        matrix += np.diag(low[1:].double().numpy(), -1) + np.diag(high[:-1].double().numpy(), 1)
-        solved.append(np.linalg.solve(matrix, right.double().numpy()))
-    return torch.from_numpy(np.stack(solved))
+    matrix = torch.diag_embed(diagonal) + torch.diag_embed(lower[:, 1:], -1) + torch.diag_embed(upper[:, :-1], 1)
+    return batched_solve(matrix, rhs)
 
 
 def nbody_forces(positions: Tensor, masses: Tensor, softening: float) -> Tensor:
-    places, weights = wide(positions), wide(masses)
-    out = torch.zeros_like(places)
-    for i in range(places.shape[0]):
-        for j in range(places.shape[0]):
-            if i != j:
-                gap = places[j] - places[i]
-                out[i] += weights[j] * gap / float(gap @ gap + softening) ** 1.5
+    out = torch.zeros_like(positions)
+    for i, j in itertools.permutations(range(len(positions)), 2):
+        gap = positions[j] - positions[i]
+        out[i] += masses[j] * gap / float(gap @ gap + softening) ** 1.5
     return out
 
 

@@ -14,7 +14,6 @@ from kbench.benchmark.metrics.registry import figures, headline
 from kbench.benchmark.questions import Questions, build_questions
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.scoring.compare import Comparison
-from kbench.benchmark.scoring.rows import MACHINE_LOG_SIGMA, interval_distribution, log_sigma, remeasured
 from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable, from_forecasts
 from kbench.schemas import Forecast, Score, bins, from_dict, to_dict
@@ -113,16 +112,6 @@ def test_ceiling_falls_as_measurements_get_noisier(questions: Questions, truth: 
     sharp, blunt = (score(q, table, FEW).ceilings["forecast"]["accuracy"] for q in (questions, noisy))
     assert sharp > 0.95
     assert blunt < 0.8
-
-
-def test_interval_becomes_a_distribution() -> None:
-    given = interval_distribution(np.array([1.2, 1.0]), log_sigma(np.array([1.19, 0.9]), np.array([1.21, 1.1])))
-    assert given.sum(axis=1) == pytest.approx([1.0, 1.0])
-    assert given[0, 3] > 0.999
-    assert given[1, 2] == pytest.approx(0.5, abs=1e-5)
-    unknown = np.full(3, np.nan)
-    assert remeasured(np.ones(3), unknown, unknown, np.random.default_rng(0)).tolist() == [1.0, 1.0, 1.0]
-    assert log_sigma(np.ones(3), np.ones(3)).tolist() == [MACHINE_LOG_SIGMA] * 3
 
 
 def test_every_headline_has_a_ceiling_and_a_floor(questions: Questions, truth: list[Forecast]) -> None:

@@ -17,12 +17,10 @@ from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import build_questions
 from kbench.benchmark.questions.asked import Tables
-from kbench.benchmark.questions.build import training_kernels, training_pairs
+from kbench.benchmark.questions.build import training_pairs
 from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.questions.transfer import HeldOutGpu, TrainedOn
 from kbench.benchmark.surrogates.baselines import PriorSurrogate, TransferSurrogate
-from kbench.benchmark.surrogates.static.kernel_rows import RowLayout
-from kbench.benchmark.surrogates.static.material import HeldOut, Material
 from kbench.benchmark.surrogates.static.static import StaticSurrogate
 from kbench.benchmark.training.examples import Material as Exported
 from kbench.benchmark.training.examples import preferences
@@ -219,18 +217,6 @@ def test_static_learns_anew_where_a_gpu_is_left_out(two_gpus: Corpus, monkeypatc
     monkeypatch.setattr(StaticSurrogate, "_trained", lambda self, corpus, splits: learnt.append(corpus))
     StaticSurrogate().fit_corpus(HeldOutGpu(two_gpus, PART))
     assert [one.training_gpus for one in learnt] == [(WHOLE,)]
-
-
-def test_static_compares_kernels_of_one_gpu_alone(corpus: Tables, two_gpus: Corpus) -> None:
-    one, two = (Material(list(training_kernels(each)), RowLayout()) for each in (corpus, two_gpus))
-    gpus = np.array([query.gpu for query in two.pool.queries])
-    for gpu in (WHOLE, PART):
-        for name in ("within", "spread", "place", "fold"):
-            assert getattr(two, name)[gpus == gpu] == pytest.approx(getattr(one, name), nan_ok=True), (gpu, name)
-    # Forecasts are exact, and runtimes are those of the whole GPU: an order across GPUs would have inversions.
-    uniform = np.full((int(two.known.sum()), bins.COUNT), 1 / bins.COUNT)
-    held_out = HeldOut.of(two, two.total, uniform, [], uniform[:0])
-    assert held_out.figures()["pools"]["spearman"] == [1.0, 1.0, 1.0]
 
 
 def test_preferences_are_told_once_for_each_gpu(corpus: Tables, two_gpus: Corpus) -> None:

@@ -14,11 +14,12 @@ from records import filled
 
 from kbench.generation.campaign import campaign
 from kbench.generation.campaign.campaign import Drive
+from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.genome.header import Family, Gene, Genome
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.settings import Budget, RunSettings
-from kbench.generation.search.state import Node, Operator
+from kbench.generation.search.state import Node, Operator, RunState
 from kbench.schemas import Backend, Measurement, Status
 from kbench.schemas.ids import content_hash, kernel_id
 
@@ -140,6 +141,13 @@ def settings_for(method: str, **changes: object) -> RunSettings:
         "budget": Budget(measurements=24),
     } | changes  # fmt: skip
     return RunSettings(**values)
+
+
+def searched(folder: Path, settings: RunSettings, how: Drive) -> RunState:
+    """The state of one search after it ran."""
+    drive(folder, [settings], how)
+    (state,) = recorded_states(folder).values()
+    return state
 
 
 @pytest.fixture

@@ -13,14 +13,13 @@ from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.executors.executor import Pair
 from kbench.generation.executors.replay import ReplayExecutor, open_recording
 from kbench.generation.log import read_log
-from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import RunState
 from kbench.harness.commands.compare import Comparison
 from kbench.harness.timing.duel import Verdict
 from kbench.harness.timing.second_clock import SecondTimes
 from kbench.schemas import KernelSource, Status
 
-from .conftest import PROBLEM, Recorded, measurement, settings_for
+from .conftest import PROBLEM, Recorded, measurement, searched, settings_for
 
 
 class Refereeing(ReplayExecutor):
@@ -43,11 +42,8 @@ class Refereeing(ReplayExecutor):
         return [[Comparison("large", Verdict.FASTER, "measured", r, r, r, 8, 50.0, 50.0 / r)] for r in ratios]
 
 
-def driven(folder: Path, how: Drive, executor: ReplayExecutor, measurements: int = 24) -> RunState:
-    settings = settings_for("random", budget=Budget(measurements=measurements))
-    drive(folder, [settings], dataclasses.replace(how, executor=executor))
-    (state,) = recorded_states(folder).values()
-    return state
+def driven(folder: Path, how: Drive, executor: ReplayExecutor) -> RunState:
+    return searched(folder, settings_for("random"), dataclasses.replace(how, executor=executor))
 
 
 @pytest.fixture

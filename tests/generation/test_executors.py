@@ -30,7 +30,7 @@ from kbench.generation.search.settings import Budget
 from kbench.schemas import Backend, Environment, InfrastructureError, KernelSource, Measurement, Status
 from kbench.schemas.ids import content_hash
 
-from .conftest import PROBLEM, Recorded, measurement, settings_for, ticking
+from .conftest import PROBLEM, Recorded, measurement, searched, settings_for, ticking
 from .test_explain import SOURCE as RELU
 
 ENVIRONMENT = filled(Environment, env_id=content_hash("made up"), gpu="made up", compute_capability="9.0")
@@ -142,8 +142,7 @@ class Flaky(ReplayExecutor):
 
 
 def test_what_the_machine_loses_once_is_tried_again(run_folder: Path, how: Drive, recorded: Recorded) -> None:
-    drive(run_folder, [settings_for("random")], dataclasses.replace(how, executor=Flaky(recorded)))
-    (state,) = recorded_states(run_folder).values()
+    state = searched(run_folder, settings_for("random"), dataclasses.replace(how, executor=Flaky(recorded)))
     assert not [node for node in state.nodes.values() if node.lost]
     assert state.charge.measurements == 24
 
@@ -156,8 +155,7 @@ def test_an_infrastructure_error_never_becomes_a_verdict() -> None:
 
 
 def test_a_log_serves_as_a_recording(run_folder: Path, how: Drive) -> None:
-    drive(run_folder, [settings_for("random")], how)
-    (state,) = recorded_states(run_folder).values()
+    state = searched(run_folder, settings_for("random"), how)
     texts = [*(node.source for node in state.nodes.values()), "unknown"]
     executor = open_recording(run_folder)
     executor.submit([KernelSource(PROBLEM, Backend.TRITON, text) for text in texts])

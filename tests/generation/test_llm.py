@@ -28,7 +28,7 @@ from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import BestReference, KernelOutcome, Node, Operator, WorkloadFigure
 from kbench.schemas import Backend, MissingDependencyError, Status, UserError
 
-from .conftest import PROBLEM, Recorded, parent, settings_for, ticking
+from .conftest import PROBLEM, Recorded, parent, searched, settings_for, ticking
 
 KERNEL = "import torch\n\n\ndef run(x):\n    return torch.empty_like(x)\n"
 TASK = ProposalTask(PROBLEM, Backend.TRITON, lambda key: False, '{"gpu": "NVIDIA H200", "sm_count": 132}')
@@ -113,8 +113,7 @@ def test_a_search_survives_every_kind_of_bad_reply_and_charges_its_tokens(run_fo
         Reply(text=fenced(KERNEL), input_tokens=10, output_tokens=5),
     ]
     settings = settings_for("random", proposer="llm", seeds=9, batch=9)
-    drive(run_folder, [settings], asking(how, Scripted(replies)))
-    (state,) = recorded_states(run_folder).values()
+    state = searched(run_folder, settings, asking(how, Scripted(replies)))
     assert set(state.proposal_failures) == {
         "no code", "no kernel", "several kernels", "other problem", "too long", "not text", "timeout", "duplicate",
     }  # fmt: skip
@@ -152,8 +151,7 @@ def test_a_token_budget_is_never_passed_and_goes_on_when_raised(run_folder: Path
         search = asking(how, Endpoint(base_url=server.url))
         for tokens in (300, 8000):
             settings = settings_for("random", proposer="llm", seeds=8, batch=8, budget=Budget(tokens=tokens))
-            drive(run_folder, [settings], search)
-            (state,) = recorded_states(run_folder).values()
+            state = searched(run_folder, settings, search)
             assert (state.stopped or "").startswith("budget spent: tokens") == (tokens == 300)
             assert state.charge.tokens <= tokens
             assert (server.calls > 0) == (tokens == 8000)
@@ -169,8 +167,7 @@ def test_replies_that_the_log_does_not_know_are_not_paid_for_again(run_folder: P
 
 
 def test_a_prompt_tells_problem_parent_figures_roofline_and_device(run_folder: Path, how: Drive) -> None:
-    drive(run_folder, [settings_for("random")], how)
-    (state,) = recorded_states(run_folder).values()
+    state = searched(run_folder, settings_for("random"), how)
     parent = state.best()
     system, user = messages(TASK, Ask(Operator.MUTATE, parent, None, random.Random(0)))
     told = ("GELU", "Workload large", parent.source.strip(), "times as fast as PyTorch", "us, PyTorch 100.00 us")

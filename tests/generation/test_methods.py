@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from kbench.generation.campaign.campaign import Drive
-from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.search.methods import evolve
 from kbench.generation.search.methods import method as operators
 from kbench.generation.search.methods.catalogue import plan_climb, searchable
@@ -15,13 +14,11 @@ from kbench.generation.search.settings import Budget, parse_budget
 from kbench.generation.search.state import KernelOutcome, Node, Operator, RunState
 from kbench.schemas import Status, UserError
 
-from .conftest import settings_for
+from .conftest import searched, settings_for
 
 
 def final(folder: Path, how: Drive, method: str, **changes: object) -> RunState:
-    drive(folder, [settings_for(method, **changes)], how)
-    (state,) = recorded_states(folder).values()
-    return state
+    return searched(folder, settings_for(method, **changes), how)
 
 
 @pytest.mark.parametrize("method", ["random", "hill_climb", "evolve", "puct", "bayes"])

@@ -27,7 +27,7 @@ from kbench.loaders.importers.run import import_files
 from kbench.schemas import Backend, Status, UserError
 from kbench.schemas.ids import kernel_id
 
-from .conftest import FAMILY, GENES, PROBLEM, Recorded, made_up, measurement, render, replaying, settings_for
+from .conftest import FAMILY, GENES, PROBLEM, Recorded, made_up, measurement, render, replaying, searched, settings_for
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +90,7 @@ def test_best_so_far_never_falls_and_never_passes_the_pools_best(corpus: Path) -
 
 
 def test_a_pool_gives_each_kernel_once_and_near_ones_first(tmp_path: Path, how: Drive) -> None:
-    drive(tmp_path, [settings_for("random")], how)
-    (state,) = recorded_states(tmp_path).values()
+    state = searched(tmp_path, settings_for("random"), how)
     nodes = list(state.nodes.values())
     proposer = PoolProposer({node.kernel_id: node.source for node in nodes}, [node.kernel_id for node in nodes])
     seen = {nodes[0].kernel_id}

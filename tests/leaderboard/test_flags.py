@@ -19,19 +19,6 @@ from kbench.schemas import Forecast, Score, bins
 SETTINGS = BootstrapSettings(resamples=20)
 
 
-def _with_probabilities(source: Path, to: Path, name: str, questions: Questions, values: np.ndarray) -> Path:
-    ids = [query.query_id for query in questions.queries]
-    rows = [{"query_id": query_id, "probabilities": list(row)} for query_id, row in zip(ids, values, strict=True)]
-    return submission_copy(source, to, lambda _: rows, name=name)
-
-
-def _labels(questions: Questions, sure: float) -> np.ndarray:
-    """What an entry with access to the answers would send."""
-    values = np.full((len(questions.queries), bins.COUNT), (1 - sure) / (bins.COUNT - 1))
-    values[questions.pairs.query, questions.pairs.bin - 1] = sure
-    return values / values.sum(axis=1, keepdims=True)
-
-
 def test_honest_entries_carry_no_flag(results: list[Results]) -> None:
     assert [list(result.flags) for result in results] == [[], [], []]
 
@@ -44,25 +31,6 @@ def test_copies_are_named_on_both_entries(submissions: dict[str, Path], question
     assert first.scores == second.scores
     (alone,) = score_all([submissions["length"]], questions, SETTINGS)
     assert alone.scores == first.scores
-
-
-@pytest.mark.parametrize("sure", [0.3, 0.9, 0.99])
-def test_labels_that_were_looked_up_are_flagged_however_unsure_they_pretend_to_be(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path, sure: float
-) -> None:
-    entry = _with_probabilities(
-        submissions["prior"], tmp_path / "leaked", "leaked", questions, _labels(questions, sure)
-    )
-    (result,) = score_all([entry], _noisier(questions), SETTINGS)
-    assert any(flag.startswith("Accuracy 1.0000 is better than a second measurement") for flag in result.flags)
-
-
-def _noisier(questions: Questions) -> Questions:
-    """The same answers, measured less well, so that some repeats would fall into another bin."""
-    pairs = questions.pairs
-    return dataclasses.replace(
-        questions, pairs=dataclasses.replace(pairs, speedup_low=pairs.speedup / 1.2, speedup_high=pairs.speedup * 1.2)
-    )
 
 
 @pytest.mark.parametrize(

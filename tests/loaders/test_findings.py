@@ -105,19 +105,6 @@ def test_times_that_are_too_short_are_counted_as_their_filter_finds_them(tmp_pat
     assert f'where = "{found.where}"' in card
 
 
-def test_counters_of_a_call_that_failed_are_counted(dataset: Corpus) -> None:
-    counted = remarks_of(dataset).counted
-    rows = load(config="counters", columns=["kernel_id", "gpu", "workload"]).to_pandas()
-    measured = load(config="measurements", columns=["kernel_id", "gpu", "workload", "status"]).to_pandas()
-    joined = rows.merge(measured, on=["kernel_id", "gpu", "workload"])
-    assert len(joined) == len(rows)
-    assert counted.failed_rows == (joined.status != "ok").sum() > 0
-    assert counted.kernels == rows.kernel_id.nunique()
-    traffic = load(config="counters", columns=["dram_read_bytes", "l2_bytes"], where=counted.warm).to_pandas()
-    assert counted.warm_rows == len(traffic) > 0
-    assert traffic.dram_read_bytes.max() < 0.01 * traffic.l2_bytes.min(), "what was not read from DRAM lay in L2"
-
-
 def test_the_card_counts_the_questions_that_are_scored_by_default(dataset: Corpus) -> None:
     card = (dataset.folders[0] / "README.md").read_text()
     line = next(line for line in card.splitlines() if line.startswith("| `test` | "))

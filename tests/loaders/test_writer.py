@@ -47,13 +47,6 @@ def test_a_release_stays_until_rows_change(corpus_path: Path) -> None:
     assert "release" not in json.loads((corpus_path / "manifest.json").read_text())
 
 
-def test_replacing_a_config_leaves_no_old_file(corpus_path: Path) -> None:
-    with CorpusWriter(corpus_path) as writer:
-        writer.replace("kernels", [make_kernel(1)])
-    assert Corpus.open(corpus_path).rows("kernels") == 1
-    assert len(list((corpus_path / "kernels").iterdir())) == 1
-
-
 def test_compaction_keeps_rows_and_fingerprint(corpus_path: Path, monkeypatch: Any) -> None:
     for number in range(1000, 1004):
         with CorpusWriter(corpus_path) as writer:

@@ -270,13 +270,6 @@ def test_prompt_states_the_edges_of_the_bins_and_nothing_else(questions: Questio
         assert f"{edge} ≤ S" in stated[number] or f"S ≥ {edge}" in stated[number]
 
 
-def test_estimate_comes_before_any_request(server: Server, questions: Questions) -> None:
-    found = surrogate_at(server, price_in=1.0, price_out=2.0, repeats=2).estimate(questions.queries[:5])
-    assert found["requests"] == 10
-    assert found["price_estimate"] > 0
-    assert server.bodies == []
-
-
 def shares(**change: object) -> dict[str, object]:
     return {str(n): 0.125 for n in bins.NUMBERS} | change
 

@@ -15,7 +15,7 @@ from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.arrays import Floats, Ints
 from kbench.benchmark.metrics.forecast import ece, log_score, rps
 from kbench.benchmark.questions.questions import strings
-from kbench.benchmark.surrogates.maps import Sample, choose, isotonic, matrix, pool, pool_weights
+from kbench.benchmark.surrogates.maps import Sample, choose
 from kbench.benchmark.surrogates.online import distribution
 from kbench.benchmark.surrogates.protocol import failure
 from kbench.benchmark.surrogates.resolve import resolve
@@ -110,13 +110,6 @@ def test_a_stack_of_complementary_surrogates_beats_both_on_other_problems() -> N
     assert surrogate.chosen.weights[0] == pytest.approx(0.5, abs=0.1)
 
 
-def test_a_part_that_knows_nothing_gets_no_weight() -> None:
-    one, _, truth = signals(3)
-    noise = np.random.default_rng(4).dirichlet(np.ones(bins.COUNT), len(truth))
-    sample = Sample(np.stack([shares(one, 0.6), noise], axis=1), truth - 1, np.arange(len(truth)) // EACH, truth > 4)
-    assert pool_weights(pool(sample), 2)[1] < 0.05
-
-
 def test_learning_is_deterministic_and_better_than_nothing_in_cross_validation() -> None:
     one, _, truth = signals(5)
     sample = Sample(shares(one, 0.2)[:, None], truth - 1, np.arange(len(truth)) // EACH, np.arange(len(truth)) % 2 > 0)
@@ -127,16 +120,6 @@ def test_learning_is_deterministic_and_better_than_nothing_in_cross_validation()
     applied = [each.map.applied(sample.given, sample.level) for each in (first, second)]
     np.testing.assert_array_equal(*applied)
     assert choose(sample.take(sample.problem == 0)).name == "unchanged", "nothing can be held out of one problem"
-
-
-@pytest.mark.parametrize("fit", [isotonic, lambda sample: matrix(sample, 1e-2)])
-def test_every_map_gives_distributions_even_where_parts_are_certain(fit: object) -> None:
-    _, _, truth = signals(6)
-    given = np.eye(bins.COUNT)[np.roll(truth - 1, 1)]
-    sample = Sample(given[:, None], truth - 1, np.arange(len(truth)) // EACH, truth > 4)
-    found = fit(sample).applied(sample.given, sample.level)
-    assert (found > 0).all()
-    np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
 
 def test_a_part_that_fails_on_a_query_has_no_say_and_all_failing_is_a_failure() -> None:

@@ -16,10 +16,9 @@ from kbench.benchmark.questions import Questions
 from kbench.benchmark.surrogates.static import source as source_features
 from kbench.benchmark.surrogates.static.calibration import ErrorShape, Recalibration, probabilities, recalibrated
 from kbench.benchmark.surrogates.static.forest import FEW, Forest, from_sklearn
-from kbench.benchmark.surrogates.static.material import Effort, averaged, cross_fitted
+from kbench.benchmark.surrogates.static.material import Effort
 from kbench.benchmark.surrogates.static.model import StaticModel, weighted
-from kbench.benchmark.surrogates.static.problem_row import NAMES, problem_row
-from kbench.benchmark.surrogates.static.source import numbers, tokens_of
+from kbench.benchmark.surrogates.static.source import tokens_of
 from kbench.benchmark.surrogates.static.static import StaticSurrogate
 from kbench.benchmark.surrogates.static.train import Trained, train
 from kbench.loaders.corpus.corpus import Corpus
@@ -146,45 +145,6 @@ def test_a_weighted_sum_of_a_row_does_not_depend_on_the_others() -> None:
     generator = np.random.default_rng(2)
     rows, weights = generator.normal(size=(1000, 9)), generator.normal(size=9)
     assert np.array_equal(weighted(rows, weights)[7:8], weighted(rows[7:8], weights))
-
-
-def test_shared_arrays_are_sized_by_the_settings_they_name() -> None:
-    source = "#define BK 8\n#define BP 128\n__shared__ float xs[2][BK][BP];\n"
-    assert numbers(source, Counter(tokens_of(source)))["shared_elements"] == 11.0
-
-
-def test_exact_products_are_told_from_fast_ones() -> None:
-    exact, fast = 'tl.dot(a, b, input_precision="ieee")', 'tl.dot(a, b, input_precision="tf32x3")'
-    found = [numbers(source, Counter(tokens_of(source))) for source in (exact, fast)]
-    assert [(each["dot"], each["exact"], each["three_pass"]) for each in found] == [(1.0, 1.0, 0.0), (1.0, 0.0, 1.0)]
-
-
-def test_a_reference_of_many_passes_is_guessed_to_take_longer() -> None:
-    work = '[{"inputs": ["float32[1024,1024]"], "outputs": ["float32[1024,1024]"], "flops": 1e6, "min_bytes": 8e6}]'
-    facts = '{"bandwidth_gbs": 4000, "fp32_tflops": 60, "bf16_tflops": 900, "sm_count": 132}'
-    at = NAMES.index("problem:reference_over_floor")
-    one, many = (
-        problem_row(work, facts, f"PyTorch reference:\n{body}")[at]
-        for body in ("torch.relu(x)", "torch.relu(x)\ntorch.exp(x)\ntorch.log(x)\ntorch.sin(x)")
-    )
-    assert one + 1.0 < many < one + 3.0
-
-
-def test_held_out_rows_are_predicted_by_models_that_never_saw_their_fold() -> None:
-    fold = np.repeat([0, 1, 2], 20)
-    rows = np.stack([fold, np.arange(60)], axis=1).astype(np.float32)
-    target = fold * 100.0
-    whole, held_out = cross_fitted(lambda: averaged(5, 0), rows, target, fold)
-    assert held_out[fold == 2].max() <= 100.0
-    assert held_out[fold == 0].min() >= 100.0
-    assert whole.predict(rows).max() > 150.0
-
-
-def test_rows_without_a_target_are_predicted_but_not_learned_from() -> None:
-    rows = np.arange(40, dtype=np.float32)[:, None]
-    target = np.where(np.arange(40) % 2, np.nan, 1.0)
-    _, held_out = cross_fitted(lambda: averaged(5, 0), rows, target, np.arange(40) % 4 // 2)
-    assert held_out == pytest.approx(np.ones(40))
 
 
 def test_cross_validation_says_every_headline_with_its_interval(found: Trained) -> None:

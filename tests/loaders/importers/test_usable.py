@@ -16,11 +16,11 @@ from kbench.loaders.checks.validate import validate
 from kbench.loaders.cli import data
 from kbench.loaders.corpus.corpus import Corpus, load
 from kbench.loaders.corpus.merge import AGAIN, TWIN, merge
-from kbench.loaders.exporters import T4_INVALIDITY, TRACE_STATUSES, export
+from kbench.loaders.exporters import export
 from kbench.loaders.importers.formats import sniff
 from kbench.loaders.importers.reader import ImportSettings, Report
 from kbench.loaders.importers.run import import_files
-from kbench.schemas import Status, UserError
+from kbench.schemas import UserError
 
 from .conftest import Run, foreign
 
@@ -133,11 +133,6 @@ def test_two_formats_survive_the_round_trip(run_import: Run, tmp_path: Path, for
     assert figures(first, "measurements") == figures(second, "measurements")
     sources = [sorted(load(one).to_arrow().column("source").to_pylist()) for one in (first, second)]
     assert form != "t4" or sources[0] == sources[1]
-
-
-def test_every_status_has_a_word_in_both_formats() -> None:
-    assert set(T4_INVALIDITY) == set(TRACE_STATUSES) == set(Status) - {Status.INFRASTRUCTURE_ERROR}
-    assert [status for status, word in T4_INVALIDITY.items() if word == "correct"] == [Status.OK]
 
 
 def test_rows_that_do_not_fit_a_format_are_refused(imported: tuple[Path, Report], tmp_path: Path) -> None:

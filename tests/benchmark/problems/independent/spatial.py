@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 import torch
+from formulas import silu
 from torch import Tensor
 
 Check = Callable[..., Tensor]
@@ -11,10 +12,8 @@ Check = Callable[..., Tensor]
 
 def windows(x: Tensor, kernel: Sequence[int], stride: int, padding: int, dilation: int, outside: float) -> Tensor:
     """[taps, n, c, *extents]: for every tap, the values it meets at every window, gathered along each axis in turn."""
-    axes = range(2, x.dim())
-    padded = torch.full((*x.shape[:2], *(x.shape[a] + 2 * padding for a in axes)), outside, dtype=torch.float64)
-    padded[(..., *(slice(padding, padding + x.shape[a]) for a in axes))] = x
-    taps = []
+    axes, taps = range(2, x.dim()), []
+    padded = torch.nn.functional.pad(x, (padding, padding) * len(axes), value=outside)
     for offsets in itertools.product(*(range(k) for k in kernel)):
         gathered = padded
         for axis, size, offset in zip(axes, kernel, offsets, strict=True):
@@ -28,9 +27,7 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int 
     """Products of gathered windows with flattened filters, summed by one einsum."""
     gathered = windows(x, weight.shape[2:], stride, 0, dilation, 0.0)
     summed = torch.einsum("tnc...,oct->no...", gathered, weight.flatten(2))
-    if bias is not None:
-        summed += bias.view(-1, *(1,) * (x.dim() - 2))
-    return summed
+    return summed if bias is None else summed + bias.view(-1, *(1,) * (x.dim() - 2))
 
 
 def depthwise(x: Tensor, weight: Tensor) -> Tensor:
@@ -40,19 +37,12 @@ def depthwise(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def scatter(x: Tensor, weight: Tensor, stride: int, padding: int, groups: int = 1) -> Tensor:
-    """Transposed convolution by its definition: every input position adds its filter into the output."""
-    kernel, extents = weight.shape[2:], x.shape[2:]
-    full = [(e - 1) * stride + k for e, k in zip(extents, kernel, strict=True)]
-    per_in, per_out = x.shape[1] // groups, weight.shape[1]
-    out = torch.zeros((x.shape[0], groups * per_out, *full), dtype=torch.float64)
-    for group in range(groups):
-        inner = slice(group * per_in, (group + 1) * per_in)
-        outer = slice(group * per_out, (group + 1) * per_out)
-        for position in itertools.product(*(range(e) for e in extents)):
-            patch = torch.tensordot(x[(slice(None), inner, *position)], weight[inner], dims=1)
-            where = tuple(slice(i * stride, i * stride + k) for i, k in zip(position, kernel, strict=True))
-            out[(slice(None), outer, *where)] += patch
-    return out[(..., *(slice(padding, size - padding) for size in full))]
+    """Transposed convolution as the gradient of the convolution that it turns round."""
+    full, parts = [(e - 1) * stride + k for e, k in zip(x.shape[2:], weight.shape[2:], strict=True)], []
+    for part, filters in zip(x.chunk(groups, 1), weight.chunk(groups), strict=True):
+        y = torch.zeros(len(x), weight.shape[1], *full, dtype=torch.float64, requires_grad=True)
+        parts.append(torch.autograd.grad((convolve(y, filters, stride=stride) * part).sum(), y)[0])
+    return torch.cat(parts, 1)[(..., *(slice(padding, size - padding) for size in full))]
 
 
 def largest(x: Tensor, kernel: int, stride: int, padding: int, dilation: int) -> Tensor:
@@ -97,35 +87,30 @@ def scale_tanh_multiply_sigmoid(x: Tensor, weight: Tensor, conv_bias: Tensor, sc
     return 1 / (1 + torch.exp(-squashed))
 
 
+def banded(count: int, *values: float) -> Tensor:
+    """A symmetric matrix with these values on its diagonal and beside it."""
+    away = (torch.arange(count)[:, None] - torch.arange(count)).abs()
+    return torch.tensor([*values, 0.0], dtype=torch.float64)[away.clamp(max=len(values))]
+
+
 def heat(u: Tensor, diffusivity: Tensor) -> Tensor:
     """The Laplacian as second-difference matrices from both sides."""
-    return u + diffusivity * (second_difference(u.shape[0]) @ u + u @ second_difference(u.shape[1]))
-
-
-def second_difference(count: int) -> Tensor:
-    """Tridiagonal (1, −2, 1)."""
-    ones = torch.ones(count - 1, dtype=torch.float64)
-    return torch.diag(ones, 1) + torch.diag(ones, -1) - 2 * torch.eye(count, dtype=torch.float64)
+    return u + diffusivity * (banded(u.shape[0], -2, 1) @ u + u @ banded(u.shape[1], -2, 1))
 
 
 def wave(u: Tensor, previous: Tensor, courant: float) -> Tensor:
     """Fourth-order second-difference matrices applied along each axis."""
     result = 2 * u - previous
     for axis, count in enumerate(u.shape):
-        bands = ((-2, -1 / 12), (-1, 4 / 3), (0, -2.5), (1, 4 / 3), (2, -1 / 12))
-        matrix = sum(torch.diag(torch.full((count - abs(at),), value).double(), at) for at, value in bands)
+        matrix = banded(count, -2.5, 4 / 3, -1 / 12)
         result = result + courant * torch.tensordot(matrix, u, dims=([1], [axis])).movedim(0, axis)
     return result
 
 
 def causal(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Position by position: the last tap meets the present, earlier taps the past."""
-    out = bias.view(1, -1, 1).expand(x.shape).clone()
-    for position, tap in itertools.product(range(x.shape[2]), range(weight.shape[1])):
-        source = position - (weight.shape[1] - 1) + tap
-        if source >= 0:
-            out[..., position] += x[..., source] * weight[:, tap]
-    return out / (1 + torch.exp(-out))
+    """The last tap meets the present, earlier taps the past."""
+    past = torch.nn.functional.pad(x, (weight.shape[1] - 1, 0))
+    return silu(depthwise(past, weight[:, None]) + bias[:, None])
 
 
 CHECKS: dict[str, Check] = {

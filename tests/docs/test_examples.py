@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -59,13 +60,10 @@ def test_the_example_method_begins_with_fresh_candidates() -> None:
 
 
 @pytest.mark.parametrize("cell", CODE_CELLS, ids=lambda cell: cell["id"])
-def test_notebook_cells_parse_and_were_executed_without_error(cell: dict[str, object]) -> None:
-    source, outputs = cell["source"], cell["outputs"]
-    assert isinstance(source, list)
-    assert isinstance(outputs, list)
-    ast.parse("".join(source))
+def test_notebook_cells_parse_and_were_executed_without_error(cell: dict[str, Any]) -> None:
+    ast.parse("".join(cell["source"]))
     assert cell["execution_count"] is not None
-    assert [output["output_type"] for output in outputs if output["output_type"] == "error"] == []
+    assert [output["output_type"] for output in cell["outputs"] if output["output_type"] == "error"] == []
 
 
 def test_the_notebook_runs_offline_without_a_gpu_and_without_torch(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.extend(map(str, (Path(__file__).parents[1], Path(__file__).parents[1] / "support")))
 
 from generation.conftest import FAMILY, recording, settings_for, ticking
 from kbench.generation.campaign.campaign import Drive

@@ -27,8 +27,7 @@ from kbench.schemas import Kernel
 
 @pytest.fixture(scope="module")
 def kernels(board_corpus: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = Corpus.open(board_corpus).table("kernels").to_pylist()
-    return rows
+    return Corpus.open(board_corpus).table("kernels").to_pylist()
 
 
 def _champion(kernels: list[dict[str, Any]], problem: str) -> dict[str, Any]:
@@ -161,8 +160,7 @@ def test_wgmma_kernels_beyond_cublas_are_found(tab: Any, kernels: list[dict[str,
 
 def tab_column(page: Any, name: str) -> list[str]:
     heads = page.locator("main thead th").evaluate_all("cells => cells.map(cell => cell.dataset.column)")
-    found: list[str] = page.locator(f"main tbody td:nth-child({heads.index(name) + 1})").all_text_contents()
-    return found
+    return page.locator(f"main tbody td:nth-child({heads.index(name) + 1})").all_text_contents()
 
 
 def test_a_problem_s_page_shows_references_searches_and_workloads(tab: Any, kernels: list[dict[str, Any]]) -> None:

@@ -51,8 +51,7 @@ def checked_alone(paths: list[Path], questions: Questions) -> dict[str, Any]:
     asked = json.dumps({"paths": [str(path) for path in paths], "expected": dataclasses.asdict(expected_of(questions))})
     done = subprocess.run([sys.executable, "-c", ALONE], input=asked, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 def test_a_submission_that_evaluate_wrote_passes(submissions: dict[str, Path], questions: Questions) -> None:

@@ -260,8 +260,7 @@ def sibling(anchor: Kernel, candidate: Kernel, **changes: Any) -> Pair:
     ratio = anchor.runtime_us / candidate.runtime_us
     figures = {"speedup": ratio, "speedup_low": None, "speedup_high": None, "bin": bin_of(ratio)}
     ends = {"anchor_id": anchor.kernel_id, "kind": PairKind.SIBLING}
-    pair: Pair = make_pair(candidate, **(figures | ends | changes))
-    return pair
+    return make_pair(candidate, **(figures | ends | changes))
 
 
 def issues(**rows: Any) -> list[tuple[str | None, str]]:

@@ -42,8 +42,7 @@ def facts_of(corpus: Tables, queries: Sequence[Query], compiler: object = None) 
 
 
 def prompt(surrogate: LlmSurrogate, query: Query) -> str:
-    text: str = surrogate.request(query, 0)["messages"][1]["content"]
-    return text
+    return surrogate.request(query, 0)["messages"][1]["content"]
 
 
 def stated(text: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from records import filled
 
+from kbench import schemas
 from kbench.benchmark.problems import problem
 from kbench.benchmark.work.table import read_work_text, work_text
 from kbench.benchmark.work.totals import LaunchWork, Totals, Work
@@ -29,22 +30,7 @@ from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.summary.trust import repeats_of
-from kbench.schemas import (
-    Backend,
-    DataError,
-    Environment,
-    Kernel,
-    Measurement,
-    PlanSummary,
-    Question,
-    QuestionKind,
-    ReferenceTime,
-    Status,
-    UserError,
-    bins,
-    from_dict,
-    to_dict,
-)
+from kbench.schemas import DataError, Measurement, Status, UserError, from_dict
 from kbench.schemas.ids import kernel_id
 
 from .conftest import FAMILY, recording, settings_for, ticking
@@ -90,7 +76,7 @@ def rows(corpus: Path, config: str) -> list[dict[str, Any]]:
 
 def test_every_measured_kernel_becomes_a_valid_row_with_its_lineage(assembled: Assembled) -> None:
     corpus, ledger = assembled
-    kernels = [from_dict(Kernel, row) for row in rows(corpus, "kernels")]
+    kernels = [from_dict(schemas.Kernel, row) for row in rows(corpus, "kernels")]
     assert len(kernels) == ledger.kernels == 5 * 24
     assert {kernel.lineage for kernel in kernels} == {"gelu_blocks"}
     ids = {kernel.kernel_id for kernel in kernels}
@@ -119,10 +105,10 @@ def test_the_same_logs_packed_give_the_same_corpus(campaign: Path, assembled: As
 
 def test_questions_answer_what_their_kernels_say_and_none_is_asked_twice(assembled: Assembled) -> None:
     corpus, ledger = assembled
-    kernels = {str(row["kernel_id"]): from_dict(Kernel, row) for row in rows(corpus, "kernels")}
-    questions = [from_dict(Question, row) for row in rows(corpus, "questions")]
+    kernels = {str(row["kernel_id"]): from_dict(schemas.Kernel, row) for row in rows(corpus, "kernels")}
+    questions = [from_dict(schemas.Question, row) for row in rows(corpus, "questions")]
     assert len(questions) == ledger.questions
-    assert {question.kind for question in questions} == set(QuestionKind)
+    assert {question.kind for question in questions} == set(schemas.QuestionKind)
     for question in questions:
         candidate = kernels[question.candidate_id]
         expected = candidate.speedup
@@ -130,7 +116,7 @@ def test_questions_answer_what_their_kernels_say_and_none_is_asked_twice(assembl
             anchor = kernels[question.anchor_id]
             expected = anchor.runtime_us / candidate.runtime_us
         assert question.speedup == pytest.approx(expected)
-        assert question.bin == bins.bin_of(question.speedup or 0.0)
+        assert question.bin == schemas.bins.bin_of(question.speedup or 0.0)
     asked = [(frozenset((one.anchor_id, one.candidate_id)), one.workload) for one in questions]
     assert len(asked) == len(set(asked))
 
@@ -150,7 +136,7 @@ def test_kernels_equal_up_to_comments_are_one_row(tmp_path: Path, how: Drive, ca
     changed = []
     first, second = [e for e in entries if e.kind == "candidate_proposed" and e.run_id == entries[0].run_id][:2]
     source = twin + first.payload["source"]
-    key = kernel_id("gelu_tanh", Backend.TRITON, source)
+    key = kernel_id("gelu_tanh", schemas.Backend.TRITON, source)
     for entry in entries:
         payload = dict(entry.payload)
         if entry.run_id == second.run_id and payload.get("kernel_id") == second.payload["kernel_id"]:
@@ -203,7 +189,7 @@ def test_measurements_made_again_are_kept_and_on_the_card(campaign: Path, assemb
         for n, row in enumerate(chosen)
     ]
     other = dataclasses.replace(again[0], measurement_id="f" * 64, kernel_id="0" * len(again[0].kernel_id))
-    place = from_dict(Environment, Corpus.open().table("environments").to_pylist()[0])
+    place = from_dict(schemas.Environment, Corpus.open().table("environments").to_pylist()[0])
     with CorpusWriter(tmp_path / "again") as writer:
         writer.append("measurements", [*again, other])
         writer.append("environments", [dataclasses.replace(place, env_id=elsewhere)])
@@ -297,7 +283,7 @@ def planned(campaign: Path, assembled: Assembled, tmp_path_factory: pytest.TempP
 def test_plans_become_a_row_per_kernel_and_measured_workload(assembled: Assembled, planned: Path) -> None:
     lines = plan_lines(assembled[0])
     corpus = Corpus.open(planned / "corpus")
-    found = [from_dict(PlanSummary, row) for row in corpus.table("plans").to_pylist()]
+    found = [from_dict(schemas.PlanSummary, row) for row in corpus.table("plans").to_pylist()]
     measured = {(row["kernel_id"], row["workload"]) for row in rows(assembled[0], "measurements")}
     ids = {line["kernel_id"] for line in lines}
     assert {(row.kernel_id, row.workload) for row in found} == {key for key in measured if key[0] in ids}
@@ -385,13 +371,13 @@ def test_work_of_kernels_without_plans_is_refused(campaign: Path, assembled: Ass
 def test_reference_times_become_rows_of_three_times(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     definition = problem(Corpus.open(assembled[0]).table("kernels", columns=["problem_id"]).column(0)[0].as_py())
     row = filled(
-        ReferenceTime, problem_id=definition.id, workload=definition.sizes[0].name, gpu="NVIDIA H200", compiled_us=68.5,
-        measured_at="2026-01-01T00:00:00+00:00",
+        schemas.ReferenceTime, problem_id=definition.id, workload=definition.sizes[0].name, gpu="NVIDIA H200",
+        compiled_us=68.5, measured_at="2026-01-01T00:00:00+00:00",
     )  # fmt: skip
-    (tmp_path / "references.jsonl").write_text(json.dumps(to_dict(row)) + "\n")
+    (tmp_path / "references.jsonl").write_text(json.dumps(schemas.to_dict(row)) + "\n")
     assemble_with(campaign, tmp_path / "corpus", references=tmp_path / "references.jsonl")
     corpus = Corpus.open(tmp_path / "corpus")
-    assert [from_dict(ReferenceTime, found) for found in corpus.table("references").to_pylist()] == [row]
+    assert [from_dict(schemas.ReferenceTime, found) for found in corpus.table("references").to_pylist()] == [row]
     assert validate(corpus) == []
 
 
@@ -408,7 +394,7 @@ def test_reference_times_become_rows_of_three_times(campaign: Path, assembled: A
 def test_the_speedup_over_the_best_reference_is_that_of_the_workloads_that_are_not_launch_bound(
     assembled: Assembled, times: dict[str, tuple[float, float | None, float | None]], expected: float | None
 ) -> None:
-    row = from_dict(Kernel, next(row for row in rows(assembled[0], "kernels") if row["status"] == "ok"))
+    row = from_dict(schemas.Kernel, next(row for row in rows(assembled[0], "kernels") if row["status"] == "ok"))
     own = from_dict(Measurement, next(m for m in rows(assembled[0], "measurements") if m["kernel_id"] == row.kernel_id))
     measured = [
         dataclasses.replace(own, workload=name, speedup=speedup, speedup_low=speedup, speedup_high=speedup)
@@ -416,7 +402,7 @@ def test_the_speedup_over_the_best_reference_is_that_of_the_workloads_that_are_n
     ]
     references = [
         filled(
-            ReferenceTime, problem_id=row.problem_id, workload=name, gpu=own.gpu, reference_us=eager,
+            schemas.ReferenceTime, problem_id=row.problem_id, workload=name, gpu=own.gpu, reference_us=eager,
             compiled_us=compiled, vendor_us=vendor, vendor="cuDNN" if vendor else None,
         )
         for name, (eager, compiled, vendor) in times.items()

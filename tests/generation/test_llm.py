@@ -275,15 +275,12 @@ def test_an_error_response_answers_nothing_and_a_reply_wins_over_it(tmp_path: Pa
     assert read_responses(files.responses).errors == {}
 
 
-def test_without_a_model_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_model_or_the_openai_package_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KBENCH_LLM_MODEL", raising=False)
+    monkeypatch.delenv("KBENCH_LLM_BATCH", raising=False)
     with pytest.raises(UserError, match="set KBENCH_LLM_MODEL"):
         proposer_from_environment()
-
-
-def test_without_the_openai_package_batch_files_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_LLM_MODEL", "m")
-    monkeypatch.delenv("KBENCH_LLM_BATCH", raising=False)
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(MissingDependencyError, match="or set KBENCH_LLM_BATCH to a folder"):
         proposer_from_environment()

@@ -151,9 +151,11 @@ def test_a_second_writer_is_refused(corpus_path: Path) -> None:
     assert "is being changed by another process" in out
 
 
-def test_records_of_another_type_are_refused(corpus_path: Path) -> None:
+def test_records_of_another_type_or_split_are_refused(corpus_path: Path) -> None:
     with pytest.raises(DataError, match="config 'pairs' takes pair records, got Kernel"):
         CorpusWriter(corpus_path).append("pairs", [make_kernel(1)])
+    with pytest.raises(DataError, match="split is 'dev'"), CorpusWriter(corpus_path) as writer:
+        writer.append("kernels", [make_kernel(1, split="dev")])
 
 
 @pytest.mark.parametrize(
@@ -171,11 +173,6 @@ def test_a_table_has_its_config_s_columns(corpus_path: Path, column: str, values
         CorpusWriter(corpus_path).append("kernels", table.append_column(column, pa.array(values)))
     with pytest.raises(DataError, match="config 'kernels' needs the column 'gpu'"):
         CorpusWriter(corpus_path).append("kernels", config_table("kernels", [make_kernel(1)]).drop(["gpu"]))
-
-
-def test_an_unknown_split_is_refused(corpus_path: Path) -> None:
-    with pytest.raises(DataError, match="split is 'dev'"), CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [make_kernel(1, split="dev")])
 
 
 def test_hugging_face_datasets_never_serves_stale_rows(corpus_path: Path, fresh_python: Callable[[str], str]) -> None:

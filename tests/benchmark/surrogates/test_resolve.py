@@ -59,22 +59,15 @@ def test_module_and_attribute(monkeypatch: pytest.MonkeyPatch, model_file: Path)
     sys.modules.pop("mine")
 
 
-def test_file_with_and_without_attribute(model_file: Path) -> None:
-    assert type(resolve(str(model_file))).__name__ == "Model"
-    assert type(resolve(f"{model_file}:Model")).__name__ == "Model"
-    with pytest.raises(UnknownNameError, match="did you mean 'Model'"):
-        resolve(f"{model_file}:Modell")
-
-
-def test_names_that_are_nearly_right_are_named(model_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UnknownNameError, match=r"known: Model$"):
-        resolve(f"{model_file}:Whatever")
+def test_a_file_is_found_with_and_without_attribute(model_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for spec in (str(model_file), f"{model_file}:Model"):
+        assert type(resolve(spec)).__name__ == "Model"
+    for attribute, said in (("Modell", "did you mean 'Model'"), ("Whatever", r"known: Model$")):
+        with pytest.raises(UnknownNameError, match=said):
+            resolve(f"{model_file}:{attribute}")
     monkeypatch.chdir(model_file.parent)
     with pytest.raises(UnknownNameError, match=rf"did you mean '{model_file.name}'"):
         locate(model_file.stem)
-
-
-def test_two_models_in_a_file_must_be_told_apart(model_file: Path) -> None:
     model_file.write_text(MODEL + MODEL.replace("Model", "Other"))
     with pytest.raises(UserError, match="name one, as in"):
         resolve(str(model_file))

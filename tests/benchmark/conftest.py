@@ -1,7 +1,5 @@
 """A small corpus written by the tests: invented runtimes, real problems, so that every track has something to score."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator
@@ -11,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from records import filled
 
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.questions import Questions, build_questions
@@ -79,17 +78,16 @@ class Builder:
         speedup = None if failed else float(2**log_speedup)
         runtime = None if speedup is None else 100.0 / speedup
         noise = 1.01
-        return Kernel(
-            kernel_id=kernel_id(problem_id, Backend.TRITON, source), problem_id=problem_id, family=family,
+        return filled(
+            Kernel, kernel_id=kernel_id(problem_id, Backend.TRITON, source), problem_id=problem_id, family=family,
             backend=Backend.TRITON, gpu=GPU, search_method="random", proposer="genome", run_id=f"run-{problem_id}",
-            step=step, parent_id=None, edit=None, structure_id=content_hash("structure", source),
+            step=step, structure_id=content_hash("structure", source),
             cluster_id=content_hash("cluster", problem_id, str(step)), split=split, source=source,
             normalised=normalised(source),
             status=Status.INCORRECT if failed else Status.OK, error="wrong output" if failed else None,
             runtime_us=runtime, runtime_low_us=runtime and runtime / noise, runtime_high_us=runtime and runtime * noise,
             speedup=speedup, speedup_low=speedup and speedup / noise, speedup_high=speedup and speedup * noise,
-            compile_ms=30.0, registers=32, shared_bytes=0, spill_bytes=0, env_id=ENVIRONMENT.env_id, origin="kbench",
-            license="CC-BY-4.0",
+            compile_ms=30.0, registers=32, env_id=ENVIRONMENT.env_id, origin="kbench", license="CC-BY-4.0",
         )  # fmt: skip
 
 
@@ -114,11 +112,9 @@ def times(kernels: list[Kernel], problems: list[Problem]) -> list[Any]:
     return rows
 
 
-ENVIRONMENT = Environment(
-    env_id=content_hash("environment"), gpu=GPU, compute_capability="9.0", sm_count=132, memory_bytes=141 * 10**9,
-    l2_bytes=60 * 2**20, shared_bytes_per_block=232448, driver="580", cuda="13.0", python="3.12", torch="2.11",
-    triton="3.6", nvrtc=None, copy_bandwidth_gbs=4300.0, matmul_peak_tflops=790.0, timer_step_ns=32.0, sandbox="none",
-    kbench="0.1.0",
+ENVIRONMENT = filled(
+    Environment, env_id=content_hash("environment"), gpu=GPU, compute_capability="9.0", sm_count=132,
+    memory_bytes=141 * 10**9, l2_bytes=60 * 2**20, copy_bandwidth_gbs=4300.0, matmul_peak_tflops=790.0,
 )  # fmt: skip
 
 

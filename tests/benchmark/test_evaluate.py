@@ -1,7 +1,5 @@
 """`kbench evaluate` as a user meets it."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import html.parser

@@ -1,7 +1,5 @@
 """A folder keeps what must not be lost: forecasts that a run reads or does not make, and what an author wrote."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -50,18 +48,21 @@ def rows(folder: Path) -> int:
     return int(read_forecasts(folder / "forecasts.parquet").num_rows)
 
 
-def test_another_run_keeps_what_the_author_wrote(corpus_path: Path, tmp_path: Path, model: str) -> None:
-    out = tmp_path / "mine"
-    call(corpus_path, "--surrogate", model, "--out", out)
-    written = described(out)
-    call(corpus_path, "--surrogate", model, "--out", out)
-    again = json.loads((out / "submission.json").read_text())
+@pytest.fixture
+def mine(corpus_path: Path, tmp_path: Path, model: str) -> Path:
+    """A folder with the forecasts of the model."""
+    call(corpus_path, "--surrogate", model, "--out", tmp_path / "mine")
+    return tmp_path / "mine"
+
+
+def test_another_run_keeps_what_the_author_wrote(corpus_path: Path, mine: Path, model: str) -> None:
+    written = described(mine)
+    call(corpus_path, "--surrogate", model, "--out", mine)
+    again = json.loads((mine / "submission.json").read_text())
     assert {name: again[name] for name in WORDS} == {name: written[name] for name in WORDS}
 
 
-def test_an_entry_of_one_s_own_is_told_what_comes_next_and_what_was_replaced(
-    corpus_path: Path, in_folder: Path, model: str
-) -> None:
+def test_an_entry_is_told_what_comes_next_and_was_replaced(corpus_path: Path, in_folder: Path, model: str) -> None:
     out = Path("leaderboard/submissions/mine")
     said = call(corpus_path, "--surrogate", model, "--out", out)
     steps = f"kbench leaderboard check {out} --dataset {corpus_path}\n  kbench leaderboard build --out site"
@@ -73,25 +74,29 @@ def test_an_entry_of_one_s_own_is_told_what_comes_next_and_what_was_replaced(
     assert "forecasts of model 1 replaced; for an entry" in call(corpus_path, "--surrogate", model, "--out", out)
 
 
-def test_an_entry_that_its_author_described_is_not_replaced_by_another(
-    corpus_path: Path, tmp_path: Path, model: str
-) -> None:
-    out = tmp_path / "mine"
-    call(corpus_path, "--surrogate", model, "--out", out)
-    written = described(out)
-    for arguments in (["uniform"], [model, "--surrogate-arg", "size=2"]):
+def test_an_entry_that_is_described_stays_as_it_is(corpus_path: Path, tmp_path: Path, mine: Path, model: str) -> None:
+    described(mine)
+    same_name = tmp_path / "elsewhere" / "model.py"
+    same_name.parent.mkdir()
+    same_name.write_text(MODEL)
+    before = {path.name: path.read_bytes() for path in mine.iterdir() if path.is_file()}
+    for arguments in (["uniform"], [model, "--surrogate-arg", "size=2"], [same_name]):
         with pytest.raises(UserError, match="entry of another surrogate or arguments"):
-            call(corpus_path, "--surrogate", *arguments, "--out", out)
-    assert json.loads((out / "submission.json").read_text()) == written
+            call(corpus_path, "--surrogate", *arguments, "--out", mine)
+    # One that was made elsewhere has no results beside it.
+    (mine / "results.json").unlink()
+    before.pop("results.json")
+    for surrogate in (model, "prior"):
+        with pytest.raises(UserError, match="entry of another surrogate"):
+            call(corpus_path, "--surrogate", surrogate, "--out", mine)
+    assert {path.name: path.read_bytes() for path in mine.iterdir() if path.is_file()} == before
 
 
-def test_metadata_that_cannot_be_read_is_not_replaced(corpus_path: Path, tmp_path: Path, model: str) -> None:
-    out = tmp_path / "mine"
-    call(corpus_path, "--surrogate", model, "--out", out)
-    (out / "submission.json").write_text('{"name": "half')
+def test_metadata_that_cannot_be_read_is_not_replaced(corpus_path: Path, mine: Path, model: str) -> None:
+    (mine / "submission.json").write_text('{"name": "half')
     with pytest.raises(UserError, match="fix it or remove it"):
-        call(corpus_path, "--surrogate", model, "--out", out)
-    assert (out / "submission.json").read_text() == '{"name": "half'
+        call(corpus_path, "--surrogate", model, "--out", mine)
+    assert (mine / "submission.json").read_text() == '{"name": "half'
 
 
 def test_the_forecasts_that_are_scored_are_not_replaced(corpus_path: Path, tmp_path: Path) -> None:
@@ -127,9 +132,7 @@ def test_a_trial_replaces_no_larger_run(corpus_path: Path, tmp_path: Path) -> No
     assert rows(trial) == 9
 
 
-def test_two_surrogates_of_one_folder_are_refused_before_any_is_asked(
-    corpus_path: Path, tmp_path: Path, model: str
-) -> None:
+def test_two_surrogates_of_one_folder_are_refused_at_once(corpus_path: Path, tmp_path: Path, model: str) -> None:
     (tmp_path / "other").mkdir()
     other = tmp_path / "other" / "model.py"
     other.write_text(MODEL)
@@ -139,9 +142,7 @@ def test_two_surrogates_of_one_folder_are_refused_before_any_is_asked(
     assert not (tmp_path / "o").exists()
 
 
-def test_a_file_with_a_built_in_s_name_leaves_its_results(
-    corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_leaves_a_built_in_s_results(corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     call(corpus_path, "--surrogate", "length")
     results = (tmp_path / "runs/evaluate/length/results.json").read_bytes()
@@ -153,12 +154,8 @@ def test_a_file_with_a_built_in_s_name_leaves_its_results(
         call(corpus_path, "--surrogate", "runs")
 
 
-def test_an_interrupted_run_leaves_an_earlier_one_s_results(
-    corpus_path: Path, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "mine"
-    call(corpus_path, "--surrogate", model, "--out", out)
-    before = (out / "forecasts.parquet").read_bytes()
+def test_an_interruption_keeps_all(corpus_path: Path, mine: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = (mine / "forecasts.parquet").read_bytes()
     Path(model).write_text(MODEL + "# changed, so that it is asked again\n")
 
     def interrupt(*given: object) -> None:
@@ -166,35 +163,11 @@ def test_an_interrupted_run_leaves_an_earlier_one_s_results(
 
     monkeypatch.setattr("kbench.benchmark.surrogates.process.ProcessSurrogate.forecast", interrupt)
     result = CliRunner().invoke(
-        evaluate, ["--dataset", str(corpus_path), "--surrogate", model, "--out", str(out), "--no-report",
+        evaluate, ["--dataset", str(corpus_path), "--surrogate", model, "--out", str(mine), "--no-report",
                    "--tracks", "forecast", "--resamples", "10"],
     )  # fmt: skip
     assert result.exit_code == 130
-    assert (out / "forecasts.parquet").read_bytes() == before
-
-
-def test_an_entry_made_elsewhere_is_not_replaced(corpus_path: Path, tmp_path: Path, model: str) -> None:
-    out = tmp_path / "theirs"
-    call(corpus_path, "--surrogate", model, "--out", out)
-    described(out)
-    (out / "results.json").unlink()
-    before = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
-    for surrogate in (model, "prior"):
-        with pytest.raises(UserError, match="entry of another surrogate"):
-            call(corpus_path, "--surrogate", surrogate, "--out", out)
-    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
-
-
-def test_another_file_of_the_same_name_does_not_get_the_authors_words(
-    corpus_path: Path, tmp_path: Path, model: str
-) -> None:
-    out, other = tmp_path / "mine", tmp_path / "elsewhere" / "model.py"
-    call(corpus_path, "--surrogate", model, "--out", out)
-    described(out)
-    other.parent.mkdir()
-    other.write_text(MODEL)
-    with pytest.raises(UserError, match="entry of another surrogate"):
-        call(corpus_path, "--surrogate", other, "--out", out)
+    assert (mine / "forecasts.parquet").read_bytes() == before
 
 
 def test_each_kind_of_run_has_a_default_folder_of_its_own(corpus_path: Path, in_folder: Path, model: str) -> None:

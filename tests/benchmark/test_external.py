@@ -1,7 +1,5 @@
 """Kernels of others: skill over our prior, over their own frequencies, and whether there is any order."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
@@ -54,13 +52,10 @@ def answered(questions: Questions, sharp: float) -> ForecastTable:
 
 
 @pytest.mark.parametrize("sharp", [0.0, 0.5])
-def test_who_knows_the_frequencies_alone_has_skill_over_a_wrong_prior_and_no_order(
-    questions: Questions, sharp: float
-) -> None:
+def test_who_knows_frequencies_alone_has_skill_over_a_wrong_prior(questions: Questions, sharp: float) -> None:
     wrong = np.eye(bins.COUNT)[0] * 0.92 + 0.01
     elsewhere = dataclasses.replace(questions, kind_priors=dict.fromkeys(questions.kind_priors, wrong))
     found = external_figures(elsewhere, answered(questions, sharp), SETTINGS)
-    assert found is not None
     assert found.over_prior.value > 0.3
     assert found.has_order == (sharp > 0)
     assert (found.over_own.low > 0.1) == (sharp > 0)
@@ -78,7 +73,6 @@ def test_queries_without_shapes_are_counted_and_answered_by_the_baseline(questio
         given = forecasts[query.query_id].probabilities
         assert given == (tuple(priors[query.kind]) if at % 2 else (1 / 8,) * 8)
     found = external_figures(half, answered(half, 0.0), SETTINGS)
-    assert found is not None
     assert found.without_shapes == len(bare) // 2
     assert "state no workload or no shapes" in found.text()
 

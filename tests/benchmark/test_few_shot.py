@@ -1,7 +1,5 @@
 """Few-shot questions: known kernels tell about the pool, and answer no question themselves."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Sequence
@@ -84,27 +82,16 @@ def test_online_and_nearest_learn_from_known_kernels(shown: Questions) -> None:
     assert OnlineSurrogate().forecast([bare])[0].failure is not None
     for surrogate in (OnlineSurrogate(), NearestSurrogate()):
         (told,) = surrogate.forecast([query])
-        assert told.probabilities is not None
         assert sum(told.probabilities[place] for place in set(places.tolist())) > len(set(places.tolist())) / 8
     pair = next(q for q in shown.queries if q.kind is not PairKind.REFERENCE and len(q.known) >= 2)
     (forecast,) = OnlineSurrogate().forecast([pair])
-    assert forecast.probabilities is not None
     assert sum(forecast.probabilities) == pytest.approx(1.0)
 
 
 def test_command_asks_with_shots_and_says_so(corpus_path: Path, tmp_path: Path) -> None:
     out = tmp_path / "o"
-    every = [
-        "--dataset",
-        str(corpus_path),
-        "--surrogate",
-        "prior",
-        "--resamples",
-        "10",
-        "--no-report",
-        "--out",
-        str(out),
-    ]
+    every = ["--dataset", str(corpus_path), "--surrogate", "prior", "--resamples", "10", "--no-report"]
+    every += ["--out", str(out)]
     whole = CliRunner().invoke(evaluate, every, catch_exceptions=False)
     assert "shots" not in whole.stdout.splitlines()[0]
     few = CliRunner().invoke(evaluate, [*every, "--shots", "8"], catch_exceptions=False)

@@ -1,7 +1,5 @@
 """Rewards: TRL's signature, the metrics' values, and a gate that no failed kernel passes."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

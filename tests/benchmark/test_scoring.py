@@ -1,7 +1,5 @@
 """Scoring: tracks, ceilings, slices, comparisons, and surrogates whose score is known beforehand."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 
@@ -16,7 +14,6 @@ from kbench.benchmark.metrics.registry import figures, headline
 from kbench.benchmark.questions import Questions, build_questions
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.scoring.compare import Comparison
-from kbench.benchmark.scoring.rows import MACHINE_LOG_SIGMA, interval_distribution, log_sigma, remeasured
 from kbench.benchmark.scoring.score import BootstrapSettings, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable, from_forecasts
 from kbench.schemas import Forecast, Score, bins, from_dict, to_dict
@@ -65,9 +62,7 @@ def test_uniform_forecast_scores_what_it_must(corpus: Tables, questions: Questio
     assert found["edit"]["auroc"].value == 0.5
 
 
-def test_failures_score_as_the_uniform_forecast_and_are_deferred_first(
-    questions: Questions, truth: list[Forecast]
-) -> None:
+def test_failures_score_as_uniform_and_are_deferred_first(questions: Questions, truth: list[Forecast]) -> None:
     half = truth[: len(truth) // 2]
     found = score(questions, table_of(questions, half), FEW).figures
     pairs = questions.over_all_workloads().pairs
@@ -110,25 +105,13 @@ def test_slices_of_a_facet_hold_every_row_once(questions: Questions, truth: list
 
 def test_ceiling_falls_as_measurements_get_noisier(questions: Questions, truth: list[Forecast]) -> None:
     wide = dataclasses.replace(
-        questions.pairs,
-        speedup_low=questions.pairs.speedup / 2,
-        speedup_high=questions.pairs.speedup * 2,
+        questions.pairs, speedup_low=questions.pairs.speedup / 2, speedup_high=questions.pairs.speedup * 2
     )
     noisy = dataclasses.replace(questions, pairs=wide)
     table = table_of(questions, truth)
     sharp, blunt = (score(q, table, FEW).ceilings["forecast"]["accuracy"] for q in (questions, noisy))
     assert sharp > 0.95
     assert blunt < 0.8
-
-
-def test_interval_becomes_a_distribution() -> None:
-    given = interval_distribution(np.array([1.2, 1.0]), log_sigma(np.array([1.19, 0.9]), np.array([1.21, 1.1])))
-    assert given.sum(axis=1) == pytest.approx([1.0, 1.0])
-    assert given[0, 3] > 0.999
-    assert given[1, 2] == pytest.approx(0.5, abs=1e-5)
-    unknown = np.full(3, np.nan)
-    assert remeasured(np.ones(3), unknown, unknown, np.random.default_rng(0)).tolist() == [1.0, 1.0, 1.0]
-    assert log_sigma(np.ones(3), np.ones(3)).tolist() == [MACHINE_LOG_SIGMA] * 3
 
 
 def test_every_headline_has_a_ceiling_and_a_floor(questions: Questions, truth: list[Forecast]) -> None:

@@ -1,7 +1,5 @@
 """The first lines of a result: where a surrogate stands, and why it stands below zero."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

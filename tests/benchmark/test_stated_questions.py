@@ -1,7 +1,5 @@
 """What a corpus states in its questions is what is asked, shown, learnt from and scored."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import runpy
@@ -68,9 +66,7 @@ def test_core_and_limits_are_parts_of_the_same_rows(corpus: Tables) -> None:
 
 
 @pytest.mark.parametrize("shots", [0, 8])
-def test_of_kernels_and_times_only_what_is_asked_about_is_held(
-    corpus: Tables, monkeypatch: pytest.MonkeyPatch, shots: int
-) -> None:
+def test_kernels_not_asked_about_are_not_held(corpus: Tables, monkeypatch: pytest.MonkeyPatch, shots: int) -> None:
     whole, parts, read = Corpus.table, Corpus.batches, Counter[str]()
 
     def table(self: Corpus, name: str = "kernels", **given: Any) -> Any:
@@ -164,16 +160,13 @@ def test_exported_prompts_are_the_questions_stated(
 def test_overall_is_the_mean_of_the_headlines_between_floor_and_ceiling(corpus: Tables) -> None:
     asked = Options().questions(corpus)
     prior = evaluate_on("prior", corpus, Options(resamples=50), questions=lambda: asked).scored
-    assert prior.overall is not None
     assert prior.overall.value == pytest.approx(0.0, abs=0.02)
     raised = {track: {**of, headline(track).name: Figure(prior.ceilings[track][headline(track).name], np.ones(50))}
               for track, of in prior.figures.items()}  # fmt: skip
     best = dataclasses.replace(prior, figures=raised).overall
-    assert best is not None
     assert best.value == pytest.approx(1.0)
     unscored = {"edit": {headline("edit").name: float("nan")}}
     three = dataclasses.replace(prior, figures=raised, floors={**prior.floors, **unscored}).overall
-    assert three is not None
     assert three.value == pytest.approx(1.0), "a track that the questions cannot score is left out"
 
 
@@ -189,9 +182,7 @@ def test_probes_learn_what_their_features_tell_and_no_more(corpus: Tables) -> No
 
 
 @pytest.mark.parametrize("surrogate", ["prior", "length", "nearest"])
-def test_a_page_of_pandas_gives_the_same_figures(
-    corpus_path: Path, corpus: Tables, surrogate: str, tmp_path: Path
-) -> None:
+def test_a_page_of_pandas_agrees(corpus_path: Path, corpus: Tables, surrogate: str, tmp_path: Path) -> None:
     evaluation = evaluate_on(surrogate, corpus, Options(resamples=20))
     table = to_arrow(evaluation.run.forecasts).to_pandas()
     every = pd.read_parquet(corpus_path / "questions")

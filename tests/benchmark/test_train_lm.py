@@ -1,7 +1,5 @@
 """Local language models: a shared prompt is exact, every objective trains, a stopped run ends as if it were not."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -147,9 +145,7 @@ def run(weights: Path, corpus: Path, out: Path, objective: str, *more: object) -
 
 
 @pytest.mark.parametrize("objective", example.OBJECTIVES)
-def test_every_objective_trains_a_model_that_lm_reads(
-    objective: str, weights: Path, corpus_path: Path, tmp_path: Path
-) -> None:
+def test_every_objective_trains_a_readable_lm(objective: str, weights: Path, corpus_path: Path, tmp_path: Path) -> None:
     done = run(weights, corpus_path, tmp_path, objective)
     assert done.exit_code == 0, done.exception
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]

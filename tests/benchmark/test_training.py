@@ -1,7 +1,5 @@
 """Training exports: rows equal what the corpus holds, and no split ever reaches another's file."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -118,9 +116,7 @@ def test_the_first_prompts_are_a_sample_of_all_problems() -> None:
 
 
 @pytest.mark.parametrize(("split", "warned"), [("test", True), ("train", False), ("validation", False)])
-def test_an_export_of_a_test_split_for_training_says_so(
-    corpus_path: Path, tmp_path: Path, split: str, warned: bool
-) -> None:
+def test_an_export_of_a_test_split_says_so(corpus_path: Path, tmp_path: Path, split: str, warned: bool) -> None:
     result = run(corpus_path, "--format", "sft", "--split", split, "--out", tmp_path / "x.jsonl")
     assert result.exit_code == 0
     assert ("is what the benchmark asks" in result.stderr) is warned
@@ -177,9 +173,7 @@ def test_a_trajectory_tells_parents_diffs_and_outcomes_of_the_shipped_searches()
 
 
 @pytest.mark.parametrize("form", EVERY)
-def test_no_kernel_or_problem_of_another_split_is_in_a_train_export(
-    form: str, corpus: Tables, corpus_path: Path, tmp_path: Path
-) -> None:
+def test_a_train_export_has_nothing_held_out(form: str, corpus: Tables, corpus_path: Path, tmp_path: Path) -> None:
     held_out = kernels(corpus, split=["validation", "test"])
     problems = {row["problem_id"] for row in held_out.values()}
     rows = exported(tmp_path, corpus_path, form)
@@ -194,9 +188,7 @@ def test_no_kernel_or_problem_of_another_split_is_in_a_train_export(
 
 
 @pytest.mark.parametrize("form", EVERY)
-def test_exports_are_the_same_bytes_each_time_and_show_no_comment(
-    form: str, corpus_path: Path, tmp_path: Path, secret: str
-) -> None:
+def test_exports_repeat_and_show_no_comment(form: str, corpus_path: Path, tmp_path: Path, secret: str) -> None:
     exported(tmp_path, corpus_path, form)
     first = (tmp_path / f"{form}.jsonl").read_bytes()
     exported(tmp_path, corpus_path, form)
@@ -236,9 +228,7 @@ def test_parquet_holds_the_same_rows(corpus_path: Path, tmp_path: Path) -> None:
         (("--comments",), "a question never shows comments"),
     ],
 )
-def test_what_a_training_format_cannot_do_is_one_clear_line(
-    options: tuple[str, ...], message: str, corpus_path: Path, tmp_path: Path
-) -> None:
+def test_a_wrong_export_is_refused(options: tuple[str, ...], message: str, corpus_path: Path, tmp_path: Path) -> None:
     result = run(corpus_path, "--format", "trl-prompt", "--out", tmp_path / "x.jsonl", *options)
     assert isinstance(result.exception, UserError)
     assert message in str(result.exception)

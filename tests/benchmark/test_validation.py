@@ -1,7 +1,5 @@
 """Choosing between models: on validation, with what has learned from train alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -48,9 +46,7 @@ def test_what_is_asked_about_is_not_learned_from(corpus_path: Path, tmp_path: Pa
     [("prior", None), ("nearest", None), ("static", "warning: static has learned from the validation problems"),
      ("model.py", "note: kbench cannot know what model learned from")],
 )  # fmt: skip
-def test_a_model_that_has_seen_validation_says_so(
-    corpus_path: Path, in_folder: Path, spec: str, said: str | None
-) -> None:
+def test_a_model_that_saw_validation_says_so(corpus_path: Path, in_folder: Path, spec: str, said: str | None) -> None:
     Path("model.py").write_text(
         "class Model:\n    def forecast(self, queries):\n        return [[0.125] * 8 for _ in queries]\n"
     )
@@ -88,9 +84,7 @@ def test_a_fit_that_takes_minutes_says_so(corpus_path: Path, tmp_path: Path, mon
     assert "@kbench.cached keeps slow functions' results" in told
 
 
-def test_a_stage_that_takes_a_while_says_how_long(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_long_stage_says_how_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     times = iter([10.0, 22.5, 22.5, 22.7, 22.7])
     monkeypatch.setattr("kbench.benchmark.cli.time.perf_counter", lambda: next(times))
     progress = TerminalProgress()

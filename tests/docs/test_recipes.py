@@ -1,7 +1,5 @@
 """The recipes of docs/extend.md, followed to the letter in a copy of the repository."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Results pages show what their quick commands print, and the commands leave the evidence as it is."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

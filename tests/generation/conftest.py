@@ -3,8 +3,6 @@
 The figures exist to exercise the search; they come from no GPU and leave the tests in no form.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from pathlib import Path
@@ -12,14 +10,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from records import filled
 
 from kbench.generation.campaign import campaign
 from kbench.generation.campaign.campaign import Drive
+from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.executors.replay import ReplayExecutor
 from kbench.generation.proposers.genome.header import Family, Gene, Genome
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.settings import Budget, RunSettings
-from kbench.generation.search.state import Node, Operator
+from kbench.generation.search.state import Node, Operator, RunState
 from kbench.schemas import Backend, Measurement, Status
 from kbench.schemas.ids import content_hash, kernel_id
 
@@ -73,17 +73,13 @@ def measurement(key: str, problem_id: str, status: Status, speedup: float, workl
     figures = {
         "runtime_us": 100 / speedup, "runtime_low_us": 99 / speedup, "runtime_high_us": 101 / speedup,
         "speedup": speedup, "speedup_low": 0.99 * speedup, "speedup_high": 1.01 * speedup,
-    } if ok else dict.fromkeys(
-        ("runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high")
-    )  # fmt: skip
-    return Measurement(
-        measurement_id=content_hash(key, workload), kernel_id=key, problem_id=problem_id, gpu="made up",
+    } if ok else {}  # fmt: skip
+    return filled(
+        Measurement, measurement_id=content_hash(key, workload), kernel_id=key, problem_id=problem_id, gpu="made up",
         workload=workload, env_id=content_hash("made up"), status=status, error=None if ok else f"made up {status}",
         samples_us=(1.0, 2.0) if ok else None, anchor_us=(1.0, 2.0) if ok else None, rounds=2 if ok else None,
-        cache_policy=None, max_abs_error=None, max_rel_error=None, floor_us=None, second_clock_us=None,
-        clocks_disagree=None, sm_clock_mhz=None, temperature_c=None, power_w=None, throttle_reasons=None,
-        compile_ms=1.0, registers=32, shared_bytes=0, spill_bytes=0, cubin_sha=None, build_s=0.25,
-        verify_s=0.03125, time_s=0.0625, started_at="2026-01-01T00:00:00Z", **figures,
+        compile_ms=1.0, registers=32, shared_bytes=0, spill_bytes=0, build_s=0.25, verify_s=0.03125, time_s=0.0625,
+        started_at="2026-01-01T00:00:00Z", **figures,
     )  # fmt: skip
 
 
@@ -144,7 +140,14 @@ def settings_for(method: str, **changes: object) -> RunSettings:
         "problem_id": PROBLEM, "backend": Backend.TRITON, "method": method, "seeds": 4, "batch": 4,
         "budget": Budget(measurements=24),
     } | changes  # fmt: skip
-    return RunSettings(**values)  # type: ignore[arg-type]
+    return RunSettings(**values)
+
+
+def searched(folder: Path, settings: RunSettings, how: Drive) -> RunState:
+    """The state of one search after it ran."""
+    drive(folder, [settings], how)
+    (state,) = recorded_states(folder).values()
+    return state
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 A process of its own, because it forks: the children must share the imports and nothing else.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -14,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.extend(map(str, (Path(__file__).parents[1], Path(__file__).parents[1] / "support")))
 
 from generation.conftest import FAMILY, recording, settings_for, ticking
 from kbench.generation.campaign.campaign import Drive

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import json
 import lzma
@@ -13,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from records import filled
 
+from kbench import schemas
 from kbench.benchmark.problems import problem
 from kbench.benchmark.work.table import read_work_text, work_text
 from kbench.benchmark.work.totals import LaunchWork, Totals, Work
@@ -30,22 +30,7 @@ from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.summary.trust import repeats_of
-from kbench.schemas import (
-    Backend,
-    DataError,
-    Environment,
-    Kernel,
-    Measurement,
-    PlanSummary,
-    Question,
-    QuestionKind,
-    ReferenceTime,
-    Status,
-    UserError,
-    bins,
-    from_dict,
-    to_dict,
-)
+from kbench.schemas import DataError, Measurement, Status, UserError, from_dict
 from kbench.schemas.ids import kernel_id
 
 from .conftest import FAMILY, recording, settings_for, ticking
@@ -82,7 +67,7 @@ def packed(run: Path, folder: Path) -> None:
 
 def assemble_with(campaign: Path, out: Path, **inputs: Path) -> Ledger:
     """Assemble the campaign with one more input of each of these kinds."""
-    return assemble(Recipe(runs=(campaign,), **{name: (path,) for name, path in inputs.items()}), out)  # type: ignore[arg-type]
+    return assemble(Recipe(runs=(campaign,), **{name: (path,) for name, path in inputs.items()}), out)
 
 
 def rows(corpus: Path, config: str) -> list[dict[str, Any]]:
@@ -91,7 +76,7 @@ def rows(corpus: Path, config: str) -> list[dict[str, Any]]:
 
 def test_every_measured_kernel_becomes_a_valid_row_with_its_lineage(assembled: Assembled) -> None:
     corpus, ledger = assembled
-    kernels = [from_dict(Kernel, row) for row in rows(corpus, "kernels")]
+    kernels = [from_dict(schemas.Kernel, row) for row in rows(corpus, "kernels")]
     assert len(kernels) == ledger.kernels == 5 * 24
     assert {kernel.lineage for kernel in kernels} == {"gelu_blocks"}
     ids = {kernel.kernel_id for kernel in kernels}
@@ -110,9 +95,7 @@ def test_the_ledger_adds_up(assembled: Assembled) -> None:
     assert json.loads(json.dumps(ledger.to_json()))["kernels"] == 120
 
 
-def test_the_same_logs_packed_and_assembled_over_again_give_the_same_corpus(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_the_same_logs_packed_give_the_same_corpus(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     packed(campaign, tmp_path / "packed")
     for _ in range(2):
         assemble(Recipe(runs=(tmp_path / "packed",)), tmp_path / "corpus")
@@ -122,20 +105,18 @@ def test_the_same_logs_packed_and_assembled_over_again_give_the_same_corpus(
 
 def test_questions_answer_what_their_kernels_say_and_none_is_asked_twice(assembled: Assembled) -> None:
     corpus, ledger = assembled
-    kernels = {str(row["kernel_id"]): from_dict(Kernel, row) for row in rows(corpus, "kernels")}
-    questions = [from_dict(Question, row) for row in rows(corpus, "questions")]
+    kernels = {str(row["kernel_id"]): from_dict(schemas.Kernel, row) for row in rows(corpus, "kernels")}
+    questions = [from_dict(schemas.Question, row) for row in rows(corpus, "questions")]
     assert len(questions) == ledger.questions
-    assert {question.kind for question in questions} == set(QuestionKind)
+    assert {question.kind for question in questions} == set(schemas.QuestionKind)
     for question in questions:
         candidate = kernels[question.candidate_id]
         expected = candidate.speedup
         if question.anchor_id is not None:
             anchor = kernels[question.anchor_id]
-            assert anchor.runtime_us is not None
-            assert candidate.runtime_us is not None
             expected = anchor.runtime_us / candidate.runtime_us
         assert question.speedup == pytest.approx(expected)
-        assert question.bin == bins.bin_of(question.speedup or 0.0)
+        assert question.bin == schemas.bins.bin_of(question.speedup or 0.0)
     asked = [(frozenset((one.anchor_id, one.candidate_id)), one.workload) for one in questions]
     assert len(asked) == len(set(asked))
 
@@ -155,7 +136,7 @@ def test_kernels_equal_up_to_comments_are_one_row(tmp_path: Path, how: Drive, ca
     changed = []
     first, second = [e for e in entries if e.kind == "candidate_proposed" and e.run_id == entries[0].run_id][:2]
     source = twin + first.payload["source"]
-    key = kernel_id("gelu_tanh", Backend.TRITON, source)
+    key = kernel_id("gelu_tanh", schemas.Backend.TRITON, source)
     for entry in entries:
         payload = dict(entry.payload)
         if entry.run_id == second.run_id and payload.get("kernel_id") == second.payload["kernel_id"]:
@@ -197,9 +178,7 @@ def test_logs_without_measurements_are_refused(tmp_path: Path, how: Drive) -> No
         assemble(Recipe(runs=(tmp_path / "run",)), tmp_path / "corpus")
 
 
-def test_measurements_made_again_are_kept_beside_the_first_and_their_distance_is_on_the_card(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_measurements_made_again_are_kept_and_on_the_card(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     first = Corpus.open(assembled[0])
     measured = [from_dict(Measurement, row) for row in first.table("measurements").to_pylist()]
     chosen = [row for row in measured if row.status is Status.OK][:10]
@@ -210,7 +189,7 @@ def test_measurements_made_again_are_kept_beside_the_first_and_their_distance_is
         for n, row in enumerate(chosen)
     ]
     other = dataclasses.replace(again[0], measurement_id="f" * 64, kernel_id="0" * len(again[0].kernel_id))
-    place = from_dict(Environment, Corpus.open().table("environments").to_pylist()[0])
+    place = from_dict(schemas.Environment, Corpus.open().table("environments").to_pylist()[0])
     with CorpusWriter(tmp_path / "again") as writer:
         writer.append("measurements", [*again, other])
         writer.append("environments", [dataclasses.replace(place, env_id=elsewhere)])
@@ -220,7 +199,6 @@ def test_measurements_made_again_are_kept_beside_the_first_and_their_distance_is
     assert corpus.rows("measurements") == len(measured)
     assert elsewhere in corpus.table("environments").column("env_id").to_pylist()
     found = repeats_of(corpus)
-    assert found is not None
     assert (found.kernels, found.same_status) == (len({row.kernel_id for row in again}), len(again))
     assert sum(group.measurements for group in found.groups) == len(again)
     for group in found.groups:
@@ -261,9 +239,7 @@ def test_corrections_take_the_place_of_logged_figures(campaign: Path, assembled:
     assert all(kernels[name]["speedup"] == pytest.approx(7.0) for name in corrected)
 
 
-def test_kernels_found_wrong_since_are_incorrect_and_in_no_question(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_kernels_found_wrong_since_are_in_no_question(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     wrong = next(row["candidate_id"] for row in rows(assembled[0], "questions"))
     (tmp_path / "errata.yaml").write_text(f"{wrong}: overflows\n")
     assemble_with(campaign, tmp_path / "corpus", errata=tmp_path / "errata.yaml")
@@ -307,7 +283,7 @@ def planned(campaign: Path, assembled: Assembled, tmp_path_factory: pytest.TempP
 def test_plans_become_a_row_per_kernel_and_measured_workload(assembled: Assembled, planned: Path) -> None:
     lines = plan_lines(assembled[0])
     corpus = Corpus.open(planned / "corpus")
-    found = [from_dict(PlanSummary, row) for row in corpus.table("plans").to_pylist()]
+    found = [from_dict(schemas.PlanSummary, row) for row in corpus.table("plans").to_pylist()]
     measured = {(row["kernel_id"], row["workload"]) for row in rows(assembled[0], "measurements")}
     ids = {line["kernel_id"] for line in lines}
     assert {(row.kernel_id, row.workload) for row in found} == {key for key in measured if key[0] in ids}
@@ -327,9 +303,7 @@ def work_rows(plans: Sequence[dict[str, Any]], path: Path, instructions: float =
     pq.write_table(pa.table(columns | {"work_json": [text] * len(plans)}), path)
 
 
-def test_counted_work_joins_the_plans_and_later_files_overrule_earlier_ones(
-    campaign: Path, planned: Path, tmp_path: Path
-) -> None:
+def test_counted_work_joins_plans_and_later_files_overrule(campaign: Path, planned: Path, tmp_path: Path) -> None:
     plans = rows(planned / "corpus", "plans")
     work_rows([*plans[:-1], {"kernel_id": "0" * 32, "workload": "elsewhere"}], tmp_path / "first.parquet")
     work_rows(plans[:1], tmp_path / "second.parquet", 1024.0)
@@ -345,9 +319,7 @@ def test_counted_work_joins_the_plans_and_later_files_overrule_earlier_ones(
     assert validate(Corpus.open(tmp_path / "corpus")) == []
 
 
-def test_plans_and_their_work_are_taken_from_the_corpus_of_the_samples(
-    campaign: Path, planned: Path, tmp_path: Path
-) -> None:
+def test_plans_are_taken_from_the_corpus_of_the_samples(campaign: Path, planned: Path, tmp_path: Path) -> None:
     plans = rows(planned / "corpus", "plans")
     work_rows(plans[1:], tmp_path / "totals.parquet")
     whole = Recipe(runs=(campaign,), samples=planned / "corpus", totals=(tmp_path / "totals.parquet",))
@@ -358,7 +330,7 @@ def test_plans_and_their_work_are_taken_from_the_corpus_of_the_samples(
     assert Corpus.open(tmp_path / "again").fingerprint == Corpus.open(tmp_path / "whole").fingerprint
     # Kernels planned anew have the rows of the new plan.
     change = {"samples": tmp_path / "whole", "plans": (planned / "planned.jsonl.xz",)}
-    assemble(Recipe(runs=(campaign,), **change), tmp_path / "anew")  # type: ignore[arg-type]
+    assemble(Recipe(runs=(campaign,), **change), tmp_path / "anew")
     assert rows(tmp_path / "anew", "plans") == plans
 
 
@@ -384,9 +356,7 @@ def test_damaged_work_is_refused_and_named(
     assert "\n" not in str(raised.value)
 
 
-def test_work_of_kernels_without_plans_and_other_files_are_refused(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_work_of_kernels_without_plans_is_refused(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     work_rows([{"kernel_id": "0" * 32, "workload": "large"}], tmp_path / "totals.parquet")
     with pytest.raises(UserError, match="has no work of a kernel whose plans are known"):
         assemble_with(campaign, tmp_path / "corpus", totals=tmp_path / "totals.parquet")
@@ -398,19 +368,16 @@ def test_work_of_kernels_without_plans_and_other_files_are_refused(
         assemble_with(campaign, tmp_path / "corpus", totals=tmp_path / "totals.parquet")
 
 
-def test_reference_times_become_rows_with_three_columns_of_times(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_reference_times_become_rows_of_three_times(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     definition = problem(Corpus.open(assembled[0]).table("kernels", columns=["problem_id"]).column(0)[0].as_py())
-    row = ReferenceTime(
-        problem_id=definition.id, workload=definition.sizes[0].name, gpu="NVIDIA H200", reference_us=70.0,
-        compiled_us=68.5, compiled_error=None, vendor_us=None, vendor=None, vendor_error=None, torch="2.11",
-        driver="580", measured_at="2026-01-01T00:00:00+00:00",
+    row = filled(
+        schemas.ReferenceTime, problem_id=definition.id, workload=definition.sizes[0].name, gpu="NVIDIA H200",
+        compiled_us=68.5, measured_at="2026-01-01T00:00:00+00:00",
     )  # fmt: skip
-    (tmp_path / "references.jsonl").write_text(json.dumps(to_dict(row)) + "\n")
+    (tmp_path / "references.jsonl").write_text(json.dumps(schemas.to_dict(row)) + "\n")
     assemble_with(campaign, tmp_path / "corpus", references=tmp_path / "references.jsonl")
     corpus = Corpus.open(tmp_path / "corpus")
-    assert [from_dict(ReferenceTime, found) for found in corpus.table("references").to_pylist()] == [row]
+    assert [from_dict(schemas.ReferenceTime, found) for found in corpus.table("references").to_pylist()] == [row]
     assert validate(corpus) == []
 
 
@@ -427,17 +394,16 @@ def test_reference_times_become_rows_with_three_columns_of_times(
 def test_the_speedup_over_the_best_reference_is_that_of_the_workloads_that_are_not_launch_bound(
     assembled: Assembled, times: dict[str, tuple[float, float | None, float | None]], expected: float | None
 ) -> None:
-    row = from_dict(Kernel, next(row for row in rows(assembled[0], "kernels") if row["status"] == "ok"))
+    row = from_dict(schemas.Kernel, next(row for row in rows(assembled[0], "kernels") if row["status"] == "ok"))
     own = from_dict(Measurement, next(m for m in rows(assembled[0], "measurements") if m["kernel_id"] == row.kernel_id))
     measured = [
         dataclasses.replace(own, workload=name, speedup=speedup, speedup_low=speedup, speedup_high=speedup)
         for name, speedup in (("a", 4.0), ("b", 2.0))
     ]
     references = [
-        ReferenceTime(
-            problem_id=row.problem_id, workload=name, gpu=own.gpu, reference_us=eager, compiled_us=compiled,
-            compiled_error=None, vendor_us=vendor, vendor="cuDNN" if vendor else None, vendor_error=None, torch="2.11",
-            driver="580", measured_at="2026-01-01T00:00:00+00:00",
+        filled(
+            schemas.ReferenceTime, problem_id=row.problem_id, workload=name, gpu=own.gpu, reference_us=eager,
+            compiled_us=compiled, vendor_us=vendor, vendor="cuDNN" if vendor else None,
         )
         for name, (eager, compiled, vendor) in times.items()
     ]  # fmt: skip
@@ -455,7 +421,6 @@ def test_a_kernels_interval_allows_for_other_machines_and_its_measurements_does_
     for row in timed:
         on_one_machine = aggregate(own[row["kernel_id"]])
         assert row["speedup"] == on_one_machine.speedup
-        assert on_one_machine.speedup_low is not None
         spread = math.log(row["speedup"] / on_one_machine.speedup_low)
         widened = math.log(row["speedup"] / row["speedup_low"])
         assert widened == pytest.approx(math.hypot(spread, 1.96 * MACHINE_SIGMA))
@@ -477,9 +442,7 @@ def thinned(campaign: Path, corpus: Path, folder: Path) -> Path:
     return folder
 
 
-def test_thin_logs_and_the_corpus_that_holds_their_samples_give_the_same_corpus(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_thin_logs_and_their_samples_give_the_same_corpus(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     whole = assembled[0]
     log = thinned(campaign, whole, tmp_path / "thin")
     sizes = [sum(path.stat().st_size for path in folder.glob("events*")) for folder in (log, campaign)]
@@ -495,9 +458,7 @@ def test_thin_logs_and_the_corpus_that_holds_their_samples_give_the_same_corpus(
 PART = "NVIDIA H200 (64 of 132 SMs)"
 
 
-def test_kernels_measured_on_another_gpu_become_further_rows_and_change_no_other(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_kernels_measured_on_another_gpu_are_further_rows(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     fresh = measured_anew(
         assembled[0],
         tmp_path / "part",
@@ -537,7 +498,7 @@ def test_kernels_measured_on_another_gpu_become_further_rows_and_change_no_other
 def test_measurements_that_do_not_fit_the_logs_are_refused(
     campaign: Path, assembled: Assembled, tmp_path: Path, field: str, change: dict[str, str], message: str
 ) -> None:
-    measured_anew(assembled[0], tmp_path / "anew", lambda row: dataclasses.replace(row, **change))  # type: ignore[arg-type]
+    measured_anew(assembled[0], tmp_path / "anew", lambda row: dataclasses.replace(row, **change))
     with pytest.raises(UserError, match=message):
         assemble_with(campaign, tmp_path / "corpus", **{field: tmp_path / "anew"})
     assert not (tmp_path / "corpus").exists()
@@ -549,9 +510,7 @@ def test_plans_of_other_kernels_are_refused(campaign: Path, tmp_path: Path) -> N
         assemble_with(campaign, tmp_path / "corpus", plans=tmp_path / "planned.jsonl")
 
 
-def test_a_recipe_names_its_inputs_by_paths_relative_to_itself(
-    campaign: Path, assembled: Assembled, tmp_path: Path
-) -> None:
+def test_a_recipe_names_inputs_relative_to_itself(campaign: Path, assembled: Assembled, tmp_path: Path) -> None:
     packed(campaign, tmp_path / "packed")
     measured_anew(assembled[0], tmp_path / "anew", lambda row: row)
     recipe = tmp_path / "recipe.toml"

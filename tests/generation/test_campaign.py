@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
@@ -21,7 +19,7 @@ from kbench.generation.search.settings import Budget, FilterSettings
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import DataError, UserError
 
-from .conftest import FAMILY, PROBLEM, settings_for
+from .conftest import FAMILY, PROBLEM, searched, settings_for
 
 
 class Cornered(GenomeProposer):
@@ -53,8 +51,7 @@ class Short(GenomeProposer):
 
 def test_a_proposer_that_gives_too_few_answers_is_told_on(run_folder: Path, how: Drive) -> None:
     proposer = Short({FAMILY.name: FAMILY})
-    drive(run_folder, [settings_for("random")], dataclasses.replace(how, proposer_for=lambda s: proposer))
-    (state,) = recorded_states(run_folder).values()
+    state = searched(run_folder, settings_for("random"), dataclasses.replace(how, proposer_for=lambda s: proposer))
     assert state.charge.measurements == 24
     assert state.proposal_failures["no answer"] > 24
 
@@ -149,11 +146,9 @@ def test_a_halted_run_takes_the_course_it_would_have_taken(tmp_path: Path, how: 
 def test_a_run_that_found_nothing_new_is_resumed(tmp_path: Path, how: Drive, budget: int) -> None:
     empty = Refusing({})
     empty.reason = "no code: the reply has none"
-    drive(tmp_path, [settings_for("random")], dataclasses.replace(how, proposer_for=lambda s: empty))
-    (state,) = recorded_states(tmp_path).values()
+    state = searched(tmp_path, settings_for("random"), dataclasses.replace(how, proposer_for=lambda s: empty))
     assert state.stopped == "nothing new in 4 steps"
-    drive(tmp_path, [settings_for("random", budget=Budget(measurements=budget))], how)
-    (state,) = recorded_states(tmp_path).values()
+    state = searched(tmp_path, settings_for("random", budget=Budget(measurements=budget)), how)
     assert state.charge.measurements == budget
 
 
@@ -243,9 +238,7 @@ def test_a_spec_that_cannot_be_is_refused(tmp_path: Path, content: str, message:
     ],
     ids=str,
 )  # fmt: skip
-def test_a_wrong_field_is_one_line_with_its_name_and_value(
-    tmp_path: Path, field: dict[str, object], message: str
-) -> None:
+def test_a_wrong_field_is_one_line_with_its_value(tmp_path: Path, field: dict[str, object], message: str) -> None:
     (tmp_path / "c.json").write_text(json.dumps({"problems": ["softmax"]} | field))
     with pytest.raises(UserError) as caught:
         runs_of(read_spec(tmp_path / "c.json"))

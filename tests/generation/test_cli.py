@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path
@@ -26,7 +24,7 @@ from .test_executors import ENVIRONMENT
 
 @pytest.fixture(autouse=True)
 def _small_family(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(mixed.PROPOSERS, "genome", lambda: GenomeProposer({FAMILY.name: FAMILY}))  # type: ignore[attr-defined]
+    monkeypatch.setitem(mixed.PROPOSERS, "genome", lambda: GenomeProposer({FAMILY.name: FAMILY}))
 
 
 @pytest.fixture(scope="module")
@@ -165,9 +163,7 @@ def test_an_option_that_would_change_nothing_is_refused(arguments: list[str], me
     assert message in str(result.exception)
 
 
-def test_without_a_gpu_one_line_says_what_can_be_done_and_nothing_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_gpu_one_line_says_what_can_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbench.harness.commands.doctor.gpu_count", lambda: 0)
     result = run("--problem", PROBLEM, "--backend", "triton", "--budget", "8", "--out", tmp_path / "run")
     assert isinstance(result.exception, InfrastructureError)
@@ -212,9 +208,7 @@ def test_a_search_whose_proposer_cannot_be_reached_says_what_it_did_and_fails(
     assert list(json.loads(result.stdout)["halted"].values()) == ["connection error: refused"]
 
 
-def test_a_batch_answered_with_errors_waits_for_other_answers(
-    recording_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_wait_for_other_answers(recording_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_LLM_MODEL", "m")
     monkeypatch.setenv("KBENCH_LLM_BATCH", str(tmp_path))
     options = ("--proposer", "llm", "--budget", "1")
@@ -235,9 +229,7 @@ def test_a_batch_answered_with_errors_waits_for_other_answers(
     assert (state.step, dict(state.proposal_failures)) == (1, {"no code": 1})
 
 
-def test_a_recorded_corpus_explains_the_environments_of_what_it_answers(
-    tmp_path: Path, how: Drive, recorded: Recorded
-) -> None:
+def test_a_recorded_corpus_explains_its_environments(tmp_path: Path, how: Drive, recorded: Recorded) -> None:
     known = dataclasses.replace(how, executor=ReplayExecutor(recorded, [ENVIRONMENT]))
     drive(tmp_path / "first", [settings_for("random", batch=50, budget=Budget(measurements=200))], known)
     assemble(Recipe(runs=(tmp_path / "first",)), tmp_path / "corpus")

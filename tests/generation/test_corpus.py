@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 from collections.abc import Mapping, Sequence
@@ -129,9 +127,7 @@ def test_a_mistake_in_a_recipe_is_named_before_anything_runs(tmp_path: Path, tex
 
 
 @pytest.mark.parametrize(("gpus", "message"), [(0, "no NVIDIA GPU found"), (1, "measuring needs the package 'torch'")])
-def test_what_measuring_needs_is_looked_for_before_anything_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, message: str
-) -> None:
+def test_needs_are_looked_for_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, message: str) -> None:
     monkeypatch.setattr("kbench.harness.commands.doctor.gpu_count", lambda: gpus)
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else find(name))

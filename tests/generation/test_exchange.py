@@ -1,7 +1,5 @@
 """A campaign whose kernels a language model writes through Batch files: one exchange for each generation."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import random
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from records import filled
 
 from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError
 from kbench.benchmark.problems import problem
@@ -64,7 +63,6 @@ class FakeGpu(ReplayExecutor):
 
     def result(self, kernel: KernelSource) -> Result:
         found = re.search(r"STATUS, SPEED = '(\w+)', ([\d.]+)", kernel.source)
-        assert found is not None
         key = kernel.kernel_id
         return Result(key, (measurement(key, kernel.problem_id, Status(found[1]), float(found[2])),))
 
@@ -149,8 +147,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Exchange:
     return exchange
 
 
-def test_all_searches_of_a_generation_ask_in_one_file(tmp_path: Path) -> None:
-    exchange = Exchange(tmp_path)
+@pytest.fixture
+def exchange(tmp_path: Path) -> Exchange:
+    return Exchange(tmp_path)
+
+
+def test_all_searches_of_a_generation_ask_in_one_file(exchange: Exchange) -> None:
     for _ in range(2):
         message = exchange.go() or ""
         assert message.startswith(f"18 requests of 6 searches wait in {exchange.files.requests}; 0 kernels")
@@ -164,8 +166,7 @@ def test_all_searches_of_a_generation_ask_in_one_file(tmp_path: Path) -> None:
     assert {state.step for state in recorded_states(exchange.run).values()} == {1}
 
 
-def test_open_requests_of_another_campaign_are_not_overwritten(tmp_path: Path) -> None:
-    exchange = Exchange(tmp_path)
+def test_open_requests_of_another_campaign_are_not_overwritten(exchange: Exchange, tmp_path: Path) -> None:
     exchange.go()
     exchange.run = tmp_path / "other"
     with pytest.raises(UserError, match="holds 18 open requests of another campaign"):
@@ -184,8 +185,9 @@ def test_a_campaign_goes_on_over_generations_until_its_budgets_are_spent(whole: 
 
 
 @pytest.mark.parametrize("share", [2, 3])
-def test_the_course_does_not_depend_on_which_answers_come_first(tmp_path: Path, whole: Exchange, share: int) -> None:
-    exchange = Exchange(tmp_path)
+def test_the_course_does_not_depend_on_which_answers_come_first(
+    exchange: Exchange, whole: Exchange, share: int
+) -> None:
     states = exchange.finish(lambda place: place % share == 0)
     assert courses(states) == courses(recorded_states(whole.run))
     assert sorted(exchange.asked) == sorted(whole.asked)
@@ -205,10 +207,7 @@ def test_a_campaign_killed_at_any_byte_asks_and_measures_the_rest_alone(tmp_path
 
 
 @pytest.mark.parametrize("damage", [lambda text: text[: len(text) // 2], lambda text: text + '{"custom_id": "old"}\n'])
-def test_the_file_of_requests_holds_those_that_wait_whatever_it_held_before(
-    tmp_path: Path, damage: Callable[[str], str]
-) -> None:
-    exchange = Exchange(tmp_path)
+def test_the_file_of_requests_holds_those_that_wait(exchange: Exchange, damage: Callable[[str], str]) -> None:
     exchange.go()
     text = exchange.files.requests.read_text()
     exchange.files.requests.write_text(damage(text))
@@ -217,8 +216,7 @@ def test_the_file_of_requests_holds_those_that_wait_whatever_it_held_before(
 
 
 @pytest.mark.usefixtures("ticks")
-def test_a_campaign_cut_short_keeps_the_requests_it_did_not_come_to(tmp_path: Path) -> None:
-    exchange = Exchange(tmp_path)
+def test_a_campaign_cut_short_keeps_the_requests_it_did_not_come_to(exchange: Exchange) -> None:
     exchange.go()
     before = {request["custom_id"] for request in exchange.requests()}
     exchange.answer(lambda place: place < 6, broken)
@@ -231,8 +229,7 @@ def test_a_campaign_cut_short_keeps_the_requests_it_did_not_come_to(tmp_path: Pa
     assert (exchange.go() or "").startswith("18 requests of 6 searches wait")
 
 
-def test_a_command_that_measures_nothing_says_what_it_proposed(tmp_path: Path) -> None:
-    exchange = Exchange(tmp_path)
+def test_a_command_that_measures_nothing_says_what_it_proposed(exchange: Exchange) -> None:
     assert "; 0 kernels proposed, not measured; put responses" in (exchange.go(measure=False) or "")
     exchange.answer(answer=answer_as("ok"))
     proposer = LlmProposer(exchange.files, "m")
@@ -248,8 +245,7 @@ def test_a_command_that_measures_nothing_says_what_it_proposed(tmp_path: Path) -
     assert exchange.gpu.measured == []
 
 
-def test_a_response_to_no_request_is_said_and_one_to_an_earlier_request_is_not(tmp_path: Path) -> None:
-    exchange = Exchange(tmp_path)
+def test_a_response_to_no_request_is_said_and_one_to_an_earlier_request_is_not(exchange: Exchange) -> None:
     for _ in range(2):
         assert "custom_id" not in (exchange.go(RUNS[:1]) or "")
         exchange.answer(answer=answer_as("ok"))
@@ -262,21 +258,17 @@ def test_a_response_to_no_request_is_said_and_one_to_an_earlier_request_is_not(t
     assert exchange.go(RUNS[:1]) is None
 
 
-def test_requests_tell_recorded_references_where_none_lie_in_the_run_folder(tmp_path: Path) -> None:
+def test_requests_tell_recorded_references_where_none_lie_in_the_run_folder(exchange: Exchange) -> None:
     gpu = ENVIRONMENT.gpu
-    reference = ReferenceTime(
-        problem_id="softmax", workload=problem("softmax").sizes[0].name, gpu=gpu, reference_us=70.0, compiled_us=61.25,
-        compiled_error=None, vendor_us=None, vendor=None, vendor_error=None, torch="2", driver="1", measured_at="2026",
-    )  # fmt: skip
-    exchange = Exchange(tmp_path)
+    figures = {"workload": problem("softmax").sizes[0].name, "reference_us": 70.0, "compiled_us": 61.25}
+    reference = filled(ReferenceTime, problem_id="softmax", gpu=gpu, **figures)
     exchange.go(measure=False, references=[reference])
     told = [json.dumps(request) for request in exchange.requests()]
     assert sum("best reference 61.25 us" in text for text in told) == 6
     assert recorded_references(shipped())
 
 
-def test_a_response_that_is_still_being_written_counts_once_it_is_whole(tmp_path: Path) -> None:
-    exchange = Exchange(tmp_path)
+def test_a_response_that_is_still_being_written_counts_once_it_is_whole(exchange: Exchange) -> None:
     exchange.go(RUNS[:1])
     exchange.answer()
     text = exchange.files.responses.read_text()
@@ -287,8 +279,7 @@ def test_a_response_that_is_still_being_written_counts_once_it_is_whole(tmp_path
     assert recorded_states(exchange.run)[RUNS[0].run_id].step == 1
 
 
-def test_another_machine_of_the_same_gpu_type_asks_the_same(tmp_path: Path) -> None:
-    exchange = Exchange(tmp_path)
+def test_another_machine_of_the_same_gpu_type_asks_the_same(exchange: Exchange) -> None:
     exchange.go()
     before = exchange.files.requests.read_bytes()
     exchange.gpu.place = dataclasses.replace(ENVIRONMENT, env_id=content_hash("another"), copy_bandwidth_gbs=1.0)
@@ -296,11 +287,10 @@ def test_another_machine_of_the_same_gpu_type_asks_the_same(tmp_path: Path) -> N
     assert exchange.files.requests.read_bytes() == before
 
 
-def test_who_answered_and_what_it_cost_is_in_the_log(whole: Exchange, tmp_path: Path) -> None:
+def test_who_answered_and_what_it_cost_is_in_the_log(whole: Exchange, exchange: Exchange) -> None:
     entries = [entry for entry in read_log(whole.run) if entry.kind in ("candidate_proposed", "proposal_failed")]
     assert {entry.payload["recipe"]["model"] for entry in entries} == {"scribe"}
     assert {(entry.payload["input_tokens"], entry.payload["output_tokens"]) for entry in entries} == {(30, 12)}
-    exchange = Exchange(tmp_path)
     exchange.go(RUNS[:1])
     rows = [{"custom_id": one["custom_id"], "text": "no", "date": "2026-03-01"} for one in exchange.requests()]
     exchange.files.responses.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -309,15 +299,6 @@ def test_who_answered_and_what_it_cost_is_in_the_log(whole: Exchange, tmp_path: 
     asked = next(iter(exchange.requests()))["body"]["messages"]
     assert recipe["input_characters"] == pytest.approx(sum(len(one["content"]) for one in asked), abs=400)
     assert (recipe["model"], recipe["date"], recipe["output_characters"]) == ("m", "2026-03-01", 2)
-
-
-def test_a_campaign_by_a_model_needs_no_genome_family() -> None:
-    from kbench.generation.proposers.genome.header import families_for
-
-    spec = CampaignSpec(proposer="llm", methods=("random",))
-    runs, uncovered = runs_of(spec)
-    assert uncovered == []
-    assert any(not families_for(settings.problem_id, settings.backend) for settings in runs) or len(runs) > 200
 
 
 def broken(request: dict[str, Any]) -> dict[str, Any]:
@@ -344,7 +325,6 @@ def test_failed_kernels_become_parents_that_are_repaired(tmp_path: Path, method:
         repaired = [node for node in state.nodes.values() if (node.recipe or {})["operator"] == "repair"]
         assert repaired
         for node in repaired:
-            assert node.parent_id is not None
             assert state.nodes[node.parent_id].reward is None
             assert (node.reward is not None, node.edit) == (True, "The bound was wrong.")
     operators = {
@@ -359,9 +339,7 @@ def test_failed_kernels_become_parents_that_are_repaired(tmp_path: Path, method:
     [("evolve", "llm", 0, True), ("puct", "llm", 3, True), ("evolve", "genome", 0, False), ("random", "llm", 0, False)],
     ids=["none correct", "some correct", "genome", "random"],
 )
-def test_repairs_are_for_models_that_are_told_of_failures(
-    method: str, proposer: str, correct: int, repairs: bool
-) -> None:
+def test_repairs_are_for_models_told_of_failures(method: str, proposer: str, correct: int, repairs: bool) -> None:
     nodes = {}
     for place in range(correct + 2):
         outcome = KernelOutcome(Status.OK, None, 1.0, 1.0) if place < correct else FAILED
@@ -381,13 +359,12 @@ ARMS = runs_of(
 )[0]  # fmt: skip
 
 
-def test_arms_share_first_kernels_and_a_model_forecasts_children_against_their_parents(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_arms_share_first_kernels_and_a_model_filters_children(
+    exchange: Exchange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KBENCH_LLM_FORECAST_MODEL", "seer")
     monkeypatch.setenv("KBENCH_LLM_FORECAST_BATCH", str(tmp_path / "forecasts"))
     asked, told = tmp_path / "forecasts" / "requests.jsonl", tmp_path / "forecasts" / "responses.jsonl"
-    exchange = Exchange(tmp_path)
     exchange.go(ARMS)
     assert len(exchange.requests()) == 2, "three arms ask for the same two kernels"
     correct = answer_as("ok")
@@ -409,8 +386,7 @@ def test_arms_share_first_kernels_and_a_model_forecasts_children_against_their_p
     assert states[2].failed_forecasts == 0
 
 
-def test_answers_fit_when_requests_are_worded_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    exchange = Exchange(tmp_path)
+def test_answers_fit_when_requests_are_worded_otherwise(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
     exchange.go()
     exchange.answer()
     words = [{"role": role, "content": "Write a kernel."} for role in ("system", "user")]
@@ -419,8 +395,7 @@ def test_answers_fit_when_requests_are_worded_otherwise(tmp_path: Path, monkeypa
     assert {state.step for state in recorded_states(exchange.run).values()} == {1}
 
 
-def test_a_step_that_nobody_has_answered_is_planned_again_for_another_batch(tmp_path: Path) -> None:
-    exchange = Exchange(tmp_path)
+def test_a_step_that_nobody_has_answered_is_planned_again_for_another_batch(exchange: Exchange) -> None:
     exchange.go()
     exchange.answer()
     exchange.go()

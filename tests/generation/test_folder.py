@@ -1,7 +1,5 @@
 """Kernels brought in from a folder, as they are or as the start of a search by rewriting."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import json
@@ -18,13 +16,7 @@ from kbench.generation.assembly.figures import Samples
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.campaign.plan import read_spec, runs_of
-from kbench.generation.log import (
-    LogEntry,
-    LogWriter,
-    read_environments,
-    read_log,
-    record_environments,
-)
+from kbench.generation.log import LogEntry, LogWriter, read_environments, read_log, record_environments
 from kbench.generation.search.action import StartStep, next_action
 from kbench.generation.search.reducer import reduce, replay, start
 from kbench.generation.search.settings import FilterSettings, refuse_changes

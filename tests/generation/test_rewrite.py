@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-import ast
 import dataclasses
 import random
 from collections.abc import Iterator, Sequence
@@ -10,13 +7,10 @@ import pytest
 
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.proposers.mixed import MixedProposer
-from kbench.generation.proposers.rewrite.cuda_operators import closing, is_balanced
 from kbench.generation.proposers.rewrite.edit import Module
 from kbench.generation.proposers.rewrite.rewrite import OPERATORS, RewriteProposer, parses, random_edit
-from kbench.generation.proposers.rewrite.triton_operators import independent
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import Operator
-from kbench.loaders.source.cpp import tokens as cpp_tokens
 from kbench.schemas import Backend
 from kbench.schemas.ids import kernel_id
 
@@ -50,7 +44,6 @@ def test_two_hundred_edits_in_a_row_still_parse(backend: Backend) -> None:
     rng, source, used = random.Random(2), SOURCES[backend], set()
     for _ in range(200):
         found = random_edit(source, backend, rng)
-        assert found is not None
         used.add(found[0])
         changed = found[1].apply(source)
         source = changed if len(changed) < 20_000 else SOURCES[backend]
@@ -86,20 +79,6 @@ def test_two_hundred_edits_in_a_row_still_parse(backend: Backend) -> None:
 )
 def test_an_operator_does_what_its_name_says(backend: Backend, name: str, expected: str) -> None:
     assert any(expected in text for seed in range(30) for text in edits(backend, name, seed=seed))
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "apart"),
-    [
-        ("a = f(x)", "b = g(y)", True),
-        ("a = f(x)", "b = a", False),
-        ("a = b", "b = g(y)", False),
-        ("a = 1", "a = 2", False),
-        ("tl.store(p, a)", "b = tl.load(q)", False),
-    ],
-)
-def test_statements_change_places_only_when_nothing_connects_them(one: str, other: str, apart: bool) -> None:
-    assert independent(ast.parse(one).body[0], ast.parse(other).body[0]) is apart
 
 
 def test_comments_and_strings_of_cuda_are_never_edited() -> None:
@@ -193,11 +172,3 @@ def test_a_language_model_is_asked_together_and_answers_keep_their_order(propose
     found = [one.proposer for one in mixed.propose(task, asks)]
     assert found == ["llm", "genome", "llm", "rewrite", "llm", "rewrite"]
     assert writer.asked == [3]
-
-
-def test_tokens_cover_what_cpp_is_made_of() -> None:
-    tokens = cpp_tokens("#define A 1\nx->y[0x1F] += \"a;b\" >> 2; // gone\nf('{');")
-    assert " ".join(t.text for t in tokens) == "#define A 1 x -> y [ 0x1F ] += \"a;b\" >> 2 ; f ( '{' ) ;"
-    assert is_balanced(tokens)
-    assert closing(tokens, 4) == 6
-    assert not is_balanced(cpp_tokens("f(]"))

@@ -60,8 +60,7 @@ def kbench(fresh: Run) -> Run:
 def made_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus whose rows may be passed on."""
     makers = import_file(ROOT / "tests" / "loaders" / "conftest.py")
-    folder: Path = makers.write_corpus(tmp_path_factory.mktemp("ours") / "corpus", 24)
-    return folder
+    return makers.write_corpus(tmp_path_factory.mktemp("ours") / "corpus", 24)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """A Hub for tests: enough of its routes to create, upload, tag, list and download dataset repositories, in memory."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import http.server

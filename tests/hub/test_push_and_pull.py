@@ -28,9 +28,7 @@ def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
     return lines[0]
 
 
-def test_a_corpus_survives_the_round_trip_byte_for_byte(
-    hub: Any, kbench: Run, fresh: Run, made_corpus: Path, tmp_path: Path
-) -> None:
+def test_a_corpus_survives_the_round_trip(hub: Any, kbench: Run, fresh: Run, made_corpus: Path, tmp_path: Path) -> None:
     dry = kbench("data", "push", REPO, "--path", str(made_corpus), "--dry-run")
     assert "would upload" in dry.stdout
     assert hub.commits == {}, "a dry run uploads nothing"
@@ -80,9 +78,7 @@ def test_what_cannot_be_pushed_is_one_line(hub: Any, kbench: Run, made_corpus: P
     assert hub.commits == {}
 
 
-def test_what_cannot_be_pulled_is_one_line_and_leaves_nothing(
-    hub: Any, kbench: Run, made_corpus: Path, tmp_path: Path
-) -> None:
+def test_what_cannot_be_pulled_is_one_line(hub: Any, kbench: Run, made_corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "back"
     assert "was not found on the Hub" in one_line(kbench("data", "fetch", "user/nothing", "--out", str(out)), 2)
     files = {str(p.relative_to(made_corpus)): p.read_bytes() for p in made_corpus.rglob("*") if p.is_file()}
@@ -130,9 +126,7 @@ def test_a_dataset_that_cannot_stand_alone_is_refused(kbench: Run, only: str) ->
         (KeyError("ours"), KeyError, "ours"),
     ],
 )
-def test_errors_of_the_machine_are_told_and_our_own_mistakes_are_not_blamed_on_the_hub(
-    error: Exception, kind: type[Exception], message: str
-) -> None:
+def test_errors_of_the_machine_are_not_our_mistakes(error: Exception, kind: type[Exception], message: str) -> None:
     def fail() -> None:
         with plain_errors("a/b"):
             raise error

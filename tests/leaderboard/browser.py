@@ -1,7 +1,5 @@
 """A headless browser for the page's tests: it reports errors and refuses every request that leaves the disk."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

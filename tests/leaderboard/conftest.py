@@ -1,7 +1,5 @@
 """A small corpus, built-in surrogates' submissions for it, their results, and one site and browser for all tests."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +7,7 @@ from typing import Any
 
 import pytest
 from beside import module_at
+from records import filled
 
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.folder import write_folder
@@ -51,37 +50,20 @@ def _with_tensor_cores(kernels: list[Kernel]) -> list[Kernel]:
 
 
 def _measurement(kernel: Kernel, workload: str) -> Measurement:
-    unknown = dict.fromkeys(
-        ("samples_us", "anchor_us", "rounds", "cache_policy", "max_rel_error", "second_clock_us", "clocks_disagree",
-         "sm_clock_mhz", "temperature_c", "power_w", "throttle_reasons", "cubin_sha", "build_s", "verify_s", "time_s",
-         "started_at")
-    )  # fmt: skip
-    same = ("kernel_id", "problem_id", "gpu", "env_id", "status", "error", "runtime_us", "runtime_low_us",
-            "runtime_high_us", "speedup", "speedup_low", "speedup_high", "compile_ms", "registers", "shared_bytes",
-            "spill_bytes")  # fmt: skip
-    return Measurement(
-        **{name: getattr(kernel, name) for name in same}, **unknown, workload=workload, max_abs_error=0.0, floor_us=5.0,
-        measurement_id=content_hash("measurement", kernel.kernel_id, workload),
-    )  # fmt: skip
+    identity = content_hash("measurement", kernel.kernel_id, workload)
+    return filled(Measurement, like=kernel, workload=workload, measurement_id=identity, max_abs_error=0.0, floor_us=5.0)
 
 
 def _plan(kernel: Kernel, workload: str) -> PlanSummary:
-    launch = PlannedLaunch(
-        function="scan", grid=(132, 2, 1), block=(128, 1, 1), cluster=None, cooperative=False, shared_bytes=8832
-    )
-    return PlanSummary(
-        kernel_id=kernel.kernel_id, problem_id=kernel.problem_id, gpu=kernel.gpu, workload=workload, configurations=1,
-        allocated_bytes=0, buffers=1, fills=0, copies=0, registers=32, spill_bytes=0, launches=(launch,),
-    )  # fmt: skip
+    launch = filled(PlannedLaunch, function="scan", grid=(132, 2, 1), block=(128, 1, 1), shared_bytes=8832)
+    return filled(PlanSummary, like=kernel, workload=workload, launches=(launch,))
 
 
 def _counters(kernel: Kernel, workload: str) -> KernelCounters:
-    assert kernel.gpu is not None
-    return KernelCounters(
-        kernel_id=kernel.kernel_id, problem_id=kernel.problem_id, gpu=kernel.gpu, workload=workload, launches=1,
-        profiled_us=70.0, dram_read_bytes=268_500_000, dram_write_bytes=500_000, l2_bytes=506_700_000,
-        occupancy_percent=24.0, issue_percent=25.0, tensor_percent=61.0, profiler="ncu 2025.3.1",
-        measured_at="2026-01-01T00:00:00Z",
+    return filled(
+        KernelCounters, like=kernel, workload=workload, profiled_us=70.0, dram_read_bytes=268_500_000,
+        dram_write_bytes=500_000, l2_bytes=506_700_000, occupancy_percent=24.0, issue_percent=25.0, tensor_percent=61.0,
+        profiler="ncu 2025.3.1",
     )  # fmt: skip
 
 
@@ -102,9 +84,8 @@ def board_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer.append("plans", [_plan(kernel, workloads[kernel.problem_id]) for kernel in kernels])
         writer.append("counters", [_counters(kernel, workloads[kernel.problem_id]) for kernel in kernels[:20]])
         writer.append("references", [
-            ReferenceTime(problem_id=problem, workload=workload, gpu=corpora.GPU, reference_us=100.0, compiled_us=80.0,
-                          compiled_error=None, vendor_us=50.0, vendor="cuBLASLt", vendor_error=None, torch="2.11",
-                          driver="580", measured_at="2026-11-01T00:00:00+00:00")
+            filled(ReferenceTime, problem_id=problem, workload=workload, gpu=corpora.GPU, reference_us=100.0,
+                   compiled_us=80.0, vendor_us=50.0, vendor="cuBLASLt", measured_at="2026-11-01T00:00:00+00:00")
             for problem, workload in workloads.items()
         ])  # fmt: skip
     return path
@@ -157,7 +138,6 @@ def site(
     results, facts = faceted
     corpus = Corpus.open(board_corpus)
     answers = answers_of(questions, benchmark_of(corpus))
-    assert answers is not None
     score_entries(read_entries(list(submissions.values()), questions), questions, SETTINGS, look=answers.look)
     out = tmp_path_factory.mktemp("site")
     return build([*results, _hostile(results[0])], facts, out, corpus=corpus, answers=answers)

@@ -1,7 +1,5 @@
 """Hostile submissions: each is written to a folder by a function or a table, with what the check must say of it."""
 
-from __future__ import annotations
-
 import functools
 import io
 import json
@@ -89,7 +87,7 @@ def gigabytes_of_header(honest: Path, to: Path) -> tuple[Path, str]:
     with tarfile.open(path, "w:gz", compresslevel=1) as archive:
         info = tarfile.TarInfo("PaxHeader/x")
         info.type, info.size = tarfile.XHDTYPE, 1_500_000_000
-        archive.fileobj.write(info.tobuf() + b"\0" * 10**6)  # type: ignore[union-attr]
+        archive.fileobj.write(info.tobuf() + b"\0" * 10**6)
     return path, "no submission needs that"
 
 

@@ -1,7 +1,5 @@
 """What visitors come for, walked in a real browser; and what every page owes them: access, size, speed, honesty."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io
@@ -29,8 +27,7 @@ from kbench.schemas import Kernel
 
 @pytest.fixture(scope="module")
 def kernels(board_corpus: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = Corpus.open(board_corpus).table("kernels").to_pylist()
-    return rows
+    return Corpus.open(board_corpus).table("kernels").to_pylist()
 
 
 def _champion(kernels: list[dict[str, Any]], problem: str) -> dict[str, Any]:
@@ -137,9 +134,7 @@ def test_a_text_that_a_spreadsheet_would_compute_is_downloaded_as_a_text(tab: An
     assert rows == [f"'{text}" for text in texts[:7]] + texts[7:]
 
 
-def test_all_wgmma_kernels_faster_than_cublas_are_found(
-    tab: Any, kernels: list[dict[str, Any]], board_corpus: Path
-) -> None:
+def test_wgmma_kernels_beyond_cublas_are_found(tab: Any, kernels: list[dict[str, Any]], board_corpus: Path) -> None:
     page = tab.open("#/kernels")
     page.get_by_label("Search").fill("wgmma")
     page.locator('select[data-facet="least"]').select_option("cuBLASLt")
@@ -165,8 +160,7 @@ def test_all_wgmma_kernels_faster_than_cublas_are_found(
 
 def tab_column(page: Any, name: str) -> list[str]:
     heads = page.locator("main thead th").evaluate_all("cells => cells.map(cell => cell.dataset.column)")
-    found: list[str] = page.locator(f"main tbody td:nth-child({heads.index(name) + 1})").all_text_contents()
-    return found
+    return page.locator(f"main tbody td:nth-child({heads.index(name) + 1})").all_text_contents()
 
 
 def test_a_problem_s_page_shows_references_searches_and_workloads(tab: Any, kernels: list[dict[str, Any]]) -> None:
@@ -193,9 +187,7 @@ def test_the_list_of_kernels_opens_on_the_best_of_each_problem(tab: Any, kernels
     assert "each=0" in page.evaluate("location.hash")
 
 
-def test_the_best_kernels_measured_last_are_news(
-    board_corpus: Path, kernels: list[dict[str, Any]], tmp_path: Path
-) -> None:
+def test_the_last_best_kernels_are_news(board_corpus: Path, kernels: list[dict[str, Any]], tmp_path: Path) -> None:
     corpus = Corpus.open(board_corpus)
     late, early = sorted({k["problem_id"] for k in kernels})[:2]
     best = {_champion(kernels, name)["kernel_id"]: name for name in (late, early)}
@@ -259,9 +251,7 @@ LINKS = (
 
 
 @pytest.mark.parametrize("how", [{}, {"size": (390, 844), "scheme": "dark"}], ids=["desktop", "dark phone"])
-def test_every_kind_of_page_passes_axe_and_nothing_overflows(
-    how: dict[str, Any], new_tab: Any, kernels: list[dict[str, Any]]
-) -> None:
+def test_pages_pass_axe_and_none_overflows(how: dict[str, Any], new_tab: Any, kernels: list[dict[str, Any]]) -> None:
     opened = new_tab(**how)
     kernel = next(k for k in kernels if k["split"] == "test" and k["parent_id"] and k["speedup"])
     wrong = []

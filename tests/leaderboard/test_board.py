@@ -1,7 +1,5 @@
 """Which submissions a folder holds, and results as files: nothing goes unseen, and all is written or nothing."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -43,9 +41,7 @@ def test_results_read_back_as_they_were_written(results: list[Results], tmp_path
             read_results(paths[0])
 
 
-def test_results_kept_without_slices_are_never_served_where_slices_are_asked(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
+def test_slices_are_kept_apart(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     entries, settings = list(read_entries([submissions["prior"]], questions)), BootstrapSettings(resamples=10)
     scored: list[str] = []
     whole, full, *again = (
@@ -58,9 +54,7 @@ def test_results_kept_without_slices_are_never_served_where_slices_are_asked(
     assert list(whole) == [score for score in full if score.slice == "all"]
 
 
-def test_an_entry_is_scored_again_only_when_its_files_change_or_its_results_are_damaged(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
+def test_an_entry_is_scored_again_on_change(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     def scored() -> list[str]:
         names: list[str] = []
         entries = read_entries([tmp_path / "entries"], questions)
@@ -138,9 +132,7 @@ def test_an_entry_of_one_s_own_stands_where_its_evaluation_says_it_was_asked(
     assert [path.name for path in local_entries()] == ["made-elsewhere", "odd", "whole"]
 
 
-def test_an_entry_that_leaves_queries_out_is_told_where_entries_on_a_part_belong(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
+def test_an_entry_on_a_part_is_told_so(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     expected = expected_of(questions)
     more = dataclasses.replace(expected, query_ids=[*expected.query_ids, "f" * 32])
     ((_, checked),) = check_all([submissions["prior"]], more)

@@ -1,7 +1,5 @@
 """Submissions are refused with a reason, in bounded time and memory, and nothing is written or run."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil
@@ -53,8 +51,7 @@ def checked_alone(paths: list[Path], questions: Questions) -> dict[str, Any]:
     asked = json.dumps({"paths": [str(path) for path in paths], "expected": dataclasses.asdict(expected_of(questions))})
     done = subprocess.run([sys.executable, "-c", ALONE], input=asked, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 def test_a_submission_that_evaluate_wrote_passes(submissions: dict[str, Path], questions: Questions) -> None:
@@ -63,16 +60,13 @@ def test_a_submission_that_evaluate_wrote_passes(submissions: dict[str, Path], q
 
 
 @pytest.mark.parametrize("form", ["zip", "gztar"])
-def test_an_archive_is_read_like_its_folder(
-    form: str, submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
+def test_an_archive_is_a_folder(form: str, submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     honest = submissions["prior"]
     submission_copy(honest, tmp_path / "entry")
     path = Path(shutil.make_archive(str(tmp_path / "packed"), form, tmp_path, "entry"))
     folder, unpacked = check(honest, expected_of(questions)), check(path, expected_of(questions))
     assert unpacked.ok
     assert unpacked.submission == folder.submission
-    assert unpacked.forecasts is not None
     assert unpacked.forecasts.equals(folder.forecasts)
 
 
@@ -119,8 +113,6 @@ def test_lines_are_read_like_parquet(submissions: dict[str, Path], questions: Qu
     target = submission_copy(submissions["prior"], tmp_path, lambda rows: rows)
     lines, parquet = check(target, expected_of(questions)), check(submissions["prior"], expected_of(questions))
     assert lines.flaws == ()
-    assert lines.forecasts is not None
-    assert parquet.forecasts is not None
     assert lines.forecasts.to_pylist() == parquet.forecasts.to_pylist()
 
 
@@ -142,9 +134,7 @@ def test_an_averaged_entry_passes(board_corpus: Path, questions: Questions, tmp_
     }  # fmt: skip
 
 
-def test_what_an_interruption_left_unasked_is_no_answer(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
+def test_an_unasked_query_is_no_answer(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     def unasked(rows: Rows) -> Rows:
         return [to_dict(failure(row["query_id"], INTERRUPTED, 0)) for row in rows[:3]] + rows[3:]
 
@@ -173,9 +163,7 @@ ODD_VALUES = [
 
 
 @pytest.mark.parametrize(("field", "value"), ODD_VALUES)
-def test_both_forms_of_a_forecasts_file_accept_and_refuse_the_same(
-    field: str, value: object, submissions: dict[str, Path], tmp_path: Path
-) -> None:
+def test_both_forms_of_a_file_agree(field: str, value: object, submissions: dict[str, Path], tmp_path: Path) -> None:
     rows = pq.read_table(submissions["uniform"] / "forecasts.parquet").to_pylist()
     for row in rows:
         # A whole column: a Parquet file has one type for all its rows.

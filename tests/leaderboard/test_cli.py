@@ -1,7 +1,5 @@
 """The commands as a submitter and a maintainer use them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -35,9 +33,7 @@ def _run(*arguments: object) -> Result:
     return CliRunner().invoke(leaderboard, [str(argument) for argument in arguments])
 
 
-def test_check_lists_every_problem_and_exits_with_one(
-    submissions: dict[str, Path], board_corpus: Path, tmp_path: Path
-) -> None:
+def test_check_lists_all_and_exits_with_one(submissions: dict[str, Path], board_corpus: Path, tmp_path: Path) -> None:
     wrong = {"license": "unknown: state the licence", "created_at": "yesterday", "repeats": 2}
     submission_copy(submissions["prior"], tmp_path, **wrong)
     outcome = _run("check", tmp_path, "--dataset", board_corpus, "--json")
@@ -52,9 +48,7 @@ def test_check_lists_every_problem_and_exits_with_one(
     assert "only you know: state the licence" in text.output
 
 
-def test_scores_are_compared_with_earlier_results_byte_for_byte(
-    submissions: dict[str, Path], board_corpus: Path, tmp_path: Path
-) -> None:
+def test_scores_equal_earlier_results(submissions: dict[str, Path], board_corpus: Path, tmp_path: Path) -> None:
     results = tmp_path / "results"
     arguments = ("score", submissions["prior"].parent, "--dataset", board_corpus, "--resamples", 20)
     scored = _run(*arguments, "--out", results)
@@ -147,7 +141,6 @@ def test_serve_answers_on_this_machine_alone_and_stops_on_interrupt(tmp_path: Pa
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     ) as server:
-        assert server.stdout is not None
         address = server.stdout.readline().split()[0]
         try:
             assert address.startswith("http://127.0.0.1:")

@@ -1,7 +1,5 @@
 """One hostile entry never stops the others, and texts are what they seem."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from pathlib import Path
@@ -42,9 +40,7 @@ def test_a_refused_entry_leaves_the_others_scored(
 
 
 @pytest.mark.parametrize("name", ["pri0r", "Prior", "pr\u0131or", "prior", "p-r-i-o-r", "prlor"])
-def test_a_name_that_passes_for_another_entrys_is_refused(
-    name: str, submissions: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_name_that_resembles_another_is_refused(name: str, submissions: dict[str, Path], tmp_path: Path) -> None:
     entry = submission_copy(submissions["prior"], tmp_path / "entry", name=name)
     (_, first), (_, second) = check_all([submissions["prior"], entry], None)
     assert first.ok

@@ -1,7 +1,5 @@
 """Scores are recomputed from forecasts, and come out the same to the bit wherever they are made."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -18,13 +16,12 @@ import pytest
 import scipy.special
 from submission_copy import Rows, submission_copy
 
-from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.rows import pool_scores
 from kbench.benchmark.scoring.score import BootstrapSettings
 from kbench.benchmark.surrogates.forecasts import from_forecasts
 from kbench.leaderboard.board import score_all
-from kbench.leaderboard.scoring.results import Results, rounded_figure, write_results
+from kbench.leaderboard.scoring.results import Results, write_results
 from kbench.leaderboard.scoring.score import PAGE_RESAMPLES
 from kbench.leaderboard.submission.labels import read_labels, write_labels, write_queries
 from kbench.schemas import DataError, UserError
@@ -131,17 +128,7 @@ def test_forecasts_that_differ_in_their_last_bit_alone_are_tied(questions: Quest
     assert np.array_equal(pool_scores(pools, uneven), pool_scores(pools, level))
 
 
-@pytest.mark.parametrize("share", [1 / 128, 3 / 640, 0.1234565, 1.0000005])
-def test_a_figure_between_two_sixth_decimals_is_published_alike_from_either_side(share: float) -> None:
-    nearby = [share * (1 + ulps * 2.0**-52) for ulps in range(-8, 9)]
-    assert len({rounded_figure(value) for value in nearby}) == 1
-    assert rounded_figure(share) == pytest.approx(share, abs=5.1e-7)
-    assert str(rounded_figure(-1e-9)) == "0.0"
-
-
-def test_scoring_needs_none_of_the_larger_libraries(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
+def test_scoring_needs_no_larger_library(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     write_labels(questions, tmp_path / "private.parquet")
     done = subprocess.run(
         [sys.executable, "-c", BARE, str(submissions["length"]), str(tmp_path / "private.parquet")],
@@ -151,25 +138,6 @@ def test_scoring_needs_none_of_the_larger_libraries(
         text=True,
     )
     assert float(done.stdout) > -1.0
-
-
-def test_the_order_of_rows_in_the_file_does_not_matter(
-    submissions: dict[str, Path], questions: Questions, results: list[Results], tmp_path: Path
-) -> None:
-    def mixed(rows: Rows) -> Rows:
-        return [rows[at] for at in np.random.default_rng(3).permutation(len(rows))]
-
-    copies = [submission_copy(path, tmp_path / name, mixed) for name, path in submissions.items()]
-    shuffled = score_all(copies, questions, SETTINGS)
-    assert _text(shuffled) == _text(results)
-
-
-def test_private_labels_score_as_the_corpus_does(
-    submissions: dict[str, Path], questions: Questions, results: list[Results], tmp_path: Path
-) -> None:
-    write_labels(questions, tmp_path / "private.parquet")
-    private = read_labels(tmp_path / "private.parquet")
-    assert _text(score_all(list(submissions.values()), private, SETTINGS)) == _text(results)
 
 
 def test_a_file_that_is_no_labels_file_is_refused(submissions: dict[str, Path]) -> None:
@@ -199,9 +167,7 @@ def test_exported_queries_hold_no_answers(questions: Questions, tmp_path: Path, 
     assert not any(kernel in everything for kernel in kernels)
 
 
-def test_headlines_are_compared_by_every_draw_on_all_questions_and_on_core(
-    submissions: dict[str, Path], questions: Questions
-) -> None:
+def test_headlines_are_compared_by_every_draw_also_on_core(submissions: dict[str, Path], questions: Questions) -> None:
     """Fewer could decide what the evaluation leaves undecided."""
     settings = BootstrapSettings(resamples=PAGE_RESAMPLES + 1)
     (result,) = score_all([submissions["length"]], questions, settings)
@@ -209,22 +175,7 @@ def test_headlines_are_compared_by_every_draw_on_all_questions_and_on_core(
         assert {len(draws[track]) for track in (*result.submission.tracks, "overall")} == {settings.resamples}
 
 
-def test_every_headline_has_a_value_an_interval_and_draws(results: list[Results]) -> None:
-    for result in results:
-        for track in result.submission.tracks:
-            score = next(
-                s for s in result.scores if (s.track, s.metric, s.slice) == (track, headline(track).name, "all")
-            )
-            assert score.value is not None
-            assert score.low is not None
-            assert score.high is not None
-            assert score.low <= score.value <= score.high
-            assert len(result.draws[track]) == SETTINGS.resamples
-
-
-def test_a_submission_with_problems_is_not_scored(
-    submissions: dict[str, Path], questions: Questions, tmp_path: Path
-) -> None:
+def test_a_flawed_submission_is_not_scored(submissions: dict[str, Path], questions: Questions, tmp_path: Path) -> None:
     (tmp_path / "entry").mkdir()
     (tmp_path / "entry" / "submission.json").write_text("{}", "utf-8")
     with pytest.raises(UserError, match=r"and .* more: kbench leaderboard check"):
@@ -234,7 +185,6 @@ def test_a_submission_with_problems_is_not_scored(
 def test_the_risk_curve_ends_where_accuracy_says(results: list[Results]) -> None:
     for result in results:
         accuracy = result.value("forecast", "accuracy")
-        assert accuracy is not None
         assert result.curves["risk_coverage"][-1] == [1.0, pytest.approx(1.0 - accuracy, abs=2e-6)]
 
 

@@ -1,7 +1,5 @@
 """The site: one folder, no other host, untrusted text inert, every number downloadable."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import gzip
@@ -53,7 +51,6 @@ class Page(html.parser.HTMLParser):
 def test_only_the_page_s_own_script_and_style_may_run(site: Path) -> None:
     found = Page(site.read_text("utf-8"))
     policy = next(a["content"] for tag, a in found.elements if a.get("http-equiv") == "Content-Security-Policy")
-    assert policy is not None
     assert policy.startswith("default-src 'none'; script-src 'self' 'sha256-")
     assert "unsafe" not in policy
     for (text,) in (found.inline["script"][1:], found.inline["style"]):
@@ -102,9 +99,7 @@ def test_every_number_on_the_page_is_in_a_file_beside_it(site: Path) -> None:
         assert all(score == own["scores"]["all"][i][:3] for i, score in headlines)
 
 
-def test_links_to_the_page_are_shown_with_a_picture(
-    faceted: tuple[list[Results], dict[str, Any]], site: Path, tmp_path: Path
-) -> None:
+def test_links_show_a_picture(faceted: tuple[list[Results], dict[str, Any]], site: Path, tmp_path: Path) -> None:
     def named(page: Path) -> str | None:
         found = Page(page.read_text("utf-8")).elements
         return next(a["content"] for _, a in found if a.get("property") == "og:image")
@@ -149,9 +144,7 @@ def test_the_index_of_words_finds_exactly_the_sources_that_hold_them(site: Path,
         assert found == {short for short, source in sources.items() if word in source}
 
 
-def test_forecasts_and_misses_are_those_of_the_entry(
-    site: Path, submissions: dict[str, Path], questions: Questions
-) -> None:
+def test_forecasts_and_misses_are_the_entry_s(site: Path, submissions: dict[str, Path], questions: Questions) -> None:
     (length,) = read_entries([submissions["length"]], questions)
     pairs, given = questions.pairs, length.table.probabilities.mean(axis=0)
     problem = str(pairs.problem[0])
@@ -189,9 +182,7 @@ def test_two_entries_of_one_id_are_refused(results: list[Results], faceted: tupl
         build([results[0], results[0]], faceted[1], tmp_path)
 
 
-def test_a_build_removes_what_the_last_one_wrote_and_nothing_else(
-    results: list[Results], faceted: tuple[Any, dict[str, Any]], tmp_path: Path
-) -> None:
+def test_a_build_removes_old_files(results: list[Results], faceted: tuple[Any, dict[str, Any]], tmp_path: Path) -> None:
     build(results, faceted[1], tmp_path)
     mine = [tmp_path / "data" / "mine.json", tmp_path / "CNAME"]
     for path in mine:
@@ -216,9 +207,7 @@ def _with_core(result: Results) -> Results:
     return dataclasses.replace(result, scores=[*result.scores, *on_core], core_draws=result.draws)
 
 
-def test_an_entry_on_core_alone_is_ranked_among_all_on_what_both_answered(
-    faceted: tuple[list[Results], dict[str, Any]], new_tab: Any, tmp_path: Path
-) -> None:
+def test_core_alone_is_ranked_too(faceted: tuple[list[Results], dict[str, Any]], new_tab: Any, tmp_path: Path) -> None:
     results, facts = [_with_core(result) for result in faceted[0]], faceted[1]
     best = max(results, key=lambda result: result.value("forecast", "skill") or -1.0)
     whole = dataclasses.replace(best, submission=dataclasses.replace(best.submission, name="core only"))

@@ -1,7 +1,5 @@
 """The Space: it serves the site and checks an upload in the browser, and refuses what is too large or no archive."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
@@ -104,7 +102,6 @@ def test_the_container_s_command_runs_for_a_user_without_a_home(site: Path, tmp_
     command = [sys.executable, "-m", "kbench", *arguments, "--json"]
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as running:
         try:
-            assert running.stdout is not None
             port = int(json.loads(running.stdout.readline())["address"].rstrip("/").rsplit(":", 1)[1])
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/data/check.js") as offered:
                 assert offered.read() == shard("check", True)

@@ -1,7 +1,5 @@
 """What people come for, walked in a shell as the pages describe it: each command is a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -75,9 +73,7 @@ def test_the_commands_of_the_readme_that_need_no_gpu_work_as_they_stand(tmp_path
         assert shell(tmp_path, *words)
 
 
-def test_submit_an_entry_end_to_end(
-    board_corpus: Path, submissions: dict[str, Path], new_tab: Any, tmp_path: Path
-) -> None:
+def test_submit_from_end_to_end(board_corpus: Path, submissions: dict[str, Path], new_tab: Any, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     on_it = ("--dataset", board_corpus)
     (words,) = (words[: words.index("--split")] for words in readme_commands() if words[0] == "evaluate")

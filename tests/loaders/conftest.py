@@ -8,36 +8,16 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
+from records import filled
 
+from kbench import schemas
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.structure import structure_id
-from kbench.schemas import (
-    AuthorClass,
-    Backend,
-    Environment,
-    Event,
-    Kernel,
-    KernelCounters,
-    LiveKernel,
-    Measurement,
-    Pair,
-    PairKind,
-    PlanSummary,
-    Problem,
-    Question,
-    QuestionKind,
-    Record,
-    ReferenceTime,
-    Status,
-    TuningTime,
-    Workload,
-)
+from kbench.schemas import Backend, Kernel, Status
 from kbench.schemas.bins import bin_of
 from kbench.schemas.ids import content_hash, kernel_id
-from kbench.schemas.record import field_types
 from kbench.schemas.records.launch_plan import PlannedLaunch
 
 GPUS = ("NVIDIA H200", "NVIDIA A100-SXM4-80GB")
@@ -46,20 +26,7 @@ ENVIRONMENT = content_hash("environment")
 Drawing = Callable[[], AbstractContextManager[None]]
 
 
-PLAIN = {str: "x", int: 1, float: 1.0, bool: False, tuple: ()}
 FIGURES = ("runtime_us", "runtime_low_us", "runtime_high_us", "speedup", "speedup_low", "speedup_high")
-R = TypeVar("R", bound=Record)
-
-
-def filled(record: type[R], *, like: Record | None = None, **values: object) -> R:
-    """A record with these values, and those of a kernel it is about; further fields are null, or plain values."""
-    stated = {name: getattr(like, name) for name in field_types(record) if like is not None and hasattr(like, name)}
-    missing = {
-        name: None if field.optional else PLAIN[field.base]
-        for name, field in field_types(record).items()
-        if name not in values and name not in stated
-    }
-    return record(**missing, **(stated | values))
 
 
 def make_source(problem: str, number: int) -> str:
@@ -91,24 +58,24 @@ def make_kernel(number: int, **changes: object) -> Kernel:
     return filled(Kernel, **(values | changes))
 
 
-def make_pair(kernel: Kernel, **changes: object) -> Pair:
+def make_pair(kernel: Kernel, **changes: object) -> schemas.Pair:
     speedup = kernel.speedup or 1.0
     values: dict[str, object] = {
         "pair_id": content_hash("pair", kernel.kernel_id, str(kernel.gpu)), "candidate_id": kernel.kernel_id,
-        "kind": PairKind.REFERENCE, "speedup": speedup, "bin": bin_of(speedup),
+        "kind": schemas.PairKind.REFERENCE, "speedup": speedup, "bin": bin_of(speedup),
     }  # fmt: skip
-    return filled(Pair, like=kernel, **(values | changes))
+    return filled(schemas.Pair, like=kernel, **(values | changes))
 
 
-def make_question(kernel: Kernel) -> Question:
+def make_question(kernel: Kernel) -> schemas.Question:
     return filled(
-        Question, like=kernel, question_id=content_hash("question", kernel.kernel_id, str(kernel.gpu)),
-        kind=QuestionKind.LEVEL, author=AuthorClass.GENOME, candidate_id=kernel.kernel_id,
+        schemas.Question, like=kernel, question_id=content_hash("question", kernel.kernel_id, str(kernel.gpu)),
+        kind=schemas.QuestionKind.LEVEL, author=schemas.AuthorClass.GENOME, candidate_id=kernel.kernel_id,
         bin=bin_of(kernel.speedup or 1.0),
     )  # fmt: skip
 
 
-def make_measurement(kernel: Kernel, **changes: object) -> Measurement:
+def make_measurement(kernel: Kernel, **changes: object) -> schemas.Measurement:
     timed: dict[str, object] = {
         "samples_us": (kernel.runtime_us, kernel.runtime_us), "anchor_us": (1.5, 2.5), "rounds": 2,
         "cache_policy": "flush", "max_abs_error": 0.0, "max_rel_error": 0.0, "sm_clock_mhz": (1980.0,),
@@ -119,19 +86,19 @@ def make_measurement(kernel: Kernel, **changes: object) -> Measurement:
         "floor_us": 1.0, "build_s": 0.1, "verify_s": 0.1, "time_s": 0.1, "started_at": "2026-01-01T00:00:00Z",
         **(timed if kernel.runtime_us is not None else {}),
     }  # fmt: skip
-    return filled(Measurement, like=kernel, **(values | changes))
+    return filled(schemas.Measurement, like=kernel, **(values | changes))
 
 
-def make_plan(kernel: Kernel) -> PlanSummary:
+def make_plan(kernel: Kernel) -> schemas.PlanSummary:
     launch = filled(PlannedLaunch, function="f", grid=(8, 1, 1), block=(128, 1, 1))
-    return filled(PlanSummary, like=kernel, workload="large", launches=(launch, launch))
+    return filled(schemas.PlanSummary, like=kernel, workload="large", launches=(launch, launch))
 
 
-def make_live(number: int, parent_id: str | None = None) -> LiveKernel:
+def make_live(number: int, parent_id: str | None = None) -> schemas.LiveKernel:
     """A kernel that a search measured, of the problem whose kernels are all held out."""
     problem, source = "matmul_square", make_source("live", number)
     return filled(
-        LiveKernel, study="live", run_id="live_run", number=number, step=number, problem_id=problem,
+        schemas.LiveKernel, study="live", run_id="live_run", number=number, step=number, problem_id=problem,
         family=PROBLEMS[problem], backend=Backend.TRITON, gpu=GPUS[0], split="test", search_method="evolve",
         proposer="genome", operator="mutate" if parent_id else "fresh", parent_id=parent_id,
         kernel_id=kernel_id(problem, Backend.TRITON, source), source=source, license="CC-BY-4.0", status=Status.OK,
@@ -139,33 +106,39 @@ def make_live(number: int, parent_id: str | None = None) -> LiveKernel:
     )  # fmt: skip
 
 
-def make_tuning(block: int) -> TuningTime:
+def make_tuning(block: int) -> schemas.TuningTime:
     """A configuration of a tuned kernel; the largest does not fit."""
     ok = block < 256
     return filled(
-        TuningTime, kernel="square_tuned", problem_id="matmul_square", gpu=GPUS[0], split="train",
+        schemas.TuningTime, kernel="square_tuned", problem_id="matmul_square", gpu=GPUS[0], split="train",
         shape_json='{"m": 16}', config_json=f'{{"block": {block}}}', status=Status.OK if ok else Status.LAUNCH_ERROR,
         error=None if ok else "out of shared memory", runtime_us=10.0 if ok else None,
         runtime_low_us=9.9 if ok else None, runtime_high_us=10.1 if ok else None,
     )  # fmt: skip
 
 
-def make_reference(name: str) -> ReferenceTime:
+def make_reference(name: str) -> schemas.ReferenceTime:
     return filled(
-        ReferenceTime, problem_id=name, workload="large", gpu=GPUS[0], reference_us=20.0, compiled_us=12.5,
+        schemas.ReferenceTime, problem_id=name, workload="large", gpu=GPUS[0], reference_us=20.0, compiled_us=12.5,
         vendor_error="cuDNN: RuntimeError: no plan", measured_at="2026-01-01T00:00:00+00:00",
     )  # fmt: skip
 
 
-def make_problem(name: str) -> Problem:
-    size = filled(Workload, name="large", params_json="{}", inputs=("float32[8]",), outputs=("float32[8]",))
+def make_problem(name: str) -> schemas.Problem:
+    size = filled(schemas.Workload, name="large", params_json="{}", inputs=("float32[8]",), outputs=("float32[8]",))
     return filled(
-        Problem, problem_id=name, title=name, family=PROBLEMS[name], dtypes=("float32",), workloads=(size,), tiny=size
+        schemas.Problem,
+        problem_id=name,
+        title=name,
+        family=PROBLEMS[name],
+        dtypes=("float32",),
+        workloads=(size,),
+        tiny=size,
     )
 
 
-def make_environment() -> Environment:
-    return filled(Environment, env_id=ENVIRONMENT, gpu=GPUS[0])
+def make_environment() -> schemas.Environment:
+    return filled(schemas.Environment, env_id=ENVIRONMENT, gpu=GPUS[0])
 
 
 def write_corpus(path: Path, kernels: int = 40) -> Path:
@@ -175,7 +148,7 @@ def write_corpus(path: Path, kernels: int = 40) -> Path:
         writer.append("measurements", [make_measurement(row) for row in rows])
         writer.append("repeats", [make_measurement(row) for row in rows[:2]])
         writer.append("plans", [make_plan(row) for row in rows])
-        writer.append("counters", [filled(KernelCounters, like=row, workload="large") for row in rows])
+        writer.append("counters", [filled(schemas.KernelCounters, like=row, workload="large") for row in rows])
         timed = [row for row in rows if row.speedup is not None]
         writer.append("pairs", [make_pair(row) for row in timed])
         writer.append("questions", [make_question(row) for row in timed])
@@ -185,7 +158,9 @@ def write_corpus(path: Path, kernels: int = 40) -> Path:
         first = make_live(0)
         writer.append("live", [first, make_live(1, first.kernel_id)])
         writer.append("tuning", [make_tuning(block) for block in (64, 128, 256)])
-        event = Event(run_id="run_1", index=0, kind="started", step=0, at="2026-01-01T00:00:00Z", payload_json="{}")
+        event = schemas.Event(
+            run_id="run_1", index=0, kind="started", step=0, at="2026-01-01T00:00:00Z", payload_json="{}"
+        )
         writer.append("events", [event])
     return path
 

@@ -104,9 +104,7 @@ def test_export_writes_what_matches(corpus_path: Path, tmp_path: Path, ending: s
 @pytest.mark.parametrize(
     ("form", "name"), [("parquet", "k.xlsx"), ("jsonl", "k.csv"), ("csv", "k.gz"), ("t4", "k.txt")]
 )
-def test_export_refuses_a_name_that_promises_another_format(
-    corpus_path: Path, tmp_path: Path, form: str, name: str
-) -> None:
+def test_export_refuses_a_name_of_another_format(corpus_path: Path, tmp_path: Path, form: str, name: str) -> None:
     error = run("export", corpus_path, "--format", form, "-o", tmp_path / name).exception
     assert isinstance(error, UserError)
     assert f"--format {form} writes no .{name.removeprefix('k.')} file" in str(error)
@@ -134,17 +132,12 @@ def test_validate_says_ok_or_what_is_wrong(corpus_path: Path) -> None:
     assert ", row 0: runtime_us is -1.0: must be more than 0" in run("validate", corpus_path).output
 
 
-def test_card_prints_the_card_or_its_front_matter(corpus_path: Path) -> None:
-    assert run("info", corpus_path, "--card", "print").output == (corpus_path / "README.md").read_text()
-    assert json.loads(run("info", corpus_path, "--card", "print", "--json").output)["license"] == "cc-by-4.0"
-
-
-def test_card_is_written_where_a_bare_name_leads(
-    corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_card_is_written_by_a_bare_name(corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("KBENCH_HOME", str(tmp_path))
+    assert run("info", corpus_path, "--card", "print").output == (corpus_path / "README.md").read_text()
+    assert json.loads(run("info", corpus_path, "--card", "print", "--json").output)["license"] == "cc-by-4.0"
     (corpus_path / "README.md").write_text("old")
     written = json.loads(run("info", corpus_path.name, "--card", "write", "--json").output)
     assert written == {"path": str(corpus_path), "fingerprint": Corpus.open(corpus_path).fingerprint}
@@ -152,9 +145,7 @@ def test_card_is_written_where_a_bare_name_leads(
     assert list(Path.cwd().iterdir()) == []
 
 
-def test_card_is_not_written_into_the_hubs_cache(
-    corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_card_is_not_put_into_a_hub_cache(corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(corpus_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -28,9 +28,7 @@ def test_a_hub_id_is_fetched_and_opened(corpus_path: Path, monkeypatch: pytest.M
     assert asked == [("owner/name", "dataset")]
 
 
-def test_a_folder_goes_before_a_hub_id_of_the_same_name(
-    corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_goes_before_a_hub_id(corpus_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "owner").mkdir()
     corpus_path.rename(tmp_path / "owner" / "name")
     monkeypatch.chdir(tmp_path)

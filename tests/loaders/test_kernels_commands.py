@@ -86,11 +86,10 @@ def test_the_diff_is_against_the_nearest_ancestor_that_is_decidedly_slower(tmp_p
     def kernel(size: int, speedup: float, parent_id: str | None) -> Kernel:
         time = 10 / speedup
         figures = {"speedup": speedup, "runtime_us": time, "runtime_low_us": 0.9 * time, "runtime_high_us": 1.1 * time}
-        row: Kernel = make_kernel(
+        return make_kernel(
             size, status="ok", error=None, speedup_low=0.1, speedup_high=99.0, gpu="NVIDIA H200", parent_id=parent_id,
             **figures,
         )  # fmt: skip
-        return row
 
     slow = kernel(16, 1.0, None)
     near = kernel(24, 2.0, slow.kernel_id)
@@ -127,8 +126,7 @@ def test_without_timed_references_there_is_no_best_one_to_beat(tmp_path: Path) -
 
 def test_best_lists_what_beats_the_best_reference_and_one_kernel_of_each_problem(family: Path) -> None:
     def found(*options: str) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = json.loads(run("best", *options, "--dataset", family, "--json").stdout)["kernels"]
-        return rows
+        return json.loads(run("best", *options, "--dataset", family, "--json").stdout)["kernels"]
 
     assert [row["speedup_best"] for row in found("--beats", "best")] == [2.5]
     assert [row["speedup"] for row in found("--each")] == [4.0]

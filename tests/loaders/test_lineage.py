@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.loaders.checks.splits_proof import SplitViolation, check_splits, distances, shapes
+from kbench.loaders.checks.splits_proof import check_splits, distances, shapes
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.similarity import Grams
@@ -94,33 +94,44 @@ def test_sides_that_were_planned_before_any_measurement_count_as_published_for_e
     assert splits["tree_decode"] == "test"
 
 
-def corpus_of(folder: Path, problems: int = 10, each: int = 6) -> Corpus:
+def kernel_of(problem: int, number: int, source: str, **changes: object) -> Kernel:
+    name = f"problem_{problem}"
+    values = {"problem_id": name, "kernel_id": kernel_id(name, "triton", source), "structure_id": structure_id(source)}
+    return make_kernel(number, source=source, family="family_0", **values, **changes)
+
+
+def write(path: Path, kernels: list[Kernel]) -> Corpus:
+    with CorpusWriter(path) as writer:
+        writer.append("kernels", kernels)
+    return Corpus.open(path)
+
+
+def corpus_of(folder: Path) -> Corpus:
     """Every problem's kernels share one template; problems 0 and 1 share theirs."""
     rows = []
-    for problem in range(problems):
-        words = [f"op{max(problem, 1)}_{n}(x)" for n in range(20)]
-        for number in range(each):
-            source = "def run(x):\n" + "".join(f"    x = {word}\n" for word in words) + "    return x\n" * (number + 1)
-            name = f"problem_{problem}"
-            changes = {
-                "problem_id": name, "family": "family_0", "source": source,
-                "kernel_id": kernel_id(name, "triton", source),
-                "structure_id": structure_id(source), "cluster_id": content_hash("cluster", name, str(number)),
-                "parent_id": None, "edit": None, "split": "train",
-            }  # fmt: skip
-            rows.append(make_kernel(number, **changes))
-    with CorpusWriter(folder) as writer:
-        writer.replace("kernels", rows)
-    return Corpus.open(folder)
+    for problem in range(10):
+        body = "def run(x):\n" + "".join(f"    x = op{max(problem, 1)}_{n}(x)\n" for n in range(20))
+        for number in range(6):
+            cluster = content_hash("cluster", f"problem_{problem}", str(number))
+            source = body + "    return x\n" * (number + 1)
+            rows.append(kernel_of(problem, number, source, cluster_id=cluster, split="train"))
+    return write(folder, rows)
 
 
-def test_problems_with_alike_kernels_are_one_lineage(tmp_path: Path) -> None:
-    found = lineage_splits(corpus_of(tmp_path / "corpus"))
+def test_problems_with_alike_kernels_are_one_lineage_and_splits_lie_far_apart(tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path / "corpus")
+    found = lineage_splits(corpus)
     assert found.groups["problem_0"] == found.groups["problem_1"] == "problem_0"
     assert len(set(found.groups.values())) == 9
     assert found.outside["problem_2"] < FAR
     assert found.splits["problem_0"] == found.splits["problem_1"]
     assert sorted(found.splits.values()).count("test") == 2
+    table = corpus.table("kernels", columns=["kernel_id", "source"])
+    surveyed, faults = distances(corpus, dict(zip(*(c.to_pylist() for c in table.columns), strict=True)))
+    assert faults == []
+    by_split = {one["split"]: one for one in surveyed}
+    assert by_split["test"]["problems"] == 2
+    assert by_split["test"]["mean_similarity"] < FAR
 
 
 def test_kernels_of_an_assembled_corpus_get_the_splits_of_the_rule_on_however_many_gpus(tmp_path: Path) -> None:
@@ -137,20 +148,9 @@ def test_kernels_of_an_assembled_corpus_get_the_splits_of_the_rule_on_however_ma
     assert lineage_splits(Corpus.open(tmp_path / "two")) == wanted
 
 
-def test_distances_tell_how_near_each_split_comes(tmp_path: Path) -> None:
-    corpus = corpus_of(tmp_path / "corpus")
-    table = corpus.table("kernels", columns=["kernel_id", "source"])
-    surveyed, faults = distances(corpus, dict(zip(*(c.to_pylist() for c in table.columns), strict=True)))
-    assert faults == []
-    by_split = {one["split"]: one for one in surveyed}
-    assert by_split["test"]["problems"] == 2
-    assert by_split["test"]["mean_similarity"] < FAR
-
-
 def test_the_recorded_splits_cover_the_shipped_dataset_and_tear_no_lineage() -> None:
     corpus = Corpus.open()
     splits = known_splits(corpus)
-    assert splits is not None
     assert {name: side for name, side in published_splits().items() if name in splits} == splits
     table = corpus.table("kernels", columns=["kernel_id", "problem_id", "cluster_id"])
     ids, problems, clusters = (column.to_pylist() for column in table.columns)
@@ -168,28 +168,18 @@ def test_the_recorded_splits_cover_the_shipped_dataset_and_tear_no_lineage() -> 
     assert all(len(found) == 1 for found in places.values())
 
 
-def kernels_of(problems: int, each: int, shapes: int = 6) -> list[Kernel]:
+def assigned() -> list[Kernel]:
+    """Ten kernels of each of twelve problems, every fourth of which is held out for testing."""
     rows = []
-    for problem in range(problems):
-        for number in range(each):
-            operations = " + 1" * (number % shapes) + f" * f{problem}(x)"
+    for problem in range(12):
+        for number in range(10):
+            operations = " + 1" * (number % 6) + f" * f{problem}(x)"
             source = f"import torch\n\n\ndef run(x):\n    return x{operations}  # {number}\n\n\nSIZE = {number}\n"
-            name = f"problem_{problem}"
-            changes = {
-                "problem_id": name, "family": f"family_{problem % 3}", "source": source,
-                "kernel_id": kernel_id(name, "triton", source), "structure_id": structure_id(source),
-            }  # fmt: skip
-            rows.append(make_kernel(number, **changes))
+            cluster = cluster_id(structure_id(source))
+            rows.append(
+                kernel_of(problem, number, source, cluster_id=cluster, split="train" if problem % 4 else "test")
+            )
     return rows
-
-
-def assigned(kernels: list[Kernel]) -> list[Kernel]:
-    """Every fourth problem is held out for testing."""
-    rows = [dataclasses.replace(row, cluster_id=cluster_id(row.structure_id)) for row in kernels]
-    problems = sorted({row.problem_id for row in rows})
-    sides = {problem: "train" if at % 4 else "test" for at, problem in enumerate(problems)}
-    splits = kernel_splits([row.problem_id for row in rows], [row.cluster_id for row in rows], sides)
-    return [dataclasses.replace(row, split=split) for row, split in zip(rows, splits, strict=True)]
 
 
 @settings(max_examples=40, deadline=None)
@@ -203,39 +193,31 @@ def test_problems_that_share_a_cluster_are_one_group(links: list[tuple[str, int]
                 assert groups[first] == groups[second]
 
 
-def write(path: Path, kernels: list[Kernel]) -> Corpus:
-    with CorpusWriter(path) as writer:
-        writer.append("kernels", kernels)
-    return Corpus.open(path)
-
-
-def violations(corpus: Corpus) -> list[SplitViolation]:
-    return check_splits(corpus, shapes(corpus))
-
-
 def test_assigned_splits_pass_the_check(tmp_path: Path) -> None:
     looked_at: list[int] = []
-    corpus = write(tmp_path / "c", assigned(kernels_of(12, 10)))
+    corpus = write(tmp_path / "c", assigned())
     assert check_splits(corpus, shapes(corpus, looked_at.append)) == []
     assert sum(looked_at) == 120
 
 
 def test_the_check_finds_a_twin_that_hides_behind_comments_names_and_numbers(tmp_path: Path) -> None:
-    rows = assigned(kernels_of(12, 10))
+    rows = assigned()
     test = next(row for row in rows if row.split == "test")
     train = next(row for row in rows if row.split == "train")
     source = "# other\n" + test.source.replace("SIZE", "WIDTH").replace("x", "value")
     changes = {"source": source, "kernel_id": kernel_id(train.problem_id, "triton", source)}
     rows.append(dataclasses.replace(train, **changes))
-    found = violations(write(tmp_path / "c", rows))
+    corpus = write(tmp_path / "c", rows)
+    found = check_splits(corpus, shapes(corpus))
     assert {violation.rule for violation in found} == {"twin", "stale_cluster"}
     twin = next(violation for violation in found if violation.rule == "twin")
     assert "lies in several splits: test (" in twin.message
 
 
 def test_the_check_finds_a_test_problem_in_train(tmp_path: Path) -> None:
-    rows = assigned(kernels_of(12, 10))
+    rows = assigned()
     position = next(i for i, row in enumerate(rows) if row.split == "test")
     rows[position] = dataclasses.replace(rows[position], split="train")
-    found = violations(write(tmp_path / "c", rows))
+    corpus = write(tmp_path / "c", rows)
+    found = check_splits(corpus, shapes(corpus))
     assert {violation.rule for violation in found} >= {"seen_problem", "twin"}

@@ -1,7 +1,5 @@
 """Where output may go, who may hold it, and foreign files that are read in a process of their own, which may die."""
 
-from __future__ import annotations
-
 import fcntl
 import multiprocessing
 import os
@@ -162,9 +160,7 @@ def test_a_command_makes_no_file_to_try_out_the_folder_of_temporary_files(tmp_pa
 
 
 @pytest.mark.parametrize("missing", [True, False])
-def test_the_folder_is_the_one_that_tempfile_would_choose(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: bool
-) -> None:
+def test_tempfile_would_choose_this_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: bool) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "none" if missing else tmp_path))
     scratch.settle_temporary_folder()

@@ -140,10 +140,6 @@ def timed_first(table: pa.Table) -> pa.Table:
     return table.sort_by([("status", "descending"), (order, "ascending")])
 
 
-def test_sound_tables_have_no_issue(sound: dict[str, pa.Table]) -> None:
-    assert table_issues(sound) == []
-
-
 @pytest.mark.parametrize(("config", "column", "value", "message"), BAD_CELLS)
 def test_a_bad_cell_is_reported_where_it_is(
     sound: dict[str, pa.Table], config: str, column: str, value: Any, message: str
@@ -158,9 +154,7 @@ def test_a_bad_cell_is_reported_where_it_is(
 
 
 @pytest.mark.parametrize(("config", "column", "value", "message"), WRITTEN)
-def test_a_bad_cell_of_a_corpus_is_reported_with_its_file_and_row(
-    corpus_path: Path, config: str, column: str, value: Any, message: str
-) -> None:
+def test_a_bad_cell_has_a_file_and_row(corpus_path: Path, config: str, column: str, value: Any, message: str) -> None:
     rewrite(corpus_path, config, lambda table: with_value(timed_first(table), OK_ROW, column, value))
     found = [issue for issue in issues_of(corpus_path) if message in issue.message]
     assert len(found) >= 1
@@ -170,7 +164,7 @@ def test_a_bad_cell_of_a_corpus_is_reported_with_its_file_and_row(
         assert str(pq.read_table(found[0].file).column(column)[found[0].row].as_py()) == str(value)
 
 
-@pytest.mark.parametrize("payload", ['{"a": "\\ud800"}', ' {"a": 1}\n', '{"a": 1e400}'])
+@pytest.mark.parametrize("payload", ["{}", '{"a": "\\ud800"}', ' {"a": 1}\n', '{"a": 1e400}'])
 def test_an_unusual_payload_that_is_json_is_let_through(sound: dict[str, pa.Table], payload: str) -> None:
     assert table_issues(sound | {"events": with_value(sound["events"], 0, "payload_json", payload)}) == []
 
@@ -222,11 +216,8 @@ def test_rows_changed_behind_the_manifest_are_noticed(corpus_path: Path) -> None
 
 def test_a_rule_broken_by_many_rows_is_counted_not_listed(corpus_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(column_checks, "REPORTED_ROWS", 3)
-    rewrite(
-        corpus_path,
-        "measurements",
-        lambda t: t.set_column(t.column_names.index("build_s"), "build_s", pa.array([-1.0] * len(t))),
-    )
+    place = Corpus.open(corpus_path).table("measurements").column_names.index("build_s")
+    rewrite(corpus_path, "measurements", lambda t: t.set_column(place, "build_s", pa.array([-1.0] * len(t))))
     messages = [issue.message for issue in issues_of(corpus_path)]
     assert messages == ["must be at least 0"] * 3 + ["must be at least 0 (37 more rows)"]
 
@@ -266,13 +257,10 @@ def timed(count: int, **changes: Any) -> list[Kernel]:
 
 
 def sibling(anchor: Kernel, candidate: Kernel, **changes: Any) -> Pair:
-    assert anchor.runtime_us is not None
-    assert candidate.runtime_us is not None
     ratio = anchor.runtime_us / candidate.runtime_us
     figures = {"speedup": ratio, "speedup_low": None, "speedup_high": None, "bin": bin_of(ratio)}
     ends = {"anchor_id": anchor.kernel_id, "kind": PairKind.SIBLING}
-    pair: Pair = make_pair(candidate, **(figures | ends | changes))
-    return pair
+    return make_pair(candidate, **(figures | ends | changes))
 
 
 def issues(**rows: Any) -> list[tuple[str | None, str]]:

@@ -25,13 +25,6 @@ from .conftest import make_environment, make_kernel, make_live, make_measurement
 SOURCE = str(Path(__file__).parents[2] / "src")
 
 
-def test_what_is_written_is_read_back_unchanged(tmp_path: Path) -> None:
-    rows = [make_kernel(number) for number in range(20)]
-    with CorpusWriter(tmp_path / "c") as writer:
-        writer.append("kernels", rows)
-    assert sorted(load(tmp_path / "c").records(), key=str) == sorted(rows, key=str)
-
-
 def test_appending_keeps_what_was_there(corpus_path: Path) -> None:
     before = Corpus.open(corpus_path)
     with CorpusWriter(corpus_path) as writer:
@@ -52,13 +45,6 @@ def test_a_release_stays_until_rows_change(corpus_path: Path) -> None:
         writer.append("kernels", [make_kernel(1000)])
     assert Corpus.open(corpus_path).manifest.release is None
     assert "release" not in json.loads((corpus_path / "manifest.json").read_text())
-
-
-def test_replacing_a_config_leaves_no_old_file(corpus_path: Path) -> None:
-    with CorpusWriter(corpus_path) as writer:
-        writer.replace("kernels", [make_kernel(1)])
-    assert Corpus.open(corpus_path).rows("kernels") == 1
-    assert len(list((corpus_path / "kernels").iterdir())) == 1
 
 
 def test_compaction_keeps_rows_and_fingerprint(corpus_path: Path, monkeypatch: Any) -> None:
@@ -111,9 +97,8 @@ def test_the_fingerprint_reads_lists_and_structs() -> None:
     assert rows_hash(config_table("measurements", [measurement])) != rows_hash(config_table("measurements", [other]))
     table = config_table("measurements", [measurement, other, measurement])
     assert rows_hash(table.slice(1, 1)) == rows_hash(config_table("measurements", [other]))
-    assert rows_hash(config_table("problems", [make_problem("relu")])) == rows_hash(
-        config_table("problems", [make_problem("relu")])
-    )
+    one, same = (rows_hash(config_table("problems", [make_problem("relu")])) for _ in range(2))
+    assert one == same
 
 
 @pytest.mark.parametrize(
@@ -166,9 +151,11 @@ def test_a_second_writer_is_refused(corpus_path: Path) -> None:
     assert "is being changed by another process" in out
 
 
-def test_records_of_another_type_are_refused(corpus_path: Path) -> None:
+def test_records_of_another_type_or_split_are_refused(corpus_path: Path) -> None:
     with pytest.raises(DataError, match="config 'pairs' takes pair records, got Kernel"):
         CorpusWriter(corpus_path).append("pairs", [make_kernel(1)])
+    with pytest.raises(DataError, match="split is 'dev'"), CorpusWriter(corpus_path) as writer:
+        writer.append("kernels", [make_kernel(1, split="dev")])
 
 
 @pytest.mark.parametrize(
@@ -179,20 +166,13 @@ def test_records_of_another_type_are_refused(corpus_path: Path) -> None:
         ("source", [1], "column 'source' of config 'kernels' is int64; it must be string"),
     ],
 )
-def test_a_table_must_have_the_columns_of_its_config(
-    corpus_path: Path, column: str, values: list[Any], message: str
-) -> None:
+def test_a_table_has_its_config_s_columns(corpus_path: Path, column: str, values: list[Any], message: str) -> None:
     table = config_table("kernels", [make_kernel(1)])
     table = table.drop([column]) if column in table.column_names else table
     with pytest.raises(DataError, match=message):
         CorpusWriter(corpus_path).append("kernels", table.append_column(column, pa.array(values)))
     with pytest.raises(DataError, match="config 'kernels' needs the column 'gpu'"):
         CorpusWriter(corpus_path).append("kernels", config_table("kernels", [make_kernel(1)]).drop(["gpu"]))
-
-
-def test_an_unknown_split_is_refused(corpus_path: Path) -> None:
-    with pytest.raises(DataError, match="split is 'dev'"), CorpusWriter(corpus_path) as writer:
-        writer.append("kernels", [make_kernel(1, split="dev")])
 
 
 def test_hugging_face_datasets_never_serves_stale_rows(corpus_path: Path, fresh_python: Callable[[str], str]) -> None:
@@ -216,9 +196,7 @@ def test_live_kernels_change_their_own_hash_and_not_the_fingerprint(corpus_path:
     assert after.fingerprint == before.fingerprint
 
 
-def test_merged_live_searches_are_one_corpus_s_and_none_of_a_problem_that_the_other_trains_on(
-    corpus_path: Path, tmp_path: Path
-) -> None:
+def test_merged_live_searches_are_of_one_corpus_and_of_no_training_problem(corpus_path: Path, tmp_path: Path) -> None:
     same, trained = tmp_path / "same", tmp_path / "trained"
     with CorpusWriter(same) as writer:
         writer.append("problems", [make_problem("matmul_square")])

@@ -1,7 +1,5 @@
 """Metrics of a distribution: published figures, the meaning of properness, ties and empty input."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -92,21 +90,6 @@ def test_proper_scores_are_least_for_the_truth(name: str, truth: Floats, other: 
 
 
 @pytest.mark.parametrize(
-    "metric",
-    [forecast.accuracy, forecast.within_one, forecast.brier, forecast.rps, forecast.log_score, forecast.ece,
-     forecast.ece_adaptive],
-    ids=lambda m: m.__name__,
-)  # fmt: skip
-@given(rows=simplex(rows=12), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=20, deadline=None)
-def test_order_of_rows_does_not_matter(metric: Callable[..., float], rows: Floats, seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    numbers = generator.integers(1, 9, 12)
-    order = generator.permutation(12)
-    assert metric(rows[order], numbers[order]) == pytest.approx(metric(rows, numbers), abs=1e-12)
-
-
-@pytest.mark.parametrize(
     "metric", [forecast.accuracy, forecast.within_one, forecast.brier, forecast.rps, forecast.log_score, forecast.ece]
 )
 def test_no_rows_give_nan(metric: Callable[..., float]) -> None:
@@ -114,14 +97,7 @@ def test_no_rows_give_nan(metric: Callable[..., float]) -> None:
 
 
 @pytest.mark.parametrize(
-    "row",
-    [
-        [0.5] * 8,
-        [-0.1, 1.1, 0, 0, 0, 0, 0, 0],
-        [math.nan] * 8,
-        [math.inf, 0, 0, 0, 0, 0, 0, 0],
-        [0] * 8,
-    ],
+    "row", [[0.5] * 8, [-0.1, 1.1, 0, 0, 0, 0, 0, 0], [math.nan] * 8, [math.inf, 0, 0, 0, 0, 0, 0, 0], [0] * 8]
 )
 def test_what_is_no_distribution_is_refused_with_its_row(row: list[float]) -> None:
     with pytest.raises(UserError, match=r"probabilities\[1\]"):

@@ -1,7 +1,5 @@
 """The list of metrics: complete, consistent, and true to what each metric states about itself."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import pkgutil

@@ -1,7 +1,5 @@
 """Every test of problems uses torch's own loops on the CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,24 +1,16 @@
 """Adversarial cases: declared by every problem and drawn from a seed. `check` holds them fair and not to be cheated."""
 
-from __future__ import annotations
+from typing import Any
 
 import pytest
 import torch
 
-from kbench.benchmark.problems import (
-    InputCase,
-    ProblemDefinition,
-    TensorSpec,
-    Tolerance,
-    problem,
-    registry,
-)
+from kbench.benchmark.problems import InputCase, ProblemDefinition, TensorSpec, Tolerance, problem, registry
 from kbench.benchmark.problems import compare as module
 from kbench.benchmark.problems.adversarial import cases, changes
 from kbench.benchmark.problems.adversarial.mixed import mixed_cases
 from kbench.benchmark.problems.check import case_failures, output_failures
 from kbench.benchmark.problems.compare import compare, float8_step
-from kbench.benchmark.problems.families import shared
 from kbench.benchmark.problems.inputs import draw
 from kbench.benchmark.problems.tuned import PREFIX
 from kbench.schemas import UnknownNameError
@@ -50,9 +42,6 @@ def test_a_case_has_the_declared_inputs_and_follows_the_seed(problem: ProblemDef
     changed = False
     for value, same, new, spec in zip(drawn, again, other, problem.inputs(problem.tiny.params), strict=True):
         if isinstance(spec, TensorSpec):
-            assert isinstance(value, torch.Tensor)
-            assert isinstance(same, torch.Tensor)
-            assert isinstance(new, torch.Tensor)
             assert list(output_failures(value, (spec,), "cpu")) == []
             assert value.is_contiguous()
             assert torch.equal(bits(value), bits(same))
@@ -112,29 +101,6 @@ def test_a_case_that_changes_an_unknown_input_is_refused() -> None:
         softmax.draw_case(cases.huge("z"), softmax.tiny, 0)
 
 
-def drawn(change: changes.Change, *shape: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(5)
-    return change(generator, torch.randn(shape, generator=generator))
-
-
-def test_changes_do_what_they_say() -> None:
-    rows = drawn(changes.fill_rows(), 6, 9)
-    assert (rows == rows[:, :1]).all()
-    assert (rows != 0).all()
-    assert drawn(changes.keep_one(), 6, 9).count_nonzero(1).tolist() == [1] * 6
-    assert drawn(changes.shift_rows(100.0), 6, 9).mean(1).abs().min() > 90
-    assert drawn(changes.round_to(0.5), 6, 9).unique().numel() < 15
-    assert drawn(changes.negate, 6, 9).max() <= 0
-    signs = drawn(changes.alternate(), 6, 9).sign()
-    assert (signs[:, 1:] == -signs[:, :-1]).all()
-    steps = drawn(changes.sort_rows(), 6, 9).diff(dim=1).sign()
-    assert (steps == steps[:, :1]).all()
-    zeros = drawn(changes.some_rows(changes.scale(0.0)), 6, 9)
-    assert (zeros == 0).all(1).sum() == 3
-    assert set(drawn(changes.choose(3.0, 4.0), 6, 9).unique().tolist()) == {3.0, 4.0}
-    assert 15 < drawn(changes.repeat_one, 6, 9).unique(return_counts=True)[1].max() < 40
-
-
 KINDS = (cases.large("x", "z"), cases.zero_rows("x"), cases.outliers("x", factor=30.0))
 
 
@@ -142,15 +108,13 @@ def spliced(case: InputCase, seed: int, *shape: int) -> tuple[torch.Tensor, torc
     """Where two inputs of one shape differ from their draw."""
     specs = (TensorSpec("x", shape), TensorSpec("z", shape))
     pairs = zip(case.draw(specs, seed, "cpu"), draw(specs, seed, "cpu"), strict=True)
-    one, other = (new != old for new, old in pairs)  # type: ignore[union-attr]
-    return one, other  # type: ignore[return-value]
+    one, other = (new != old for new, old in pairs)
+    return one, other
 
 
 @pytest.mark.parametrize("shape", [(64, 256), (4, 32, 128), (20_000,)])
 @pytest.mark.parametrize("case", mixed_cases(KINDS), ids=lambda case: case.name)
-def test_a_mixed_case_replaces_a_minority_at_places_that_the_seed_decides(
-    case: InputCase, shape: tuple[int, ...]
-) -> None:
+def test_a_mixed_case_replaces_a_minority_where_the_seed_says(case: InputCase, shape: tuple[int, ...]) -> None:
     masks = [spliced(case, seed, *shape) for seed in (0, 0, 1)]
     assert torch.equal(masks[0][0], masks[1][0])
     assert not torch.equal(masks[0][0], masks[2][0])
@@ -184,22 +148,6 @@ def test_a_mixed_case_forgives_no_element_that_is_far_off() -> None:
     tolerance = softmax.tolerance_of(softmax.case("mixed_rows"))
     assert tolerance.mismatches(10**6) == 0
     assert tolerance.edges(10**6) > 100
-
-
-def test_ragged_inputs_are_the_same_lengths_in_another_order() -> None:
-    spec = TensorSpec("starts", (9,), "int32")
-    starts = [shared.packed_starts(800)(torch.Generator().manual_seed(seed), spec, "cpu") for seed in (0, 1)]
-    for one in starts:
-        assert (one[0], one[-1]) == (0, 800)
-        assert (one.diff() > 0).all()
-        short = shared.one_token_sequences(torch.Generator().manual_seed(3), one)
-        assert (short.diff() >= 0).all()
-        assert (short[0], short[-1]) == (0, 800)
-    lengths = [one.diff().sort().values for one in starts]
-    assert (lengths[0] - lengths[1]).abs().max() <= 1
-    assert not torch.equal(*starts)
-    owners = shared.sequence_of(starts[0], 800)
-    assert torch.equal(owners.bincount(), starts[0].diff().long())
 
 
 TOLERANCE = Tolerance(1e-6, 1e-5, "float32")
@@ -236,11 +184,6 @@ def test_a_non_finite_element_is_wrong_whatever_the_tolerance(expected: torch.Te
     assert "NaN or Inf" in verdict.reason
 
 
-def test_an_infinity_that_is_expected_is_right(expected: torch.Tensor) -> None:
-    expected[3] = float("-inf")
-    assert compare(expected.float(), expected, TOLERANCE, SPEC).ok
-
-
 @pytest.mark.parametrize("answer", [65504.0, float("inf"), float("nan"), 0.0])
 def test_an_element_that_overflows_its_type_is_not_judged_and_the_others_are(answer: float) -> None:
     spec = (TensorSpec("y", (2,), "float16"),)
@@ -268,12 +211,27 @@ def test_a_share_of_mismatches_is_forgiven_where_declared_and_no_more(expected: 
     assert compare(answer, expected, tolerance, SPEC).ok
     answer[6] += 1
     assert not compare(answer, expected, tolerance, SPEC).ok
+    less_than_one = Tolerance(1e-6, 1e-5, "ties", mismatch_share=0.9 / 64)
+    answer[1:7] -= 1
+    assert not compare(answer, expected, less_than_one, SPEC).ok
 
 
-def test_a_share_of_less_than_one_element_forgives_none(expected: torch.Tensor) -> None:
-    answer = expected.float()
-    answer[0] += 1
-    assert not compare(answer, expected, Tolerance(1e-6, 1e-5, "ties", mismatch_share=0.9 / 64), SPEC).ok
+@pytest.mark.parametrize(
+    ("answer", "expected", "dtype", "ok"),
+    [
+        ([1.0, -torch.inf], [1.0, -torch.inf], "float32", True),
+        (2.0, 2.0, "float32", True),
+        (2.001, 2.0, "float32", False),
+        ([10**6, 5], [10**6, 5], "int64", True),
+        ([10**6 + 1, 5], [10**6, 5], "int64", False),
+    ],
+)
+def test_infinities_scalars_and_integers_are_compared(answer: Any, expected: Any, dtype: str, ok: bool) -> None:
+    wanted = torch.tensor(expected, dtype=torch.int64 if dtype == "int64" else torch.float64)
+    given, specs = torch.tensor(answer), (TensorSpec("y", tuple(wanted.shape), dtype),)
+    # Whole numbers must agree however loose the tolerance for floats is.
+    tolerance = Tolerance(1e-3, 1e-2, "loose") if dtype == "int64" else TOLERANCE
+    assert compare(given, wanted, tolerance, specs).ok is ok
 
 
 @pytest.mark.parametrize(("miss", "count", "ok"), [(3.0, 19, True), (3.0, 20, False), (5.0, 1, False)])
@@ -299,14 +257,6 @@ def test_a_share_of_float8_numbers_may_be_the_next_one_and_none_another(step: fl
     assert compare(answer.to(torch.float8_e4m3fn), expected, tolerance, spec).ok is ok
 
 
-def test_integers_must_agree_exactly_however_large() -> None:
-    spec = (TensorSpec("index", (2,), "int64"),)
-    expected = torch.tensor([10**6, 5])
-    loose = Tolerance(1e-3, 1e-2, "for the float outputs")
-    assert compare(expected.clone(), expected, loose, spec).ok
-    assert not compare(torch.tensor([10**6 + 1, 5]), expected, loose, spec).ok
-
-
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -317,26 +267,16 @@ def test_integers_must_agree_exactly_however_large() -> None:
         (None, "is a NoneType, expected a tensor"),
     ],
 )
-def test_what_is_not_the_declared_output_is_wrong_with_the_reason(
-    expected: torch.Tensor, answer: object, words: str
-) -> None:
+def test_what_is_not_the_declared_output_is_wrong(expected: torch.Tensor, answer: object, words: str) -> None:
     verdict = compare(answer, expected, TOLERANCE, SPEC)
     assert not verdict.ok
     assert words in verdict.reason
     assert verdict.max_abs_error is None
 
 
-def test_large_outputs_are_compared_in_chunks_with_the_same_verdict(
-    expected: torch.Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chunks_of_large_outputs_change_no_verdict(expected: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = expected.float()
     answer[63] += 0.5
     whole = compare(answer, expected, TOLERANCE, SPEC)
     monkeypatch.setattr(module, "CHUNK", 7)
     assert compare(answer, expected, TOLERANCE, SPEC) == whole
-
-
-def test_a_scalar_output_is_compared() -> None:
-    spec = (TensorSpec("loss", ()),)
-    assert compare(torch.tensor(2.0), torch.tensor(2.0, dtype=torch.float64), TOLERANCE, spec).ok
-    assert not compare(torch.tensor(2.001), torch.tensor(2.0, dtype=torch.float64), TOLERANCE, spec).ok

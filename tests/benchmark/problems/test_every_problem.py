@@ -1,7 +1,5 @@
 """Every registered problem on its tiny workload on the CPU."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +11,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from kbench.benchmark.problems import ProblemDefinition, problem, problems, registry
-from kbench.benchmark.problems.check import (
-    check,
-    output_failures,
-    resident_bytes,
-    spread,
-)
+from kbench.benchmark.problems.check import check, output_failures, resident_bytes, spread
 from kbench.benchmark.problems.compare import compare
 from kbench.benchmark.problems.definition import COMPUTE_UNITS, as_tuple
 from kbench.benchmark.problems.foreign.user_code import import_file
@@ -33,9 +26,6 @@ MEASURED = (*KNOWN, *(p for p in registry.unlisted().values() if p.id.removepref
 every_problem = pytest.mark.parametrize("problem", MEASURED, ids=lambda p: p.id)
 SEEDS = (0, 1)
 
-FP16_EXEMPTIONS: dict[str, str] = {}
-"""Problems with float32 outputs whose tolerance may accept a float16 computation, and why."""
-
 
 def independent_formulations() -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
@@ -48,6 +38,10 @@ def independent_formulations() -> dict[str, Callable[..., Any]]:
 
 
 INDEPENDENT = independent_formulations()
+
+
+def widened(value: Any) -> Any:
+    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
 def test_a_retired_problem_is_found_by_its_name_but_not_listed() -> None:
@@ -96,7 +90,7 @@ def test_reference_and_oracle_match_an_independent_formulation(problem: ProblemD
     specs = problem.outputs(problem.tiny.params)
     for seed in SEEDS:
         inputs = problem.draw(problem.tiny, seed)
-        independent = as_tuple(INDEPENDENT[problem.id](*inputs))
+        independent = as_tuple(INDEPENDENT[problem.id](*map(widened, inputs)))
         assert len(independent) == len(specs)
         verdict = compare(problem.reference(*inputs), independent, problem.tolerance, specs)
         assert verdict.ok, verdict.reason
@@ -141,9 +135,7 @@ def _is_float32(problem: ProblemDefinition) -> bool:
     return problem.compute_unit == "fp32" and all(s.dtype == "float32" for s in problem.outputs(problem.tiny.params))
 
 
-@pytest.mark.parametrize(
-    "problem", [p for p in MEASURED if _is_float32(p) and p.id not in FP16_EXEMPTIONS], ids=lambda p: p.id
-)
+@pytest.mark.parametrize("problem", [p for p in MEASURED if _is_float32(p)], ids=lambda p: p.id)
 def test_a_float16_computation_is_rejected_by_a_float32_problem(problem: ProblemDefinition) -> None:
     specs = problem.outputs(problem.tiny.params)
     verdicts = []
@@ -209,11 +201,7 @@ def test_inputs_depend_on_the_seed_and_are_never_constant() -> None:
         for one, other in zip(definition.draw(definition.tiny, 0), definition.draw(definition.tiny, 1), strict=True):
             if isinstance(one, torch.Tensor) and one.numel() > 4:
                 assert one.double().std() > 0, definition.id
-                assert definition.id in FIXED_INPUTS or not torch.equal(one, other), definition.id
-
-
-FIXED_INPUTS: dict[str, str] = {}
-"""Problems with an input that is a fixed table, and why."""
+                assert not torch.equal(one, other), definition.id
 
 
 DATASET = Path(__file__).parents[3] / "benchmark" / "dataset" / "problems"

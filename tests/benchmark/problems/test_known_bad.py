@@ -1,7 +1,5 @@
 """Kernels that are right on drawn inputs and wrong by specification: each must fail a case, and names which."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name every torch user knows
 from torch import Tensor
 
-from kbench.benchmark.problems import Size, Tolerance, problem
+from kbench.benchmark.problems import InputCase, ProblemDefinition, Size, problem
 from kbench.benchmark.problems.compare import compare
 
 Bad = tuple[str, str, Callable[..., Any]]
@@ -86,7 +84,7 @@ def attention_without_maximum(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def paged_attention_of_full_pages(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
     """Sums whole splits of 64 tokens and assumes that the first is full."""
-    return problem("paged_attention_decode").reference(q, k, v, table, lengths.clamp(min=64))  # type: ignore[no-any-return]
+    return problem("paged_attention_decode").reference(q, k, v, table, lengths.clamp(min=64))
 
 
 def chunk_outputs_with_split_decay(q: Tensor, k: Tensor, v: Tensor, h: Tensor, g: Tensor) -> Tensor:
@@ -178,7 +176,7 @@ def trimul_with_a_polynomial_for_its_gates(*inputs: Tensor) -> Tensor:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "sigmoid", sigmoid)
-        return problem("trimul").reference(*inputs)  # type: ignore[no-any-return]
+        return problem("trimul").reference(*inputs)
 
 
 def recomputed_with_an_assumed_diagonal(
@@ -186,7 +184,7 @@ def recomputed_with_an_assumed_diagonal(
 ) -> tuple[Tensor, Tensor]:
     row = torch.arange(a.shape[1], device=a.device)[None, :, None, None] % 64
     unit = torch.where(torch.arange(64) == row, 1.0, a)
-    return problem("gdn_recompute_w_u").reference(k, v, beta, unit, g)  # type: ignore[no-any-return]
+    return problem("gdn_recompute_w_u").reference(k, v, beta, unit, g)
 
 
 def argmax_of_bits(x: Tensor) -> Tensor:
@@ -243,37 +241,27 @@ BAD: tuple[Bad, ...] = (
 """Problem, what is wrong with the kernel, and the kernel."""
 
 
+def passes(
+    definition: ProblemDefinition, kernel: Callable[..., Any], size: Size, seed: int, case: InputCase | None = None
+) -> bool:
+    inputs = definition.draw(size, seed) if case is None else definition.draw_case(case, size, seed)
+    tolerance = definition.tolerance if case is None else definition.tolerance_of(case)
+    return compare(kernel(*inputs), definition.expected(inputs), tolerance, definition.outputs(size.params)).ok
+
+
 @pytest.mark.parametrize(("problem_id", "kernel"), [pytest.param(p, k, id=name) for p, name, k in BAD])
 def test_a_kernel_that_is_right_on_drawn_inputs_fails_a_case(problem_id: str, kernel: Callable[..., Any]) -> None:
     definition = problem(problem_id)
-    specs = definition.outputs(definition.tiny.params)
-    inputs = definition.draw(definition.tiny, 0)
-    verdict = compare(kernel(*inputs), definition.expected(inputs), definition.tolerance, specs)
-    assert verdict.ok, f"not a kernel that drawn inputs let pass: {verdict.reason}"
-    failed = set()
-    for case in definition.cases:
-        for seed in (0, 1):
-            inputs = definition.draw_case(case, definition.tiny, seed)
-            if not compare(kernel(*inputs), definition.expected(inputs), definition.tolerance_of(case), specs).ok:
-                failed.add(case.name)
-    assert failed
+    assert passes(definition, kernel, definition.tiny, 0), "not a kernel that drawn inputs let pass"
+    tried = [(case, seed) for case in definition.cases for seed in (0, 1)]
+    assert not all(passes(definition, kernel, definition.tiny, seed, case) for case, seed in tried)
 
 
-@pytest.mark.parametrize(
-    ("problem_id", "kernel"),
-    [
-        ("instance_norm", instance_norm_in_one_pass),
-    ],
-)
-def test_a_variance_in_one_float32_pass_is_good_enough_for_the_means_that_are_specified(
-    problem_id: str, kernel: Callable[..., Any]
-) -> None:
-    definition = problem(problem_id)
+def test_a_variance_in_one_float32_pass_is_good_enough() -> None:
+    """For the means that are specified."""
+    definition = problem("instance_norm")
     for case in definition.every_case:
-        inputs = definition.draw_case(case, definition.tiny, 3)
-        specs = definition.outputs(definition.tiny.params)
-        found = compare(kernel(*inputs), definition.expected(inputs), definition.tolerance_of(case), specs)
-        assert found.ok, f"{case.name}: {found.reason}"
+        assert passes(definition, instance_norm_in_one_pass, definition.tiny, 3, case), case.name
 
 
 def best_of_buckets(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -352,12 +340,9 @@ def test_a_kernel_that_is_wrong_only_on_large_inputs_fails_its_case_there(
     for whole in definition.sizes:
         assert fewer.keys() <= whole.params.keys()
         size = Size(whole.name, {**whole.params, **fewer})
-        specs = definition.outputs(size.params)
-        drawn, inputs = definition.draw(size, 3), definition.draw_case(declared, size, 3)
-        tolerance = definition.tolerance_of(declared)
-        assert compare(kernel(*drawn), definition.expected(drawn), definition.tolerance, specs).ok
-        assert compare(definition.reference(*inputs), definition.expected(inputs), tolerance, specs).ok
-        assert not compare(kernel(*inputs), definition.expected(inputs), tolerance, specs).ok
+        assert passes(definition, kernel, size, 3)
+        assert passes(definition, definition.reference, size, 3, declared)
+        assert not passes(definition, kernel, size, 3, declared)
 
 
 def l2_norm_with_an_epsilon(x: Tensor) -> Tensor:
@@ -387,18 +372,13 @@ def test_a_kernel_that_recognises_drawn_inputs_by_a_sample_fails_mixed_cases_alo
 ) -> None:
     definition = problem(problem_id)
     size = Size("here", {**definition.tiny.params, **params})
-    specs = definition.outputs(size.params)
 
-    def passes(inputs: tuple[Any, ...], tolerance: Tolerance) -> bool:
-        found = (kernel if usual(*inputs) else definition.reference)(*inputs)
-        return compare(found, definition.expected(inputs), tolerance, specs).ok
+    def sampling(*inputs: Any) -> Any:
+        return (kernel if usual(*inputs) else definition.reference)(*inputs)
 
-    assert passes(definition.draw(size, 1), definition.tolerance)
+    assert passes(definition, sampling, size, 1)
     for case in definition.cases:
-        assert passes(definition.draw_case(case, size, 1), definition.tolerance_of(case)), case.name
+        assert passes(definition, sampling, size, 1, case), case.name
     mixed = [case for case in definition.every_case if case.mixed]
-    refused = [
-        not all(passes(definition.draw_case(case, size, seed), definition.tolerance_of(case)) for case in mixed)
-        for seed in range(10)
-    ]
+    refused = [not all(passes(definition, sampling, size, seed, case) for case in mixed) for seed in range(10)]
     assert sum(refused) >= 8

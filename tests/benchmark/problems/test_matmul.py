@@ -1,7 +1,5 @@
 """What is particular to the dense-algebra problems: structure of inputs, and which precisions pass."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -52,19 +50,14 @@ def test_symmetric_inputs_equal_their_transposes() -> None:
         assert torch.equal(value, value.t())
 
 
-def test_triangular_inputs_are_zero_on_one_side_only() -> None:
+def test_triangular_inputs_are_zero_on_one_side_only_and_are_counted_so() -> None:
     for problem_id, keep in (("matmul_upper_triangular", torch.triu), ("matmul_lower_triangular", torch.tril)):
         p = problem(problem_id)
         for value in p.draw(p.tiny, 3):
             assert torch.equal(value, keep(value))
             assert value.count_nonzero() > value.numel() // 2
-
-
-def test_triangular_operation_count_equals_a_direct_count() -> None:
-    p = problem("matmul_upper_triangular")
-    n = p.tiny.params["n"]
-    ones = torch.triu(torch.ones(n, n, dtype=torch.float64))
-    assert p.flops(p.tiny.params) == int(2 * (ones @ ones).sum())
+        ones = keep(torch.ones(p.tiny.params["n"], p.tiny.params["n"], dtype=torch.float64))
+        assert p.flops(p.tiny.params) == int(2 * (ones @ ones).sum())
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -74,13 +67,6 @@ def test_group_offsets_rise_and_end_at_the_number_of_rows(seed: int) -> None:
     assert offsets.dtype == torch.int32
     assert offsets[-1] == p.tiny.params["tokens"]
     assert bool((offsets.diff() >= 0).all())
-
-
-def test_logsumexp_results_fall_on_both_sides_of_zero() -> None:
-    p = problem("linear_logsumexp_leaky_gelu")
-    (expected,) = p.expected(p.draw(p.tiny, 1))
-    assert bool((expected < 0).any())
-    assert bool((expected > 1).any())
 
 
 def test_a_text_states_name_type_and_dimensions() -> None:
@@ -96,9 +82,6 @@ def test_a_text_states_name_type_and_dimensions() -> None:
 def test_a_text_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write name: dtype"):
         tensors(text)
-
-
-def test_a_fill_of_no_tensor_is_refused() -> None:
     with pytest.raises(ValueError, match="mask"):
         tensors("x[rows]", mask=booleans())
 

@@ -1,7 +1,5 @@
 """Surrogates that misbehave: every one ends in counted failures or one clear line, and the rest is kept."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,9 +86,7 @@ ANSWER = "return [Forecast(query_id=q.query_id, probabilities=SHARE) for q in qu
     ids=["raises", "exits", "exits-politely", "is-killed", "too-few", "twice", "sum", "negative", "nan", "two-bins",
          "nothing", "objects", "too-many", "unknown-field", "dictionary", "none", "object", "noise", "other-message"],
 )  # fmt: skip
-def test_misbehaviour_is_a_counted_failure(
-    questions: Questions, tmp_path: Path, body: str, reason: str, failures: int
-) -> None:
+def test_a_misdeed_is_counted(questions: Questions, tmp_path: Path, body: str, reason: str, failures: int) -> None:
     queries = questions.queries[:8]
     path = write(tmp_path, body.replace("FIRST", repr(queries[0].query_id)))
     done = ask(path, queries, tmp_path)
@@ -150,35 +146,24 @@ def test_answers_nobody_asked_for_are_counted_and_ignored(questions: Questions, 
     assert not done.failures
 
 
-def test_surrogate_that_always_dies_is_given_up(questions: Questions, tmp_path: Path) -> None:
-    class Dead:
-        calls = 0
-
-        def forecast(self, queries: Sequence[Query]) -> list[object]:
-            self.calls += 1
-            raise NoAnswerError("its process ended with exit code 1")
-
-    dead = Dead()
-    with ForecastStore(None) as store:
-        done = run(questions.queries, [dead], store=store, batch_size=1)
-    assert dead.calls == 20
-    assert sum("not asked" in reason for reason in done.failures) == 1
-    assert sum(done.failures.values()) == len(questions.queries)
-
-
-def test_surrogate_that_only_ever_states_failures_is_given_up(questions: Questions) -> None:
-    class Down:
+@pytest.mark.parametrize(("stated", "batch_size"), [(False, 1), (True, 2)], ids=["always dies", "states failures"])
+def test_surrogate_that_never_answers_is_given_up(questions: Questions, stated: bool, batch_size: int) -> None:
+    class Silent:
         calls = 0
 
         def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
             self.calls += 1
-            return [failure(query.query_id, "endpoint: connection refused") for query in queries]
+            if not stated:
+                raise NoAnswerError("connection refused")
+            return [failure(query.query_id, "connection refused") for query in queries]
 
-    down = Down()
+    silent = Silent()
     with ForecastStore(None) as store:
-        done = run(questions.queries, [down], store=store, batch_size=2)
-    assert down.calls == 20
-    assert done.failures["endpoint: connection refused"] == 40
+        done = run(questions.queries, [silent], store=store, batch_size=batch_size)
+    assert silent.calls == 20
+    assert done.failures["connection refused"] == 20 * batch_size
+    assert sum("not asked" in reason for reason in done.failures) == 1
+    assert sum(done.failures.values()) == len(questions.queries)
 
 
 def test_queries_without_an_answer_between_answered_ones_are_no_reason_to_give_up(questions: Questions) -> None:
@@ -215,24 +200,6 @@ def test_what_was_answered_is_never_asked_again_and_failures_are(questions: Ques
     assert not again.failures
 
 
-def test_interrupted_run_keeps_what_is_done(questions: Questions, tmp_path: Path) -> None:
-    class Interrupted:
-        calls = 0
-
-        def forecast(self, queries: Sequence[Query]) -> list[object]:
-            self.calls += 1
-            if self.calls == 3:
-                raise KeyboardInterrupt
-            return list(UniformSurrogate().forecast(queries))
-
-    with ForecastStore(tmp_path / "kept.jsonl") as store:
-        done = run(questions.queries[:12], [Interrupted()], store=store, batch_size=4)
-    assert done.interrupted
-    assert sum(f.failure is None for f in done.forecasts) == 8
-    with ForecastStore(tmp_path / "kept.jsonl") as store:
-        assert len(store.done) == 8
-
-
 def test_two_processes_share_the_work(questions: Questions, tmp_path: Path) -> None:
     target = locate(write(tmp_path, ANSWER))
     with (
@@ -245,9 +212,7 @@ def test_two_processes_share_the_work(questions: Questions, tmp_path: Path) -> N
     assert [f.query_id for f in done.forecasts] == [q.query_id for q in questions.queries[:16]]
 
 
-def test_fit_gets_training_pairs_and_a_restarted_process_is_fitted_again(
-    corpus: Corpus, questions: Questions, tmp_path: Path
-) -> None:
+def test_a_restarted_process_is_fitted_again_to_training(corpus: Corpus, questions: Questions, tmp_path: Path) -> None:
     path = tmp_path / "fits.py"
     path.write_text(FITTED.replace("FIRST", repr(questions.queries[0].query_id)))
     train = list(training_pairs(corpus))

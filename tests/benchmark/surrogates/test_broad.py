@@ -1,7 +1,5 @@
 """Where little is known, forecasts are broad; at home they stay what they are."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from types import SimpleNamespace
@@ -13,13 +11,11 @@ from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.metrics.arrays import Floats
 from kbench.benchmark.surrogates import broad
 from kbench.benchmark.surrogates.baselines import LengthSurrogate, PriorSurrogate
-from kbench.benchmark.surrogates.broad import BROAD, USUAL, strangeness, trust, usual_strangeness, widened
+from kbench.benchmark.surrogates.broad import BROAD, trust, widened
 from kbench.benchmark.surrogates.static.kernel_rows import KernelPool
 from kbench.benchmark.surrogates.static.model import MODEL_FILE, StaticModel
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import PairKind, Query
-
-ONE_KIND_EACH = tuple(PairKind)
 
 
 @pytest.fixture(scope="module")
@@ -41,28 +37,9 @@ def imported(query: Query) -> Query:
     return dataclasses.replace(query, workloads_json=json.dumps(workloads), gpu_facts_json=json.dumps(facts))
 
 
-def test_inside_the_box_nothing_is_strange_and_outside_every_column_adds_its_distance() -> None:
-    low, high = np.array([0.0, 0.0, 5.0]), np.array([1.0, 2.0, 5.0])
-    rows = np.array([[0.5, 2.0, 5.0], [1.5, 2.0, 5.0], [0.5, -1.0, 5.0], [0.5, 1.0, 5.1], [9.0, 9.0, 9.0]])
-    assert strangeness(rows, low, high).tolist() == [0.0, 0.5, 0.5, 1.0, 3.0]
-
-
-def test_trust_falls_where_a_problem_is_stranger_than_those_of_training() -> None:
-    share = trust(np.array([0.0, USUAL, USUAL + 0.5, USUAL + 5.0]))
-    assert share[:3].tolist() == [1.0, 1.0, 0.5]
-    assert share[3] < 0.01
-
-
-def test_of_few_problems_that_are_strange_to_each_other_strange_ones_are_believed() -> None:
-    fold = np.arange(4)
-    assert usual_strangeness(np.zeros((4, 4)), fold) == USUAL
-    assert usual_strangeness(np.arange(40.0).reshape(4, 10), fold) > 3
-    assert trust(np.array([9.0]), usual_strangeness(np.zeros((4, 4)), np.zeros(4))).tolist() == [1.0]
-
-
 def test_an_answer_that_is_believed_stays_the_same_to_the_bit() -> None:
     given = np.random.default_rng(0).dirichlet(np.ones(8), size=3)
-    kinds = list(ONE_KIND_EACH)[:3]
+    kinds = list(PairKind)[:3]
     assert np.array_equal(widened(given, kinds, np.ones(3)), given)
     assert widened(given, kinds, np.zeros(3)) == pytest.approx(np.array([BROAD[kind] for kind in kinds]))
 
@@ -100,9 +77,7 @@ def test_at_home_answers_are_those_of_the_trees(model: StaticModel, home: list[Q
     assert (trust(strange) == 1.0).all()
 
 
-def test_the_answer_about_an_imported_problem_is_wide_and_keeps_its_order(
-    model: StaticModel, home: list[Query]
-) -> None:
+def test_the_answer_about_an_imported_problem_is_wide_and_ordered(model: StaticModel, home: list[Query]) -> None:
     near, far = model.forecast(home), model.forecast([imported(query) for query in home])
     wide = np.array([BROAD[query.kind] for query in home])
     assert np.abs(far.probabilities - wide).max(axis=1).mean() < 0.1

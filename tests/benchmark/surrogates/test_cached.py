@@ -1,7 +1,5 @@
 """The author's loop: a file to begin with, and results that an edit elsewhere leaves alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Servers that misbehave, and a process that is killed: no answer that was paid for is lost or asked for twice."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -59,9 +57,7 @@ def test_an_odd_answer_costs_its_own_query_alone(mode: str, corpus: Corpus, tmp_
         ((0, b""), "connection error", 4),
     ],
 )
-def test_a_failure_has_its_reason_and_is_tried_again_where_that_may_help(
-    answer: tuple[int, bytes], failure: str, calls: int
-) -> None:
+def test_a_failure_is_tried_again_where_that_may_help(answer: tuple[int, bytes], failure: str, calls: int) -> None:
     with endpoints.serving(lambda call: (*answer, {"Retry-After-Ms": "1"})) as server:
         (reply,) = Endpoint(base_url=server.url).ask([BODY])
     assert str(reply.failure).startswith(failure)

@@ -1,7 +1,5 @@
 """`llm` with facts=true: the prompt states what is counted, says where nothing is, and learns no answer from it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Sequence
@@ -12,7 +10,7 @@ import pytest
 from kbench.benchmark.evaluate.evaluate import SilentProgress, evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.llm.offline import prompt_digest
-from kbench.benchmark.questions import Questions, build_questions
+from kbench.benchmark.questions import Questions
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.surrogates.counted.counted import NoCompilerError
@@ -22,10 +20,10 @@ from kbench.benchmark.surrogates.protocol import CompilerFacts
 from kbench.benchmark.surrogates.resolve import resolve
 from kbench.benchmark.work.totals import LaunchWork, Totals, Work
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.schemas import Backend, Kernel, KernelSource, PairKind, PlanSummary, Query, UserError, bins
+from kbench.schemas import Backend, KernelSource, PairKind, PlanSummary, Query, UserError, bins
 
 from ..conftest import GPU, invented_tables, written
-from .test_shipped_work import Refusing, bare, compiler, plans_of, work_of
+from .conftest import Recording, Refusing, bare, shipped_plans, work_of
 
 ANSWER = json.dumps({"probabilities": {str(n): 0.125 for n in bins.NUMBERS}})
 PLAIN = Query(
@@ -36,34 +34,15 @@ PLAIN = Query(
 SIZES = {"small": 1e3, "less": 2e3, "middle": 1e6, "more": 2e6, "large": 1e9}
 
 
-def counted_kernels() -> list[Kernel]:
-    return [one for one in invented_tables(5, 6, 12)["kernels"] if one.speedup is not None]
-
-
-@pytest.fixture(scope="module")
-def shipping(tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    """A corpus whose correct kernels have counted work."""
-    tables = invented_tables(5, 6, 12)
-    tables["plans"] = [row for one in counted_kernels() for row in plans_of(one)]
-    return benchmark_of(Corpus.open(written(tmp_path_factory.mktemp("shipping") / "corpus", tables)))
-
-
-@pytest.fixture(scope="module")
-def asked(shipping: Tables) -> Questions:
-    return build_questions(shipping)
-
-
 def facts_of(corpus: Tables, queries: Sequence[Query], compiler: object = None) -> list[str]:
     """What prompts state beyond the plain ones."""
-    surrogate = LlmSurrogate("m", facts=True, compiler=compiler)  # type: ignore[arg-type]
-    assert surrogate.fit_corpus is not None
+    surrogate = LlmSurrogate("m", facts=True, compiler=compiler)
     surrogate.fit_corpus(corpus)
     return [stated(prompt(surrogate, query)) for query in queries]
 
 
 def prompt(surrogate: LlmSurrogate, query: Query) -> str:
-    text: str = surrogate.request(query, 0)["messages"][1]["content"]
-    return text
+    return surrogate.request(query, 0)["messages"][1]["content"]
 
 
 def stated(text: str) -> str:
@@ -79,7 +58,7 @@ def test_the_plain_prompt_is_the_one_that_was_asked_before() -> None:
 
 def test_facts_come_after_the_sources_and_change_nothing_else(shipping: Tables, asked: Questions) -> None:
     surrogate = LlmSurrogate("m", facts=True)
-    surrogate.fit_corpus(shipping)  # type: ignore[misc]
+    surrogate.fit_corpus(shipping)
     for query in asked.queries:
         text = prompt(surrogate, query)
         assert text.replace(stated(text), "") == render(query)
@@ -117,9 +96,8 @@ def test_pytorch_is_not_counted(shipping: Tables, asked: Questions) -> None:
 
 def test_a_kernel_that_nobody_can_count_is_said_not_to_be_counted(asked: Questions, tmp_path: Path) -> None:
     query = next(one for one in asked.queries if one.kind is PairKind.SIBLING)
-    rows = [row for one in counted_kernels() if one.normalised != query.candidate_source for row in plans_of(one)]
     surrogate = LlmSurrogate("m", facts=True, compiler=Refusing())
-    surrogate.fit_corpus(bare(tmp_path / "some", rows))  # type: ignore[misc]
+    surrogate.fit_corpus(bare(tmp_path / "some", shipped_plans(query.candidate_source)))
     text = stated(prompt(surrogate, query))
     assert "The candidate is not counted, which says nothing about it." in text
     assert "| anchor |" in text
@@ -156,9 +134,7 @@ def test_of_many_workloads_four_from_the_smallest_to_the_largest_are_shown(asked
     assert text.endswith("Workloads left out: middle.\n\n")
 
 
-def test_measured_figures_authors_and_names_do_not_reach_the_prompt(
-    shipping: Tables, asked: Questions, tmp_path: Path
-) -> None:
+def test_figures_authors_and_names_do_not_reach_the_prompt(shipping: Tables, asked: Questions, tmp_path: Path) -> None:
     """The same kernels with other labels, in another order, from other authors and with other names of functions."""
     tables = invented_tables(5, 6, 12)
     kernels = [
@@ -175,7 +151,7 @@ def test_measured_figures_authors_and_names_do_not_reach_the_prompt(
     def renamed(row: PlanSummary) -> PlanSummary:
         return dataclasses.replace(row, work_json=str(row.work_json).replace('"function":"f"', '"function":"by_hand"'))
 
-    plans = [renamed(row) for one in reversed(counted_kernels()) for row in plans_of(one)]
+    plans = [renamed(row) for row in reversed(shipped_plans())]
     other = benchmark_of(Corpus.open(written(tmp_path / "other", tables | {"kernels": kernels, "plans": plans})))
     texts = facts_of(other, asked.queries)
     assert texts == facts_of(shipping, asked.queries)
@@ -183,9 +159,7 @@ def test_measured_figures_authors_and_names_do_not_reach_the_prompt(
     assert not [name for name in hidden if any(name in text for text in texts)]
 
 
-def test_batch_files_hold_the_facts_and_answers_to_plain_prompts_are_not_taken(
-    shipping: Tables, asked: Questions, tmp_path: Path
-) -> None:
+def test_batch_files_hold_facts_and_take_no_plain_answers(shipping: Tables, asked: Questions, tmp_path: Path) -> None:
     def evaluated(name: str, **arguments: object) -> list[str | None]:
         options = Options(resamples=10, arguments={"model": "m", **arguments})
         evaluation = evaluate_on("llm", shipping, options, out=tmp_path / name, progress=SilentProgress())
@@ -215,22 +189,14 @@ def test_an_estimate_counts_the_facts_and_needs_no_corpus(asked: Questions) -> N
 
 
 def test_kernels_without_counted_work_go_to_the_compiler(shipping: Tables, asked: Questions, tmp_path: Path) -> None:
-    query = next(one for one in asked.queries if one.kind is PairKind.SIBLING)
-    rows = [row for one in counted_kernels() if one.normalised != query.candidate_source for row in plans_of(one)]
-    given: list[str] = []
-
-    def recording(kernels: Sequence[KernelSource], capability: str) -> list[CompilerFacts | None]:
-        given.extend(kernel.source for kernel in kernels)
-        return compiler(kernels, capability)
-
+    query, recording = next(one for one in asked.queries if one.kind is PairKind.SIBLING), Recording()
     surrogate = resolve("llm", compiler=recording, model="m", facts=True)
-    assert isinstance(surrogate, LlmSurrogate)
-    surrogate.fit_corpus(bare(tmp_path / "some", rows))  # type: ignore[misc]
+    surrogate.fit_corpus(bare(tmp_path / "some", shipped_plans(query.candidate_source)))
     assert [stated(prompt(surrogate, query))] == facts_of(shipping, [query])
-    assert given == [query.candidate_source]
+    assert recording.asked == [query.candidate_source]
     assert surrogate.remarks() == []
 
 
 def test_facts_are_true_or_false() -> None:
     with pytest.raises(UserError, match="facts 1; it must be true or false"):
-        LlmSurrogate("m", facts=1)  # type: ignore[arg-type]
+        LlmSurrogate("m", facts=1)

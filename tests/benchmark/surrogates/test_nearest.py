@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from records import filled
+
 from kbench.benchmark.surrogates.nearest import LookupSurrogate
 from kbench.schemas import Backend, Pair, PairKind, Query, bins
 from kbench.schemas.ids import content_hash
@@ -10,19 +12,15 @@ OTHER = "NVIDIA H200 (64 of 132 SMs)"
 
 
 def query(name: str, problem: str, source: str, anchor: str | None = None) -> Query:
-    return Query(
-        query_id=content_hash(name), problem_id=problem, family="norm", problem_text="", workloads_json="[]",
-        backend=Backend.TRITON, kind=PairKind.SIBLING if anchor else PairKind.REFERENCE,
-        anchor_source=anchor or "torch", candidate_source=source, gpu="NVIDIA H200", gpu_facts_json="{}",
-    )  # fmt: skip
+    kind = PairKind.SIBLING if anchor else PairKind.REFERENCE
+    facts = {"workloads_json": "[]", "gpu": "NVIDIA H200", "gpu_facts_json": "{}", "backend": Backend.TRITON}
+    texts = {"anchor_source": anchor or "torch", "candidate_source": source}
+    return filled(Query, query_id=content_hash(name), problem_id=problem, kind=kind, **facts, **texts)
 
 
-def pair(asked: Query, speedup: float, split: str = "train") -> Pair:
-    return Pair(
-        pair_id=asked.query_id, problem_id=asked.problem_id, family="norm", backend=Backend.TRITON, gpu=asked.gpu,
-        anchor_id=None, candidate_id=asked.query_id, kind=asked.kind, speedup=speedup, speedup_low=None,
-        speedup_high=None, bin=bins.bin_of(speedup), split=split, origin="kbench",
-    )  # fmt: skip
+def pair(asked: Query, speedup: float) -> Pair:
+    ends = {"pair_id": asked.query_id, "candidate_id": asked.query_id}
+    return filled(Pair, like=asked, **ends, speedup=speedup, bin=bins.bin_of(speedup), split="train")
 
 
 def template(problem: int, variant: int, number: int) -> str:
@@ -46,14 +44,12 @@ def test_a_near_duplicate_gets_its_neighbours_bin() -> None:
     slow = query("slow", "p9", template(2, 99, 7))
     answers = trained().forecast([fast, slow])
     for answer, speedup in zip(answers, (3.0, 0.3), strict=True):
-        assert answer.probabilities is not None
         assert max(range(8), key=answer.probabilities.__getitem__) == bins.bin_of(speedup) - 1
         assert max(answer.probabilities) > 0.5
 
 
 def test_far_from_everything_the_prior_is_all_it_says() -> None:
     (answer,) = trained().forecast([query("far", "p9", "nothing like any of them at all in this source")])
-    assert answer.probabilities is not None
     # Half of the training kernels are in each of two bins.
     assert max(answer.probabilities) < 0.5
 
@@ -75,7 +71,6 @@ def test_a_neighbour_speaks_for_the_gpu_asked_about() -> None:
     asked = query("near", "p9", template(1, 99, 7))
     answers = surrogate.forecast([asked, dataclasses.replace(asked, gpu=OTHER)])
     for answer, speedup in zip(answers, (3.0, 0.3), strict=True):
-        assert answer.probabilities is not None
         assert max(range(8), key=answer.probabilities.__getitem__) == bins.bin_of(speedup) - 1
         assert max(answer.probabilities) > 0.5
 

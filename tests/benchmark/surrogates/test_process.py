@@ -1,7 +1,5 @@
 """What a user's surrogate can use and what it cannot, and what is left of it when its maker is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -47,9 +45,7 @@ def asked(tmp_path: Path, questions: Questions, answer: str, extra: str = "pass"
     return json.loads(str(forecast.failure))
 
 
-def test_secrets_stay_outside_unless_asked_for(
-    tmp_path: Path, questions: Questions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_stay_outside_by_default(tmp_path: Path, questions: Questions, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "GITHUB_PAT", "DB_PASS", "ANY_NAME"):
         monkeypatch.setenv(name, "hidden")
     seen = asked(
@@ -181,9 +177,7 @@ def test_a_surrogate_may_write_to_caches_and_where_it_works_and_to_nothing_else(
     assert seen == places[:4]
 
 
-def test_a_home_folder_among_temporary_files_is_not_written_to(
-    tmp_path: Path, questions: Questions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_home_in_tmp_is_not_written_to(tmp_path: Path, questions: Questions, monkeypatch: pytest.MonkeyPatch) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()

@@ -1,7 +1,5 @@
 """Which surrogate a name means, and in which order."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
@@ -47,9 +45,7 @@ def test_entry_point_is_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(resolve("theirs"), UniformSurrogate)
 
 
-def test_built_in_comes_before_a_file_of_the_same_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model_file: Path
-) -> None:
+def test_a_built_in_comes_before_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model_file: Path) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "static").mkdir()
     assert locate("static").kind == "built_in"
@@ -59,26 +55,19 @@ def test_module_and_attribute(monkeypatch: pytest.MonkeyPatch, model_file: Path)
     monkeypatch.chdir(model_file.parent)
     target = locate("mine:Model")
     assert (target.kind, target.location, target.attribute) == ("module", "mine", "Model")
-    assert resolve("mine:Model", size=4).size == 4  # type: ignore[attr-defined]
+    assert resolve("mine:Model", size=4).size == 4
     sys.modules.pop("mine")
 
 
-def test_file_with_and_without_attribute(model_file: Path) -> None:
-    assert type(resolve(str(model_file))).__name__ == "Model"
-    assert type(resolve(f"{model_file}:Model")).__name__ == "Model"
-    with pytest.raises(UnknownNameError, match="did you mean 'Model'"):
-        resolve(f"{model_file}:Modell")
-
-
-def test_names_that_are_nearly_right_are_named(model_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UnknownNameError, match=r"known: Model$"):
-        resolve(f"{model_file}:Whatever")
+def test_a_file_is_found_with_and_without_attribute(model_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for spec in (str(model_file), f"{model_file}:Model"):
+        assert type(resolve(spec)).__name__ == "Model"
+    for attribute, said in (("Modell", "did you mean 'Model'"), ("Whatever", r"known: Model$")):
+        with pytest.raises(UnknownNameError, match=said):
+            resolve(f"{model_file}:{attribute}")
     monkeypatch.chdir(model_file.parent)
     with pytest.raises(UnknownNameError, match=rf"did you mean '{model_file.name}'"):
         locate(model_file.stem)
-
-
-def test_two_models_in_a_file_must_be_told_apart(model_file: Path) -> None:
     model_file.write_text(MODEL + MODEL.replace("Model", "Other"))
     with pytest.raises(UserError, match="name one, as in"):
         resolve(str(model_file))
@@ -135,7 +124,7 @@ def test_a_combined_name_is_found_part_by_part(model_file: Path) -> None:
 
 def test_arguments_of_a_combined_surrogate_go_to_its_parts(model_file: Path) -> None:
     made = resolve(f"stack:prior+{model_file}", **{"mine.size": 4})
-    assert [getattr(part.surrogate, "size", None) for part in made._parts] == [None, 4]  # type: ignore[attr-defined]
+    assert [getattr(part.surrogate, "size", None) for part in made._parts] == [None, 4]
     with pytest.raises(UserError, match="names no part of stack-prior"):
         resolve("stack:prior+length", size=4)
     with pytest.raises(UserError, match="has no argument"):

@@ -1,7 +1,5 @@
 """Forecasts are kept under a signature: what a surrogate is made of must change it, and looking must run nothing."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path

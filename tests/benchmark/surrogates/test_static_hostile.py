@@ -1,7 +1,5 @@
 """Whatever a source says, `static` reads it in little time, without an exception, and finds finite numbers."""
 
-from __future__ import annotations
-
 import json
 import random
 import time

@@ -1,7 +1,5 @@
 """What `run` launches is read from its text and the workload's shapes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -114,9 +112,7 @@ def test_a_run_with_anything_that_may_change_its_launches_unseen_is_unknown(body
 
 
 @pytest.mark.parametrize(("processors", "blocks"), [(132, 264.0), (108, 216.0), (None, None)])
-def test_a_source_that_asks_how_many_processors_there_are_is_told_those_of_the_querys_gpu(
-    processors: int | None, blocks: float | None
-) -> None:
+def test_a_source_is_told_the_processors_of_the_querys_gpu(processors: int | None, blocks: float | None) -> None:
     source = """
 def run(x):
     y = torch.empty_like(x)

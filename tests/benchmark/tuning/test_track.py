@@ -1,7 +1,5 @@
 """Track tune on a made-up table: times follow a known law, so what each strategy must reach is known."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

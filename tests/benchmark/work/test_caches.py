@@ -1,7 +1,5 @@
 """What crosses L2 and memory, on launches whose answer follows from the caches' sizes."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Abstract execution of hand-written PTX whose counts can be told by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from kbench.benchmark.work.execute import MOST_STEPS, TooLongError, Warp

@@ -1,7 +1,5 @@
 """Reading PTX."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

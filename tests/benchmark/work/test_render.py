@@ -1,7 +1,5 @@
 """What an explanation says and draws."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 
@@ -10,16 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from kbench.benchmark.work.explain import Forecast, LaunchFacts, LineFacts, WorkloadFacts, compare_facts
-from kbench.benchmark.work.render import (
-    NAMES,
-    caution,
-    comparison_text,
-    draw,
-    duration,
-    plain_name,
-    table,
-    text_of,
-)
+from kbench.benchmark.work.render import NAMES, caution, comparison_text, draw, duration, plain_name, table, text_of
 
 LAUNCH = LaunchFacts("_Z4reluILi4EEvPKf", 1, (8, 1, 1), 128, 32, 0, 0, 8, 0.5, 1, 90.0, "dram")
 FACTS = WorkloadFacts(
@@ -113,9 +102,7 @@ def test_only_gpus_without_measured_times_are_cautioned_about() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_labels_of_forecasts_lie_above_bars_and_axes_hold_intervals(
-    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_lie_above_bars(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Figure] = []
     save = Figure.savefig
     monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: (drawn.append(figure), save(figure, *a, **k)))
@@ -123,7 +110,7 @@ def test_labels_of_forecasts_lie_above_bars_and_axes_hold_intervals(
     draw({f"{at}.py": [one] for at, one in enumerate([FACTS, later][:count])}, tmp_path / "plot.png")
     (axes,) = drawn[0].axes
     assert axes.get_xlim()[1] > [200.0, 250.0][count - 1]
-    top = max(bar.get_y() + bar.get_height() for bars in axes.containers for bar in bars.patches)  # type: ignore[attr-defined]
+    top = max(bar.get_y() + bar.get_height() for bars in axes.containers for bar in bars.patches)
     labels = [text for text in axes.texts if text.get_text().startswith("forecast")]
     canvas = FigureCanvasAgg(drawn[0])
     canvas.draw()
@@ -133,5 +120,4 @@ def test_labels_of_forecasts_lie_above_bars_and_axes_hold_intervals(
     assert all(box.y0 >= top for box in boxes)
     if count == 2:
         legend = axes.get_legend()
-        assert legend is not None
         assert legend.get_window_extent(renderer).x0 >= axes.get_window_extent(renderer).x1

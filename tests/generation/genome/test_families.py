@@ -1,7 +1,5 @@
 """Genome families of all problems: coverage, variety, validity, answers on a CPU, machine code for three GPUs."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """The families still render the kernels that recorded recipes refer to, and searches still draw the same genomes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """Files of the other formats, as their makers write them; all values invented."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -19,17 +18,21 @@ from kbench.loaders.importers.gpu_forecasters import FAMILY, PROBLEMS
 from kbench.loaders.importers.reader import Report
 from kbench.schemas import Backend, DataError, KernelSource, bins
 
-from .conftest import PREDICTIONS, eval_row, prediction, write
+from .conftest import PREDICTIONS, Run, eval_row, prediction, write
 
 Imported = tuple[Path, Report]
-Run = Callable[..., Imported]
 
 
 def test_the_whole_release_becomes_a_valid_corpus(imported: Imported) -> None:
     folder, report = imported
     assert validate(Corpus.open(folder)) == []
-    assert report.rows["questions"] == 11
+    splits = Counter(load(folder, config="questions").to_arrow().column("split").to_pylist())
+    assert splits == {"test": 7, "train": 3, "test_seen": 1}
     assert report.bad_count == 0
+    assert report.notes["files of config combined skipped, because they repeat the others"] == 1
+    rows = load(folder, config="measurements").to_arrow().to_pylist()
+    assert Counter(row["workload"] for row in rows) == {"case_0": 2, "case_1": 2, "published": 5}
+    assert all(row["env_id"] is None and row["started_at"] is None for row in rows)
     assert json.loads((folder / "import.json").read_text())["rows"] == dict(report.rows)
 
 
@@ -59,9 +62,7 @@ def test_what_differs_from_the_announcement_is_said(imported: Imported) -> None:
     ("speedup", "number"),
     [(0.7071067811865476, 3), (1.41421356237, 4), (1.41421356238, 5), (0.5, 2), (4.0, 8), (0.3, 1)],
 )
-def test_trap_1_bins_are_recomputed_from_the_speedup(
-    run_import: Run, tmp_path: Path, speedup: float, number: int
-) -> None:
+def test_trap_1_bins_are_recomputed(run_import: Run, tmp_path: Path, speedup: float, number: int) -> None:
     row = eval_row(1, speedup)
     folder, _ = run_import(None, write(tmp_path / "e.parquet", [row]))
     assert load(folder, config="questions").to_arrow().column("bin").to_pylist() == [number] == [bins.bin_of(speedup)]
@@ -126,10 +127,6 @@ def test_trap_6_a_null_typed_parse_error_reads_like_any_other(imported: Imported
     assert any("deepseek_v4 are numbered from 1" in note for note in report.notes)
 
 
-def test_the_config_combined_is_not_counted_twice(imported: Imported) -> None:
-    assert imported[1].notes["files of config combined skipped, because they repeat the others"] == 1
-
-
 def test_events_of_version_2_become_kernels_with_lineage_and_verdicts(imported: Imported) -> None:
     rows = load(imported[0], where="run_id == 'trimul_a'").to_arrow().to_pylist()
     by_status = Counter(row["status"] for row in rows)
@@ -153,12 +150,6 @@ def test_events_of_version_3_read_milliseconds_and_keep_what_was_dropped_as_unme
     assert [row["runtime_us"] for row in rows if row["status"] is None] == [None]
 
 
-def test_measurements_are_by_case(imported: Imported) -> None:
-    rows = load(imported[0], config="measurements").to_arrow().to_pylist()
-    assert Counter(row["workload"] for row in rows) == {"case_0": 2, "case_1": 2, "published": 5}
-    assert all(row["env_id"] is None and row["started_at"] is None for row in rows)
-
-
 def test_a_search_can_be_replayed_from_the_imported_measurements(imported: Imported) -> None:
     executor = open_recording(imported[0])
     rows = load(imported[0], where="run_id == 'trimul_a'").to_arrow().to_pylist()
@@ -169,11 +160,6 @@ def test_a_search_can_be_replayed_from_the_imported_measurements(imported: Impor
         if result.measurements:
             outcome = outcome_of(result.measurements)
             assert (outcome.status == "ok") == (outcome.speedup is not None)
-
-
-def test_published_splits_are_kept(imported: Imported) -> None:
-    splits = Counter(load(imported[0], config="questions").to_arrow().column("split").to_pylist())
-    assert splits == {"test": 7, "train": 3, "test_seen": 1}
 
 
 def test_a_bad_row_is_named_or_passed_over(run_import: Run, tmp_path: Path) -> None:

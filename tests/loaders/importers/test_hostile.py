@@ -11,7 +11,6 @@ import pytest
 
 from kbench.loaders.corpus.corpus import load
 from kbench.loaders.importers import table
-from kbench.loaders.importers.auto_tuners import kernel_named
 from kbench.loaders.importers.fields import slug
 from kbench.loaders.importers.reader import AGAIN, BAD, NEW
 from kbench.loaders.importers.rows import backend_of, kernel_row
@@ -19,15 +18,11 @@ from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
 from kbench.schemas import Backend, DataError
 
-from .conftest import Run, foreign
+from .conftest import Run, foreign, rows_of
 
 HALF = "\ud800"
 MAPPING = {"problem": "task", "source": "code", "runtime_us": "us", "reference": "ref"}
 ROW = {"task": "t", "code": "x = 1", "us": 2.0, "ref": "y"}
-
-
-def runtimes(folder: Path, config: str) -> list[float | None]:
-    return load(folder, config=config).to_arrow().column("runtime_us").to_pylist()
 
 
 def test_a_key_twice_in_a_cache_is_a_further_measurement(run_import: Run, tmp_path: Path) -> None:
@@ -36,14 +31,13 @@ def test_a_key_twice_in_a_cache_is_a_further_measurement(run_import: Run, tmp_pa
     path.write_text(foreign.cache_text().replace('"cache": {', f'"cache": {{"{key}": {json.dumps(entry)},'))
     folder, report = run_import(None, path)
     assert report.sources[str(path)] == {NEW: 5, AGAIN: 1}
-    assert sorted(filter(None, runtimes(folder, "kernels"))) == pytest.approx([1500.0, 1500.0])  # sqrt(0.75 * 3) ms
-    assert {750.0, 3000.0} <= set(runtimes(folder, "measurements"))
+    runtimes, each = ([row["runtime_us"] for row in rows_of(folder, config)] for config in ("kernels", "measurements"))
+    assert sorted(filter(None, runtimes)) == pytest.approx([1500.0, 1500.0])  # sqrt(0.75 * 3) ms
+    assert {750.0, 3000.0} <= set(each)
 
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "1" + "0" * 400])
-def test_a_number_that_only_python_writes_is_a_bad_row_and_the_others_are_read(
-    number: str, run_import: Run, tmp_path: Path
-) -> None:
+def test_a_number_that_only_python_writes_is_a_bad_row(number: str, run_import: Run, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     key, entry = foreign.cache_entry(96, 3.0)
     text = json.dumps(entry | {"times": ["number"]}).replace('"number"', number)
@@ -53,9 +47,7 @@ def test_a_number_that_only_python_writes_is_a_bad_row_and_the_others_are_read(
 
 
 @pytest.mark.parametrize(("form", "key"), [("kernel-tuner", "device_name"), ("t4", "results"), ("ktt", "Metadata")])
-def test_a_file_that_names_one_of_its_parts_twice_is_refused(
-    form: str, key: str, run_import: Run, tmp_path: Path
-) -> None:
+def test_a_file_that_names_a_part_twice_is_refused(form: str, key: str, run_import: Run, tmp_path: Path) -> None:
     make, name = foreign.MAKERS[form]
     path = make(tmp_path / name)
     path.write_text(path.read_text().replace("{", f'{{"{key}": [], ', 1))
@@ -85,15 +77,8 @@ def test_names_with_half_a_character_stop_no_import(form: str, run_import: Run, 
     assert report.sources[str(tmp_path / "f.json")][NEW] == 1
 
 
-def test_a_sample_whose_name_no_file_can_have_is_named_not_sourced(run_import: Run, tmp_path: Path) -> None:
-    (tmp_path / "f.json").write_text(json.dumps({"1": {"s" * 5000: foreign.sample(True, True, 1.0)}}))
-    assert run_import("kernelbench-eval", tmp_path / "f.json")[1].rows["kernels"] == 1
-
-
 @pytest.mark.parametrize("change", [{"ref": 5}, {"ref": HALF}, {"us": "1_000"}])
-def test_a_value_that_a_table_may_not_hold_is_a_bad_row(
-    change: dict[str, Any], run_import: Run, tmp_path: Path
-) -> None:
+def test_a_value_not_for_tables_is_a_bad_row(change: dict[str, Any], run_import: Run, tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text(json.dumps(ROW | change) + "\n" + json.dumps(ROW) + "\n")
     _, report = run_import("table", path, columns=MAPPING, on_bad_rows="skip")
@@ -107,9 +92,7 @@ def test_a_date_that_python_has_not_is_refused(run_import: Run, tmp_path: Path) 
         run_import("table", tmp_path / "t.parquet", columns=MAPPING)
 
 
-def test_a_line_as_long_as_its_file_is_refused(
-    run_import: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_as_long_as_a_file_is_refused(run_import: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "LARGEST_VALUE", 1000)
     (tmp_path / "t.csv").write_text("task,code,us,ref\n" + "x" * 1001)
     with pytest.raises(DataError, match="a line of more than 1,000 characters"):
@@ -162,9 +145,7 @@ def test_joined_columns_do_not_run_into_each_other(run_import: Run, tmp_path: Pa
         ("code,task,us,us\nx,t,5,6\n", "names a column twice"),
     ],
 )
-def test_a_row_whose_values_may_be_another_columns_is_refused(
-    run_import: Run, tmp_path: Path, table: str, complaint: str
-) -> None:
+def test_a_row_of_doubtful_columns_is_refused(run_import: Run, tmp_path: Path, table: str, complaint: str) -> None:
     (tmp_path / "t.csv").write_text(table)
     with pytest.raises(DataError, match=complaint):
         run_import(None, tmp_path / "t.csv", columns=COLUMNS)
@@ -209,7 +190,3 @@ def test_a_configuration_or_table_that_names_something_twice_is_refused(run_impo
     pq.write_table(twice, tmp_path / "s.parquet")
     with pytest.raises(DataError, match="names a column twice"):
         run_import("gpu-mode", tmp_path / "s.parquet")
-
-
-def test_results_in_files_of_one_name_are_of_the_kernels_their_folders_name() -> None:
-    assert [kernel_named(Path(f"/tuned/{kernel}/results.json.gz")) for kernel in ("gemm", "conv")] == ["gemm", "conv"]

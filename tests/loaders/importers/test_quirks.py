@@ -218,9 +218,7 @@ def test_problem_size_and_parameter_space_are_part_of_a_tuned_kernel(run_import:
 @pytest.mark.parametrize(
     ("unit", "us"), [("miliseconds", 1500.0), ("Microseconds", 1.5), ("milliseconds", 1500.0), ("nanoseconds", None)]
 )
-def test_t4_times_may_have_their_unit_in_the_metadata_after_the_results(
-    run_import: Run, tmp_path: Path, unit: str, us: float | None
-) -> None:
+def test_t4_times_may_have_their_unit_at_the_end(run_import: Run, tmp_path: Path, unit: str, us: float | None) -> None:
     path = tmp_path / "convolution_milo" / "A100_T4.json.gz"
     path.parent.mkdir()
     score = foreign.t4_result(64, 1.0) | {"measurements": [{"name": "score", "value": -0.4, "unit": ""}]}

@@ -138,9 +138,7 @@ def test_a_set_is_fetched_twice_to_the_same_rows(known_set: Path) -> None:
     assert {row["license"] for row in before} == {"MIT"}
 
 
-def test_a_changed_set_an_unknown_one_and_a_dead_network_are_one_line(
-    known_set: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_set_and_a_dead_network_are_one_line(known_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pull, "ARCHIVE", "http://127.0.0.1:9/{repository}/{commit}")
     for arguments, message in (
         (["nope"], "unknown corpus or set 'nope'"),
@@ -200,9 +198,7 @@ def archived(checkout: Path, top: str) -> bytes:
     return buffer.getvalue()
 
 
-def test_a_set_of_two_repositories_is_fetched_over_the_network(
-    known_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_set_of_two_repositories_is_fetched(known_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     more = tmp_path / "more" / "problems" / "7"
     more.mkdir(parents=True)
     (more / "moe_fp8.json").write_text(json.dumps({"reference": "def run(x):\n    return x\n"}))

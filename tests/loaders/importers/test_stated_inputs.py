@@ -54,6 +54,5 @@ def test_branches_on_stated_arguments_are_followed() -> None:
         "    return mask, weights\n"
     )
     found = workload_of(source, "generate_input", "case_0", {"size": 8, "masked": True, "seed": 1})
-    assert found is not None
     assert list(found["inputs"]) == ["float32[8]", "float32[8,16]"]
     assert found["min_bytes"] == 4 * (8 + 128)

@@ -1,38 +1,11 @@
-"""Second formulations of attention as servers and trainers run it: one query at a time, gradients by autograd."""
+"""Second formulations of attention: one query at a time, gradients by autograd."""
 
-from __future__ import annotations
-
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from formulas import attend, by_token, low_high
 from torch import Tensor
-
-
-def attend(
-    q: Tensor, k: Tensor, v: Tensor, scale: float | None = None, cap: float = 0, sink: float | None = None
-) -> Tensor:
-    """One query of one head against its keys, in float64."""
-    scores = k.double() @ q.double() * (scale or 1 / math.sqrt(q.numel()))
-    scores = cap * (scores / cap).tanh() if cap else scores
-    top = max(float(scores.max()), -math.inf if sink is None else sink)
-    weights = (scores - top).exp()
-    return weights @ v.double() / (weights.sum() + (0 if sink is None else math.exp(sink - top)))
-
-
-def by_token(q: Tensor, k: Tensor, v: Tensor, seen: Callable[[int], Any], **how: Any) -> Tensor:
-    """Attention of (token, head, dim) tensors; `seen` gives the keys of a query."""
-    group, sinks = q.shape[1] // k.shape[1], how.pop("sinks", None)
-    rows = [
-        attend(
-            q[i, h], k[seen(i), h // group], v[seen(i), h // group],
-            sink=None if sinks is None else float(sinks[h]), **how,
-        )
-        for i in range(q.shape[0])
-        for h in range(q.shape[1])
-    ]  # fmt: skip
-    return torch.stack(rows).view(*q.shape[:2], -1)
 
 
 def packed(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, window: int = 1 << 30, **how: Any) -> Tensor:
@@ -46,12 +19,40 @@ def packed(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, window: int = 1 << 3
 
 
 def fp8_prefill(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, *scales: Tensor) -> Tensor:
-    return packed(*(x.double() * s.double()[:, None] for x, s in zip((q, k, v), scales, strict=True)), starts)
+    return packed(*(x * s[:, None] for x, s in zip((q, k, v), scales, strict=True)), starts)
+
+
+def by_query(q: Tensor, k: Tensor, v: Tensor, window: int | None = None) -> Tensor:
+    """Attention of (batch, head, token, dim) tensors."""
+
+    def seen(i: int) -> slice:
+        return slice(None) if window is None else slice(max(0, i - window + 1), i + 1)
+
+    answers = [by_token(*(x.transpose(0, 1) for x in one), seen).transpose(0, 1) for one in zip(q, k, v, strict=True)]
+    return torch.stack(answers)
+
+
+def causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return by_query(q, k, v, q.shape[2])
+
+
+def ragged_decode(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
+    """One query of every sequence against its first tokens."""
+    answers = [
+        by_token(one[None], *cache, lambda i, n=n: slice(0, n))[0]
+        for one, *cache, n in zip(q, k, v, lengths.tolist(), strict=True)
+    ]
+    return torch.stack(answers)
+
+
+def decode(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return ragged_decode(q, k, v, torch.full((len(q),), k.shape[1]))
 
 
 def rows_of(pages: Tensor, table: Tensor, length: int) -> Tensor:
     """The first tokens of one sequence, read place by place."""
-    return torch.stack([pages[int(table[t // 64]), t % 64] for t in range(length)])
+    size = pages.shape[1]
+    return torch.stack([pages[int(table[t // size]), t % size] for t in range(length)])
 
 
 def last_tokens(q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
@@ -59,7 +60,7 @@ def last_tokens(q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, leng
     for b, length in enumerate(lengths.tolist()):
         k, v = rows_of(k_pages, table[b], length), rows_of(v_pages, table[b], length)
         first = length - q.shape[1]
-        answers.append(by_token(q[b], k, v, lambda i, first=first: slice(0, first + i + 1)))  # type: ignore[misc]
+        answers.append(by_token(q[b], k, v, lambda i, first=first: slice(0, first + i + 1)))
     return torch.stack(answers)
 
 
@@ -67,21 +68,19 @@ def one_token(q: Tensor, *cache: Tensor) -> Tensor:
     return last_tokens(q[:, None], *cache)[:, 0]
 
 
-def fp8_decode(
-    q: Tensor, k: Tensor, v: Tensor, k_scale: Tensor, v_scale: Tensor, table: Tensor, lengths: Tensor
-) -> Tensor:
-    return one_token(q, k.double() * k_scale[:, None], v.double() * v_scale[:, None], table, lengths)
+def fp8_decode(q: Tensor, k: Tensor, v: Tensor, k_scale: Tensor, v_scale: Tensor, *where: Tensor) -> Tensor:
+    return one_token(q, k * k_scale[:, None], v * v_scale[:, None], *where)
 
 
 def int4_decode(
     q: Tensor, k: Tensor, v: Tensor, k_scale: Tensor, k_zero: Tensor, v_scale: Tensor, v_zero: Tensor, *where: Tensor
 ) -> Tensor:
-    def numbers(packed_bytes: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
-        out = torch.empty(*packed_bytes.shape[:-1], 2 * packed_bytes.shape[-1], dtype=torch.float64)
-        out[..., 0::2], out[..., 1::2] = packed_bytes % 16, packed_bytes // 16
-        return (out - zero.double()[..., None]) * scale.double()[..., None]
+    cache = ((k, k_scale, k_zero), (v, v_scale, v_zero))
+    return one_token(q, *((low_high(x) - zero[..., None]) * scale[..., None] for x, scale, zero in cache), *where)
 
-    return one_token(q, numbers(k, k_scale, k_zero), numbers(v, v_scale, v_zero), *where)
+
+def dequantised(pages: Tensor, scales: Tensor, table: Tensor) -> Tensor:
+    return torch.stack([rows_of(pages * scales[..., None], one, 16 * len(one)) for one in table])
 
 
 def tree(
@@ -93,7 +92,7 @@ def tree(
         values = torch.cat((rows_of(v, table[b], length), v_new[b]))
         before = torch.ones(q.shape[1], length, dtype=torch.bool)
         mask = torch.cat((before, sees[b]), dim=1)
-        answers.append(by_token(q[b], keys, values, lambda i, mask=mask: mask[i]))  # type: ignore[misc]
+        answers.append(by_token(q[b], keys, values, lambda i, mask=mask: mask[i]))
     return torch.stack(answers)
 
 
@@ -108,43 +107,33 @@ def prefix(
     return torch.stack(answers)
 
 
-def latent(q: Tensor, pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
-    rows = []
-    for b, length in enumerate(lengths.tolist()):
-        keys = rows_of(pages, table[b], length)
-        rows += [attend(q[b, h], keys, keys[:, :-64], 1 / math.sqrt(192)) for h in range(q.shape[1])]
+def by_latent(q: Tensor, caches: Iterable[Tensor]) -> Tensor:
+    """Every head of a query against keys of which all but the last 64 numbers are the values."""
+    rows = [
+        attend(head, keys, keys[:, :-64], 192**-0.5) for heads, keys in zip(q, caches, strict=True) for head in heads
+    ]
     return torch.stack(rows).view(*q.shape[:2], -1)
+
+
+def latent(q: Tensor, pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
+    return by_latent(q, [rows_of(pages, one, n) for one, n in zip(table, lengths.tolist(), strict=True)])
 
 
 def chosen(q: Tensor, cache: Tensor, places: Tensor) -> Tensor:
-    rows = []
-    for b in range(q.shape[0]):
-        keys = cache[places[b][places[b] >= 0].long()]
-        rows += [attend(q[b, h], keys, keys[:, :-64], 1 / math.sqrt(192)) for h in range(q.shape[1])]
-    return torch.stack(rows).view(*q.shape[:2], -1)
+    return by_latent(q, [cache[one[one >= 0].long()] for one in places])
 
 
-def gradients(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    o: Tensor,
-    lse: Tensor,
-    do: Tensor,
-    sees: Callable[[int, int], bool] = lambda i, j: True,
-) -> tuple[Tensor, ...]:
+def gradients(*saved: Tensor, sees: Callable[[int, int], bool] = lambda i, j: True) -> tuple[Tensor, ...]:
     """Gradients by autograd of Σ P (do·v − do·o), with P's own gradient taken through its logarithm."""
-    leaves = [x.double().requires_grad_() for x in (q, k, v)]
-    group, scale = q.shape[1] // k.shape[1], q.shape[3] ** -0.5
-    mask = torch.tensor([[sees(i, j) for j in range(q.shape[2])] for i in range(q.shape[2])])
+    o, lse, do = saved[3:]
+    leaves = [x.clone().requires_grad_() for x in saved[:3]]
+    group, scale, length = saved[0].shape[1] // saved[1].shape[1], saved[0].shape[3] ** -0.5, saved[0].shape[2]
+    mask = torch.tensor([[sees(i, j) for j in range(length)] for i in range(length)])
     keys, values = (leaf.repeat_interleave(group, 1) for leaf in leaves[1:])
-    p = torch.where(
-        mask, (torch.einsum("bhid,bhjd->bhij", leaves[0], keys) * scale - lse.double()[..., None]).exp(), 0.0
-    )
+    p = torch.where(mask, (torch.einsum("bhid,bhjd->bhij", leaves[0], keys) * scale - lse[..., None]).exp(), 0.0)
     # P is a probability: through the sums `lse` its gradient loses do·o.
-    benefit = torch.einsum("bhid,bhjd->bhij", do.double(), values)
-    loss = (p * benefit).sum() - (p * (do.double() * o.double()).sum(-1, keepdim=True)).sum()
-    return torch.autograd.grad(loss, leaves)
+    benefit = torch.einsum("bhid,bhjd->bhij", do, values)
+    return torch.autograd.grad((p * benefit).sum() - (p * (do * o).sum(-1, keepdim=True)).sum(), leaves)
 
 
 def causal_gradients(*saved: Tensor) -> tuple[Tensor, ...]:
@@ -154,12 +143,16 @@ def causal_gradients(*saved: Tensor) -> tuple[Tensor, ...]:
 def packed_gradients(*saved: Tensor) -> tuple[Tensor, ...]:
     *tensors, starts = saved
     number = torch.bucketize(torch.arange(len(tensors[0])), starts.long(), right=True)
-    q, k, v, o, lse, do = (x[None] if x.dim() == 2 else x.transpose(0, 1)[None] for x in tensors)
-    found = gradients(q, k, v, o, lse, do, sees=lambda i, j: j <= i and bool(number[i] == number[j]))
+    batch = (x[None] if x.dim() == 2 else x.transpose(0, 1)[None] for x in tensors)
+    found = gradients(*batch, sees=lambda i, j: j <= i and bool(number[i] == number[j]))
     return tuple(gradient[0].transpose(0, 1) for gradient in found)
 
 
 CHECKS: dict[str, Callable[..., Any]] = {
+    "attention_prefill": by_query, "cross_attention_fp16": by_query, "sliding_window_attention": by_query,
+    "causal_attention": causal, "causal_gqa_attention": causal, "gqa_ragged_decode": ragged_decode,
+    "gqa_decode": decode, "attention_decode": lambda q, k, v: decode(q, k.transpose(1, 2), v.transpose(1, 2)),
+    "mla_decode": by_latent, "paged_attention_decode": one_token, "paged_kv_dequant": dequantised,
     "attention_backward": gradients, "attention_backward_causal": causal_gradients,
     "attention_backward_gqa": causal_gradients,
     "attention_backward_varlen": packed_gradients,

@@ -1,7 +1,5 @@
 """Problems of a season, computed one element at a time."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -11,7 +9,7 @@ from torch import Tensor
 
 
 def bilateral_filter(image: Tensor) -> Tensor:
-    given = image.double().numpy()
+    given = image.numpy()
     images, height, width = given.shape
     y = np.zeros_like(given)
     for i, r, c in np.ndindex(images, height, width):
@@ -22,38 +20,38 @@ def bilateral_filter(image: Tensor) -> Tensor:
                 weight = math.exp(-((dr * dr + dc * dc) / 4.5) - 2.0 * (near - given[i, r, c]) ** 2)
                 total, weights = total + weight * near, weights + weight
         y[i, r, c] = total / weights
-    return torch.from_numpy(y).float()
+    return torch.from_numpy(y)
 
 
 def hadamard_rows(x: Tensor) -> Tensor:
     size = x.shape[1]
     signs = [[(-1.0) ** bin(i & j).count("1") for j in range(size)] for i in range(size)]
-    return (x.double() @ torch.tensor(signs, dtype=torch.float64) / math.sqrt(size)).to(x.dtype)
+    return x @ torch.tensor(signs, dtype=torch.float64) / math.sqrt(size)
 
 
 def segment_softmax(starts: Tensor, values: Tensor) -> Tensor:
     ends = starts.tolist()
-    parts = [values[a:b].double().softmax(0) for a, b in itertools.pairwise(ends)]
-    return torch.cat(parts).float()
+    parts = [values[a:b].softmax(0) for a, b in itertools.pairwise(ends)]
+    return torch.cat(parts)
 
 
 def ragged_mean_pool(x: Tensor, starts: Tensor) -> Tensor:
     y = torch.zeros(len(starts) - 1, x.shape[1], dtype=torch.float64)
     for number in range(len(y)):
-        rows = x[starts[number] : starts[number + 1]].double()
+        rows = x[starts[number] : starts[number + 1]]
         if len(rows):
             y[number] = rows.sum(0) / rows.sum(0).norm()
-    return y.to(x.dtype)
+    return y
 
 
 def nearest_point(a: Tensor, b: Tensor) -> Tensor:
-    return torch.cdist(a.double(), b.double()).amin(2).square().float()
+    return torch.cdist(a, b).amin(2).square()
 
 
 def box_iou(a: Tensor, b: Tensor) -> Tensor:
     y = torch.zeros(len(a), len(b))
-    for i, one in enumerate(a.double().tolist()):
-        for j, other in enumerate(b.double().tolist()):
+    for i, one in enumerate(a.tolist()):
+        for j, other in enumerate(b.tolist()):
             sides = [min(one[k + 2], other[k + 2]) - max(one[k], other[k]) for k in (0, 1)]
             shared = sides[0] * sides[1] if min(sides) > 0 else 0.0
             areas = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (one, other))
@@ -69,16 +67,12 @@ def grid_sample_bilinear(x: Tensor, grid: Tensor) -> Tensor:
         for row in (math.floor(at_y), math.floor(at_y) + 1):
             for column in (math.floor(at_x), math.floor(at_x) + 1):
                 if 0 <= row < height and 0 <= column < width:
-                    y[n, :, r, c] += (1 - abs(at_y - row)) * (1 - abs(at_x - column)) * x[n, :, row, column].double()
-    return y.float()
+                    y[n, :, r, c] += (1 - abs(at_y - row)) * (1 - abs(at_x - column)) * x[n, :, row, column]
+    return y
 
 
 def batched_cholesky(a: Tensor) -> Tensor:
-    given = a.double().numpy()
-    y = np.zeros_like(given)
-    for number, matrix in enumerate(given):
-        y[number] = np.linalg.cholesky(matrix)
-    return torch.from_numpy(y).float()
+    return torch.stack([torch.from_numpy(np.linalg.cholesky(matrix)) for matrix in a.numpy()])
 
 
 CHECKS = {

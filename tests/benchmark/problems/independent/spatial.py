@@ -1,11 +1,10 @@
 """Independent formulations of the convolution, pooling and stencil problems: float64, windows gathered one by one."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 
 import torch
+from formulas import silu
 from torch import Tensor
 
 Check = Callable[..., Tensor]
@@ -13,11 +12,8 @@ Check = Callable[..., Tensor]
 
 def windows(x: Tensor, kernel: Sequence[int], stride: int, padding: int, dilation: int, outside: float) -> Tensor:
     """[taps, n, c, *extents]: for every tap, the values it meets at every window, gathered along each axis in turn."""
-    x = x.to(torch.float64)
-    axes = range(2, x.dim())
-    padded = torch.full((*x.shape[:2], *(x.shape[a] + 2 * padding for a in axes)), outside, dtype=torch.float64)
-    padded[(..., *(slice(padding, padding + x.shape[a]) for a in axes))] = x
-    taps = []
+    axes, taps = range(2, x.dim()), []
+    padded = torch.nn.functional.pad(x, (padding, padding) * len(axes), value=outside)
     for offsets in itertools.product(*(range(k) for k in kernel)):
         gathered = padded
         for axis, size, offset in zip(axes, kernel, offsets, strict=True):
@@ -30,33 +26,23 @@ def windows(x: Tensor, kernel: Sequence[int], stride: int, padding: int, dilatio
 def convolve(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1, dilation: int = 1) -> Tensor:
     """Products of gathered windows with flattened filters, summed by one einsum."""
     gathered = windows(x, weight.shape[2:], stride, 0, dilation, 0.0)
-    summed = torch.einsum("tnc...,oct->no...", gathered, weight.to(torch.float64).flatten(2))
-    if bias is not None:
-        summed += bias.to(torch.float64).view(-1, *(1,) * (x.dim() - 2))
-    return summed
+    summed = torch.einsum("tnc...,oct->no...", gathered, weight.flatten(2))
+    return summed if bias is None else summed + bias.view(-1, *(1,) * (x.dim() - 2))
 
 
 def depthwise(x: Tensor, weight: Tensor) -> Tensor:
     """Each channel with its own filter."""
     gathered = windows(x, weight.shape[2:], 1, 0, 1, 0.0)
-    return torch.einsum("tnc...,ct->nc...", gathered, weight.to(torch.float64).flatten(1))
+    return torch.einsum("tnc...,ct->nc...", gathered, weight.flatten(1))
 
 
 def scatter(x: Tensor, weight: Tensor, stride: int, padding: int, groups: int = 1) -> Tensor:
-    """Transposed convolution by its definition: every input position adds its filter into the output."""
-    x, weight = x.to(torch.float64), weight.to(torch.float64)
-    kernel, extents = weight.shape[2:], x.shape[2:]
-    full = [(e - 1) * stride + k for e, k in zip(extents, kernel, strict=True)]
-    per_in, per_out = x.shape[1] // groups, weight.shape[1]
-    out = torch.zeros((x.shape[0], groups * per_out, *full), dtype=torch.float64)
-    for group in range(groups):
-        inner = slice(group * per_in, (group + 1) * per_in)
-        outer = slice(group * per_out, (group + 1) * per_out)
-        for position in itertools.product(*(range(e) for e in extents)):
-            patch = torch.tensordot(x[(slice(None), inner, *position)], weight[inner], dims=1)
-            where = tuple(slice(i * stride, i * stride + k) for i, k in zip(position, kernel, strict=True))
-            out[(slice(None), outer, *where)] += patch
-    return out[(..., *(slice(padding, size - padding) for size in full))]
+    """Transposed convolution as the gradient of the convolution that it turns round."""
+    full, parts = [(e - 1) * stride + k for e, k in zip(x.shape[2:], weight.shape[2:], strict=True)], []
+    for part, filters in zip(x.chunk(groups, 1), weight.chunk(groups), strict=True):
+        y = torch.zeros(len(x), weight.shape[1], *full, dtype=torch.float64, requires_grad=True)
+        parts.append(torch.autograd.grad((convolve(y, filters, stride=stride) * part).sum(), y)[0])
+    return torch.cat(parts, 1)[(..., *(slice(padding, size - padding) for size in full))]
 
 
 def largest(x: Tensor, kernel: int, stride: int, padding: int, dilation: int) -> Tensor:
@@ -91,50 +77,40 @@ def tanh_pool(x: Tensor, weight: Tensor, conv_bias: Tensor, bias: Tensor) -> Ten
     """Tanh through exponentials, then the largest of 4×4."""
     v = convolve(x, weight, conv_bias)
     squashed = 1 - 2 / (torch.exp(2 * v) + 1)
-    return largest(2 * squashed + bias.to(torch.float64), 4, 4, 0, 1)
+    return largest(2 * squashed + bias, 4, 4, 0, 1)
 
 
 def scale_tanh_multiply_sigmoid(x: Tensor, weight: Tensor, conv_bias: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
     """Both squashing functions through exponentials."""
-    v = convolve(x, weight, conv_bias) * scale.to(torch.float64)
-    squashed = (1 - 2 / (torch.exp(2 * v) + 1)) * bias.to(torch.float64)
+    v = convolve(x, weight, conv_bias) * scale
+    squashed = (1 - 2 / (torch.exp(2 * v) + 1)) * bias
     return 1 / (1 + torch.exp(-squashed))
+
+
+def banded(count: int, *values: float) -> Tensor:
+    """A symmetric matrix with these values on its diagonal and beside it."""
+    away = (torch.arange(count)[:, None] - torch.arange(count)).abs()
+    return torch.tensor([*values, 0.0], dtype=torch.float64)[away.clamp(max=len(values))]
 
 
 def heat(u: Tensor, diffusivity: Tensor) -> Tensor:
     """The Laplacian as second-difference matrices from both sides."""
-    u = u.to(torch.float64)
-    return u + diffusivity.to(torch.float64) * (second_difference(u.shape[0]) @ u + u @ second_difference(u.shape[1]))
-
-
-def second_difference(count: int) -> Tensor:
-    """Tridiagonal (1, −2, 1)."""
-    ones = torch.ones(count - 1, dtype=torch.float64)
-    return torch.diag(ones, 1) + torch.diag(ones, -1) - 2 * torch.eye(count, dtype=torch.float64)
+    return u + diffusivity * (banded(u.shape[0], -2, 1) @ u + u @ banded(u.shape[1], -2, 1))
 
 
 def wave(u: Tensor, previous: Tensor, courant: float) -> Tensor:
     """Fourth-order second-difference matrices applied along each axis."""
-    u = u.to(torch.float64)
-    result = 2 * u - previous.to(torch.float64)
+    result = 2 * u - previous
     for axis, count in enumerate(u.shape):
-        bands = {0: -2.5, 1: 4 / 3, 2: -1 / 12}
-        matrix = torch.zeros(count, count, dtype=torch.float64)
-        for i, j in itertools.product(range(count), repeat=2):
-            matrix[i, j] = bands.get(abs(i - j), 0.0)
-        result += courant * torch.tensordot(matrix, u, dims=([1], [axis])).movedim(0, axis)
+        matrix = banded(count, -2.5, 4 / 3, -1 / 12)
+        result = result + courant * torch.tensordot(matrix, u, dims=([1], [axis])).movedim(0, axis)
     return result
 
 
 def causal(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Position by position: the last tap meets the present, earlier taps the past."""
-    x, weight, bias = (value.to(torch.float64) for value in (x, weight, bias))
-    out = bias.view(1, -1, 1).expand(x.shape).clone()
-    for position, tap in itertools.product(range(x.shape[2]), range(weight.shape[1])):
-        source = position - (weight.shape[1] - 1) + tap
-        if source >= 0:
-            out[..., position] += x[..., source] * weight[:, tap]
-    return out / (1 + torch.exp(-out))
+    """The last tap meets the present, earlier taps the past."""
+    past = torch.nn.functional.pad(x, (weight.shape[1] - 1, 0))
+    return silu(depthwise(past, weight[:, None]) + bias[:, None])
 
 
 CHECKS: dict[str, Check] = {
@@ -145,7 +121,7 @@ CHECKS: dict[str, Check] = {
     "conv3d": convolve,
     "depthwise_conv2d": depthwise,
     "depthwise_separable_conv2d": lambda x, d, p: convolve(depthwise(x, d), p),
-    "pointwise_conv2d": lambda x, w: torch.einsum("nchw,oc->nohw", x.double(), w.double()[:, :, 0, 0]),
+    "pointwise_conv2d": lambda x, w: torch.einsum("nchw,oc->nohw", x, w[:, :, 0, 0]),
     "transposed_conv1d": lambda x, w: scatter(x, w, 2, 1),
     "transposed_conv2d": lambda x, w: scatter(x, w, 1, 0),
     "transposed_conv3d_grouped": lambda x, w: scatter(x, w, 2, 1, groups=4),
@@ -154,7 +130,7 @@ CHECKS: dict[str, Check] = {
     "max_pool3d": lambda x: largest(x, 3, 2, 1, 3),
     "avg_pool2d": lambda x: mean(x, 3, 3, 0),
     "avg_pool3d": lambda x: mean(x, 3, 2, 1),
-    "conv2d_relu_bias_add": lambda x, w, c, b: convolve(x, w, c).clamp_min(0) + b.double(),
+    "conv2d_relu_bias_add": lambda x, w, c, b: convolve(x, w, c).clamp_min(0) + b,
     "conv2d_mish_mish": lambda x, w, c: mish(mish(convolve(x, w, c))),
     "conv2d_relu_hardswish": relu_hardswish,
     "conv2d_avg_pool_sigmoid_sum": pool_sigmoid_sum,

@@ -3,19 +3,16 @@
 Plain loops and textbook formulas in float64, so that they share no step with the references.
 """
 
-from __future__ import annotations
-
+import itertools
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+from formulas import rounded
 from torch import Tensor
-
-
-def wide(x: Tensor) -> Tensor:
-    return x.to(torch.float64)
 
 
 def normalise(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -24,149 +21,63 @@ def normalise(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def trimul(x: Tensor, mask: Tensor, *parameters: Tensor) -> Tensor:
-    weight, bias, left, right, left_gate, right_gate, out_gate, out_weight, out_bias, out = map(wide, parameters)
-    x = normalise(wide(x), weight, bias)
+    weight, bias, left, right, left_gate, right_gate, out_gate, out_weight, out_bias, out = parameters
+    x = normalise(x, weight, bias)
 
     def project(value: Tensor, matrix: Tensor) -> Tensor:
         return torch.einsum("bijc,hc->bijh", value, matrix)
 
-    lefts = project(x, left) / (1 + (-project(x, left_gate)).exp()) * wide(mask)[..., None]
-    rights = project(x, right) / (1 + (-project(x, right_gate)).exp()) * wide(mask)[..., None]
+    lefts = project(x, left) / (1 + (-project(x, left_gate)).exp()) * mask[..., None]
+    rights = project(x, right) / (1 + (-project(x, right_gate)).exp()) * mask[..., None]
     product = torch.einsum("bikh,bjkh->bijh", lefts, rights)
     gate = 1 / (1 + (-project(x, out_gate)).exp())
     return torch.einsum("bijh,ch->bijc", normalise(product, out_weight, out_bias) * gate, out)
 
 
 def cross_entropy_fwd_bwd(logits: Tensor, targets: Tensor, loss_grad: Tensor) -> tuple[Tensor, Tensor]:
-    leaf = wide(logits).requires_grad_()
-    losses = torch.nn.functional.cross_entropy(leaf, targets, reduction="none")
-    (grad,) = torch.autograd.grad(losses, leaf, wide(loss_grad))
-    return losses.detach(), grad
-
-
-def fp8_quant(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
-    quantised, scales = torch.empty(x.shape, dtype=torch.float64), []
-    for row in range(x.shape[0]):
-        for start in range(0, x.shape[1], group):
-            part = wide(x[row, start : start + group])
-            scale = max(float(part.abs().max()), 1e-10) / 448
-            scales.append(scale)
-            quantised[row, start : start + group] = torch.tensor([nearest_e4m3(v / scale) for v in part.tolist()])
-    return quantised, torch.tensor(scales, dtype=torch.float64).view(x.shape[0], -1)
+    leaf = logits.clone().requires_grad_()
+    losses = leaf.exp().sum(1).log() - leaf[torch.arange(len(leaf)), targets]
+    return losses.detach(), torch.autograd.grad(losses, leaf, loss_grad)[0]
 
 
 def fp8_quant_float32(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
-    parts = [wide(part) for row in x for part in row.split(group)]
-    scales = [max(abs(value) for value in [*part.tolist(), 1e-10]) / 448 for part in parts]
-    scaled = torch.cat([part / scale for part, scale in zip(parts, scales, strict=True)])
-    return scaled.view(x.shape), torch.tensor(scales, dtype=torch.float64).view(x.shape[0], -1)
-
-
-def nearest_e4m3(value: float) -> float:
-    magnitude = abs(value)
-    exponent = max(math.frexp(magnitude)[1] - 1, -6) if magnitude else -6
-    step = 2.0 ** (exponent - 3)
-    return math.copysign(min(round(magnitude / step) * step, 448.0), value)
+    runs = x.unflatten(1, (-1, group))
+    scales = torch.tensor([[max(map(abs, [*run, 1e-10])) / 448 for run in row] for row in runs.tolist()]).double()
+    return (runs / scales[..., None]).flatten(1), scales
 
 
 def gdn_chunk_fwd_h(k: Tensor, w: Tensor, u: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    k, w, u, g = map(wide, (k, w, u, g))
-    batch, length, heads, width = k.shape
-    states = torch.zeros(batch, length // 64, heads, width, u.shape[-1], dtype=torch.float64)
-    v_new = torch.zeros_like(u)
-    for b in range(batch):
-        for head in range(heads):
-            state = torch.zeros(width, u.shape[-1], dtype=torch.float64)
-            for n in range(length // 64):
-                states[b, n, head] = state
-                last = 64 * n + 63
-                following = state * g[b, last, head].exp()
-                for t in range(64 * n, 64 * n + 64):
-                    fresh = u[b, t, head] - state.T @ w[b, t, head]
-                    v_new[b, t, head] = fresh
-                    following = following + torch.outer(k[b, t, head], fresh) * (g[b, last, head] - g[b, t, head]).exp()
-                state = following
-    return states, v_new
+    state = torch.zeros(len(k), *k.shape[2:], u.shape[-1], dtype=torch.float64)
+    states, fresh = [], []
+    for start in range(0, k.shape[1], 64):
+        last = g[:, start + 63]
+        following = state * last.exp()[..., None, None]
+        for t in range(start, start + 64):
+            fresh.append(u[:, t] - torch.einsum("bhkv,bhk->bhv", state, w[:, t]))
+            following = following + torch.einsum("bhk,bhv,bh->bhkv", k[:, t], fresh[-1], (last - g[:, t]).exp())
+        states.append(state)
+        state = following
+    return torch.stack(states, 1), torch.stack(fresh, 1)
 
 
 def gdn_chunk_fwd_o(q: Tensor, k: Tensor, v: Tensor, h: Tensor, g: Tensor) -> Tensor:
-    q, k, v, h, g = map(wide, (q, k, v, h, g))
-    out = torch.zeros_like(v)
-    for b in range(q.shape[0]):
-        for t in range(q.shape[1]):
-            start = t - t % 64
-            for head in range(q.shape[2]):
-                row = h[b, t // 64, head].T @ q[b, t, head] * g[b, t, head].exp()
-                weights = k[b, start : t + 1, head] @ q[b, t, head]
-                weights = weights * (g[b, t, head] - g[b, start : t + 1, head]).exp()
-                out[b, t, head] = (row + weights @ v[b, start : t + 1, head]) / math.sqrt(q.shape[-1])
-    return out
+    rows = []
+    for t in range(q.shape[1]):
+        part = slice(t - t % 64, t + 1)
+        weights = torch.einsum("bshk,bhk->bsh", k[:, part], q[:, t]) * (g[:, t, None] - g[:, part]).exp()
+        before = torch.einsum("bhkv,bhk,bh->bhv", h[:, t // 64], q[:, t], g[:, t].exp())
+        rows.append(before + torch.einsum("bsh,bshv->bhv", weights, v[:, part]))
+    return torch.stack(rows, 1) / math.sqrt(q.shape[-1])
 
 
 def gdn_recompute_w_u(k: Tensor, v: Tensor, beta: Tensor, a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    k, v, beta, a, g = map(wide, (k, v, beta, a, g))
     w, u = torch.zeros_like(k), torch.zeros_like(v)
-    for b in range(k.shape[0]):
-        for t in range(k.shape[1]):
-            start = t - t % 64
-            for head in range(k.shape[2]):
-                part = slice(start, start + 64)
-                factor = a[b, t, head] * beta[b, part, head]
-                u[b, t, head] = factor @ v[b, part, head]
-                w[b, t, head] = (factor * g[b, part, head].exp()) @ k[b, part, head]
+    for t in range(k.shape[1]):
+        part = slice(t - t % 64, t - t % 64 + 64)
+        factor = a[:, t].transpose(1, 2) * beta[:, part]
+        u[:, t] = torch.einsum("bsh,bshv->bhv", factor, v[:, part])
+        w[:, t] = torch.einsum("bsh,bshk->bhk", factor * g[:, part].exp(), k[:, part])
     return w, u
-
-
-def attend(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """One query [dim] against keys and values [token, dim]."""
-    scores = wide(keys) @ wide(query) / math.sqrt(query.shape[0])
-    weights = (scores - scores.max()).exp()
-    return (weights / weights.sum()) @ wide(values)
-
-
-def attention_prefill(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    batch, heads, length, _ = q.shape
-    out = torch.empty(q.shape, dtype=torch.float64)
-    for b in range(batch):
-        for head in range(heads):
-            for t in range(length):
-                out[b, head, t] = attend(q[b, head, t], k[b, head], v[b, head])
-    return out
-
-
-def attention_decode(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return torch.stack(
-        [torch.stack([attend(q[b, h], k[b, h], v[b, h]) for h in range(q.shape[1])]) for b in range(q.shape[0])]
-    )
-
-
-def gqa_decode(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    share = q.shape[1] // k.shape[2]
-    return torch.stack(
-        [
-            torch.stack([attend(q[b, h], k[b, :, h // share], v[b, :, h // share]) for h in range(q.shape[1])])
-            for b in range(q.shape[0])
-        ]
-    )
-
-
-def paged_attention_decode(q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
-    out = torch.empty(q.shape, dtype=torch.float64)
-    for b in range(q.shape[0]):
-        places = [(int(table[b, t // 16]), t % 16) for t in range(int(lengths[b]))]
-        for head in range(q.shape[1]):
-            keys = torch.stack([k_pages[page, place, head] for page, place in places])
-            values = torch.stack([v_pages[page, place, head] for page, place in places])
-            out[b, head] = attend(q[b, head], keys, values)
-    return out
-
-
-def paged_kv_dequant(pages: Tensor, scales: Tensor, page_table: Tensor) -> Tensor:
-    rows = []
-    for b in range(page_table.shape[0]):
-        for page in page_table[b].tolist():
-            rows += [wide(pages[page, place]) * wide(scales[page, place])[:, None] for place in range(16)]
-    return torch.stack(rows).view(page_table.shape[0], -1, *pages.shape[2:])
 
 
 def moe_topk_routing(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -197,18 +108,12 @@ def scatter_add(source: Tensor, index: Tensor, rows: int) -> Tensor:
 
 
 def histogram(x: Tensor, bins: int) -> Tensor:
-    counts = [0] * bins
-    for value in x.tolist():
-        counts[value] += 1
-    return torch.tensor(counts, dtype=torch.int32)
+    counts = Counter(x.tolist())
+    return torch.tensor([counts[value] for value in range(bins)], dtype=torch.int32)
 
 
 def permute_4d(x: Tensor) -> Tensor:
-    batch, length, heads, dim = x.shape
-    out = torch.empty(batch, heads, dim, length, dtype=x.dtype)
-    for t in range(length):
-        out[..., t] = x[:, t]
-    return out
+    return torch.stack([x[:, t] for t in range(x.shape[1])], -1)
 
 
 def top_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -229,7 +134,6 @@ def sampling_softmax(logits: Tensor, noise: Tensor, temperature: float) -> tuple
 
 
 def selective_scan(u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor) -> Tensor:
-    u, delta, a, b, c, skip = map(wide, (u, delta, a, b, c, skip))
     state = torch.zeros(u.shape[0], u.shape[1], a.shape[1], dtype=torch.float64)
     out = torch.empty_like(u)
     for t in range(u.shape[2]):
@@ -240,59 +144,49 @@ def selective_scan(u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, sk
 
 
 def spmv_csr(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
-    from scipy.sparse import csr_matrix
-
-    arrays = (values.double().numpy(), columns.numpy(), starts.numpy())
-    matrix = csr_matrix(arrays, shape=(starts.numel() - 1, x.numel()))
-    return torch.from_numpy(matrix @ x.double().numpy())
+    ends = itertools.pairwise(starts.tolist())
+    return torch.stack([values[a:b] @ x[columns[a:b].long()] for a, b in ends])
 
 
 def batched_solve(a: Tensor, b: Tensor) -> Tensor:
-    return torch.from_numpy(np.linalg.solve(a.double().numpy(), b.double().numpy()[..., None])[..., 0])
+    return torch.from_numpy(np.linalg.solve(a.numpy(), b.numpy()[..., None])[..., 0])
 
 
 def fft_butterfly(real: Tensor, imag: Tensor) -> tuple[Tensor, Tensor]:
-    size = real.shape[1]
-    angle = np.outer(np.arange(size), np.arange(size)) * (-2j * np.pi / size)
-    spectrum = (real.double().numpy() + 1j * imag.double().numpy()) @ np.exp(angle) / math.sqrt(size)
-    return torch.from_numpy(spectrum.real.copy()), torch.from_numpy(spectrum.imag.copy())
+    places = torch.arange(real.shape[1]).double()
+    turn = torch.polar(torch.ones(()).double(), torch.outer(places, places) * (-2 * math.pi / len(places)))
+    spectrum = torch.complex(real, imag) @ turn / math.sqrt(len(places))
+    return spectrum.real, spectrum.imag
 
 
 def kmeans_assign(points: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
-    distances = (wide(points)[:, None] - wide(centroids)[None]).square().sum(-1)
+    distances = (points[:, None] - centroids).square().sum(-1)
     return distances.argmin(1).to(torch.int32), distances.amin(1)
 
 
 def tridiagonal_solve(lower: Tensor, diagonal: Tensor, upper: Tensor, rhs: Tensor) -> Tensor:
-    solved = []
-    for low, main, high, right in zip(lower, diagonal, upper, rhs, strict=True):
-        matrix = np.diag(main.double().numpy())
-        matrix += np.diag(low[1:].double().numpy(), -1) + np.diag(high[:-1].double().numpy(), 1)
-        solved.append(np.linalg.solve(matrix, right.double().numpy()))
-    return torch.from_numpy(np.stack(solved))
+    matrix = torch.diag_embed(diagonal) + torch.diag_embed(lower[:, 1:], -1) + torch.diag_embed(upper[:, :-1], 1)
+    return batched_solve(matrix, rhs)
 
 
 def nbody_forces(positions: Tensor, masses: Tensor, softening: float) -> Tensor:
-    places, weights = wide(positions), wide(masses)
-    out = torch.zeros_like(places)
-    for i in range(places.shape[0]):
-        for j in range(places.shape[0]):
-            if i != j:
-                gap = places[j] - places[i]
-                out[i] += weights[j] * gap / float(gap @ gap + softening) ** 1.5
+    out = torch.zeros_like(positions)
+    for i, j in itertools.permutations(range(len(positions)), 2):
+        gap = positions[j] - positions[i]
+        out[i] += masses[j] * gap / float(gap @ gap + softening) ** 1.5
     return out
 
 
 CHECKS: dict[str, Callable[..., Any]] = {
     **{check.__name__: check for check in (
-        trimul, cross_entropy_fwd_bwd, fp8_quant, gdn_chunk_fwd_h, gdn_chunk_fwd_o, gdn_recompute_w_u,
+        trimul, cross_entropy_fwd_bwd, gdn_chunk_fwd_h, gdn_chunk_fwd_o, gdn_recompute_w_u,
         fp8_quant_float32,
-        attention_prefill, attention_decode, gqa_decode, paged_attention_decode, paged_kv_dequant,
         moe_topk_routing, moe_permute,
         scatter_add, histogram, permute_4d,
         top_k, sampling_softmax, selective_scan,
         spmv_csr, batched_solve, fft_butterfly, kmeans_assign, tridiagonal_solve, nbody_forces,
     )},
+    "fp8_quant": rounded,
     "embedding_gather": lambda ids, table: torch.stack([table[i] for i in ids.tolist()]),
     "transpose": lambda x: torch.from_numpy(np.ascontiguousarray(x.numpy().T)),
     "sort": lambda x: torch.tensor([sorted(row) for row in x.tolist()], dtype=torch.float64),

@@ -1,7 +1,5 @@
 """Runs CUDA kernels of genome families on the CPU: the C++ text is compiled by g++ against cuda_on_cpu.h."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import re

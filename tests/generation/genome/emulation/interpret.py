@@ -4,8 +4,6 @@ Reads JSON lines of {"problem", "source"} on stdin and writes, for each, the lar
 The interpreter's numbers have no bfloat16, so float16 takes its place.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

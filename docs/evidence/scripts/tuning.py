@@ -1,13 +1,13 @@
 """The tuning table: from what runs measured to a corpus's table, and what forecasts and the hook are worth.
 
-    python docs/evidence/scripts/tuning.py OUT [ROWS.jsonl.xz ...]     # rows that runs measured; by default those here
+    python docs/evidence/scripts/tuning.py OUT ROWS.jsonl.xz ...       # rows that runs measured
     python docs/evidence/scripts/tuning.py count COUNTS.jsonl          # all processors; called again it goes on
     python docs/evidence/scripts/tuning.py unseen [COUNTS.jsonl]       # `static`, and with counts `static-compiler`
     python docs/evidence/scripts/tuning.py live                        # what the hook saved
 
 OUT is a corpus, new or not, whose other tables and fingerprint stay, or a file .jsonl.xz that a recipe names as
 `tuning`. `kbench evaluate --tracks tune --dataset OUT` then scores strategies. `count` and `unseen` are about kernels
-of `test` in the shipped dataset, or in the rows here where that has none.
+of `test` in the shipped dataset.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ from kbench.schemas.ids import content_hash
 from kbench.schemas.record import field_types
 
 LIVE = Path(__file__).parents[1] / "tuning-live.json.xz"
-ROWS = Path(__file__).parents[1] / "tuning.jsonl.xz"
 RIGHT = 0.5
 """Share of its configurations that must work somewhere, or the kernel is wrong and nothing is asked about it."""
 HELD_OUT = (
@@ -111,7 +110,7 @@ def table_rows(measured: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def main(out: Path, *files: str) -> None:
     """Write the table, as a file or into a corpus."""
-    texts = [lzma.decompress(Path(file).read_bytes()).decode() for file in files or (ROWS,)]
+    texts = [lzma.decompress(Path(file).read_bytes()).decode() for file in files]
     rows = table_rows(json.loads(line) for text in texts for line in text.splitlines())
     if out.suffix == ".xz":
         out.write_bytes(lzma.compress("".join(json.dumps(row) + "\n" for row in rows).encode(), preset=9))
@@ -129,12 +128,7 @@ def main(out: Path, *files: str) -> None:
 
 def unseen_kernels() -> list[TunedKernel]:
     """Kernels of `test`."""
-    corpus = Corpus.open()
-    if "tuning" in corpus.configs:
-        rows = corpus.table("tuning").to_pylist()
-    else:
-        rows = table_rows(json.loads(line) for line in lzma.decompress(ROWS.read_bytes()).decode().splitlines())
-    return [kernel for kernel in kernels_of(rows) if kernel.split == "test"]
+    return [kernel for kernel in kernels_of(Corpus.open().table("tuning").to_pylist()) if kernel.split == "test"]
 
 
 def sources(kernel: TunedKernel) -> list[KernelSource]:

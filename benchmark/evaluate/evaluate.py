@@ -236,9 +236,10 @@ def evaluate_on(
         # Nothing learns from validation where that is asked about, but a map, which learns from it alone.
         splits = TRAIN_SPLITS[:1] if stated.split == VALIDATION and not target.parts else TRAIN_SPLITS
         surrogate = surrogates[0]
+        study = functools.partial(learn, surrogates, facts.fits, corpus, stated.dataset, progress, splits, target.name)
         apart = getattr(surrogate, "fits_from_file", False)
         if not apart:
-            learn(surrogates, facts.fits, corpus, stated.dataset, progress, splits, target.name)
+            study()
         learned = learned_from(target, surrogate, facts.fits, splits)
         own_size = getattr(surrogate, "batch_size", BUILT_IN_BATCH) if target.trusted or target.parts else USER_BATCH
         batch_size = options.batch_size or int(own_size)
@@ -249,25 +250,12 @@ def evaluate_on(
         store = stack.enter_context(ForecastStore(store_path(target, stated, options, out, also)))
         asked = {(query.query_id, repeat) for query in stated.queries for repeat in range(facts.repeats)}
         if apart and not asked <= store.done.keys():
-            learn(surrogates, facts.fits, corpus, stated.dataset, progress, splits, target.name)
+            study()
         tell = stack.enter_context(progress.asking(len(stated.queries)))
-        finished = run(
-            stated.queries,
-            surrogates,
-            store=store,
-            repeats=facts.repeats,
-            batch_size=batch_size,
-            progress=tell,
+        answered = run(
+            stated.queries, surrogates, store=store, repeats=facts.repeats, batch_size=batch_size, progress=tell
         )
-    strays = getattr(surrogate, "strays", None)
-    if strays is not None:
-        finished = dataclasses.replace(finished, stray=finished.stray + strays(stated.queries))
-    for remark in getattr(surrogate, "remarks", list)():
-        progress.stage(remark)
-    if any(forecast.failure is None for forecast in finished.forecasts):
-        progress.stage("scoring")
-    if options.ensemble:
-        finished = dataclasses.replace(finished, forecasts=tuple(ensembled(finished.forecasts)))
+    finished = _finished(answered, surrogate, stated, options, progress)
     table = from_forecasts(finished.forecasts, [query.query_id for query in stated.queries])
     scored = score(stated, table, options.bootstrap)
     return Evaluation(
@@ -282,6 +270,22 @@ def evaluate_on(
         among_answered=among_answered(stated, table, scored),
         model=getattr(surrogate, "model_name", None),
     )
+
+
+def _finished(
+    answered: Run, surrogate: Surrogate, stated: Questions, options: Options, progress: EvaluationProgress
+) -> Run:
+    """The answers as they are scored, after what the surrogate remarks about them is told."""
+    strays = getattr(surrogate, "strays", None)
+    if strays is not None:
+        answered = dataclasses.replace(answered, stray=answered.stray + strays(stated.queries))
+    for remark in getattr(surrogate, "remarks", list)():
+        progress.stage(remark)
+    if any(forecast.failure is None for forecast in answered.forecasts):
+        progress.stage("scoring")
+    if options.ensemble:
+        answered = dataclasses.replace(answered, forecasts=tuple(ensembled(answered.forecasts)))
+    return answered
 
 
 def among_answered(questions: Questions, table: ForecastTable, scored: Scored) -> Mapping[str, float] | None:

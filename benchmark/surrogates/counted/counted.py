@@ -150,8 +150,8 @@ class CountedSurrogate:
     def _row(self, query: Query, facts: CompilerFacts | None) -> Floats | None:
         if facts is None or facts.work is None:
             return None
-        asked = {one["name"] for one in json.loads(query.workloads_json)}
-        work = {name: configurations for name, configurations in facts.work.items() if name in asked}
+        workloads = {one["name"] for one in json.loads(query.workloads_json)}
+        work = {name: configurations for name, configurations in facts.work.items() if name in workloads}
         try:
             return kernel_row(work or facts.work, gpu_named(query.gpu), self._model.fitted)
         except UnknownNameError:

@@ -82,7 +82,7 @@ def verify(
         answers.append((reference, outputs))
     for reference, outputs in answers:
         verify_answer(context, reference, outputs, verdict)
-    verify_repeat(context, answers[0][1], answers[1][1], verdict)
+    verify_repeat(context, answers, verdict)
     return verdict
 
 
@@ -164,7 +164,7 @@ def _verify_together(
     # After the first waiting, which shows what a kernel broke.
     if not intact(seals, context.device.seal):
         return verdict.fail(Status.REJECTED, CHANGED)
-    verify_repeat(context, answers[0][1], answers[1][1], verdict)
+    verify_repeat(context, answers, verdict)
     # The first too, although the second was compared with it: nothing is judged where it holds no number.
     for turn, ((reference, _), found) in enumerate(zip(answers, context.compare(answers), strict=True)):
         # On adversarial inputs, which come up here alone, the inputs are the likelier cause.
@@ -223,13 +223,12 @@ def note(
     return comparison.ok
 
 
-def verify_repeat(
-    context: ProblemContext, first: tuple[Tensor, ...], second: tuple[Tensor, ...], verdict: Verdict
-) -> None:
-    """Two calls on equal inputs must agree: bit for bit, or at least within the tolerance."""
+def verify_repeat(context: ProblemContext, answers: Sequence[Answer], verdict: Verdict) -> None:
+    """The first two calls, on equal inputs, must agree: bit for bit, or at least within the tolerance of these."""
+    (reference, first), (_, second) = answers[:2]
     if all(same_bits(one, other) for one, other in zip(first, second, strict=True)):
         return
-    comparison = compare(second, first, context.definition.tolerance, context.outputs)
+    comparison = compare(second, first, reference.drawing.tolerance(context.definition), context.outputs)
     if comparison.ok:
         return
     verdict.status = Status.NONDETERMINISTIC

@@ -164,6 +164,7 @@ def verify_kernel(
         # Only what is kept can be shown later.
         cases = [c for c in context.adversarial() if c.drawing.case != back or c.nbytes > KEPT_CASE_BYTES]
         inputs = [*context.references[:count], *cases]
+        # At least two: the call that finds what another left is on random inputs.
         together = max(2, context.judge.kept_bytes // max(1, sum(context.output_bytes)))
         try:
             for start in range(0, len(inputs), together):

@@ -23,7 +23,7 @@ from kbench.harness.bench.judge import LocalJudge
 from kbench.harness.bench.reference_inputs import Drawing
 from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import POISON_BYTE, CpuDevice
-from kbench.harness.verify import UNAIDED_CALL, Verdict, verify, verify_together
+from kbench.harness.verify import UNAIDED_CALL, Verdict, verify, verify_repeat, verify_together
 from kbench.schemas import Status
 
 
@@ -78,6 +78,20 @@ def test_calls_that_differ_are_nondeterministic(context: ProblemContext) -> None
 
 def intact(guarded: Guarded) -> bool:
     return all(bool((guard == GUARD_BYTE).all()) for guard in guarded.guards)
+
+
+def test_calls_on_adversarial_inputs_may_differ_by_what_counts_as_correct_there() -> None:
+    definition = problem("matmul_square")
+    made = ProblemContext(definition, definition.tiny, CpuDevice(), (1, 2, 3))
+    large = next(one for one in made.adversarial() if one.drawing.case == "large")
+    first = made.definition.reference(*large.inputs)
+    off = first + 100 * definition.tolerance.atol
+    verify_repeat(made, [(large, (first,)), (large, (off,))], verdict := Verdict())
+    assert verdict.ok
+    usual = made.references[0]
+    first = made.definition.reference(*usual.inputs)
+    verify_repeat(made, [(usual, (first,)), (usual, (first + 1.0,))], verdict)
+    assert verdict.status is Status.NONDETERMINISTIC
 
 
 def test_guards_notice_a_write_on_either_side() -> None:

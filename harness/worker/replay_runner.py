@@ -30,8 +30,8 @@ from kbench.harness.workloads import chosen_sizes
 from kbench.schemas import LaunchPlan, Status, from_dict
 
 CONTEXT_BYTES, CONTEXT_SHARE, KEPT_SHARE = 32 << 30, 3 / 8, 1 / 16
-"""Memory for contexts, the share of all there is that they may take, and that for outputs to be judged."""
-"""Inputs kept on the GPU between kernels."""
+"""Memory of inputs kept on the GPU between kernels, the most of all there is that it may be, and the same of outputs
+kept to be judged."""
 PROFILED = 16
 """Kernels that one session of the profiler sees: starting it takes long, and it keeps all it saw until its end."""
 WARMING = 50

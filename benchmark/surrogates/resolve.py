@@ -184,7 +184,9 @@ def foresee(target: SurrogateTarget, arguments: Mapping[str, Any]) -> None:
     able = [
         one for one in classes if one.name == target.attribute or (not target.attribute and "forecast" in _methods(one))
     ]
-    if len(able) == 1 and not able[0].bases and not able[0].decorator_list:
+    # What the file calls `surrogate` comes before its classes.
+    chosen = target.attribute or not re.search(rf"^(def |(from|import) .*)?\b{DEFAULT_ATTRIBUTE}\b", text, re.MULTILINE)
+    if chosen and len(able) == 1 and not able[0].bases and not able[0].decorator_list:
         init = _methods(able[0]).get("__init__")
         if init is None or init.args.kwarg is None:
             taken = [] if init is None else [*init.args.args[1:], *init.args.kwonlyargs]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbench.benchmark.surrogates.baselines import UniformSurrogate
-from kbench.benchmark.surrogates.resolve import BASELINES, BUILT_IN, locate, resolve
+from kbench.benchmark.surrogates.resolve import BASELINES, BUILT_IN, foresee, locate, resolve
 from kbench.schemas import UnknownNameError, UserError
 
 MODEL = """
@@ -110,6 +110,16 @@ def _named(tmp_path: Path) -> Path:
 def test_unknown_names_get_one_clear_line(spec: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         locate(spec)
+
+
+def test_a_function_called_surrogate_takes_its_own_arguments(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    made = "class M:\n    def __init__(self, depth):\n        self.depth = depth\n    def forecast(self, q): pass\n"
+    file.write_text(f"{made}\ndef surrogate(size):\n    return M(2 * size)\n")
+    foresee(locate(str(file)), {"size": 2})
+    assert resolve(str(file), size=2).depth == 4
+    with pytest.raises(UserError, match="no argument 'size'"):
+        foresee(locate(f"{file}:M"), {"size": 2})
 
 
 def test_a_combined_name_is_found_part_by_part(model_file: Path) -> None:

@@ -228,9 +228,10 @@ def submission(evaluation: Evaluation) -> Submission:
 def _name(evaluation: Evaluation) -> str:
     """The surrogate's or its model's, and the shots if it had any: with and without them it is two entries."""
     shots = f"-{evaluation.questions.shots}-shots" if evaluation.questions.shots else ""
-    model = UNNAMEABLE.sub("-", (evaluation.model or "").rpartition("/")[2]).strip(" ._+-")
-    entry = (evaluation.target.entry or "").removesuffix(shots)
-    return (model or entry or evaluation.name.replace("_", "-") or "surrogate")[: 64 - len(shots)] + shots
+    own = (evaluation.model or "").rpartition("/")[2] or (evaluation.target.entry or "").removesuffix(shots)
+    return (UNNAMEABLE.sub("-", own).strip(" ._+-") or evaluation.name.replace("_", "-") or "surrogate")[
+        : 64 - len(shots)
+    ] + shots
 
 
 def _version(model: str | None) -> str:

@@ -139,10 +139,10 @@ def test_compare_says_who_is_better(corpus_path: Path, tmp_path: Path) -> None:
 def test_stored_forecasts_of_an_entry_have_its_name(corpus_path: Path, tmp_path: Path) -> None:
     call(corpus_path, "--surrogate", "prior", "--out", str(tmp_path / "some-folder"))
     file = tmp_path / "some-folder" / "submission.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"name": "my prior"}))
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"name": "my prior?"}))
     given = ("--surrogate", str(tmp_path / "some-folder"), "--compare", "length", "--out", str(tmp_path / "again"))
     text = call(corpus_path, *given).stdout
-    assert "my prior minus length" in text
+    assert "my prior? minus length" in text
     assert "some-folder" not in text
     assert json.loads((tmp_path / "again" / "submission.json").read_text())["name"] == "my prior"
 

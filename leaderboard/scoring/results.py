@@ -271,9 +271,10 @@ def kept(folder: Path | None, name: str, key: Sequence[str], code: Sequence[str]
         return value
     value = make()
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob(f"{name}-*.pickle"):
-        old.unlink()
     write_atomically(file, pickle.dumps(value))
+    for old in folder.glob(f"{name}-*.pickle"):
+        if old != file:
+            old.unlink(missing_ok=True)  # another build may be here too
     return value
 
 

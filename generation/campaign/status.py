@@ -58,11 +58,13 @@ def _by_a_model(entry: LogEntry) -> bool:
 def _summary(state: RunState, waiting: Sequence[str] | None, answered: int) -> Row:
     best, settings, charge = state.best(), state.settings, state.charge
     open_slots = len(state.requests) - len(state.answered) if settings.proposer == LLM else 0
+    # What was noted of a search before it stopped nobody waits for.
+    still_open = 0 if state.stopped else open_slots if waiting is None else len(waiting)
     return {
         "run_id": state.run_id, "problem": settings.problem_id, "backend": settings.backend.value,
         "method": settings.search_method, "step": state.step,
         # Of its step, without a response yet; and of all steps, answered with a kernel or without.
-        "open_requests": open_slots if waiting is None else len(waiting), "answered": answered,
+        "open_requests": still_open, "answered": answered,
         "measurements": charge.measurements, "measurements_left": settings.budget.measurements_left(charge),
         "gpu_seconds": charge.gpu_seconds, "tokens": charge.tokens,
         "best_speedup": best.reward if best else None, "best_kernel": best.kernel_id if best else None,

@@ -218,12 +218,14 @@ def loss(logs: Sequence[float]) -> str:
 
 
 if __name__ == "__main__":
-    job, *rest = sys.argv[1:]
+    job, *rest = sys.argv[1:] or [""]
     if job == "live":
         live()
-    elif job == "count":
+    elif job == "count" and rest:
         count(Path(rest[0]))
     elif job == "unseen":
         unseen(Path(rest[0]) if rest else None)
-    else:
+    elif rest:
         main(Path(job), *rest)
+    else:
+        sys.exit(__doc__)

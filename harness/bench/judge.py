@@ -28,13 +28,12 @@ AWAKE_S = 0.003
 """Most comparisons take less."""
 LEAST_EXCHANGE = 64 << 20
 """Bytes of the smallest exchange buffer."""
-KEPT_BYTES = 4 << 30
 
 
 class Judge:
     """Knows the answers."""
 
-    kept_bytes = KEPT_BYTES
+    kept_bytes = 4 << 30
     """Outputs that may be kept to be judged together, as far as one answer does not need more."""
 
     def foresee(self, definition: ProblemDefinition, size: Size, drawings: Sequence[Drawing]) -> None:
@@ -73,13 +72,12 @@ class RemoteJudge(Judge):
     A kernel's machine code can reach all memory of its own process, so that process never holds an answer.
     """
 
-    def __init__(self, address: str, key: bytes, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, address: str, key: bytes) -> None:
         """Connect.
 
         Args:
             address: path of the socket the oracle listens on.
             key: authenticates both sides.
-            kept_bytes: outputs that may be kept to be judged together.
 
         Raises:
             InfrastructureError: no process listens there.
@@ -90,7 +88,6 @@ class RemoteJudge(Judge):
         except OSError as error:
             end.close()
             raise InfrastructureError(f"the process that holds the answers cannot be reached: {error}") from error
-        self.kept_bytes = kept_bytes
         self._channel = Channel(end, key)
         self._exchange, self._size, self._handle = 0, 0, ""
         self._unheard = 0

@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.benchmark.problems import problem
 from kbench.harness.bench.context import ContextCache, ProblemContext
-from kbench.harness.bench.judge import KEPT_BYTES, Judge, LocalJudge, RemoteJudge
+from kbench.harness.bench.judge import LocalJudge, RemoteJudge
 from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.device.driver import DriverError
 from kbench.harness.device.environment import NvmlReader, device_facts
@@ -147,13 +147,10 @@ class ReplayRunner(Runner):
         # Now: kernels can be planned while this process gets ready.
         channel.send({"facts": device_facts(device)})
         device.compile()
-        oracle = request.get("oracle")
+        oracle, total_bytes = request.get("oracle"), usable_bytes(request["memory_bytes"])
         # With a fence all memory is torch's, which cannot be shared; nothing is timed there either.
-        total_bytes = usable_bytes(request["memory_bytes"])
-        judge: Judge = LocalJudge()
-        if oracle is not None:
-            kept_bytes = min(KEPT_BYTES, int(KEPT_SHARE * total_bytes))
-            judge = RemoteJudge(oracle["address"], bytes.fromhex(oracle["key"]), kept_bytes)
+        judge = LocalJudge() if oracle is None else RemoteJudge(oracle["address"], bytes.fromhex(oracle["key"]))
+        judge.kept_bytes = min(judge.kept_bytes, int(KEPT_SHARE * total_bytes))
         context_bytes = min(CONTEXT_BYTES, int(CONTEXT_SHARE * total_bytes))
         contexts = ContextCache(device, context_bytes, tuple(request["seeds"]), judge)
         super().__init__(channel, request, device, reader, contexts)

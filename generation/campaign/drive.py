@@ -6,7 +6,8 @@ import dataclasses
 import functools
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +49,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
     """
     began = time.monotonic()
     runs = [with_hash(settings) for settings in runs]
-    # Two runs of one key would write two courses of one search into the log, which could not be read again.
-    seen: set[RunKey] = set()
-    for settings in runs:
-        if run_key(settings) in seen:
-            raise UserError(
-                f"problem {settings.problem_id!r}, backend {settings.backend.value!r}, method "
-                f"{settings.search_method!r}, seed {settings.seed} is named twice; name each search once"
-            )
-        seen.add(run_key(settings))
+    _refuse_twice(runs)
     # What is not available is refused before anything is written.
     by_name = functools.cache(proposer_named)
     proposers = [how.proposer_for(settings) if how.proposer_for else by_name(settings.proposer) for settings in runs]
@@ -78,13 +71,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
             places = executor.environments()
             record_environments(folder, places)
             place = _described(folder, places)
-            rows = (
-                read_records(folder / REFERENCES, ReferenceTime) if (folder / REFERENCES).is_file() else how.references
-            )
-            references: dict[str, dict[str, BestReference]] = {}
-            for row in rows:
-                if place is not None and row.gpu == place.gpu:
-                    references.setdefault(row.problem_id, {})[row.workload] = BestReference(*row.best)
+            references = _references(folder, how.references, place)
             # Opening the log and the GPU counts: a deadline is for the whole command.
             left = None if how.deadline_s is None else how.deadline_s - (time.monotonic() - began)
             campaign = Campaign(dataclasses.replace(how, deadline_s=left), log.write)
@@ -107,6 +94,30 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
             _note_open_requests(folder, campaign.unanswered, keep=progress.live > 0)
             wait_for_responses([*campaign.unanswered.values()], progress)
             return progress
+
+
+def _refuse_twice(runs: Sequence[RunSettings]) -> None:
+    """Two runs of one key would write two courses of one search into the log, which could not be read again."""
+    seen: set[RunKey] = set()
+    for settings in runs:
+        if run_key(settings) in seen:
+            raise UserError(
+                f"problem {settings.problem_id!r}, backend {settings.backend.value!r}, method "
+                f"{settings.search_method!r}, seed {settings.seed} is named twice; name each search once"
+            )
+        seen.add(run_key(settings))
+
+
+def _references(
+    folder: Path, recorded: Iterable[ReferenceTime], place: Environment | None
+) -> Mapping[str, Mapping[str, BestReference]]:
+    """The best reference on this GPU by problem and workload: as timed for the run folder, or else as recorded."""
+    file = folder / REFERENCES
+    references: dict[str, dict[str, BestReference]] = defaultdict(dict)
+    for row in read_records(file, ReferenceTime) if file.is_file() else recorded:
+        if place is not None and row.gpu == place.gpu:
+            references[row.problem_id][row.workload] = BestReference(*row.best)
+    return references
 
 
 def _note_open_requests(folder: Path, unanswered: Mapping[str, Unanswered], *, keep: bool) -> None:

@@ -17,7 +17,7 @@ from kbench.benchmark.llm.batch import BatchFiles, WaitingForResponsesError
 from kbench.benchmark.problems import problem
 from kbench.generation.assembly.assemble import Recipe, assemble
 from kbench.generation.campaign.campaign import Drive
-from kbench.generation.campaign.drive import drive, recorded_states
+from kbench.generation.campaign.drive import WAITING, drive, recorded_states
 from kbench.generation.campaign.plan import CampaignSpec, runs_of
 from kbench.generation.campaign.status import summaries
 from kbench.generation.executors.executor import Result
@@ -256,6 +256,9 @@ def test_a_response_to_no_request_is_said_and_one_to_an_earlier_request_is_not(e
     assert message.endswith("; 1 response has a custom_id of no request: mistyped")
     exchange.answer(answer=answer_as("ok"))
     assert exchange.go(RUNS[:1]) is None
+    (row,) = summaries(exchange.run)
+    (exchange.run / WAITING).write_text(json.dumps({row["run_id"]: ["earlier"]}))
+    assert summaries(exchange.run) == [row], "of a search that has stopped"
 
 
 def test_requests_tell_recorded_references_where_none_lie_in_the_run_folder(exchange: Exchange) -> None:

@@ -140,7 +140,8 @@ def explain_kernel(kernel: KernelSource, gpu: Gpu) -> Explained:
         if work is None:
             errors = [error for one in configurations for error in one.errors]
             raise UserError(f"workload {workload!r} cannot be counted: {errors[0] if errors else 'no launch'}")
-        row = plan_row(work, gpu, model.fitted)
+        min_bytes = definition.workload(definition.size(workload)).min_bytes
+        row = plan_row(work, gpu, model.fitted, min_bytes)
         explained.rows.append(row)
         explained.workloads.append(
             explain_work(
@@ -150,7 +151,7 @@ def explain_kernel(kernel: KernelSource, gpu: Gpu) -> Explained:
                 model.fitted,
                 configurations=len(configurations),
                 configuration=dict(zip(map(id, configurations), names.get(workload, ()), strict=False)).get(id(work)),
-                min_bytes=definition.workload(definition.size(workload)).min_bytes,
+                min_bytes=min_bytes,
                 forecast=Forecast(*model.interval_us(row)),
             )
         )

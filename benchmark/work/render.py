@@ -136,7 +136,11 @@ def _work(facts: WorkloadFacts) -> Iterator[str]:
     again = facts.dram_bytes / facts.min_bytes if facts.min_bytes else 1.0
     beside = f" ({again:.3g}x the problem's data)" if again >= 1 + SHOWN else ""
     kept = facts.min_bytes - facts.dram_bytes
-    beside = f" (of {amount(facts.min_bytes, 'B')}: the rest stays in L2)" if kept > SHOWN * facts.min_bytes else beside
+    beside = (
+        f" (of {amount(facts.min_bytes, 'B')}: the rest stays in L2, or was not followed)"
+        if kept > SHOWN * facts.min_bytes
+        else beside
+    )
     yield f"{amount(facts.dram_bytes, 'B')} of DRAM{beside}"
     yield f"{amount(facts.l2_bytes, 'B')} of L2"
     if facts.sectors_per_request:

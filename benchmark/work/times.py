@@ -121,6 +121,11 @@ def plan_time_us(work: Work, gpu: Gpu, fitted: Fitted) -> float:
     return steps + sum(launch_time(one, gpu, fitted).total * one.times for one in work.launches)
 
 
+def least_time_us(nbytes: float, gpu: Gpu, fitted: Fitted) -> float:
+    """Microseconds that moving so many bytes takes, as kernels usually move them."""
+    return fitted.launch_us + nbytes / (1e3 * gpu.dram_gbps * fitted.dram_share)
+
+
 def fastest(configurations: Sequence[Work], gpu: Gpu, fitted: Fitted) -> Work | None:
     """The configuration that an autotuner should choose; None where none could be counted."""
     counted = [work for work in configurations if work.launches and not work.errors]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbench.benchmark.metrics.registry import headline
+from kbench.benchmark.metrics.registry import METRICS
+from kbench.benchmark.tracks import OVERALL
 from kbench.leaderboard.board import part_name
 from kbench.leaderboard.scoring.score import slice_masks
 from kbench.leaderboard.season_record import FILE, read_season, season_scores
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kbench.benchmark.questions.questions import PairLabels, PoolLabels, Questions
     from kbench.loaders.corpus.corpus import Corpus
 
+HEADLINES = {(metric.track.name, metric.name) for metric in METRICS if metric.headline} | {(OVERALL, OVERALL)}
 LEAST_PROBLEMS = 5
 """Fewest problems of a slice that the page ranks entries on."""
 
@@ -67,7 +69,7 @@ def season_facts(folder: Path) -> list[dict[str, Any]]:
             "queries": season.queries, "entries": [entry.entry_id for entry in season.entries],
             "closed_at": season.closing and season.closing.closed_at,
             "results": {entry: {one.track: one.value for one in found
-                                if (one.metric, one.slice) == (headline(one.track).name, "all")}
+                                if (one.track, one.metric) in HEADLINES and one.slice == "all"}
                         for entry, found in scored.items()},
         })  # fmt: skip
     return sorted(seasons, key=lambda one: one["opened_at"], reverse=True)

@@ -265,3 +265,11 @@ def test_probes_stand_beside_the_headlines_and_the_strongest_marks_those_it_reac
     assert set(order[: order.index("probe: layout")]) - {"length"} == above - {"length"}
     board.locator('th[data-column="cost"] button').click()
     assert board.locator("tbody tr.probe").count() == 0, "it has a place where headlines order the table"
+
+
+def test_closed_seasons_show_what_entries_scored() -> None:
+    closed = [one for one in season_facts(SEASONS) if one["closed_at"]]
+    assert closed
+    for season in closed:
+        assert set(season["entries"]) < set(season["results"]), "the look-up baseline is there too"
+        assert all({"forecast", "rank", "select", OVERALL} <= scores.keys() for scores in season["results"].values())

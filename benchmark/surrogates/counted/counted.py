@@ -21,7 +21,15 @@ from kbench.benchmark.problems.registry import known
 from kbench.benchmark.questions.build import TRAIN_SPLITS
 from kbench.benchmark.surrogates.baselines import floor_us
 from kbench.benchmark.surrogates.broad import BROAD, widened
-from kbench.benchmark.surrogates.counted.model import COLUMNS, KERNELS, REFERENCE, UNCERTAIN, CountedModel, kernel_row
+from kbench.benchmark.surrogates.counted.model import (
+    COLUMNS,
+    KERNELS,
+    REFERENCE,
+    UNCERTAIN,
+    CountedModel,
+    bytes_of,
+    kernel_row,
+)
 from kbench.benchmark.surrogates.counted.shipped import ShippedWork
 from kbench.benchmark.surrogates.known import at_known_level
 from kbench.benchmark.surrogates.protocol import Compiler, CompilerFacts
@@ -153,7 +161,7 @@ class CountedSurrogate:
         workloads = {one["name"] for one in json.loads(query.workloads_json)}
         work = {name: configurations for name, configurations in facts.work.items() if name in workloads}
         try:
-            return kernel_row(work or facts.work, gpu_named(query.gpu), self._model.fitted)
+            return kernel_row(work or facts.work, gpu_named(query.gpu), self._model.fitted, bytes_of(query))
         except UnknownNameError:
             return None
 

@@ -37,6 +37,7 @@ from kbench.benchmark.surrogates.counted.model import (
     UNCERTAIN,
     CountedModel,
     Spread,
+    bytes_of,
     kernel_row,
 )
 from kbench.benchmark.surrogates.static.calibration import ErrorShape
@@ -74,6 +75,8 @@ class Material:
 
     kernel_ids: list[str]
     works: list[Mapping[str, Sequence[Work]]]
+    min_bytes: list[Mapping[str, float]]
+    """What any kernel must move, by workload."""
     measured: Floats
     """log2 microseconds."""
     problem: Ints
@@ -111,7 +114,7 @@ def read_material(works: Works, corpus: Tables) -> Material:
         (query, row)
         for query, row in training_kernels(corpus, ("train",))
         if row["gpu"] == GPU and row["speedup"] is not None and row["kernel_id"] in works
-        if kernel_row(works[row["kernel_id"]], gpu, GUESS) is not None
+        if kernel_row(works[row["kernel_id"]], gpu, GUESS, {}) is not None
     ]
     rows = [row for _, row in kernels]
     families = sorted({row["family"] for row in rows})
@@ -122,6 +125,7 @@ def read_material(works: Works, corpus: Tables) -> Material:
     return Material(
         kernel_ids=list(place),
         works=[works[name] for name in place],
+        min_bytes=[bytes_of(query) for query, _ in kernels],
         measured=np.log2([row["runtime_us"] for row in rows]),
         problem=np.unique([row["problem_id"] for row in rows], return_inverse=True)[1],
         cell=np.unique([f"{row['problem_id']} {row['backend']}" for row in rows], return_inverse=True)[1],
@@ -236,7 +240,9 @@ class Learnt:
 def kernel_rows(material: Material, fitted: Fitted) -> Floats:
     """COLUMNS of every kernel."""
     gpu = gpu_named(GPU)
-    rows = [kernel_row(work, gpu, fitted) for work in material.works]
+    rows = [
+        kernel_row(work, gpu, fitted, least) for work, least in zip(material.works, material.min_bytes, strict=True)
+    ]
     return np.stack([row for row in rows if row is not None])
 
 

@@ -167,20 +167,23 @@ def count(out: Path) -> None:
 
     model, kernels = CountedModel.load(), unseen_kernels()
     gpus = {kernel.gpu: gpu_named(kernel.gpu) for kernel in kernels}
+    counted = {one.kernel_id: one for kernel in kernels for one in sources(kernel)}
 
     def line(kernel_id: str, build: Build | str) -> dict[str, Any]:
         if isinstance(build, str) or build.error is not None or not build.work:
             return {"kernel_id": kernel_id, "error": build if isinstance(build, str) else build.error or "no work"}
         times: dict[str, dict[str, float]] = defaultdict(dict)
+        definition = problem(counted[kernel_id].problem_id)
+        min_bytes = {size.name: definition.workload(size).min_bytes for size in definition.sizes}
         for workload, several in build.work.items():
             work = [read_work(one) for one in several]
             for name, gpu in gpus.items():
-                row = kernel_row({workload: work}, gpu, model.fitted)
+                row = kernel_row({workload: work}, gpu, model.fitted, min_bytes)
                 if row is not None:
                     times[name][workload] = round(float(model.times(row[None])[0]), 4)
         return {"kernel_id": kernel_id, "error": None, "log2_us": times}
 
-    count_all(out, list({one.kernel_id: one for kernel in kernels for one in sources(kernel)}.values()), line)
+    count_all(out, list(counted.values()), line)
 
 
 def counted_times(kernel: TunedKernel, counted: Mapping[str, Mapping[str, Any]]) -> Floats:

@@ -106,10 +106,13 @@ def test_without_a_compiler_or_with_its_gpu_held_out_it_refuses_before_the_first
 
 def test_a_row_names_every_column_and_takes_the_fastest_configuration() -> None:
     fast, slow = work_of(1e4), work_of(1e6)
-    row = kernel_row({"large": [slow, fast]}, H200, Fitted())
+    row = kernel_row({"large": [slow, fast]}, H200, Fitted(), {})
     assert len(row) == len(COLUMNS)
     assert row[0] == pytest.approx(np.log2(plan_time_us(fast, H200, Fitted())))
-    assert kernel_row({"large": [fast], "small": [work_of(1e4, error="too long")]}, H200, Fitted()) is None
+    assert kernel_row({"large": [fast], "small": [work_of(1e4, error="too long")]}, H200, Fitted(), {}) is None
+    moved = kernel_row({"large": [fast]}, H200, Fitted(), {"large": 1e9})
+    assert 2.0 ** moved[0] == pytest.approx(1e9 / (1e3 * H200.dram_gbps * Fitted().dram_share), rel=0.02)
+    assert moved[1:].tolist() == row[1:].tolist()
 
 
 def test_a_file_that_is_no_model_is_refused_in_one_line(tmp_path: Path) -> None:

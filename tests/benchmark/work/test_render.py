@@ -23,7 +23,7 @@ FACTS = WorkloadFacts(
 
 def test_each_figure_of_bytes_says_what_it_counts() -> None:
     said = "\n".join(text_of(FACTS, "y = x"))
-    assert "237 MB of DRAM (of 268 MB: the rest stays in L2)" in said
+    assert "237 MB of DRAM (of 268 MB: the rest stays in L2, or was not followed)" in said
     assert "at least 50 us at the GPU's stated rate for 237 MB" in said
     assert "50 % of L2 bytes (59 % of them reach DRAM, of which lines is not known)  y = x" in said
     assert "10 shared-memory wavefronts" in said

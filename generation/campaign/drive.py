@@ -69,11 +69,12 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
     with LogWriter(folder) as log:
         states = recorded_states(folder)
         if len(states) == 1 and len(runs) == 1:
-            refuse_changes(next(iter(states.values())).settings, runs[0])
+            only = next(iter(states.values()))
+            refuse_changes(only.run_id, only.settings, runs[0])
         recorded = {run_key(state.settings): state for state in states.values()}
         for settings in runs:
-            if run_key(settings) in recorded:
-                refuse_changes(recorded[run_key(settings)].settings, settings)
+            if state := recorded.get(run_key(settings)):
+                refuse_changes(state.run_id, state.settings, settings)
         with how.executor as executor:
             places = executor.environments()
             record_environments(folder, places)

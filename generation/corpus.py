@@ -24,6 +24,7 @@ from kbench.benchmark.llm.batch import WaitingForResponsesError
 from kbench.generation.assembly.assemble import Ledger, Recipe, assemble
 from kbench.generation.campaign.drive import REFERENCES
 from kbench.generation.campaign.plan import CampaignSpec, refuse_unrecorded, runs_of
+from kbench.generation.cli import INTERRUPTED
 from kbench.generation.proposers.llm.llm import BATCH_VARIABLE, ENDPOINT_VARIABLE, MODEL_VARIABLE
 from kbench.generation.search.settings import SURROGATE, in_file
 from kbench.harness.commands.doctor import require_gpus
@@ -55,7 +56,11 @@ def command(recipe: Path, out: Path, as_json: bool) -> None:
         # Before the folder is made: the first stage would fail in it.
         require_gpus([Gpu.parse(one) for one in chosen.devices], WITHOUT_GPU)
         require_package("torch", "gpu", "measuring")
-    ledger = make_corpus(chosen, out, run_process)
+    try:
+        ledger = make_corpus(chosen, out, run_process)
+    except KeyboardInterrupt:
+        click.echo(INTERRUPTED, err=True)
+        click.get_current_context().exit(130)
     echo_json(ledger.to_json()) if as_json else click.echo(ledger.text())
 
 

@@ -109,6 +109,13 @@ def test_a_pool_gives_each_kernel_once_and_near_ones_first(tmp_path: Path, how: 
     state = searched(tmp_path, settings_for("random"), how)
     nodes = list(state.nodes.values())
     proposer = PoolProposer({node.kernel_id: node.source for node in nodes}, [node.kernel_id for node in nodes])
+    edits = []
+    for operator, other in ((Operator.MUTATE, None), (Operator.CROSS, nodes[1]), (Operator.LLM, None)):
+        empty = ProposalTask(PROBLEM, Backend.TRITON, lambda key: False)
+        (answer,) = proposer.propose(empty, [Ask(operator, nodes[0], other, random.Random(0))])
+        assert isinstance(answer, Proposal)
+        edits.append(answer.edit)
+    assert edits == ["a near neighbour", "near the middle of two parents", "a near neighbour in place of llm"]
     seen = {nodes[0].kernel_id}
     task = ProposalTask(PROBLEM, Backend.TRITON, lambda key: key in seen)
     for number in range(len(nodes) - 1):

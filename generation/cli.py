@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 REPORT_EVERY_S = 2.0
+INTERRUPTED = "kbench: interrupted; the same command resumes it"
 PATH = click.Path(path_type=Path)
 MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
 
@@ -96,6 +97,9 @@ def generate(ctx: click.Context, /, **options: Any) -> None:
         if chosen.as_json:
             echo_json({"runs": len(runs), **waiting.to_json()})
         raise
+    except KeyboardInterrupt:
+        click.echo(INTERRUPTED, err=True)
+        ctx.exit(130)
     if sys.stderr.isatty():
         click.echo(err=True)
     if chosen.as_json:

@@ -24,7 +24,9 @@ from kbench.benchmark.llm.batch import WaitingForResponsesError
 from kbench.generation.assembly.assemble import Ledger, Recipe, assemble
 from kbench.generation.campaign.drive import REFERENCES
 from kbench.generation.campaign.plan import CampaignSpec, refuse_unrecorded, runs_of
+from kbench.generation.cli import INTERRUPTED
 from kbench.generation.proposers.llm.llm import BATCH_VARIABLE, ENDPOINT_VARIABLE, MODEL_VARIABLE
+from kbench.generation.search.settings import SURROGATE, in_file
 from kbench.harness.commands.doctor import require_gpus
 from kbench.harness.device.gpu import Gpu
 from kbench.loaders.corpus.places import located
@@ -54,7 +56,11 @@ def command(recipe: Path, out: Path, as_json: bool) -> None:
         # Before the folder is made: the first stage would fail in it.
         require_gpus([Gpu.parse(one) for one in chosen.devices], WITHOUT_GPU)
         require_package("torch", "gpu", "measuring")
-    ledger = make_corpus(chosen, out, run_process)
+    try:
+        ledger = make_corpus(chosen, out, run_process)
+    except KeyboardInterrupt:
+        click.echo(INTERRUPTED, err=True)
+        click.get_current_context().exit(130)
     echo_json(ledger.to_json()) if as_json else click.echo(ledger.text())
 
 
@@ -102,6 +108,11 @@ def read_corpus_recipe(path: Path) -> CorpusRecipe:
         if not recorded.exists():
             raise DataError(f"{path}: field 'recorded' names {str(recorded)!r}, which does not exist")
         recipe = dataclasses.replace(recipe, recorded=str(recorded))
+    campaigns = [
+        dataclasses.replace(stage, methods=tuple(_beside(path, name) for name in stage.methods))
+        for stage in recipe.campaigns
+    ]
+    recipe = dataclasses.replace(recipe, campaigns=tuple(campaigns))
     labels: set[str] = set()
     for number, stage in enumerate(recipe.campaigns):
         where = f"recipe.campaigns[{number}]"
@@ -113,6 +124,13 @@ def read_corpus_recipe(path: Path) -> CorpusRecipe:
         refuse_unrecorded(stage.proposer, None if recipe.recorded is None else Path(recipe.recorded))
         labels.add(stage.label)
     return recipe
+
+
+def _beside(recipe: Path, method: str) -> str:
+    """A method whose file lies relative to the recipe by its full path; others as they are named."""
+    stem, _, attribute = method.partition(".py")
+    file = (recipe.parent / f"{stem}.py").resolve()
+    return f"{file}{attribute}" if in_file(method.removesuffix(SURROGATE)) and file.is_file() else method
 
 
 def make_corpus(recipe: CorpusRecipe, folder: Path, run: Runner) -> Ledger:
@@ -134,13 +152,13 @@ def make_corpus(recipe: CorpusRecipe, folder: Path, run: Runner) -> Ledger:
         )
     runs = tuple(folder / "runs" / stage.label for stage in recipe.campaigns)
     made = Recipe(runs=runs, references=(references,) if references.is_file() else ())
-    ledger = assemble(made, dataset)
+    ledger = assemble(made, dataset, replace=True)
     further = list(_further(recipe, folder))
     for name, out, words in further:
         _run(run, [*words, "--corpus", str(dataset), "--where", CORRECT, "--out", str(out)])
         more: dict[str, Any] = {name: (*getattr(made, name), out)}
         made = dataclasses.replace(made, **more)
-    return assemble(made, dataset) if further else ledger
+    return assemble(made, dataset, replace=True) if further else ledger
 
 
 def _further(recipe: CorpusRecipe, folder: Path) -> Iterator[tuple[str, Path, Command]]:

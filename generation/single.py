@@ -13,6 +13,7 @@ from kbench.generation.executors.compiler import compiler_facts
 from kbench.generation.executors.executor import Executor
 from kbench.generation.executors.local import LocalExecutor, open_harness
 from kbench.generation.executors.replay import ReplayExecutor
+from kbench.generation.proposers.mixed import checked
 from kbench.generation.proposers.pool import POOL, pool_of
 from kbench.generation.search.guide import guide_named
 from kbench.generation.search.settings import FilterSettings
@@ -56,6 +57,9 @@ def search(
         UserError: a name or value is wrong, or the folder holds a search with other settings.
         InfrastructureError: there is no GPU, and no recording was given.
     """
+    if not isinstance(method, str):
+        raise UserError(f"method is {method!r:.80}; give a name, or a file with a Method as 'path/to/file.py[:NAME]'")
+    checked(proposer)
     settings = single_run(
         problem, backend, method, str(budget), proposer=proposer if recorded is None else POOL, seed=seed,
         guide=None if surrogate is None else FilterSettings(surrogate=surrogate, draw=draw), seeds=seeds, batch=batch,

@@ -23,7 +23,7 @@ KERNEL = ROOT / "examples" / "kernels" / "transpose__cuda__padded_tile.py"
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 COMMANDS = {
     "import": ["data", "import", "table.csv", "--map", "source=code,problem=task,runtime_us=us,gpu=card", "--out"],
-    "export": ["data", "export", "--problem", "gelu_tanh", "--format", "jsonl", "--out"],
+    "export": ["data", "export", "--problem", "gelu_tanh", "--gpu", "H200", "--format", "jsonl", "--out"],
     "references": ["problems", "references", "--cpu", "--problem", "gelu_tanh", "--out"],
 }
 

@@ -192,4 +192,6 @@ def _answer(data: dict[str, Any]) -> Reply | str:
     response = data.get("response")
     if not data.get("error") and isinstance(response, dict) and response.get("status_code", 200) == 200:
         return with_account(reply_from_body(response.get("body")), data)
+    if not data.get("error") and "response" not in data:
+        return f"{RECORDED_ERROR}no text in a field 'text', and no field 'response'; the line has {', '.join(data)}"
     return f"{RECORDED_ERROR}{encodable(' '.join(str(data.get('error') or response).split())[:LONGEST_ERROR])}"

@@ -22,6 +22,7 @@ from kbench.generation.assembly.figures import Samples, corrected, measured_else
 from kbench.generation.assembly.gather import Gathered, Measured, gather
 from kbench.generation.assembly.kernels import against_best, kernel_rows, rows_elsewhere, write_unmeasured
 from kbench.loaders.corpus.manifest import RELEASE
+from kbench.loaders.corpus.places import is_corpus
 from kbench.loaders.importers.run import REPORT
 from kbench.loaders.options import echo_json, json_option, out_option
 from kbench.loaders.storage.atomic import write_atomically
@@ -136,11 +137,22 @@ def command(sources: tuple[Path, ...], out: Path, problems: tuple[str, ...], unm
     echo_json(ledger.to_json()) if as_json else click.echo(ledger.text())
 
 
-def assemble(recipe: Recipe, out: Path, report: Callable[[str], None] = lambda text: None) -> Ledger:
-    """Make a corpus from its recipe; what the folder held before is replaced.
+def assemble(
+    recipe: Recipe, out: Path, report: Callable[[str], None] = lambda text: None, *, replace: bool = False
+) -> Ledger:
+    """Make a corpus from its recipe, in place of an earlier one of the same runs.
+
+    Args:
+        recipe: the inputs.
+        out: the corpus folder.
+        report: is told what is being done.
+        replace: whether a corpus of other runs may be replaced too.
 
     Returns:
         what the corpus holds and what it cost.
+
+    Raises:
+        UserError: the folder holds a corpus of other runs.
     """
     from kbench.loaders.corpus.writer import CorpusWriter
 
@@ -150,6 +162,8 @@ def assemble(recipe: Recipe, out: Path, report: Callable[[str], None] = lambda t
     gathered = gather(recipe.runs, samples.entry, report)
     if not gathered.kernels:
         raise UserError(f"no measured kernel in {', '.join(map(str, recipe.runs))}; run kbench generate first")
+    if not replace and (recipe.samples is None or recipe.samples.resolve() != out.resolve()):
+        _refuse_another_corpus(out, {state.run_id for state in gathered.states})
     report("corrections, repeats, other GPUs")
     gathered, corrected_in = corrected(gathered, recipe.corrections)
     errata = read_errata(recipe.errata, gathered.kernels)
@@ -200,6 +214,21 @@ def assemble(recipe: Recipe, out: Path, report: Callable[[str], None] = lambda t
         # Of the rows that an import had put there; gone before the manifest lists the folder's files.
         (out / REPORT).unlink(missing_ok=True)
     return ledger_of(gathered, moved, kernels, len(questions))
+
+
+def _refuse_another_corpus(out: Path, run_ids: set[str]) -> None:
+    """Refuse to replace a corpus with kernels that these runs do not have; runs that went on have all of them."""
+    from kbench.loaders.corpus.corpus import Corpus
+
+    if not is_corpus(out):
+        return
+    corpus = Corpus.open(out)
+    held = set(corpus.table("kernels", columns=["run_id"]).column("run_id").to_pylist())
+    if others := sorted(held - run_ids):
+        raise UserError(
+            f"--out {str(out)!r} holds a corpus already: {corpus.rows():,} kernels, of other runs than these, "
+            f"such as {others[0]!r}; name a new folder, or remove that one"
+        )
 
 
 def plan_rows(

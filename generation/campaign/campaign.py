@@ -81,6 +81,12 @@ class CampaignProgress:
     """Runs that wait for responses of a language model."""
     whole: Whole | None = None
     """What these searches have done in all, earlier commands included; None until this one ends."""
+    replies_without_kernel: int = 0
+    """Replies of a language model that gave no kernel."""
+    no_kernel: str | None = None
+    """Why, for the first of them."""
+    spent_before: str | None = None
+    """The budget that a search had spent before this command changed it to that."""
     strangers: list[str] = dataclasses.field(default_factory=list)
     """Ids of responses to no request of these searches, which answer nothing."""
     started: float = dataclasses.field(default_factory=time.monotonic)
@@ -96,7 +102,9 @@ class CampaignProgress:
             "measured": self.measured, "ok": self.ok, "best_speedup": self.best or None,
             "failures": dict(self.failures), "reused": self.reused, "lost": self.lost, "unmeasured": self.unmeasured,
             "failed_forecasts": self.failed_forecasts, "forecast_failure": self.forecast_failure,
-            "unknown_responses": self.strangers, "halted": self.halted, "waiting": self.waiting,
+            "replies_without_kernel": self.replies_without_kernel, "no_kernel": self.no_kernel,
+            "spent_before": self.spent_before, "unknown_responses": self.strangers,
+            "halted": self.halted, "waiting": self.waiting,
             "gpu_seconds": self.gpu_seconds, "kernels_per_s": self.rate,
             "in_all": dataclasses.asdict(self.whole) if self.whole else None,
         }  # fmt: skip
@@ -130,7 +138,15 @@ class CampaignProgress:
         """What became of the kernels, in words."""
         if self.unmeasured is None:
             return f"{counted(self.measured, 'kernel')} {'was' if self.measured == 1 else 'were'} measured"
-        return f"{counted(self.unmeasured, 'kernel')} proposed, not measured"
+        next_step = " (kbench data assemble RUN --unmeasured --out CORPUS collects them)" if self.unmeasured else ""
+        return f"{counted(self.unmeasured, 'kernel')} proposed, not measured{next_step}"
+
+    def fruitless(self) -> list[str]:
+        """How many replies gave no kernel and why the first did not, in words; nothing where all did."""
+        if not self.replies_without_kernel:
+            return []
+        why = " ".join((self.no_kernel or "").split())[:LONGEST_REASON]
+        return [f"{counted(self.replies_without_kernel, 'reply', 'replies')} gave no kernel, the first: {why}"]
 
     def _found(self) -> list[str]:
         failed = ", ".join(f"{name} {count}" for name, count in self.failures.most_common()) or "none"
@@ -145,6 +161,9 @@ class CampaignProgress:
 
     def _silent(self) -> list[str]:
         said = [failed_forecasts(self.failed_forecasts, self.forecast_failure)] if self.failed_forecasts else []
+        said += self.fruitless()
+        if self.spent_before:
+            said.append(f"the budget was spent before this command: {self.spent_before}")
         return [*said, *([self.stray()] if self.strangers else [])]
 
 
@@ -358,7 +377,12 @@ class Campaign:
         if now - self._written < every_s:
             return
         self._written = now
-        self._write_entries([entry for search in self._searches for entry in search.take_entries()])
+        entries = [entry for search in self._searches for entry in search.take_entries()]
+        for entry in entries:
+            if entry.kind == "proposal_failed" and "model" in (entry.payload.get("recipe") or {}):
+                self.progress.replies_without_kernel += 1
+                self.progress.no_kernel = self.progress.no_kernel or entry.payload["reason"]
+        self._write_entries(entries)
 
 
 Shared = tuple[str, str]

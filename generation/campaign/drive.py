@@ -62,11 +62,12 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
     with LogWriter(folder) as log:
         states = recorded_states(folder)
         if len(states) == 1 and len(runs) == 1:
-            refuse_changes(next(iter(states.values())).settings, runs[0])
+            only = next(iter(states.values()))
+            refuse_changes(only.run_id, only.settings, runs[0])
         recorded = {run_key(state.settings): state for state in states.values()}
         for settings in runs:
-            if run_key(settings) in recorded:
-                refuse_changes(recorded[run_key(settings)].settings, settings)
+            if state := recorded.get(run_key(settings)):
+                refuse_changes(state.run_id, state.settings, settings)
         with how.executor as executor:
             places = executor.environments()
             record_environments(folder, places)
@@ -75,6 +76,9 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
             # Opening the log and the GPU counts: a deadline is for the whole command.
             left = None if how.deadline_s is None else how.deadline_s - (time.monotonic() - began)
             campaign = Campaign(dataclasses.replace(how, deadline_s=left), log.write)
+            changed = ((recorded.get(run_key(one)), one.budget) for one in runs)
+            spent = (new.spent(state.charge) for state, new in changed if state and state.settings.budget != new)
+            campaign.progress.spent_before = next(filter(None, spent), None)
             driven = {run_key(settings) for settings in runs}
             campaign.remember(state for key, state in recorded.items() if key not in driven)
             for settings, proposer, guide in zip(runs, proposers, guides, strict=True):
@@ -92,6 +96,9 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
             for find in {find for author in authors if (find := getattr(author, "strangers", None))}:
                 progress.strangers = find(asked_places(read_log(folder)))
             _note_open_requests(folder, campaign.unanswered, keep=progress.live > 0)
+            if not campaign.unanswered:
+                for drop in {drop for author in authors if (drop := getattr(author, "drop_answered", None))}:
+                    drop(keep=progress.live > 0)
             wait_for_responses([*campaign.unanswered.values()], progress)
             return progress
 
@@ -205,6 +212,7 @@ def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgr
         key, error = next(iter(errors.items()))
         were = "was" if len(errors) == 1 else "were"
         message += f"; {len(errors)} {were} answered with an error, the first: {key} (got {error})"
+    message += "".join(f"; {said}" for said in progress.fruitless())
     if progress.strangers:
         message += f"; {progress.stray()}"
     raise CampaignWaitingError(message, Unanswered(first.files, bodies, errors), progress, waiting)

@@ -255,7 +255,7 @@ def read_spec(path: Path) -> CampaignSpec:
     except OSError as error:
         raise UserError(f"campaign file {str(path)!r} cannot be read ({error.strerror}); name a JSON file") from None
     except ValueError as error:
-        raise DataError(f"{path.name}: not JSON: {error}") from None
+        raise DataError(f"{path}: not JSON: {error}") from None
     return from_dict(CampaignSpec, data, "campaign")
 
 
@@ -304,5 +304,8 @@ def _cell(spec: CampaignSpec, problem_id: str, backend: Backend) -> Iterator[Run
         chosen = to_dict(forecasts) if name.endswith(SURROGATE) else None
         cell = {"problem_id": problem_id, "backend": backend.value, "method": plain, "seed": seed, "filter": chosen}
         if spec.independent:
-            cell |= {"label": f"{spec.label}/{name}/{seed}", "first": f"{spec.label}/{seed}"}
+            own = in_file(plain)
+            # By the name alone: a method's file may move.
+            word = f"{own[2] or own[1]}{SURROGATE if chosen else ''}" if own else name
+            cell |= {"label": f"{spec.label}/{word}/{seed}", "first": f"{spec.label}/{seed}"}
         yield settings_from_json(shared | cell, "campaign")

@@ -12,11 +12,12 @@ import click
 
 from kbench.generation.campaign.campaign import counted, failed_forecasts
 from kbench.generation.campaign.drive import open_requests
-from kbench.generation.log import LogEntry, by_run, found_files, read_log
+from kbench.generation.log import LIVE_NAME, LogEntry, by_run, found_files, read_log
 from kbench.generation.search.methods.method import LLM
 from kbench.generation.search.reducer import replay
 from kbench.generation.search.state import RunState
 from kbench.loaders.options import echo_json, json_option
+from kbench.loaders.storage.lock import in_use
 from kbench.schemas import UserError
 
 Row = Mapping[str, Any]
@@ -33,17 +34,20 @@ def status(run: Path, as_json: bool) -> None:
 
 
 def summaries(folder: Path) -> list[Row]:
-    """One row for every run."""
+    """One row for every run of a folder; without a log, those of the folders in it that have one."""
     if not found_files(folder):
+        below = sorted({path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/events*.jsonl*")})
+        if rows := [row for one in below if found_files(one) for row in summaries(one)]:
+            return rows
         raise UserError(f"no search log in {str(folder)!r}; start one with kbench generate --out {folder}")
     # Figures need no kernel's text, which shipped logs leave out.
     entries = (
         dataclasses.replace(entry, payload={**entry.payload, "source": ""}) if "source" in entry.payload else entry
         for entry in read_log(folder)
     )
-    waiting = open_requests(folder)
+    waiting, live = open_requests(folder), in_use(folder / LIVE_NAME)
     return [
-        _summary(state, waiting.get(run_id), sum(map(_by_a_model, entries)))
+        _summary(state, waiting.get(run_id), sum(map(_by_a_model, entries))) | {"live": live and not state.stopped}
         for run_id, entries in by_run(entries).items()
         if (state := replay(entries))
     ]
@@ -55,7 +59,7 @@ def _by_a_model(entry: LogEntry) -> bool:
     return answers and "model" in (entry.payload.get("recipe") or {})
 
 
-def _summary(state: RunState, waiting: Sequence[str] | None, answered: int) -> Row:
+def _summary(state: RunState, waiting: Sequence[str] | None, answered: int) -> dict[str, Any]:
     best, settings, charge = state.best(), state.settings, state.charge
     open_slots = len(state.requests) - len(state.answered) if settings.proposer == LLM else 0
     # What was noted of a search before it stopped nobody waits for.
@@ -86,7 +90,9 @@ def render(rows: Sequence[Row]) -> str:
         left = "-" if row["measurements_left"] is None else str(row["measurements_left"])
         halted = f"halted, run the same command again: {row['halted']}" if row["halted"] else None
         proposed = f"{counted(row['unmeasured'], 'kernel')} proposed, not measured" if row["unmeasured"] else None
-        course = row["stopped"] or halted or proposed or "live"
+        asked = f"waits for {counted(row['open_requests'], 'response')}" if row["open_requests"] else None
+        idle = f"{proposed or asked or 'stopped'}; the same command resumes it"
+        course = row["stopped"] or halted or ("live" if row["live"] else idle)
         if row["lost"]:
             course += f"; {counted(row['lost'], 'kernel')} lost"
         if row["failed_forecasts"]:

@@ -35,6 +35,8 @@ POOL = "pool"
 NEIGHBOURS = 6
 """A mutation is drawn from so many nearest kernels not yet seen."""
 
+SERVED = {Operator.MUTATE: "a near neighbour", Operator.CROSS: "near the middle of two parents"}
+"""What an operator gets; others, which need the text to be written anew, get a near neighbour too."""
 
 Cell = tuple[str, str, str]
 """Problem, backend and GPU."""
@@ -193,7 +195,7 @@ class PoolProposer:
         return Proposal(
             source=self._sources[self._ids[place]],
             proposer=self.name,
-            edit="a near neighbour" if parent else None,
+            edit=SERVED.get(ask.operator, f"a near neighbour in place of {ask.operator}") if parent else None,
             parent_id=parent.kernel_id if parent else None,
             other_id=ask.other.kernel_id if parent and ask.other else None,
             niche=str(int(self._features[place].sum())),

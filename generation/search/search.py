@@ -88,7 +88,9 @@ class Search:
             self._fresh.append(first)
             self.state = start(first)
         else:
-            refuse_changes(state.settings, settings)
+            refuse_changes(state.run_id, state.settings, settings)
+            # Its file may have moved.
+            state = dataclasses.replace(state, settings=dataclasses.replace(state.settings, method=settings.method))
             self.state = state
             if (state.settings.budget, state.settings.batch) != (settings.budget, settings.batch):
                 self._record("budget_changed", budget=settings.to_json()["budget"], batch=settings.batch)

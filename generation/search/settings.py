@@ -146,7 +146,7 @@ class RunSettings(Record):
     first: str = ""
     """Runs of a cell with the same word here ask for the same first kernels; each for its own when empty."""
     method_hash: str | None = None
-    """Of the file that defines the method; None for a method of the list."""
+    """Of the file that defines the method and those beside it that it imports; None for a method of the list."""
     filter: FilterSettings | None = None
     budget: Budget = UNLIMITED
 
@@ -200,13 +200,21 @@ def _frozen(settings: RunSettings) -> dict[str, Any]:
 
 
 def changes(recorded: RunSettings, given: RunSettings) -> Mapping[str, tuple[Any, Any]]:
-    """Settings but the budget that differ: each with its recorded and its given value."""
+    """Settings but the budget that differ: each with its recorded and its given value.
+
+    A method's file is known by its name and hash: it may have moved.
+    """
     before, after = _frozen(recorded), _frozen(given)
+    if in_file(recorded.method) and in_file(given.method) and recorded.search_method == given.search_method:
+        before["method"] = after["method"]
     return {name: (before[name], after.get(name)) for name in before if before[name] != after.get(name)}
 
 
-def refuse_changes(recorded: RunSettings, given: RunSettings) -> None:
-    """Refuse to resume a run under other settings, or with another text of its method, than it was started with."""
+def refuse_changes(run_id: str, recorded: RunSettings, given: RunSettings) -> None:
+    """Refuse to resume a run under other settings, or with another text of its method, than it was started with.
+
+    Its id is that of the log: settings that changed on the way, such as the batch, would make another.
+    """
     changed = [
         f"{name}: {before!r} -> {after!r}"
         for name, (before, after) in changes(recorded, given).items()
@@ -214,11 +222,12 @@ def refuse_changes(recorded: RunSettings, given: RunSettings) -> None:
     ]
     if len(changed) == 1 and "method_hash" in changed[0]:
         raise UserError(
-            f"the file of method {given.method!r} has changed since run {recorded.run_id!r} was started; restore it, "
+            f"the file of method {given.method!r} has changed since run {run_id!r} was started, or one that it imports "
+            "has; restore it, "
             "or start a new run with another --out"
         )
     if changed:
         raise UserError(
-            f"run {recorded.run_id!r} was started with other settings; changed: {'; '.join(changed)}. "
+            f"run {run_id!r} was started with other settings; changed: {'; '.join(changed)}. "
             "Use the recorded values, or start a new run with another --out"
         )

@@ -108,6 +108,8 @@ class Trial:
     """The best speedup recorded in its pool."""
     measured: tuple[Node, ...]
     """What it measured, in order; fewer than its budget where it found nothing new."""
+    gpu_seconds: tuple[float, ...]
+    """What measuring each of them cost when it was recorded."""
     failed: str | None
     """How many forecasts failed and why the first did; None where none did."""
 
@@ -194,9 +196,11 @@ def trial(
         campaign.add(search)
         campaign.run()
     state = search.state
-    measured = tuple(state.nodes[entry.payload["kernel_id"]] for entry in entries if entry.kind == "kernel_measured")
+    payloads = [entry.payload for entry in entries if entry.kind == "kernel_measured"]
+    measured = tuple(state.nodes[payload["kernel_id"]] for payload in payloads)
+    cost = tuple(payload["gpu_seconds"] for payload in payloads)
     failed = failed_forecasts(state.failed_forecasts, state.forecast_failure) if state.failed_forecasts else None
-    return Trial(pool.problem_id, pool.backend.value, method, seed, pool.best, measured, failed)
+    return Trial(pool.problem_id, pool.backend.value, method, seed, pool.best, measured, cost, failed)
 
 
 def parts_of(name: str) -> tuple[str, str | None]:
@@ -268,9 +272,11 @@ def learned_from(name: str) -> frozenset[str | None]:
 def too_few(problems: Sequence[str], seeds: int) -> str | None:
     """Why no interval can be given for pools of these problems; None where one can."""
     if len(problems) == 1:
-        return None if seeds >= ENOUGH else f"one pool with fewer than {ENOUGH} seeds; raise --pools or --seeds"
+        return None if seeds >= ENOUGH else f"one pool with fewer than {ENOUGH} seeds; raise --seeds"
     if len(set(problems)) >= ENOUGH:
         return None
+    if len(set(problems)) == 1:
+        return f"several pools of one problem; take one of them (--backend) with {ENOUGH} seeds, or more problems"
     return f"too few pools to say: fewer than {ENOUGH} problems; raise --pools, or lower --least"
 
 
@@ -352,9 +358,10 @@ def write_study(done: Study, folder: Path) -> str:
     _write_csv(folder / "searches.csv", [
         {"pool": one.pool, "method": one.method, "seed": one.seed, "measurement": n, "best": best,
          "kernel_id": node.kernel_id, "status": node.outcome.status.value, "speedup": node.reward,
-         "pool_best": one.pool_best}
+         "pool_best": one.pool_best, "gpu_seconds": cost}
         for one in done.trials
-        for n, (best, node) in enumerate(zip(one.best, one.measured, strict=True), 1) if node.outcome
+        for n, (best, node, cost) in enumerate(zip(one.best, one.measured, one.gpu_seconds, strict=True), 1)
+        if node.outcome
     ])  # fmt: skip
     plot_study(points, folder / "plot.png")
     _write_csv(folder / POINTS, [dataclasses.asdict(point) for point in points])

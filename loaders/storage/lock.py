@@ -71,6 +71,21 @@ def locked(path: Path, opened: Callable[[], int], wait_s: float = 0.0) -> int | 
     return None
 
 
+def in_use(path: Path) -> bool:
+    """Whether a process keeps a file or folder locked now."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
 def _lock(handle: int, path: Path) -> bool:
     """Lock an opened file or folder, unless another has it, or has put something else in its place."""
     try:

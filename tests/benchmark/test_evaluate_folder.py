@@ -66,7 +66,7 @@ def test_an_entry_is_told_what_comes_next_and_was_replaced(corpus_path: Path, in
     out = Path("leaderboard/submissions/mine")
     said = call(corpus_path, "--surrogate", model, "--out", out)
     steps = f"kbench leaderboard check {out} --dataset {corpus_path}\n  kbench leaderboard build --out site"
-    fields = "authors, license, hardware, training_data, contamination"
+    fields = "authors, license, hardware, training_data, contamination, and correct kind and open_weights,"
     assert f"next:\n  fill in {fields} in {out / 'submission.json'}\n  {steps}" in said
     assert "replaced" not in said
     assert "replaced" not in call(corpus_path, "--surrogate", model, "--out", out), "every answer was stored"

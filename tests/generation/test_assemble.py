@@ -55,6 +55,20 @@ def assembled(campaign: Path, tmp_path_factory: pytest.TempPathFactory) -> Assem
     return corpus, assemble(Recipe(runs=(campaign,)), corpus)
 
 
+def test_a_corpus_of_other_runs_is_not_replaced(
+    assembled: Assembled, campaign: Path, how: Drive, tmp_path: Path
+) -> None:
+    out = tmp_path / "corpus"
+    shutil.copytree(assembled[0], out)
+    drive(tmp_path / "run", [settings_for("random", seed=9)], how)
+    with pytest.raises(
+        UserError, match=r"holds a corpus already: .* kernels, of other runs than these, such as '.*'; name a new"
+    ):
+        assemble(Recipe(runs=(tmp_path / "run",)), out)
+    assert assemble(Recipe(runs=(campaign, tmp_path / "run")), out).runs == len(METHODS) + 2
+    assemble(Recipe(runs=(tmp_path / "run",)), out, replace=True)
+
+
 def packed(run: Path, folder: Path) -> None:
     """Compress a run's log in two parts, as its owner would with xz."""
     folder.mkdir()

@@ -209,7 +209,7 @@ def test_a_spec_names_one_run_for_every_cell() -> None:
     ("content", "message"),
     [
         ("[]", r"campaign is \[\]; it must be an object"),
-        ("{", "not JSON"),
+        ("{", "/c.json: not JSON"),
         ('{"backends": ["hip"], "problems": ["matmul_square"]}', "backend 'hip'"),
         ('{"patients": 3, "problems": ["matmul_square"]}', "unknown field 'patients'"),
     ],

@@ -11,7 +11,7 @@ from kbench.generation.campaign.campaign import Drive
 from kbench.generation.campaign.drive import drive, recorded_states
 from kbench.generation.cli import generate
 from kbench.generation.executors.replay import ReplayExecutor
-from kbench.generation.log import read_environments, read_log
+from kbench.generation.log import LogWriter, read_environments, read_log
 from kbench.generation.proposers import mixed
 from kbench.generation.proposers.genome.proposer import GenomeProposer
 from kbench.generation.search.settings import Budget
@@ -64,6 +64,39 @@ def test_status_shows_what_was_found_and_spent(recording_folder: Path, tmp_path:
     assert "budget spent" in run("status", tmp_path / "run").stdout
 
 
+def test_status_finds_the_logs_below_a_recipes_folder(recording_folder: Path, tmp_path: Path) -> None:
+    search(recording_folder, tmp_path / "runs" / "small")
+    one = run("status", tmp_path / "runs" / "small").stdout
+    assert run("status", tmp_path).stdout == run("status", tmp_path / "runs").stdout == one
+
+
+def test_status_tells_a_live_search_from_a_stopped_one(recording_folder: Path, tmp_path: Path) -> None:
+    search(recording_folder, tmp_path / "run")
+    log = tmp_path / "run" / "events.jsonl"
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
+    assert "  stopped; the same command resumes it\n" in run("status", tmp_path / "run").stdout
+    with LogWriter(tmp_path / "run"):
+        assert "  live\n" in run("status", tmp_path / "run").stdout
+
+
+def test_an_interrupted_search_says_how_it_goes_on(
+    recording_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kbench.generation.campaign.drive.drive", interrupted)
+    done = search(recording_folder, tmp_path / "run")
+    assert done.stderr.endswith("kbench: interrupted; the same command resumes it\n")
+    assert done.return_value == 130
+
+
+def test_a_budget_below_what_is_spent_is_said(recording_folder: Path, tmp_path: Path) -> None:
+    search(recording_folder, tmp_path / "run", "--budget", "12")
+    done = search(recording_folder, tmp_path / "run", "--budget", "4")
+    assert "the budget was spent before this command: measurements 12 of 4" in done.stdout
+
+
 def test_status_needs_no_texts_that_a_shipped_log_leaves_out() -> None:
     rows = json.loads(run("status", Path(__file__).parents[2] / "docs/evidence/runs/hard-1", "--json").stdout)
     assert sum(row["measurements"] for row in rows) > 100
@@ -95,7 +128,7 @@ def test_a_replay_names_what_was_not_recorded_and_fails_when_nothing_was(tmp_pat
     assert isinstance(nothing.exception, UserError)
     assert str(nothing.exception).startswith("nothing was replayed: ")
     assert run("status", tmp_path / "other").stdout.endswith(
-        "8 kernels proposed, not measured\n1 run: measured: nothing measured\n"
+        "8 kernels proposed, not measured; the same command resumes it\n1 run: measured: nothing measured\n"
     )
     assert "kernels lost\n1 run: measured: ok" in run("status", tmp_path / "run").stdout
     # Given up after its first kernels; what differs and what is left are said.
@@ -221,10 +254,15 @@ def test_errors_wait_for_other_answers(recording_folder: Path, tmp_path: Path, m
         assert failure.exit_code == 3
         assert f"the first: {asked} (got error {{'code': 'expired'}})" in str(failure)
     with (tmp_path / "responses.jsonl").open("a") as stream:
+        stream.write(json.dumps({"custom_id": asked, "txt": "?"}) + "\n")
+    failure = search(recording_folder, tmp_path / "run", *options).exception
+    assert "no text in a field 'text', and no field 'response'; the line has custom_id, txt)" in str(failure)
+    with (tmp_path / "responses.jsonl").open("a") as stream:
         stream.write(json.dumps({"custom_id": asked, "text": "I give up."}) + "\n")
     failure = search(recording_folder, tmp_path / "run", *options).exception
     assert isinstance(failure, WaitingForResponsesError)
     assert asked not in str(failure)
+    assert "; 1 reply gave no kernel, the first: no code" in str(failure)
     (state,) = recorded_states(tmp_path / "run").values()
     assert (state.step, dict(state.proposal_failures)) == (1, {"no code": 1})
 

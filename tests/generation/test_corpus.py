@@ -103,6 +103,14 @@ def test_a_model_that_has_not_answered_ends_the_command_with_its_code(tmp_path: 
     assert seen == [{"KBENCH_LLM_MODEL": "m", "KBENCH_LLM_BATCH": str(tmp_path / "out" / "batch" / "small")}]
 
 
+def test_a_methods_file_lies_beside_the_recipe(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text((ROOT / "examples" / "my_method.py").read_text())
+    text = CAMPAIGN.replace('"random"', '"mine.py:METHOD+surrogate"')
+    (stage,) = read_corpus_recipe(recipe_file(tmp_path, text)).campaigns
+    assert stage.methods == (f"{mine}:METHOD+surrogate", "evolve")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -9,7 +9,7 @@ import pytest
 from kbench.generation.campaign.campaign import Drive
 from kbench.generation.search.methods import evolve
 from kbench.generation.search.methods import method as operators
-from kbench.generation.search.methods.catalogue import plan_climb, searchable
+from kbench.generation.search.methods.catalogue import plan_climb, searchable, with_hash
 from kbench.generation.search.methods.puct import Branch, choose_parents, expansions, plan, scores
 from kbench.generation.search.settings import Budget, parse_budget
 from kbench.generation.search.state import KernelOutcome, Node, Operator, RunState
@@ -157,6 +157,10 @@ def test_a_run_goes_on_with_the_file_of_its_method_alone(tmp_path: Path, how: Dr
         final(tmp_path / "run", how, str(file))
     file.write_text(text)
     assert final(tmp_path / "run", how, str(file)).charge.measurements == 24
+    # It may have moved.
+    (tmp_path / "moved").mkdir()
+    file = file.rename(tmp_path / "moved" / "mine.py")
+    assert final(tmp_path / "run", how, str(file), budget=Budget(measurements=28)).charge.measurements == 28
     # A log from before the hash was kept goes on with whatever the file holds.
     entries = (tmp_path / "run" / "events.jsonl").read_text().splitlines()
     (tmp_path / "old").mkdir()
@@ -164,6 +168,20 @@ def test_a_run_goes_on_with_the_file_of_its_method_alone(tmp_path: Path, how: Dr
     (tmp_path / "old" / "events.jsonl").write_text("\n".join(old) + "\n")
     file.write_text(text + "# edited\n")
     assert final(tmp_path / "old", how, str(file), budget=Budget(measurements=32)).charge.measurements == 32
+
+
+def test_modules_beside_a_method_belong_to_its_text(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "examples" / "my_method.py").read_text()
+    (tmp_path / "uses_parts.py").write_text("import os\nfrom parts_of_mine import deeper\n" + text)
+    (tmp_path / "parts_of_mine").mkdir()
+    (tmp_path / "parts_of_mine" / "__init__.py").write_text("")
+    (tmp_path / "parts_of_mine" / "deeper.py").write_text("from . import deepest\n")
+    deepest, other = tmp_path / "parts_of_mine" / "deepest.py", tmp_path / "other.py"
+    hashes = []
+    for written in (deepest, other, deepest):
+        written.write_text(f"X = {len(hashes)}\n")
+        hashes.append(with_hash(settings_for(str(tmp_path / "uses_parts.py"))).method_hash)
+    assert hashes[0] == hashes[1] != hashes[2]
 
 
 def test_budgets_are_read_in_all_four_units() -> None:

@@ -19,7 +19,7 @@ from kbench.generation.campaign.plan import read_spec, runs_of
 from kbench.generation.log import LogEntry, LogWriter, read_environments, read_log, record_environments
 from kbench.generation.search.action import StartStep, next_action
 from kbench.generation.search.reducer import reduce, replay, start
-from kbench.generation.search.settings import FilterSettings, refuse_changes
+from kbench.generation.search.settings import Budget, FilterSettings, refuse_changes
 from kbench.generation.search.state import FRESH, ProposalRequest, RunState
 from kbench.loaders.corpus.places import shipped
 from kbench.loaders.storage.lines import sealed
@@ -83,6 +83,13 @@ def test_a_changed_setting_is_refused_with_the_difference(
     drive(run_folder, [settings_for("puct")], how)
     with pytest.raises(UserError, match=message):
         drive(run_folder, [settings_for(**changes)], how)
+
+
+def test_the_refused_run_is_named_as_its_log_names_it(run_folder: Path, how: Drive) -> None:
+    drive(run_folder, [settings_for("puct")], how)
+    drive(run_folder, [settings_for("puct", batch=3, budget=Budget(measurements=30))], how)
+    with pytest.raises(UserError, match=rf"run '{settings_for('puct').run_id}' .*changed: seed"):
+        drive(run_folder, [settings_for("puct", batch=3, seed=1)], how)
 
 
 def test_no_kernel_is_measured_twice_in_a_campaign(tmp_path: Path, how: Drive) -> None:
@@ -175,7 +182,7 @@ def test_every_recorded_step_of_the_language_models_searches_follows_from_the_lo
     runs, _ = runs_of(read_spec(RUNS / name / "campaign.json"))
     assert len(runs) == len(states)
     for settings, state in zip(runs, states.values(), strict=True):
-        refuse_changes(state.settings, settings)
+        refuse_changes(state.run_id, state.settings, settings)
 
 
 OTHER = dataclasses.replace(ENVIRONMENT, env_id=content_hash("another"))

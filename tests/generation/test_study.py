@@ -23,7 +23,7 @@ from kbench.generation.proposers.pool import PoolProposer, RecordedPool, pools_i
 from kbench.generation.search.proposal import Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.settings import Budget
 from kbench.generation.search.state import Operator
-from kbench.generation.study.study import Study, study, table, verdict, write_study
+from kbench.generation.study.study import Study, study, table, too_few, verdict, write_study
 from kbench.loaders.checks.validate import validate
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.importers.reader import ImportSettings
@@ -56,10 +56,22 @@ def test_the_study_writes_points_table_and_plot(corpus: Path, tmp_path: Path) ->
     assert "last column: paired difference, minus random" in text
     assert text.splitlines()[-1].endswith("; 1 pool, 3 seeds.")
     searches = list(csv.DictReader((out / "searches.csv").read_text().splitlines()))
-    columns = ["pool", "method", "seed", "measurement", "best", "kernel_id", "status", "speedup", "pool_best"]
+    columns = [
+        "pool",
+        "method",
+        "seed",
+        "measurement",
+        "best",
+        "kernel_id",
+        "status",
+        "speedup",
+        "pool_best",
+        "gpu_seconds",
+    ]
     assert list(searches[0]) == columns
     first = [row for row in searches if (row["method"], row["seed"]) == ("random", "0")]
     assert float(first[-1]["best"]) == max(float(row["speedup"]) for row in first if row["status"] == "ok")
+    assert all(float(row["gpu_seconds"]) > 0 for row in searches)
     assert {row["searches"] for row in rows if row["measurements"] == "1"} == {"3"}
     assert {row["seed"] for row in searches} == {"0", "1", "2"}
     assert (out / "plot.png").stat().st_size > 5000
@@ -97,6 +109,13 @@ def test_a_pool_gives_each_kernel_once_and_near_ones_first(tmp_path: Path, how: 
     state = searched(tmp_path, settings_for("random"), how)
     nodes = list(state.nodes.values())
     proposer = PoolProposer({node.kernel_id: node.source for node in nodes}, [node.kernel_id for node in nodes])
+    edits = []
+    for operator, other in ((Operator.MUTATE, None), (Operator.CROSS, nodes[1]), (Operator.LLM, None)):
+        empty = ProposalTask(PROBLEM, Backend.TRITON, lambda key: False)
+        (answer,) = proposer.propose(empty, [Ask(operator, nodes[0], other, random.Random(0))])
+        assert isinstance(answer, Proposal)
+        edits.append(answer.edit)
+    assert edits == ["a near neighbour", "near the middle of two parents", "a near neighbour in place of llm"]
     seen = {nodes[0].kernel_id}
     task = ProposalTask(PROBLEM, Backend.TRITON, lambda key: key in seen)
     for number in range(len(nodes) - 1):
@@ -318,6 +337,13 @@ def test_a_backend_that_cannot_be_searched_is_named(backend: str, message: str) 
         kbench.search(PROBLEM, backend)
 
 
+def test_a_search_from_python_checks_names_as_the_command_does(corpus: Path) -> None:
+    with pytest.raises(UserError, match=r"method is <function .*give a name, or a file with a Method"):
+        kbench.search(PROBLEM, "triton", made_up_pools, recorded=corpus)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="unknown proposer 'pol'; did you mean 'pool'"):
+        kbench.search(PROBLEM, "triton", proposer="pol", recorded=corpus)
+
+
 def test_pools_are_chosen_by_problem_and_backend(corpus: Path) -> None:
     (pool,) = pools_in(corpus, 20, 4, [PROBLEM], ["triton"])
     assert (pool.problem_id, pool.backend) == (PROBLEM, Backend.TRITON)
@@ -340,6 +366,14 @@ def test_an_interval_from_one_pool_has_a_width_or_is_not_given() -> None:
     bounds = [(p.low, p.high) for p in many.points if p.low is not None and p.high is not None]
     assert bounds
     assert all(high > low for low, high in bounds)
+
+
+def test_what_would_help_is_advised() -> None:
+    assert too_few(["softmax"] * 2, 10) == (
+        "several pools of one problem; take one of them (--backend) with 10 seeds, or more problems"
+    )
+    assert too_few(["softmax"], 9) == "one pool with fewer than 10 seeds; raise --seeds"
+    assert "raise --pools" in (too_few(["softmax", "relu"], 10) or "")
 
 
 def test_few_pools_are_too_few_to_say(tmp_path: Path) -> None:

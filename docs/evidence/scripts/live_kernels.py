@@ -78,7 +78,7 @@ class Recorded(RunSettings):
     @property
     def run_id(self) -> str:
         """The id on record."""
-        data = {name: value for name, value in self.to_json().items() if name not in ("budget", "first")}
+        data = {name: value for name, value in self.to_json().items() if name not in ("budget", "first", "method_hash")}
         if self.filter is not None:
             data["filter"].pop("against_parent")
         digest = content_hash(repr(sorted((data | {"islands": 1, "migrate_every": 4}).items())))[:8]

@@ -82,6 +82,15 @@ class LlmProposer:
             )
         return sorted({*answers.replies, *answers.errors} - own)
 
+    def drop_answered(self, *, keep: bool) -> None:
+        """Leave no request in the file that nobody waits for.
+
+        Args:
+            keep: whether searches may still wait for those that have no response.
+        """
+        if isinstance(self._chat, BatchFiles) and self._chat.requests.is_file():
+            self._chat.write({}, keep=keep)
+
     def _request_id(self, place: str) -> str:
         return content_hash("request", self._model, place)
 

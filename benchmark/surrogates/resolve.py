@@ -27,6 +27,7 @@ from typing import Any
 
 from kbench import __version__
 from kbench.benchmark.surrogates.protocol import INPUTS, Compiler, Surrogate
+from kbench.loaders.source.python import files_with
 from kbench.schemas import UnknownNameError, UserError
 from kbench.schemas.ids import content_hash
 
@@ -413,7 +414,9 @@ def _code(target: SurrogateTarget) -> list[Path]:
         return sorted({path for part in whole for path in _code(part)})
     if target.kind == "built_in":
         return sorted(path for path in BUILT_IN_FOLDER.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    if target.kind in ("file", "forecasts"):
+    if target.kind == "file":
+        return files_with(Path(target.location))
+    if target.kind == "forecasts":
         return [Path(target.location)]
     module = target.location if target.kind == "module" else entry_point(target.location).module
     return sorted(_module_files(module))

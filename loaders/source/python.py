@@ -8,6 +8,7 @@ import re
 import tokenize
 import warnings
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 _MARKERS = frozenset((ast.Load, ast.Store, ast.Del))
@@ -166,3 +167,31 @@ def _field_end(body: str, position: int) -> int:
         if depth == 0 and not quote:
             break
     return position
+
+
+def files_with(file: Path) -> list[Path]:
+    """A Python file and those beside it that it imports, and that they import in turn; in a fixed order."""
+    found = {file}
+    _add_imported(file, file.parent, found)
+    return sorted(found)
+
+
+def _add_imported(file: Path, folder: Path, found: set[Path]) -> None:
+    try:
+        nodes = list(walk(parse(file.read_text())))
+    except (OSError, *UNREADABLE):
+        # Whoever runs it says what is wrong.
+        return
+    for node in nodes:
+        names = [one.name for one in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+        start = folder
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(".".join(filter(None, (node.module, name))) for name in names)]
+            start = file.parents[node.level - 1] if node.level else folder
+        for parts in (name.split(".") for name in names):
+            for length in range(1, len(parts) + 1):
+                module = start.joinpath(*parts[:length])
+                for path in (module.with_name(f"{module.name}.py"), module / "__init__.py"):
+                    if path.is_relative_to(folder) and path not in found and path.is_file():
+                        found.add(path)
+                        _add_imported(path, folder, found)

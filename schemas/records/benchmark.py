@@ -226,7 +226,7 @@ class Forecast(Record):
         Args:
             query_id: the query answered.
             speedup: the point forecast of S.
-            spread_octaves: standard deviation of log2 S, such as what the model's errors on held-out problems have.
+            spread_octaves: standard deviation of log2 S: 1.5 times the median error on held-out problems does well.
         """
         if not (0 < speedup < math.inf and 0 < spread_octaves < math.inf):
             raise UserError(f"speedup {speedup!r} and spread {spread_octaves!r} must be positive finite numbers")

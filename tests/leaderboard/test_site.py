@@ -18,10 +18,13 @@ import pytest
 from kbench.benchmark.metrics.forecast import rps_rows
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.scoring.score import BootstrapSettings, score
+from kbench.benchmark.tracks import OVERALL
 from kbench.leaderboard.board import as_part, read_entries
 from kbench.leaderboard.scoring.results import Results
+from kbench.leaderboard.season_record import SEASONS
 from kbench.leaderboard.site.build import build
 from kbench.leaderboard.site.page import page_data
+from kbench.leaderboard.site.scope import season_facts
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.schemas import Submission, UserError, json_schema
 

@@ -5,7 +5,6 @@ Some requests of a plan go to failed kernels instead, for proposers that can rea
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import functools
 import random
@@ -19,6 +18,7 @@ from kbench.generation.search.methods import evolve, puct
 from kbench.generation.search.methods.method import LLM, Method, chances, derivation
 from kbench.generation.search.settings import FilterSettings, RunSettings, in_file
 from kbench.generation.search.state import FRESH, Node, Operator, ProposalRequest, RunState
+from kbench.loaders.source.python import files_with
 from kbench.schemas import KbenchError, UnknownNameError, UserError
 from kbench.schemas.ids import content_hash
 
@@ -98,27 +98,9 @@ def with_hash(settings: RunSettings) -> RunSettings:
     if not in_file(name):
         return settings
     file = _file_of(searchable(name)).resolve()
-    beside = sorted(_imported_by(file, file.parent, {file}) - {file})
+    beside = [path for path in files_with(file) if path != file]
     named = [part for path in beside for part in (path.relative_to(file.parent).as_posix(), path.read_bytes())]
     return dataclasses.replace(settings, method_hash=content_hash(file.read_bytes(), *named))
-
-
-def _imported_by(file: Path, folder: Path, found: set[Path]) -> set[Path]:
-    """Files of a folder that a file imports, and those that they import in turn."""
-    for node in ast.walk(ast.parse(file.read_bytes())):
-        names = [one.name for one in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
-        start = folder
-        if isinstance(node, ast.ImportFrom):
-            names = [node.module or "", *(".".join(filter(None, (node.module, name))) for name in names)]
-            start = file.parents[node.level - 1] if node.level else folder
-        for parts in (name.split(".") for name in names):
-            for length in range(1, len(parts) + 1):
-                module = start.joinpath(*parts[:length])
-                for path in (module.with_name(f"{module.name}.py"), module / "__init__.py"):
-                    if path.is_relative_to(folder) and path not in found and path.is_file():
-                        found.add(path)
-                        _imported_by(path, folder, found)
-    return found
 
 
 def filter_of(settings: RunSettings) -> FilterSettings | None:

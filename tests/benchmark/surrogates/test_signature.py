@@ -77,3 +77,16 @@ def test_it_tells_an_argument_from_what_else_is_asked(in_models: Path) -> None:
 @pytest.mark.parametrize("value", ["x" * 5000, "a\0b", 3, None, "."])
 def test_arguments_that_name_no_file_are_fine(in_models: Path, value: object) -> None:
     assert signature(locate("mine.py"), {"a": value})
+
+
+def test_a_file_counts_with_the_files_beside_it_that_it_imports(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from features import table\nclass Mine:\n    def forecast(self, queries): ...\n")
+    (tmp_path / "features.py").write_text("import deeper\ntable = 1\n")
+    (tmp_path / "deeper.py").write_text("depth = 1\n")
+    (tmp_path / "stranger.py").write_text("nothing = 1\n")
+    target = locate(f"{tmp_path / 'mine.py'}:Mine")
+    before = signature(target, {})
+    (tmp_path / "stranger.py").write_text("nothing = 2\n")
+    assert signature(target, {}) == before
+    (tmp_path / "deeper.py").write_text("depth = 2\n")
+    assert signature(target, {}) != before

@@ -343,7 +343,7 @@ def score_board(
     if corpus is not None:
         tell("probes")
         asked = functools.partial(probe_scores, corpus, questions)
-        probes = kept(cache, "probes", (questions.fingerprint,), SCORING, asked)
+        probes = kept(cache is not None, "probes", (questions.fingerprint,), SCORING, asked)
     if corpus is None or submissions is not None:
         return Board(parts, results, probes)
     of_parts: list[Results] = []

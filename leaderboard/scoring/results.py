@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import kbench
 from kbench.loaders.storage.atomic import replace_together, write_atomically
+from kbench.loaders.storage.scratch import cache_folder
 from kbench.schemas import DataError, Score, Submission, from_dict, to_dict
 from kbench.schemas.ids import content_hash
 
@@ -252,18 +253,21 @@ class KeptResults(Sequence[Results]):
         return KeptResults([*self._kept, *more], [*self._flags, *(one.flags for one in more)])
 
 
-def kept(folder: Path | None, name: str, key: Sequence[str], code: Sequence[str], make: Callable[[], T]) -> T:
+def kept(keep: bool, name: str, key: Sequence[str], code: Sequence[str], make: Callable[[], T]) -> T:
     """A value that a build of the site keeps, or makes and keeps in place of an earlier one.
 
+    It lies in the user's own cache folder: a pickle that came with somebody's files could run code.
+
     Args:
-        folder: where it is kept; None keeps nothing.
-        name: of the value; a folder keeps one of each name.
+        keep: whether it is kept at all.
+        name: of the value; one of each name is kept.
         key: what it depends on.
         code: folders of kbench whose code makes it.
         make: makes it; it must be picklable.
     """
-    if folder is None:
+    if not keep:
         return make()
+    folder = cache_folder() / "leaderboard"
     file = folder / f"{name}-{content_hash('kept', *key, _code_digest(*code))}.pickle"
     with contextlib.suppress(Exception):
         # What is missing or damaged, whatever it raises, is made again.

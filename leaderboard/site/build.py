@@ -81,7 +81,7 @@ def build(
     files: dict[str, Content] = {}
     if corpus is not None:
         tell("pages of problems and kernels")
-        files |= kept(cache, "pages", (corpus.fingerprint,), PAGES, lambda: dict(corpus_files(corpus)))
+        files |= kept(cache is not None, "pages", (corpus.fingerprint,), PAGES, lambda: dict(corpus_files(corpus)))
     tell("pages of entries")
     data = page_data(short, dataset, probes) | {"links": dict(links or {}), "atlas": corpus is not None}
     data["records"] = [] if corpus is None else latest_records(corpus)

@@ -76,17 +76,20 @@ def test_an_entry_is_scored_again_on_change(submissions: dict[str, Path], questi
     assert scored() == ["length 1.0.0", "prior 1.0.0"]
 
 
-def test_what_a_build_makes_is_kept_until_it_depends_on_something_else(tmp_path: Path) -> None:
+def test_what_a_build_makes_is_kept_until_it_depends_on_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "own"))
     made: list[str] = []
 
     def value(key: str, code: str = "schemas") -> int:
-        return kept(tmp_path / "cache", "pages", (key,), (code,), lambda: made.append(key) or len(made))
+        return kept(True, "pages", (key,), (code,), lambda: made.append(key) or len(made))
 
     assert [value("a"), value("a"), value("b"), value("b", "loaders"), value("b", "loaders")] == [1, 1, 2, 3, 3]
-    (file,) = (tmp_path / "cache").iterdir()
+    (file,) = (tmp_path / "own" / "leaderboard").iterdir()
     file.write_bytes(b"damaged")
     assert value("b", "loaders") == 4
-    assert kept(None, "pages", (), (), lambda: 7) == 7
+    assert kept(False, "pages", (), (), lambda: 7) == 7
 
 
 def test_a_draft_in_the_folder_one_stands_in_is_on_the_board(

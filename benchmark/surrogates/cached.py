@@ -12,6 +12,7 @@ import inspect
 import os
 import pickle
 import sys
+import time
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,13 +27,16 @@ MOST_FILES = 40
 """Results that are kept beside one file; those not used for the longest time go first."""
 MOST_BYTES = 200 * 10**6
 """What they may take in all; the newest result stays, however large it is."""
+WORTH_S = 0.1
+"""Seconds from which a result is kept: the many small ones that forecasting makes would displace a fit."""
 
 
 def cached(function: Callable[P, R]) -> Callable[P, R]:
     """Keep a function's results on disk between runs.
 
     It is for slow functions of plain arguments: features of a list of sources, a model fitted to rows and labels. Both
-    must be what `pickle` takes. An argument or result that it does not take is computed every time.
+    must be what `pickle` takes. An argument or result that it does not take is computed every time, and so is what takes
+    less than a tenth of a second.
     """
 
     @functools.wraps(function)
@@ -46,8 +50,9 @@ def cached(function: Callable[P, R]) -> Callable[P, R]:
             else:
                 os.utime(file)
                 return result
+        began = time.monotonic()
         computed = function(*args, **kwargs)
-        if file is not None:
+        if file is not None and time.monotonic() - began >= WORTH_S:
             _keep(file, computed)
         return computed
 

@@ -111,6 +111,8 @@ class CombinedSurrogate:
         self.tell(f"choosing a map by {len(answered_rows):,} validation pairs")
         self.chosen = choose(sample)
         self._weights = self.chosen.weights
+        shares = ", ".join(f"{part.name} {share:.2f}" for part, share in zip(self._parts, self._weights, strict=True))
+        self.tell(f"map: {self.chosen.name}; weights of the points: {shares}")
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """What the parts say, mapped; a part that fails on a query has no say in it."""

@@ -16,6 +16,9 @@ ROOT = Path(__file__).parents[3]
 MODEL = """
 import functools, statistics
 import kbench
+from kbench.benchmark.surrogates import cached
+
+cached.WORTH_S = 0.0
 
 SCALE = 2
 
@@ -63,6 +66,11 @@ def test_a_result_stays_until_the_function_or_what_it_uses_changes(tmp_path: Pat
     assert computed(tmp_path, code) == 2
     assert computed(tmp_path, MODEL.format(calls=MOST_FILES + 5)) == MOST_FILES + 3
     assert len(list((tmp_path / FOLDER).glob("*.pickle"))) == MOST_FILES
+
+
+def test_what_takes_no_time_is_not_kept(tmp_path: Path) -> None:
+    code = MODEL.format(calls=2).replace("cached.WORTH_S = 0.0", "")
+    assert (computed(tmp_path, code), computed(tmp_path, code)) == (2, 2)
 
 
 def test_results_take_no_more_than_so_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

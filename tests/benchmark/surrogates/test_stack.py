@@ -110,6 +110,7 @@ def test_a_stack_of_complementary_surrogates_beats_both_on_other_problems() -> N
     asked = f"{len(validation(truth).queries):,} validation queries"
     assert told[:2] == [f"asking a {asked}", f"asking b {asked}"]
     assert told[2].startswith("choosing a map by")
+    assert told[3].startswith(f"map: {surrogate.chosen.name}; weights of the points: a 0.")
     best = min(log_score(each[HELD_OUT], truth[HELD_OUT]) for each in parts)
     assert log_score(held_out(surrogate), truth[HELD_OUT]) < best - 0.1
     assert surrogate.chosen.weights[0] == pytest.approx(0.5, abs=0.1)

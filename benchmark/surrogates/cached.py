@@ -35,8 +35,8 @@ def cached(function: Callable[P, R]) -> Callable[P, R]:
     """Keep a function's results on disk between runs.
 
     It is for slow functions of plain arguments: features of a list of sources, a model fitted to rows and labels. Both
-    must be what `pickle` takes. An argument or result that it does not take is computed every time, and so is what takes
-    less than a tenth of a second.
+    must be what `pickle` takes. An argument or result that it does not take is computed every time, and so is a result
+    that takes less than a tenth of a second.
     """
 
     @functools.wraps(function)

@@ -23,7 +23,7 @@ FACTS = WorkloadFacts(
 
 def test_each_figure_of_bytes_says_what_it_counts() -> None:
     said = "\n".join(text_of(FACTS, "y = x"))
-    assert "237 MB of DRAM (of 268 MB: the rest stays in L2, or was not followed)" in said
+    assert "237 MB of DRAM (of 268 MB: the rest stays in L2)" in said
     assert "at least 50 us at the GPU's stated rate for 237 MB" in said
     assert "50 % of L2 bytes (59 % of them reach DRAM, of which lines is not known)  y = x" in said
     assert "10 shared-memory wavefronts" in said
@@ -31,6 +31,9 @@ def test_each_figure_of_bytes_says_what_it_counts() -> None:
     assert "unsure: 50 % of the sectors loaded are taken to be in L1" in said
     again = "\n".join(text_of(dataclasses.replace(FACTS, dram_bytes=536e6), ""))
     assert "536 MB of DRAM (2x the problem's data)" in again
+    short = "\n".join(text_of(dataclasses.replace(FACTS, dram_bytes=1e6), ""))
+    assert "1 MB of DRAM (of 268 MB)" in short
+    assert "decide were counted short; the forecast takes all data" in short
 
 
 def test_a_table_shows_figures_that_are_not_zero_with_their_ratio() -> None:

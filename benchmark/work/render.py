@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.work.explain import Comparison, LaunchFacts, LineFacts, WorkloadFacts, figures
+from kbench.benchmark.work.gpus import gpu_named
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,8 +38,6 @@ FACTORS = {64: "fp64", 32: "tf32", 16: "16-bit", 8: "8-bit"}
 WHITE_BOX = "white-box time in us"
 SHOWN = 0.03
 """Parts below this share of the largest are left out."""
-LARGEST_L2 = 128 << 20
-"""Bytes of the problem's data that stay in no L2: what was counted is too little."""
 CALIBRATED = "H200"
 """The GPU whose measured times the forecasts were fitted to."""
 BAR = 24
@@ -87,8 +86,8 @@ def text_of(facts: WorkloadFacts, source: str) -> Iterator[str]:
         yield f"  autotuned: the fastest of {facts.configurations} configurations{which}"
     if facts.uncertain >= SHOWN:
         yield f"  unsure: {100 * facts.uncertain:.0f} % of the instructions depend on branches that only data decides"
-    if facts.min_bytes - facts.dram_bytes > LARGEST_L2:
-        yield "  unsure: loops or addresses that numbers in memory decide were counted short; the forecast takes all data"
+    if facts.min_bytes - facts.dram_bytes > gpu_named(facts.gpu).l2_bytes:
+        yield "  unsure: loops that numbers in memory decide were counted short; the forecast takes the problem's data"
     if facts.l1_unsure >= SHOWN:
         held = f"{100 * facts.l1_unsure:.0f} % of the sectors loaded are taken to be in L1"
         yield f"  unsure: {held}, which is too small for all that its blocks load"
@@ -141,7 +140,8 @@ def _work(facts: WorkloadFacts) -> Iterator[str]:
     beside = f" ({again:.3g}x the problem's data)" if again >= 1 + SHOWN else ""
     kept = facts.min_bytes - facts.dram_bytes
     if kept > SHOWN * facts.min_bytes:
-        beside = f" (of {amount(facts.min_bytes, 'B')}{': the rest stays in L2' if kept <= LARGEST_L2 else ''})"
+        where = ": the rest stays in L2" if kept <= gpu_named(facts.gpu).l2_bytes else ""
+        beside = f" (of {amount(facts.min_bytes, 'B')}{where})"
     yield f"{amount(facts.dram_bytes, 'B')} of DRAM{beside}"
     yield f"{amount(facts.l2_bytes, 'B')} of L2"
     if facts.sectors_per_request:

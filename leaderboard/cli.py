@@ -242,7 +242,7 @@ def build(
         facts = {**dataset_facts(questions, corpus, board.parts), "seasons": season_facts(SEASONS)}
         page = build_site(
             board.results, facts, out, corpus=corpus, answers=answers, links=dict(links), address=address,
-            probes=board.probes, cache=keeping, tell=tell,
+            probes=board.probes, keep=corpus is not None, tell=tell,
         )  # fmt: skip
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     if as_json:

@@ -236,8 +236,8 @@ class Command:
         other = None if self.compare_to is None else evaluations[self.compare_to]
         comparison = None
         if other is not None and other.answered:
-            shown = [each.target.entry or each.name for each in (answered[0], other)]
-            one, against = shown if len({*shown}) == 2 else (answered[0].name, other.name)
+            entries = [each.target.entry or each.name for each in (answered[0], other)]
+            one, against = entries if len({*entries}) == 2 else (answered[0].name, other.name)
             comparison = Comparison.of(one, answered[0].scored, against, other.scored)
             values[answered[0].name]["comparison"] = comparison.to_json()
             text.append(comparison.text())

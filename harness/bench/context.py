@@ -20,6 +20,7 @@ from kbench.benchmark.problems.compare import Comparison
 from kbench.harness.bench.judge import Answer, Judge, LocalJudge
 from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs, TorchSettings, damaged, nbytes, tensors
 from kbench.harness.device.device import Device
+from kbench.harness.device.gpu import usable_bytes
 from kbench.harness.device.kernels.keyed import Seal, intact
 from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
 
@@ -39,6 +40,8 @@ DRAWN, ANSWERS = 4, 4
 """Sets of random inputs that lie on the GPU at once, one per seed and those held out; and expected outputs."""
 KEPT_CASE_BYTES = 1 << 30
 """Adversarial inputs up to this size are kept for the next kernel."""
+CONTEXT_BYTES, CONTEXT_SHARE = 32 << 30, 3 / 8
+"""Memory of inputs kept on the GPU between kernels, and the most of all there is that it may be."""
 FILLS = 24
 """Tensors filled before a call on adversarial inputs: a driver's launch queue holds about a thousand entries."""
 HELD_OUT_KERNELS = 8
@@ -364,6 +367,11 @@ def device_bytes(definition: ProblemDefinition, size: Size) -> int:
     upcast = 8 * sum(spec.numel for spec in inputs)
     answers = 8 * sum(spec.numel for spec in outputs) * ANSWERS
     return read * (DRAWN + STAGES + kept_cases) + written * 2 * STAGES + upcast + answers
+
+
+def context_bytes(limit_bytes: int | None) -> int:
+    """GPU memory for the inputs kept between kernels, where all processes together may use so much; None for all."""
+    return min(CONTEXT_BYTES, int(CONTEXT_SHARE * usable_bytes(limit_bytes)))
 
 
 class ContextCache:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.harness.bench.context import ContextCache, ProblemContext
+from kbench.harness.bench.context import ContextCache, ProblemContext, context_bytes
 from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import CpuDevice, CudaDevice, Device
 from kbench.harness.device.environment import ConditionsReader, NoConditions, NvmlReader
@@ -31,7 +31,7 @@ from kbench.loaders.storage.mounts import freeze_files
 from kbench.loaders.storage.seccomp import lock_down
 from kbench.schemas import Status
 
-CONTEXT_BYTES, CPU_CONTEXT_BYTES = 16 << 30, 1 << 30
+CPU_CONTEXT_BYTES = 1 << 30
 GPU_WORKER_BYTES = 32 << 30
 """Host memory a kernel may add to its worker."""
 
@@ -65,7 +65,7 @@ class ProcessRunner(Runner):
         else:
             device, reader = CpuDevice(), NoConditions()
         self.scratch = Path(request["scratch"])
-        budget = CONTEXT_BYTES if device.is_gpu else CPU_CONTEXT_BYTES
+        budget = context_bytes(request["memory_bytes"]) if device.is_gpu else CPU_CONTEXT_BYTES
         super().__init__(channel, request, device, reader, ContextCache(device, budget, tuple(request["seeds"])))
 
     def operations(self) -> dict[str, Callable[[dict[str, Any]], bool]]:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems import problem
-from kbench.harness.bench.context import ContextCache
+from kbench.harness.bench.context import ContextCache, context_bytes
 from kbench.harness.device.device import CudaDevice
 from kbench.harness.device.driver import DriverError
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.plan.replay import Replay
-from kbench.harness.worker.replay_runner import CONTEXT_BYTES, PlannedKernel
+from kbench.harness.worker.replay_runner import PlannedKernel
 from kbench.schemas.records.launch_plan import StepKind
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Profiled:
         import torch
 
         self.device = CudaDevice(gpu)
-        self.contexts = ContextCache(self.device, CONTEXT_BYTES, SEEDS)
+        self.contexts = ContextCache(self.device, context_bytes(None), SEEDS)
         self._profiler: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
         words = max(2 * self.device.l2_bytes, 32 << 20) // 4
         self._clean: Tensor = torch.zeros(words, dtype=torch.int32, device=self.device.torch_name)

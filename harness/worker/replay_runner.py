@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.problems import problem
-from kbench.harness.bench.context import ContextCache, ProblemContext
+from kbench.harness.bench.context import ContextCache, ProblemContext, context_bytes
 from kbench.harness.bench.judge import LocalJudge, RemoteJudge
 from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.device.driver import DriverError
@@ -29,9 +29,8 @@ from kbench.harness.worker.runner import PREPARING, Runner
 from kbench.harness.workloads import chosen_sizes
 from kbench.schemas import LaunchPlan, Status, from_dict
 
-CONTEXT_BYTES, CONTEXT_SHARE, KEPT_SHARE = 32 << 30, 3 / 8, 1 / 16
-"""Memory of inputs kept on the GPU between kernels, the most of all there is that it may be, and the same of outputs
-kept to be judged."""
+KEPT_SHARE = 1 / 16
+"""The most of the GPU's memory that outputs kept to be judged may take."""
 PROFILED = 16
 """Kernels that one session of the profiler sees: starting it takes long, and it keeps all it saw until its end."""
 WARMING = 50
@@ -147,12 +146,11 @@ class ReplayRunner(Runner):
         # Now: kernels can be planned while this process gets ready.
         channel.send({"facts": device_facts(device)})
         device.compile()
-        oracle, total_bytes = request.get("oracle"), usable_bytes(request["memory_bytes"])
+        oracle, limit_bytes = request.get("oracle"), request["memory_bytes"]
         # With a fence all memory is torch's, which cannot be shared; nothing is timed there either.
         judge = LocalJudge() if oracle is None else RemoteJudge(oracle["address"], bytes.fromhex(oracle["key"]))
-        judge.kept_bytes = min(judge.kept_bytes, int(KEPT_SHARE * total_bytes))
-        context_bytes = min(CONTEXT_BYTES, int(CONTEXT_SHARE * total_bytes))
-        contexts = ContextCache(device, context_bytes, tuple(request["seeds"]), judge)
+        judge.kept_bytes = min(judge.kept_bytes, int(KEPT_SHARE * usable_bytes(limit_bytes)))
+        contexts = ContextCache(device, context_bytes(limit_bytes), tuple(request["seeds"]), judge)
         super().__init__(channel, request, device, reader, contexts)
 
     def operations(self) -> dict[str, Callable[[dict[str, Any]], bool]]:

@@ -48,7 +48,7 @@ def build(
     links: Mapping[str, str] | None = None,
     address: str | None = None,
     probes: Mapping[str, Scored] | None = None,
-    cache: Path | None = None,
+    keep: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Write the site.
@@ -63,7 +63,7 @@ def build(
         address: where the site will be found; without it the page names its preview relative to itself, which most
             sites that show previews do not follow.
         probes: what needs no understanding of a kernel scores on the same questions.
-        cache: folder that keeps the files that the corpus alone decides.
+        keep: whether files that the corpus alone decides are kept in the user's cache folder for the next build.
         tell: told what begins.
 
     Returns:
@@ -81,7 +81,7 @@ def build(
     files: dict[str, Content] = {}
     if corpus is not None:
         tell("pages of problems and kernels")
-        files |= kept(cache is not None, "pages", (corpus.fingerprint,), PAGES, lambda: dict(corpus_files(corpus)))
+        files |= kept(keep, "pages", (corpus.fingerprint,), PAGES, lambda: dict(corpus_files(corpus)))
     tell("pages of entries")
     data = page_data(short, dataset, probes) | {"links": dict(links or {}), "atlas": corpus is not None}
     data["records"] = [] if corpus is None else latest_records(corpus)
@@ -114,16 +114,20 @@ def build(
     preview = PREVIEW.name if address is None else f"{address.rstrip('/')}/{PREVIEW.name}"
     first = data | {"entries": [_brief(entry) for entry in data["entries"]]}
     files["index.html"] = render_page(first, preview).encode()
-    # Data files that an earlier build wrote and this one does not, such as those of an entry that is gone.
-    try:
-        earlier = json.loads((out / BUILT).read_bytes())
-    except (OSError, ValueError):
-        earlier = []
-    names = [name for name in earlier if isinstance(name, str)] if isinstance(earlier, list) else []
-    files |= {name: None for name in names if name.startswith("data/") and ".." not in name and name not in files}
+    files |= dict.fromkeys(earlier_files(out) - files.keys())
     files[BUILT] = compact(sorted(name for name, content in files.items() if content is not None)).encode()
     replace_together(out, files)
     return out / "index.html"
+
+
+def earlier_files(out: Path) -> set[str]:
+    """Data files that an earlier build wrote there, such as those of an entry that is gone."""
+    try:
+        built = json.loads((out / BUILT).read_bytes())
+    except (OSError, ValueError):
+        return set()
+    names = [name for name in built if isinstance(name, str)] if isinstance(built, list) else []
+    return {name for name in names if name.startswith("data/") and ".." not in name}
 
 
 def _short(result: Results) -> Results:

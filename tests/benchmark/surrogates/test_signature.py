@@ -83,10 +83,10 @@ def test_a_file_counts_with_the_files_beside_it_that_it_imports(tmp_path: Path) 
     (tmp_path / "mine.py").write_text("from features import table\nclass Mine:\n    def forecast(self, queries): ...\n")
     (tmp_path / "features.py").write_text("import deeper\ntable = 1\n")
     (tmp_path / "deeper.py").write_text("depth = 1\n")
-    (tmp_path / "stranger.py").write_text("nothing = 1\n")
+    (tmp_path / "beside.py").write_text("nothing = 1\n")
     target = locate(f"{tmp_path / 'mine.py'}:Mine")
     before = signature(target, {})
-    (tmp_path / "stranger.py").write_text("nothing = 2\n")
+    (tmp_path / "beside.py").write_text("nothing = 2\n")
     assert signature(target, {}) == before
     (tmp_path / "deeper.py").write_text("depth = 2\n")
     assert signature(target, {}) != before

@@ -216,10 +216,12 @@ def test_damaged_tables_never_raise(tmp_path: Path, form: str) -> None:
     else:
         path.write_text("\n".join(map(json.dumps, rows)))
     whole, columns = path.read_bytes(), {"source": "code", "problem": "task", "runtime_us": "us", "gpu": "gpu"}
+    imported = []
     for number in range(MUTANTS_EACH):
         rng = random.Random(f"{form}{number}")
         path.write_bytes(damaged(whole, rng) if form == "csv" else json_mutant(whole, rng))
-        attempt("table", [path], tmp_path / f"out{number}", number, ANY_RUNTIME, columns=columns)
+        imported.append(attempt("table", [path], tmp_path / f"out{number}", number, ANY_RUNTIME, columns=columns))
+    assert {*imported} == {True, False}, "some damage is refused, some leaves rows"
 
 
 def kernels_by_line(path: Path) -> dict[object, Any]:

@@ -180,7 +180,7 @@ def plan_row(work: Work, gpu: Gpu, fitted: Fitted, min_bytes: float) -> Floats:
     """COLUMNS of one plan.
 
     The time is at least that of the problem's own bytes: loops whose number of turns lies in memory may be counted
-    short, by a factor of 70 in a grouped product of the training problems.
+    short, by up to seven octaves (docs/results/work.md).
     """
     times = [(one, launch_time(one, gpu, fitted)) for one in work.launches]
     whole = max(plan_time_us(work, gpu, fitted), LEAST_US)

@@ -9,14 +9,22 @@ import hashlib
 import itertools
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kbench.benchmark.problems import ProblemDefinition, problem
+from kbench.benchmark.problems import ProblemDefinition, Size, problem
 from kbench.benchmark.work.table import plain_work, read_work
 from kbench.harness.device.target import Target
 from kbench.harness.plan.cache import FIGURES, Build, readable
-from kbench.harness.plan.check import LONGEST_NAME, MOST_CONFIGS, Functions, PlanError, plan_hash, read_plan
+from kbench.harness.plan.check import (
+    LONGEST_NAME,
+    MOST_CONFIGS,
+    Functions,
+    PlanError,
+    plan_hash,
+    planned_sizes,
+    read_plan,
+)
 from kbench.harness.plan.resources import (
     Resources,
     count_instructions,
@@ -57,7 +65,12 @@ MOST_VALUES = 4_000_000
 
 
 def accept(
-    message: Mapping[str, Any], identity: str, kernel: KernelSource, target: Target, compile_ms: float
+    message: Mapping[str, Any],
+    identity: str,
+    kernel: KernelSource,
+    target: Target,
+    compile_ms: float,
+    workloads: Sequence[str] | None = None,
 ) -> tuple[Build, dict[str, bytes]]:
     """A build and its machine code from a planning process's message, of which nothing is believed.
 
@@ -67,6 +80,7 @@ def accept(
         kernel: that was to be planned.
         target: that was to be compiled for.
         compile_ms: time that planning took.
+        workloads: names of the workloads that were to be planned; all by default.
     """
     try:
         if message["error"] is not None:
@@ -76,7 +90,8 @@ def accept(
             return Build(identity, compile_ms=compile_ms, work=_foreign_work(message["work"])), {}
         sent = {hashlib.sha256(code).hexdigest(): code for code in map(_decoded, message["cubins"])}
         functions = {sha: read_resources(code) for sha, code in sent.items()}
-        plans = _plans(message["plans"], kernel, target, functions)
+        sizes = planned_sizes(problem(kernel.problem_id), workloads)
+        plans = _plans(message["plans"], kernel, target, functions, sizes)
         cubins = {sha: sent[sha] for sha in sorted({step.code for step in _launches(plans) if step.code})}
         _refuse_state(cubins)
         _refuse_undeclared_stacks(plans, functions)
@@ -146,11 +161,11 @@ def _decoded(text: Any) -> bytes:
 
 
 def _plans(
-    data: Mapping[str, Any], kernel: KernelSource, target: Target, functions: Functions
+    data: Mapping[str, Any], kernel: KernelSource, target: Target, functions: Functions, sizes: Sequence[Size]
 ) -> dict[str, list[LaunchPlan]]:
     definition = problem(kernel.problem_id)
     plans_of: dict[str, list[LaunchPlan]] = {}
-    for size in (*definition.sizes, definition.tiny):
+    for size in sizes:
         sent = data[size.name][: MOST_CONFIGS + 1]
         plans = [read_plan(plan, kernel, definition, size, target.nvrtc, functions) for plan in sent]
         if not 1 <= len(plans) <= MOST_CONFIGS:
@@ -220,7 +235,7 @@ def _described(
         needs = [_needs(step, functions) for step in _launches({"": [plan]})]
         if needs:
             resources[plan.plan_id] = {name: max(getattr(one, name) for one in needs) for name in FIGURES}
-    timed = {size.name: plans[size.name] for size in definition.sizes}
+    timed = {size.name: plans[size.name] for size in definition.sizes if size.name in plans}
     of_timed = [resources[plan.plan_id] for each in timed.values() for plan in each if plan.plan_id in resources]
     launched = {(step.code or "", step.function or "") for step in _launches(timed)}
     counts = largest_counts(count_instructions(functions[sha][name].code) for sha, name in launched)

@@ -86,6 +86,12 @@ def read_plan(
     return dataclasses.replace(plan, plan_id=plan_hash(plan))
 
 
+def planned_sizes(definition: ProblemDefinition, workloads: Sequence[str] | None) -> list[Size]:
+    """The timed workloads to plan, all unless some are named, and `tiny`, which every kernel is checked on."""
+    timed = [size for size in definition.sizes if workloads is None or size.name in workloads]
+    return [*timed, definition.tiny]
+
+
 def plan_hash(plan: LaunchPlan) -> str:
     """The id a plan must have."""
     fields = to_dict(plan) | {"plan_id": None}

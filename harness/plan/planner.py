@@ -22,7 +22,7 @@ from kbench.harness.device.driver import LaunchShape
 from kbench.harness.device.target import DeviceFacts, Target
 from kbench.harness.isolate.limits import COMPILE_ERRORS
 from kbench.harness.kernel.loading import LoadedKernel, LoadError
-from kbench.harness.plan.check import MOST_CONFIGS, plan_hash
+from kbench.harness.plan.check import MOST_CONFIGS, plan_hash, planned_sizes
 from kbench.harness.plan.recorder import (
     Code,
     Recorder,
@@ -76,15 +76,22 @@ class ReturnedError(Exception):
 
 
 def plan_kernel(
-    kernel: KernelSource, target: Target, facts: DeviceFacts, cache: Path, *, count_work: bool = False
+    kernel: KernelSource,
+    target: Target,
+    facts: DeviceFacts,
+    cache: Path,
+    *,
+    workloads: Sequence[str] | None = None,
+    count_work: bool = False,
 ) -> Planned:
-    """Plan a kernel on every workload of its problem, `tiny` included.
+    """Plan a kernel on workloads of its problem, and on `tiny`.
 
     Args:
         kernel: what to plan.
         target: the architecture to compile for.
         facts: what host code may ask of the device.
         cache: a private folder, empty where the work is wanted.
+        workloads: names of the workloads; all by default.
         count_work: whether to count the work of what the timed workloads launch.
     """
     definition, machinery = problem(kernel.problem_id), Machinery()
@@ -99,7 +106,7 @@ def plan_kernel(
             with pretending(facts), DeviceMode():
                 loaded = LoadedKernel(kernel)
             host_code = HostCode(loaded, kernel, definition, target, facts, machinery)
-            for size in (*definition.sizes, definition.tiny):
+            for size in planned_sizes(definition, workloads):
                 plans[size.name] = []
                 plans[size.name] += host_code.plans(size)
         except Exception as error:  # noqa: BLE001 - whatever host code raises is a verdict on it
@@ -165,7 +172,7 @@ def counted_work(
 ) -> dict[str, list[dict[str, Any]]]:
     """The work that the plans of each timed workload do, as plain values."""
     work: dict[str, list[dict[str, Any]]] = {}
-    for size in definition.sizes:
+    for size in (size for size in definition.sizes if size.name in plans):
         contents = index_contents(definition, size.name)
         counted = [plan_work(plan, machinery, contents) for plan in plans[size.name][:COUNTED_CONFIGS]]
         work[size.name] = [plain_work(one) for one in counted]

@@ -286,8 +286,8 @@ class DeviceQueue:
             return dataclasses.asdict(job.kernel) | {"extension": job.extension}
         assert job.build is not None
         code = self.cache.code_files(job.build)
-        names = job.task.get("workloads")
-        return {"problem_id": job.kernel.problem_id, "workloads": names, "plans": job.build.plans, "code": code}
+        where = {"problem_id": job.kernel.problem_id, "workloads": job.workloads}
+        return where | {"plans": job.build.plans, "code": code}
 
     def read(self, worker: DeviceWorker) -> Iterator[Outcome]:
         """Handle the messages of a worker."""

@@ -43,6 +43,12 @@ class Job:
     profiled: tuple[Job, ...] = ()
     """Kernels, already built, that the profiler times in one worker; such a job measures nothing else."""
 
+    @property
+    def workloads(self) -> tuple[str, ...] | None:
+        """Names of the workloads to plan and measure; None for all."""
+        names = self.task.get("workloads")
+        return None if names is None else tuple(names)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:

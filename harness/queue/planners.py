@@ -87,6 +87,8 @@ class Planners:
         """The id of a job's build."""
         stated = job.kernel.workloads_json
         version = edition(job.kernel.problem_id) if stated is None else content_hash("stated", stated)
+        if job.workloads is not None:
+            version = content_hash("some workloads", version, *job.workloads)
         return build_id(job.kernel.kernel_id, self.target, self.facts, edition=version)
 
     def add(self, job: Job) -> bool:
@@ -149,6 +151,7 @@ class Planners:
         return dataclasses.asdict(job.kernel) | {
             "target": [self.target.major, self.target.minor],
             "facts": dataclasses.asdict(self.facts),
+            "workloads": job.workloads,
             "count_work": job.count_work,
             "extension": job.extension,
             "cache": str(self.cache.folder),
@@ -200,7 +203,7 @@ class Planners:
         self._remove(seat)
         if job.extension and message.get("machine"):
             return Outcome(job, -1, infrastructure=str(message["error"]))
-        build, cubins = accept(message, self.identity(job), job.kernel, self.target, 1e3 * spent)
+        build, cubins = accept(message, self.identity(job), job.kernel, self.target, 1e3 * spent, job.workloads)
         if not job.extension:
             self.cache.put(build, cubins)
         job.build, job.build_s = build, job.build_s + spent

@@ -179,7 +179,9 @@ def serve_plan(channel: Channel, request: dict[str, Any], scratch: Path) -> None
 
         planned = count_foreign(kernel, target, facts, cache)
     else:
-        planned = plan_kernel(kernel, target, facts, cache, count_work=message["count_work"])
+        planned = plan_kernel(
+            kernel, target, facts, cache, workloads=message["workloads"], count_work=message["count_work"]
+        )
     channel.send({"planned": planned.message()})
 
 

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -40,9 +41,9 @@ def planners(spawner: Spawner, tmp_path: Path) -> Iterator[Planners]:
     made.close()
 
 
-def planned(planners: Planners, source: str) -> Build:
+def planned(planners: Planners, source: str, **task: Any) -> Build:
     """What comes of planning one kernel."""
-    job = Job(0, KernelSource("gelu_tanh", Backend.CUDA, source))
+    job = Job(0, KernelSource("gelu_tanh", Backend.CUDA, source), task)
     planners.add(job)
     end = time.monotonic() + 90.0
     while time.monotonic() < end:
@@ -68,6 +69,14 @@ def test_a_plan_is_stored_with_its_machine_code_and_found_again(planners: Planne
     again = Job(1, KernelSource("gelu_tanh", Backend.CUDA, GOOD))
     assert planners.add(again)
     assert again.build == found
+
+
+def test_a_workload_that_is_left_out_cannot_fail_the_others(planners: Planners) -> None:
+    source = GOOD.replace("def run(x):", "def run(x):\n    assert x.shape[0] != 8192")
+    assert planned(planners, source).error is not None
+    partly = planned(planners, source, workloads=["kb_v0"])
+    assert partly.error is None
+    assert set(partly.plans) == {"kb_v0", "tiny"}
 
 
 @as_root

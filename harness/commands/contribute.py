@@ -35,7 +35,9 @@ from kbench.loaders.storage.lines import read_records
 from kbench.schemas import InfrastructureError, Kernel, Measurement, ReferenceTime, from_dict
 
 ANCHORS = Path(__file__).with_name("anchors.json")
-MEMORY_BYTES = 8 << 30
+MEMORY_BYTES, SPARES = 5 << 29, 1
+"""Memory of the GPU for what is measured, and workers in reserve: with what each process takes for itself and what
+references allocate in between, all of it stays below 8 GiB."""
 REFERENCES = "references.jsonl"
 EVERY = 5
 """One anchor in so many is measured a second time, by new processes."""
@@ -122,7 +124,7 @@ def _measure(kernels: Selection, folder: Path, gpu: Gpu, stop: float, quiet: boo
     """Measure into a corpus of its own; a machine's failure is a note, because the rest is worth sending."""
     options = MeasureOptions(
         gpus=(gpu,), out=folder, deadline_s=max(1.0, stop - time.monotonic()), quiet=quiet,
-        harness=HarnessSettings(max_memory_bytes=MEMORY_BYTES),
+        harness=HarnessSettings(max_memory_bytes=MEMORY_BYTES, spares=SPARES),
     )  # fmt: skip
     stored = {key: from_dict(Kernel, one.first) for key, one in kernels.items()}
     try:

@@ -27,10 +27,10 @@ POISON_BYTE = 0xFF
 """Fills memory that a kernel may receive: NaN in every floating-point type, and -1 in the integers."""
 NO_GPU = "no NVIDIA GPU found, so nothing can be timed"
 SPIN_PROBE_CYCLES = 2_000_000
-FLUSHES, FLUSH_SHARE = 8, 0.02
-"""Buffers that evict the L2 in turn, as far as this share of the GPU's memory goes: how many of a buffer's lines are
-still to be written back when a call begins depends on where it lies, and a single buffer would fix that for the whole
-process."""
+FLUSHES, FLUSH_SHARE, FLUSH_LIMIT_SHARE = 8, 0.02, 0.125
+"""Buffers that evict the L2 in turn, as far as these shares go, of the GPU's memory and of what may be used: how many
+of a buffer's lines are still to be written back when a call begins depends on where it lies, and a single buffer would
+fix that for the whole process."""
 
 
 class Device:
@@ -131,8 +131,13 @@ class CudaDevice(Device):
     is_gpu = True
     cache_policy = "flush"
 
-    def __init__(self, gpu: int | Gpu = 0, *, fenced: bool = False) -> None:
+    def __init__(self, gpu: int | Gpu = 0, *, fenced: bool = False, limit_bytes: int | None = None) -> None:
         """Create the context on a GPU, fenced if this process has not touched it before.
+
+        Args:
+            gpu: the GPU, or a partition of it.
+            fenced: whether nothing is mapped after a tensor.
+            limit_bytes: its memory that may be used by all processes together; None for all of it.
 
         Raises:
             InfrastructureError: there is no such GPU or partition, or its context cannot be made.
@@ -165,7 +170,9 @@ class CudaDevice(Device):
         self.l2_bytes = int(self.properties.L2_cache_size)
         # Twice the L2: a buffer of exactly its size leaves lines behind under the hardware's replacement policy.
         size = max(2 * self.l2_bytes, 32 << 20)
-        count = min(max(1, int(FLUSH_SHARE * self.properties.total_memory) // size), FLUSHES)
+        total_bytes = int(self.properties.total_memory)
+        room = min(FLUSH_SHARE * total_bytes, FLUSH_LIMIT_SHARE * (limit_bytes or total_bytes))
+        count = min(max(1, int(room) // size), FLUSHES)
         self._evictors = [torch.empty(size // 4, dtype=torch.int32, device=self.torch_name) for _ in range(count)]
         self._evict: Iterator[Callable[[], object]] = itertools.cycle([evictor.zero_ for evictor in self._evictors])
         # Only now: where there is no GPU there may be no such package.

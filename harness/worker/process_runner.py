@@ -61,7 +61,10 @@ class ProcessRunner(Runner):
         reader: ConditionsReader
         if request["device"] == "cuda":
             gpu = Gpu.parse(request["gpu"])
-            device, reader = CudaDevice(gpu, fenced=request["fenced"]), NvmlReader(gpu.index)
+            device, reader = (
+                CudaDevice(gpu, fenced=request["fenced"], limit_bytes=request["memory_bytes"]),
+                NvmlReader(gpu.index),
+            )
         else:
             device, reader = CpuDevice(), NoConditions()
         self.scratch = Path(request["scratch"])

@@ -141,12 +141,13 @@ class ReplayRunner(Runner):
             InfrastructureError: the device cannot be used, or nobody holds the answers.
         """
         gpu = Gpu.parse(request["gpu"])
-        device = CudaDevice(gpu, fenced=request["fenced"])
+        limit_bytes = request["memory_bytes"]
+        device = CudaDevice(gpu, fenced=request["fenced"], limit_bytes=limit_bytes)
         reader = NvmlReader(gpu.index)
         # Now: kernels can be planned while this process gets ready.
         channel.send({"facts": device_facts(device)})
         device.compile()
-        oracle, limit_bytes = request.get("oracle"), request["memory_bytes"]
+        oracle = request.get("oracle")
         # With a fence all memory is torch's, which cannot be shared; nothing is timed there either.
         judge = LocalJudge() if oracle is None else RemoteJudge(oracle["address"], bytes.fromhex(oracle["key"]))
         judge.kept_bytes = min(judge.kept_bytes, int(KEPT_SHARE * usable_bytes(limit_bytes)))

@@ -14,9 +14,9 @@ from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.interval import Interval, log_interval
 from kbench.harness.timing.rounds import Candidate, RoundPlan, by_round, calling, hidden, make_slots
 
-LOOKS = (8, 13, 21, 34)
-CONFIDENCE = 0.998
-"""Confidence of each look's interval: four looks together then mislead in well under one trial in a hundred."""
+LOOKS = (8, 13, 21, 34, 55, 89)
+CONFIDENCE = 0.9985
+"""Confidence of each look's interval: six looks together then mislead in under one trial in a hundred."""
 PLACEMENT_SIGMA = 0.001
 """Standard deviation of the log ratio between two loads of the same code, which rounds do not average away."""
 

@@ -137,7 +137,7 @@ class Power:
     @classmethod
     def of(cls, differences: Sequence[Figure]) -> Power:
         """From the paired differences of any two entries."""
-        decidable = [one for one in differences if len(one.draws) and float(np.ptp(one.draws)) > 0.0]
+        decidable = [one for one in differences if _differs(one)]
         intervals = [one.interval for one in decidable]
         least = [_decidable(one, high - low) for one, (low, high) in zip(decidable, intervals, strict=True)]
         decided = sum(low > 0.0 or high < 0.0 for low, high in intervals)
@@ -145,8 +145,16 @@ class Power:
 
     @classmethod
     def among(cls, figures: Sequence[Figure]) -> Power:
-        """Of entries that all answered the same questions."""
-        return cls.of([one.minus(other) for one, other in itertools.combinations(figures, 2)])
+        """Of entries that all answered the same questions; those that are the same in every draw count once."""
+        distinct: list[Figure] = []
+        for figure in figures:
+            if all(_differs(figure.minus(other)) for other in distinct):
+                distinct.append(figure)
+        return cls.of([one.minus(other) for one, other in itertools.combinations(distinct, 2)])
+
+
+def _differs(difference: Figure) -> bool:
+    return len(difference.draws) > 0 and float(np.ptp(difference.draws)) > 0.0
 
 
 def _decidable(difference: Figure, width: float) -> float:

@@ -69,6 +69,8 @@ class Verdicts:
     """It is ahead in so many draws that the interval of the difference does not hold zero."""
     apart: Booleans
     """The two differ in some draw."""
+    alike: Booleans
+    """They have figures and differ in none."""
 
     @classmethod
     def of(cls, figures: Sequence[Figure | None]) -> Verdicts:
@@ -86,7 +88,9 @@ class Verdicts:
         values = np.array([np.nan if one is None else one.value for one in figures])
         apart = (ahead > 0) | (ahead.T > 0)
         outside = (1 - present[0].level) / 2 if present else 0.0
-        return cls(values > values[:, None], apart & (shared - ahead <= outside * shared), apart)
+        known = ~np.isnan(values)
+        alike = ~apart & known & known[:, None]
+        return cls(values > values[:, None], apart & (shared - ahead <= outside * shared), apart, alike)
 
 
 class Contest:
@@ -105,11 +109,9 @@ class Contest:
         if not answers_all.all():
             on_all, on_core = self._verdicts, Verdicts.of([one.core for one in entries])
             both = answers_all & answers_all[:, None]
-            self._verdicts = Verdicts(
-                np.where(both, on_all.higher, on_core.higher),
-                np.where(both, on_all.surely, on_core.surely),
-                np.where(both, on_all.apart, on_core.apart),
-            )
+            names = [field.name for field in dataclasses.fields(Verdicts)]
+            chosen = {name: np.where(both, getattr(on_all, name), getattr(on_core, name)) for name in names}
+            self._verdicts = Verdicts(**chosen)
 
     def places(self) -> list[Place]:
         """Places, best first."""
@@ -123,14 +125,19 @@ class Contest:
         return sorted(made, key=lambda place: (place.rank, place.entry_id))
 
     def power(self) -> Power:
-        """What the track tells apart; the least difference is that of a sample where pairs are very many."""
-        pairs = int(self._verdicts.apart.sum()) // 2
-        entries = list(self._headlines.values())
+        """What the track tells apart; the least difference is that of a sample where pairs are very many.
+
+        Entries that are the same in every draw count once: three constants are one and the same rival to others.
+        """
+        first = ~np.triu(self._verdicts.alike, 1).any(axis=0)
+        apart, surely = (each[np.ix_(first, first)] for each in (self._verdicts.apart, self._verdicts.surely))
+        pairs = int(apart.sum()) // 2
+        entries = [one for one, kept in zip(self._headlines.values(), first.tolist(), strict=True) if kept]
         if pairs <= SAMPLED_PAIRS:
             # Not all combinations: thousands of entries may answer alike.
-            chosen = np.argwhere(np.triu(self._verdicts.apart)).tolist()
+            chosen = np.argwhere(np.triu(apart)).tolist()
         else:
             chosen = np.random.default_rng(0).integers(len(entries), size=(SAMPLED_PAIRS, 2)).tolist()
         differences = (entries[one].minus(entries[other]) for one, other in chosen)
         sample = Power.of([difference for difference in differences if difference is not None])
-        return Power(pairs, int(self._verdicts.surely.sum()), sample.least_difference)
+        return Power(pairs, int(surely.sum()), sample.least_difference)

@@ -1,5 +1,6 @@
 """Places: figures on shared questions decide the rank, paired differences its interval and what is told apart."""
 
+import dataclasses
 import math
 import tracemalloc
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from kbench.benchmark.metrics.bootstrap import Figure
+from kbench.benchmark.scoring.compare import Power
 from kbench.leaderboard.scoring.rank import Contest, Headline, Place
 
 
@@ -63,6 +65,17 @@ def test_power_is_what_simulated_samples_decide() -> None:
     estimates = generator.normal(power.least_difference, sigma / math.sqrt(problems), 4000)
     assert np.mean(np.abs(estimates) > 1.96 * sigma / math.sqrt(problems)) == pytest.approx(0.8, abs=0.12)
     assert Contest({}).power().least_difference is None
+
+
+def test_power_counts_entries_that_answer_alike_once() -> None:
+    """Three constants are one rival; an entry on core is no twin of those that it shares nothing with."""
+    draws = np.random.default_rng(0).normal(0.0, 0.01, 400)
+    constants = {name: Headline(Figure(0.5, np.full(400, 0.5)), Figure(0.5, np.full(400, 0.5))) for name in "abc"}
+    sure = Headline(Figure(0.8, 0.8 + draws), Figure(0.8, 0.8 + draws))
+    on_core = Headline(None, Figure(0.9, 0.9 + 2.0 * draws))
+    power = Contest(constants | {"d": sure, "e": on_core, "f": Headline(Figure(0.7, 0.7 + draws[::-1]), None)}).power()
+    assert (power.pairs, power.decided) == (5, 5)
+    assert dataclasses.astuple(Power.among([one.core for one in (*constants.values(), sure)]))[:2] == (1, 1)
 
 
 def test_thousands_of_entries_that_answer_alike_take_no_memory_for_each_pair() -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import resource
 import time
+import types
 from collections.abc import Callable
 
 import click
@@ -48,13 +49,14 @@ def questions_of(rows: int, problems: int = 118) -> tuple[Questions, ForecastTab
     )  # fmt: skip
     none = np.zeros(0)
     empty = {f.name: none for f in dataclasses.fields(PoolLabels)}
-    masks = {name: none.astype(bool) for name in ("valid", "asked_valid", "core")}
+    masks = {name: none.astype(bool) for name in ("valid", "core")}
     pools = PoolLabels(**empty | masks | {"query": none.astype(np.int64)})  # type: ignore[arg-type]
+    asked = (types.SimpleNamespace(gpu="NVIDIA H200"),) * rows
     questions = Questions(
-        dataset="0" * 32, split="test", queries=(), tracks=("forecast", "select"), pairs=pairs, pools=pools,
+        dataset="0" * 32, split="test", queries=asked, tracks=("forecast", "select"), pairs=pairs, pools=pools,
         pair_queries=np.arange(rows),
-        prior=np.full(8, 1 / 8), kind_priors={"sibling": np.full(8, 1 / 8)}, valid_rate=0.9, measure_seconds=0.1,
-    )  # fmt: skip
+        prior=np.full(8, 1 / 8), kind_priors={"sibling": np.full(8, 1 / 8)}, trained=True, measure_seconds=0.1,
+    )  # type: ignore[arg-type] # fmt: skip
     nothing = np.full((1, rows), np.nan)
     table = ForecastTable(
         probabilities=probabilities[None], failed=np.zeros((1, rows), dtype=bool), speedup=nothing, p_valid=nothing,

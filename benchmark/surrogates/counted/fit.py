@@ -2,8 +2,8 @@
 
     python -m kbench.benchmark.surrogates.counted.fit TOTALS... [--out FILE]
 
-TOTALS are Parquet files with kernel_id, workload, config and work (JSON, see `kbench.benchmark.work.table`). Only
-kernels of training problems are learnt from, whatever the files hold. Everything is cross-fitted: a kernel is forecast
+TOTALS are Parquet files with kernel_id, workload and work_json, as config `plans` has it. Only kernels of training
+problems are learnt from, whatever the files hold. Everything is cross-fitted: a kernel is forecast
 by constants and trees that saw no kernel of its family of problems, and widths learn from those forecasts.
 """
 
@@ -45,7 +45,7 @@ from kbench.benchmark.surrogates.static.forest import Forest, from_sklearn
 from kbench.benchmark.surrogates.static.kernel_rows import problem_of
 from kbench.benchmark.surrogates.static.model import Level
 from kbench.benchmark.work.gpus import gpu_named
-from kbench.benchmark.work.table import read_work
+from kbench.benchmark.work.table import read_work_text
 from kbench.benchmark.work.times import Fitted, launch_time, plan_time_us
 from kbench.benchmark.work.totals import Work
 from kbench.loaders.corpus.corpus import Corpus
@@ -100,10 +100,10 @@ def read_works(paths: Sequence[Path]) -> Works:
     """Counted work by kernel and workload."""
     import pyarrow.parquet as pq
 
-    works: defaultdict[str, defaultdict[str, list[Work]]] = defaultdict(lambda: defaultdict(list))
+    works: defaultdict[str, dict[str, Sequence[Work]]] = defaultdict(dict)
     for path in paths:
         for row in pq.read_table(path).to_pylist():
-            works[row["kernel_id"]][row["workload"]].append(read_work(json.loads(row["work"])))
+            works[row["kernel_id"]][row["workload"]] = read_work_text(row["work_json"], str(path))
     return works
 
 

@@ -1,30 +1,27 @@
 """What the floor of a problem's own bytes does to white-box times: `python docs/evidence/scripts/work_floor.py`.
 
-Over all kernels of train and validation whose counted work is in the dataset or in runs/work/totals-1.parquet, on the
+Over all kernels of train and validation whose counted work is in the dataset or in runs/work/totals-2.parquet, on the
 whole H200. An error is log2 of white-box time over measured time, without the trees that correct it.
 """
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
 from pathlib import Path
 
 import click
 import numpy as np
-import pyarrow.parquet as pq
 from pool import GPU
 
 from kbench.benchmark.problems.registry import known
 from kbench.benchmark.questions.corpus_view import benchmark_of
+from kbench.benchmark.surrogates.counted.fit import read_works as of_tables
 from kbench.benchmark.surrogates.counted.model import TIME, CountedModel, plan_row
 from kbench.benchmark.surrogates.counted.shipped import read_works
 from kbench.benchmark.work.gpus import gpu_named
-from kbench.benchmark.work.table import read_work
 from kbench.benchmark.work.times import fastest
 from kbench.loaders.corpus.corpus import Corpus, load
 
-TOTALS = Path(__file__).parents[1] / "runs" / "work" / "totals-1.parquet"
+TOTALS = Path(__file__).parents[1] / "runs" / "work" / "totals-2.parquet"
 
 
 def main() -> None:
@@ -33,10 +30,7 @@ def main() -> None:
     problem_of = {row["kernel_id"]: row["problem_id"] for row in rows if row["split"] in ("train", "validation")}
     times = load(config="measurements", gpu=GPU, status="ok", columns=["kernel_id", "workload", "runtime_us"])
     runtimes = {(row["kernel_id"], row["workload"]): row["runtime_us"] for row in times.to_arrow().to_pylist()}
-    works = defaultdict(lambda: defaultdict(list))
-    for row in pq.read_table(TOTALS).to_pylist():
-        works[row["kernel_id"]][row["workload"]].append(read_work(json.loads(row["work"])))
-    works |= read_works(benchmark_of(Corpus.open()), GPU)
+    works = {**read_works(benchmark_of(Corpus.open()), GPU), **of_tables([TOTALS])}
     errors = []
     for kernel_id, workloads in works.items():
         definition = known().get(problem_of.get(kernel_id, ""))

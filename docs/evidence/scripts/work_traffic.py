@@ -2,7 +2,7 @@
 
     python docs/evidence/scripts/work_traffic.py docs/evidence/runs/work [TABLE] > docs/evidence/work-traffic.json
 
-The folder and TABLE are those of `work.py`; the other kernels are those of `totals-1.parquet` in it, or of TABLE, that
+The folder and TABLE are those of `work.py`; the other kernels are those of `totals-2.parquet` in it, or of TABLE, that
 the dataset has hardware counters of, training problems only. Prints a JSON summary.
 """
 
@@ -12,19 +12,16 @@ import itertools
 import json
 import pathlib
 import sys
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pyarrow.parquet as pq
 from work import rows
 
 from kbench.benchmark.questions.build import training_kernels
 from kbench.benchmark.questions.corpus_view import benchmark_of
-from kbench.benchmark.surrogates.counted.fit import GPU, Works, read_works
+from kbench.benchmark.surrogates.counted.fit import GPU, read_works
 from kbench.benchmark.work import caches
 from kbench.benchmark.work.gpus import H200
-from kbench.benchmark.work.table import read_work_text
 from kbench.benchmark.work.totals import Work
 from kbench.loaders.corpus.corpus import Corpus
 
@@ -39,21 +36,13 @@ def others(folder: pathlib.Path, known: set[str], *table: str) -> Iterator[tuple
         for _, row in training_kernels(benchmark_of(corpus), ("train",))
         if row["gpu"] == GPU and row["problem_id"] not in known
     }
-    works = recounted(folder / table[0]) if table else read_works([folder / "totals-1.parquet"])
+    works = read_works([folder / one for one in table or ("totals-2.parquet",)])
     for kernel_id in sorted(kernels.keys() & works.keys()):
         for row in corpus.table("counters", where=f"kernel_id == {kernel_id!r} and gpu == {GPU!r}").to_pylist():
             counted = [work for work in works[kernel_id].get(row["workload"], []) if work.launches and not work.errors]
             if len(counted) == 1:
                 memory = row["dram_read_bytes"] + row["dram_write_bytes"]
                 yield kernels[kernel_id], counted[0], row["l2_bytes"], memory
-
-
-def recounted(path: pathlib.Path) -> Works:
-    """Counted work by kernel and workload, of a table in the form of `totals.py`."""
-    works: defaultdict[str, dict[str, Sequence[Work]]] = defaultdict(dict)
-    for row in pq.read_table(path).to_pylist():
-        works[row["kernel_id"]][row["workload"]] = read_work_text(row["work_json"], row["kernel_id"])
-    return works
 
 
 def errors(derived: Sequence[float], measured: Sequence[float]) -> dict[str, float]:

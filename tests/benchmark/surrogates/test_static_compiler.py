@@ -131,8 +131,7 @@ def test_a_fitted_model_forecasts_its_training(corpus: Corpus, tmp_path: Path, m
     columns = {
         "kernel_id": [row["kernel_id"] for row in counted],
         "workload": ["large"] * len(counted),
-        "config": [0] * len(counted),
-        "work": [json.dumps(plain_work(work_of(1e3 * row["runtime_us"]))) for row in counted],
+        "work_json": [work_text([work_of(1e3 * row["runtime_us"])]) for row in counted],
     }
     pq.write_table(pa.table(columns), totals)
     monkeypatch.setattr(fitting, "GPU", gpu)

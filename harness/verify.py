@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.compare import Comparison, compare
 from kbench.benchmark.problems.definition import as_tuple
-from kbench.harness.bench.context import STAGES, Checks, ProblemContext, Stage, check_claims, first_failure, same_bits
+from kbench.harness.bench.context import STAGES, Checks, ProblemContext, Stage, check_claims, first_failure
 from kbench.harness.bench.judge import Answer
 from kbench.harness.bench.reference_inputs import ReferenceInputs
 from kbench.harness.bench.subject import Subject
 from kbench.harness.device.driver import DriverError
 from kbench.harness.device.kernels.keyed import Seal, intact
+from kbench.harness.device.kernels.same_bytes import same_bytes
 from kbench.schemas import Status
 
 if TYPE_CHECKING:
@@ -222,7 +223,8 @@ def note(
 def verify_repeat(context: ProblemContext, answers: Sequence[Answer], verdict: Verdict) -> None:
     """The first two calls, on equal inputs, must agree: bit for bit, or at least within the tolerance of these."""
     (reference, first), (_, second) = answers[:2]
-    if all(same_bits(one, other) for one, other in zip(first, second, strict=True)):
+    # By their bytes: NaN equals itself.
+    if all(bool(same_bytes([pair])[0]) for pair in zip(first, second, strict=True)):
         return
     comparison = compare(second, first, reference.drawing.tolerance(context.definition), context.outputs)
     if comparison.ok:

@@ -22,7 +22,7 @@ from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs, Torc
 from kbench.harness.device.device import Device
 from kbench.harness.device.gpu import usable_bytes
 from kbench.harness.device.kernels.keyed import Seal, intact
-from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
+from kbench.harness.device.kernels.same_bytes import Claim
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -154,11 +154,6 @@ def first_failure(checks: Sequence[Checks]) -> str | None:
     return next((what for what, fine in zip(reasons, held, strict=True) if not fine), None)
 
 
-def same_bits(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors of one type hold the same bytes; NaN equals itself."""
-    return bool(same_bytes([(one, other)])[0])
-
-
 @dataclasses.dataclass(slots=True)
 class ProblemContext:
     """Inputs, judge and anchor of one problem and size on one device."""
@@ -183,7 +178,7 @@ class ProblemContext:
     it was shown must not know all cases by then."""
     _cases: dict[str, ReferenceInputs] = dataclasses.field(default_factory=dict)
     _inspected: list[tuple[Checks, Seal]] = dataclasses.field(default_factory=list)
-    """What was found of inputs before some calls of the reference."""
+    """Checks of the inputs before some calls of the reference."""
     _foreseen: Drawing | None = None
     """Held-out inputs whose answer is being computed."""
     _shared: ReferenceInputs | None = None
@@ -289,12 +284,12 @@ class ProblemContext:
 
     def inspect(self, stage: int) -> None:
         """Queue looking whether a set of buffers holds what it should: the reference's answers are not judged."""
-        for found in check_claims(self.device, self.stages[stage].claims()):
-            self._inspected.append((found, self.device.seal([found[1]])))
+        for check in check_claims(self.device, self.stages[stage].claims()):
+            self._inspected.append((check, self.device.seal([check[1]])))
 
     def inspected(self) -> str | None:
         """What was wrong with the inputs of the reference since the last time; None when nothing was."""
-        checks, seals = [found for found, _ in self._inspected], [seal for _, seal in self._inspected]
+        checks, seals = [check for check, _ in self._inspected], [seal for _, seal in self._inspected]
         self._inspected.clear()
         if not intact(seals, self.device.seal):
             return "what was found of inputs was changed"
@@ -316,14 +311,12 @@ class ProblemContext:
         return [spec.nbytes for spec in self.outputs]
 
     def corrupted(self) -> str | None:
-        """Which part of which reference inputs no longer has the bytes it was made with; None when all do."""
-        return damaged(self._sealed, self.device.sums)
+        """Which part of which reference inputs no longer has the bytes it was made with; None when all do.
 
-    @property
-    def _sealed(self) -> list[ReferenceInputs]:
-        """All inputs that outlive a kernel, but for those that are hidden."""
+        Of all inputs that outlive a kernel, but for those that are hidden.
+        """
         shared = [] if self._shared is None or self._shared.hidden else [self._shared]
-        return [*self.references, *self._cases.values(), *shared]
+        return damaged([*self.references, *self._cases.values(), *shared], self.device.sums)
 
     @property
     def nbytes(self) -> int:
@@ -411,9 +404,9 @@ class ContextCache:
         self.device.release()
 
     def _make_room(self, needed_bytes: int) -> None:
-        held = len(self._held)
+        before = len(self._held)
         while self._held and sum(c.nbytes for c in self._held.values()) + needed_bytes > self.budget_bytes:
             self._held.popitem(last=False)
-        if len(self._held) < held:
+        if len(self._held) < before:
             # What torch keeps for itself is cut to the sizes of other tensors.
             self.device.release()

@@ -260,12 +260,6 @@ def verify_only(named: Named, options: MeasureOptions) -> Rows:
     return rows
 
 
-def verify_corpus(options: MeasureOptions) -> Rows:
-    """Verify a selection of a corpus; rows are named by their kernel's id."""
-    chosen, _ = select(options.corpus, options.where, options.limit)
-    return verify_only([(key, one.kernel) for key, one in chosen.items()], options)
-
-
 def verified(harness: Harness, kernels: Sequence[KernelSource]) -> Iterator[Measurement]:
     """Compile kernels, and verify Triton kernels through the interpreter on the tiny workload.
 

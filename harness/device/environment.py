@@ -9,7 +9,7 @@ import dataclasses
 import importlib.metadata
 import platform
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from kbench import __version__
 from kbench.harness.device.device import CudaDevice, Device
@@ -117,21 +117,15 @@ class Conditions:
         return bool(HARMFUL & set(self.throttle_reasons))
 
 
-class ConditionsReader(Protocol):
-    """Reads the conditions of one device."""
+class ConditionsReader:
+    """Reads the conditions of one device; this one is for a device without sensors."""
 
     def read(self) -> Conditions:
         """The conditions now."""
-
-
-class NoConditions:
-    """For a device without sensors."""
-
-    def read(self) -> Conditions:
         return Conditions()
 
 
-class NvmlReader:
+class NvmlReader(ConditionsReader):
     """Reads one GPU through nvidia-ml-py."""
 
     def __init__(self, index: int) -> None:

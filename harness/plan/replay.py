@@ -36,7 +36,7 @@ from kbench.harness.device.kernels import keyed
 from kbench.harness.device.kernels.same_bytes import Claim
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, NOT_WATCHED, PARTS, Region
 from kbench.harness.plan.loaded_code import LoadedCode
-from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanOutput, PlanStep, StepKind
+from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanStep, StepKind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -91,32 +91,36 @@ class Place:
     def __init__(self, plan: LaunchPlan, blocks: Sequence[tuple[Tensor, Layout]]) -> None:
         """Take memory: blocks of bytes, and which of the plan's buffers lie where in each."""
         self._plan, self._blocks = plan, blocks
-        self.addresses = {at: block.data_ptr() + start for block, found in blocks for at, start in found.starts.items()}
+        self.addresses = {
+            at: block.data_ptr() + start for block, layout in blocks for at, start in layout.starts.items()
+        }
 
     @functools.cached_property
     def memory(self) -> dict[int, Tensor]:
         """Each buffer's bytes."""
         sizes = [buffer.nbytes for buffer in self._plan.buffers]
         return {
-            at: block[start : start + sizes[at]] for block, found in self._blocks for at, start in found.starts.items()
+            at: block[start : start + sizes[at]]
+            for block, layout in self._blocks
+            for at, start in layout.starts.items()
         }
 
     @functools.cached_property
     def outputs(self) -> tuple[Tensor, ...]:
         """The plan's outputs."""
-        return tuple(self._output(output) for output in self._plan.outputs)
-
-    def _output(self, output: PlanOutput) -> Tensor:
         import torch
 
-        end = output.offset + math.prod(output.shape) * ITEM_BYTES[output.dtype]
-        part = self.memory[output.buffer][output.offset : end]
-        return part.view(getattr(torch, output.dtype)).view(output.shape)
+        outputs: list[Tensor] = []
+        for output in self._plan.outputs:
+            end = output.offset + math.prod(output.shape) * ITEM_BYTES[output.dtype]
+            part = self.memory[output.buffer][output.offset : end]
+            outputs.append(part.view(getattr(torch, output.dtype)).view(output.shape))
+        return tuple(outputs)
 
     @functools.cached_property
     def guards(self) -> list[Tensor]:
         """The memory around the buffers; none where nothing is mapped there."""
-        return [block[start:stop] for block, found in self._blocks for start, stop in found.guards]
+        return [block[start:stop] for block, layout in self._blocks for start, stop in layout.guards]
 
 
 def make_places(plan: LaunchPlan, device: CudaDevice, count: int) -> tuple[list[Place], list[Region]]:
@@ -174,7 +178,9 @@ class Replay(Subject):
         self._launches: dict[int, Launch] = {}
         """By step."""
         self._calls: dict[tuple[int, int], list[Queue]] = {}
-        self._pointers = [self._addresses(stage) for stage in stages]
+        """The operations of a call, by set of inputs and place."""
+        inputs = [(at, buffer.input) for at, buffer in enumerate(plan.buffers) if buffer.input is not None]
+        self._pointers = [{at: stage.tensors[place].data_ptr() for at, place in inputs} for stage in stages]
         self._buffers, self.stages = stages, len(stages)
         self._fingerprints = Fingerprints(device)
         self._watching = [device.scrubber.watching(self._output_parts(place)) for place in self.places]
@@ -184,17 +190,15 @@ class Replay(Subject):
         """What memory was last overwritten with."""
         # Functions and parameters are looked up now, so that what is wrong with them is found before any timing.
         self._prepared(0, 0)
-        self._restore, self._local_bytes = code.restore(device), self._stack()
+        self._restore = code.restore(device)
+        launches = [step for step in plan.steps if step.kind is StepKind.LAUNCH]
+        functions = [code.function(str(step.code), str(step.function)) for step in launches]
+        self._local_bytes = max((function.attribute("LOCAL_SIZE_BYTES") for function in functions), default=0)
+        """Local memory per thread, the largest over the functions launched."""
         code.seal(device)
         self._scrub = device.scrubber.overwriting(memory, self._local_bytes)
         watched = [nbytes for _, nbytes in self._output_parts(self.places[0])]
         self.form = (sum(nbytes for _, nbytes in memory), *watched, self._local_bytes, *code.restored_bytes)
-
-    def _stack(self) -> int:
-        """Local memory per thread, the largest over the functions launched."""
-        launches = [step for step in self.plan.steps if step.kind is StepKind.LAUNCH]
-        functions = [self._code.function(str(step.code), str(step.function)) for step in launches]
-        return max((function.attribute("LOCAL_SIZE_BYTES") for function in functions), default=0)
 
     @property
     def warps(self) -> float:
@@ -258,14 +262,6 @@ class Replay(Subject):
     def claims(self) -> list[tuple[str, Claim]]:
         """What is true of memory if the last call wrote nothing around the plan's buffers."""
         return [("memory next to a buffer was overwritten", (g, self._byte)) for g in self.places[self._next].guards]
-
-    def _addresses(self, stage: Stage) -> dict[int, int]:
-        tensors = stage.tensors
-        return {
-            at: tensors[buffer.input].data_ptr()
-            for at, buffer in enumerate(self.plan.buffers)
-            if buffer.input is not None
-        }
 
     def _prepared(self, stage: int, place: int) -> list[Queue]:
         key = (stage, place)

@@ -16,7 +16,7 @@ from typing import Any
 from kbench.harness.bench.context import ContextCache, ProblemContext, context_bytes
 from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import CpuDevice, CudaDevice, Device
-from kbench.harness.device.environment import ConditionsReader, NoConditions, NvmlReader
+from kbench.harness.device.environment import ConditionsReader, NvmlReader
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.target import H200
 from kbench.harness.isolate.protocol import Channel
@@ -63,7 +63,7 @@ class ProcessRunner(Runner):
             gpu = Gpu.parse(request["gpu"])
             device, reader = CudaDevice(gpu, fenced=request["fenced"]), NvmlReader(gpu.index)
         else:
-            device, reader = CpuDevice(), NoConditions()
+            device, reader = CpuDevice(), ConditionsReader()
         self.scratch = Path(request["scratch"])
         budget = context_bytes(request["memory_bytes"]) if device.is_gpu else CPU_CONTEXT_BYTES
         super().__init__(channel, request, device, reader, ContextCache(device, budget, tuple(request["seeds"])))

@@ -21,6 +21,7 @@ from typing import Any
 
 from kbench.benchmark import problems
 from kbench.benchmark.problems import registry
+from kbench.harness.device.environment import device_facts
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.target import Target, compiler_versions
 from kbench.harness.isolate import sandbox
@@ -249,7 +250,7 @@ def serve_replays(channel: Channel, request: dict[str, Any], scratch: Path) -> N
     except InfrastructureError as error:
         channel.send({"broken": str(error)})
         return
-    channel.send({"ready": True, "sandbox": ["plan"], "facts": runner.facts()})
+    channel.send({"ready": True, "sandbox": ["plan"], "facts": device_facts(runner.device)})
     while runner.answer(channel.receive()):
         pass
     end_now()
@@ -284,7 +285,7 @@ def serve_run(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
     except InfrastructureError as error:
         channel.send({"broken": str(error)})
         return
-    channel.send({"ready": True, "sandbox": applied, "facts": runner.facts()})
+    channel.send({"ready": True, "sandbox": applied, "facts": device_facts(runner.device)})
     while runner.answer(channel.receive()):
         pass
     end_now()

@@ -13,7 +13,7 @@ from kbench.harness.bench.context import ContextCache, ProblemContext
 from kbench.harness.bench.judge import LocalJudge
 from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import CpuDevice
-from kbench.harness.device.environment import NoConditions
+from kbench.harness.device.environment import ConditionsReader
 from kbench.harness.queue.device_queue import machines_stage
 from kbench.harness.queue.job import Job
 from kbench.harness.timing.batch import Sampler
@@ -38,7 +38,7 @@ TASK = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
 @pytest.fixture
 def bench() -> Bench:
     device = CpuDevice()
-    return Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
+    return Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), ConditionsReader())
 
 
 def executed(run: Callable[..., Any], bench: Bench) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def checked(kernel: Callable[..., Any], *, gpu: bool) -> tuple[list[dict[str, An
     """What a check finds, and the stages it went through, on a device that says whether it is a GPU."""
     device, stages = CpuDevice(), list[str]()
     device.is_gpu = gpu
-    bench = Bench(device, ContextCache(device, 1 << 32, (1, 2, 3)), Sampler(device), NoConditions())
+    bench = Bench(device, ContextCache(device, 1 << 32, (1, 2, 3)), Sampler(device), ConditionsReader())
     task = MeasureTask("relu", TimingSettings(), 0, check_only=True, workloads=(WORKLOAD,))
     return execute(Runs(kernel), task, bench, stages.append), stages
 

@@ -11,7 +11,7 @@ from honest_kernels import CUDA, TRITON, gelu
 from kbench.benchmark.problems import problem
 from kbench.harness.bench.context import ProblemContext
 from kbench.harness.device.device import CudaDevice
-from kbench.harness.device.environment import NoConditions
+from kbench.harness.device.environment import ConditionsReader
 from kbench.harness.harness import Harness
 from kbench.harness.record import refereed
 from kbench.harness.timing.batch import Sampler
@@ -197,7 +197,7 @@ def test_every_timed_call_finds_poison_where_its_answer_goes_and_few_calls_find_
         return torch.clamp_min(x, 0.0, out=y)
 
     kernel, settings = Candidate("k", call), TimingSettings()
-    time_candidate(kernel, context, Sampler(device), NoConditions(), random.Random(1), settings, lambda s: True)
+    time_candidate(kernel, context, Sampler(device), ConditionsReader(), random.Random(1), settings, lambda s: True)
     assert len(found) > 10
     assert {int(one) for one in found} == {0xFF}
     # Places do not matter to kernels as long as the large workload's, so its outputs are not held.

@@ -176,7 +176,7 @@ class Bench:
         spawner: Any = self.spawner
         self.planners = Planners(spawner, self.cache, TARGET, H200, 2, 5.0)
         self.queue = DeviceQueue(0, gpu, (1,), spawner, self.cache, settings)
-        self.queue.facts = dict(FACTS)
+        self.queue.facts, self.queue.ceilings = dict(FACTS), {}
         self.supervisor = Supervisor(self.planners, [self.queue], settings)
 
     def known(self, text: str) -> KernelSource:
@@ -250,14 +250,14 @@ def test_the_first_worker_measures_the_ceilings_before_its_first_job_and_shows_r
             limits = message["op"] == "ceilings"
             worker.peer.send({"ceilings": {"copy_bandwidth_gbs": 1.0}} if limits else {"foreseen": True})
             return
-        assert message["early"]
+        assert message["on_workload"]
         worker.peer.send({"measured": {"workload": "large", "status": "ok", "trust": "process"}})
         worker.peer.send(result())
 
     monkeypatch.setitem(one.spawner.scripts, "replay", script)
     one.queue.on_stage = seen.append
     one.queue.on_workload = lambda job, early: seen.append((job.number, early["workload"], early["trust"]))
-    one.queue.facts = {}
+    one.queue.facts, one.queue.ceilings = {}, None
     one.queue.start()
     one.queue.open()
     assert one.queue.facts == FACTS

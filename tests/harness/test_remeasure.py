@@ -162,11 +162,11 @@ def test_a_contribution_goes_on_and_becomes_a_bundle_that_can_be_imported(
     monkeypatch.setattr(measure, "make_harness", lambda options: RecordedHarness(factors, lost))
     monkeypatch.setattr(contribute, "time_references", lambda *told: ["relu: not timed"])
     out = tmp_path / "bundle"
-    done = contribute.contribute(Gpu(), out, 600, quiet=True)
+    done = contribute.measure_anchors(Gpu(), out, 600, quiet=True)
     assert (done.bundle, done.left, done.kernels) == (None, 1, 199)
     assert any("the driver failed" in note for note in done.notes)
     lost.clear()
-    done = contribute.contribute(Gpu(), out, 600, quiet=True)
+    done = contribute.measure_anchors(Gpu(), out, 600, quiet=True)
     assert (done.bundle, done.left, done.gpus) == (str(out), 0, (CARD,))
     assert done.repeatable
     assert done.repeats["agreement"]["median |log ratio|"] == pytest.approx(0.005, abs=1e-3)

@@ -6,8 +6,8 @@ It can take a fingerprint of what it overwrites. Beside it, copies of many varia
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from kbench.harness.device.driver import Launch, LaunchShape, Parameters, Queue
 from kbench.harness.device.kernels import keyed
@@ -32,19 +32,6 @@ Region = tuple[int, int]
 FILL_WORDS = {16: "ulonglong2", 8: "unsigned long long", 4: "unsigned int", 2: "unsigned short", 1: "unsigned char"}
 """The type that a fill stores, by its width in bytes."""
 SOURCE = cuda_source("scrub")
-
-
-class Overwrite(Protocol):
-    """Queues overwriting memory."""
-
-    def __call__(self, watched: bytes = ..., byte: int = ...) -> None:
-        """Queue it.
-
-        Args:
-            watched: what `watching` returned, a random number of eight bytes, and the address of eight bytes that
-                the fingerprint is added to, with the pad of that number on it.
-            byte: what memory other than stacks is overwritten with; the poison if not given.
-        """
 
 
 class Scrubber:
@@ -103,8 +90,13 @@ class Scrubber:
         assert len(parts) <= PARTS
         return _packed(parts, PARTS) + as_word(len(parts))
 
-    def overwriting(self, regions: Sequence[Region], local_bytes: int = 0) -> Overwrite:
-        """What queues overwriting some stretches of memory, all shared memory, and stacks of that size per thread."""
+    def overwriting(self, regions: Sequence[Region], local_bytes: int = 0) -> Callable[..., None]:
+        """What queues overwriting some stretches of memory, all shared memory, and stacks of that size per thread.
+
+        It takes `watched`: what `watching` returned, a random number of eight bytes, and the address of eight bytes
+        that the fingerprint is added to, with the pad of that number on it; and `byte`: what memory other than stacks
+        is overwritten with, the poison if not given.
+        """
         parameters, everywhere, poison = self._given, self._everywhere.queue, self._poison
         rows = [_packed(regions[at : at + REGIONS], REGIONS) for at in range(0, max(len(regions), 1), REGIONS)]
         covering = next((size for size in LOCAL_BYTES if size >= local_bytes), LOCAL_BYTES[-1])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.compare import Comparison, compare
 from kbench.benchmark.problems.definition import as_tuple
-from kbench.harness.bench.context import STAGES, Checks, ProblemContext, Stage, check_claims, first_failure
+from kbench.harness.bench.context import SETS, Buffers, Checks, ProblemContext, check_claims, first_failure
 from kbench.harness.bench.judge import Answer
 from kbench.harness.bench.reference_inputs import ReferenceInputs
 from kbench.harness.bench.subject import Subject
@@ -75,7 +75,7 @@ def verify(
     answers: list[Answer] = []
     for turn, reference in enumerate((references[0], *references)):
         # Two sets for three calls: the third finds other numbers at the addresses of the first.
-        outputs = call(subject, context, turn % STAGES, reference, verdict)
+        outputs = call(subject, context, turn % SETS, reference, verdict)
         if outputs is None:
             return verdict
         answers.append((reference, outputs))
@@ -92,14 +92,14 @@ def erase(context: ProblemContext, outputs: Iterable[Tensor]) -> None:
 
 
 def call(
-    subject: Subject, context: ProblemContext, stage: int, reference: ReferenceInputs, verdict: Verdict
+    subject: Subject, context: ProblemContext, set_number: int, reference: ReferenceInputs, verdict: Verdict
 ) -> tuple[Tensor, ...] | None:
     """One call on fresh inputs into poisoned memory; its outputs when they have the declared form."""
-    buffers = context.stages[stage]
+    buffers = context.sets[set_number]
     buffers.fill(reference)
-    subject.prepare(stage)
+    subject.prepare(set_number)
     context.device.flush()
-    returned = subject.call(stage)
+    returned = subject.call(set_number)
     context.device.synchronize()
     wrong = misfit(returned, context, buffers) or first_failure(check_claims(context.device, buffers.claims()))
     if wrong is not None:
@@ -143,14 +143,15 @@ def _verify_together(
     for turn, reference in enumerate((references[0], *references)):
         # The third call finds other numbers at addresses seen before; later ones come anywhere, as timed ones do, and
         # like theirs their inputs lie in other sets too.
-        stage = turn % STAGES if turn <= UNAIDED else random.randrange(len(context.stages))
-        filled, buffers = [stage, *(context.sets_beside(stage) if turn > UNAIDED else ())], context.stages[stage]
+        set_number = turn % SETS if turn <= UNAIDED else random.randrange(len(context.sets))
+        filled = [set_number, *(context.sets_beside(set_number) if turn > UNAIDED else ())]
+        buffers = context.sets[set_number]
         # In the order of timed calls, the flush included: a kernel must not tell one from the other by its caches.
-        subject.prepare(stage, poison=turn < ALIKE, restore=turn != UNAIDED)
+        subject.prepare(set_number, poison=turn < ALIKE, restore=turn != UNAIDED)
         for at in filled:
-            context.stages[at].fill(reference)
+            context.sets[at].fill(reference)
         context.device.flush()
-        outputs = subject.call(stage)
+        outputs = subject.call(set_number)
         answers.append((reference, tuple(output.clone() for output in outputs)))
         claimed = check_claims(context.device, [*buffers.claims(), *subject.claims()])
         checks += claimed
@@ -170,7 +171,7 @@ def _verify_together(
     return verdict
 
 
-def misfit(returned: Any, context: ProblemContext, stage: Stage) -> str | None:
+def misfit(returned: Any, context: ProblemContext, buffers: Buffers) -> str | None:
     """Why what was returned is not the declared outputs in memory of their own; None when it is."""
     import torch
 
@@ -191,7 +192,7 @@ def misfit(returned: Any, context: ProblemContext, stage: Stage) -> str | None:
             return f"output {spec.name!r} is {have}, expected {spec.dtype}{list(spec.shape)}"
         if not output.is_contiguous():
             return f"output {spec.name!r} is not contiguous (strides {list(output.stride())})"
-        if stage.shares_memory(output):
+        if buffers.shares_memory(output):
             return f"output {spec.name!r} lies in the memory of an input"
     pointers = [output.data_ptr() for output in outputs if output.numel()]
     if len(set(pointers)) != len(pointers):

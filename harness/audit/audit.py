@@ -140,16 +140,16 @@ class Auditor:
                 self._shown_held_out.add(label)
             cases = self._cases_to_come(label) if subject.owned and not ordinary else []
             return Audit(
-                lambda stage, choice: self._hooks(subject, stage, choice, held_out, known, turns),
+                lambda set_number, choice: self._hooks(subject, set_number, choice, held_out, known, turns),
                 [functools.partial(self.adversarial_hooks, label=label, case=case) for case in cases],
             )
 
-        def prepare(stage: int) -> None:
+        def prepare(set_number: int) -> None:
             for other in self._subjects.values():
                 if other is not subject:
                     # Its last outputs answer the same questions.
                     other.erase()
-            subject.prepare(stage)
+            subject.prepare(set_number)
 
         owned = (prepare, subject.idle, subject.form) if subject.owned else ()
         return Candidate(label, subject.call, audits, *owned)
@@ -187,7 +187,7 @@ class Auditor:
     def _hooks(
         self,
         subject: Subject,
-        stage: int,
+        set_number: int,
         choice: int,
         held_out: list[ReferenceInputs],
         known: list[ReferenceInputs],
@@ -197,13 +197,13 @@ class Auditor:
 
         Args:
             subject: the kernel.
-            stage: which set of buffers it is called on.
+            set_number: which set of buffers it is called on.
             choice: a random number.
             held_out: not shown yet in this look; they come first, because no kept answer fits them.
             known: what else there is to show.
             turns: whether the next call that is not shown held-out inputs keeps those it has.
         """
-        buffers = self.context.stages[stage]
+        buffers = self.context.sets[set_number]
         shown: list[tuple[ReferenceInputs, bool, bool]] = []
 
         def before() -> None:
@@ -219,17 +219,17 @@ class Auditor:
             shown.append((others[choice % len(others)], fresh, False))
             buffers.fill(shown[-1][0])
             if not subject.owned:
-                subject.prepare(stage)
+                subject.prepare(set_number)
 
         def after(returned: Any) -> Kept:
-            return self._kept(returned, stage, *shown[-1], owned=subject.owned)
+            return self._kept(returned, set_number, *shown[-1], owned=subject.owned)
 
         return before, after
 
-    def adversarial_hooks(self, stage: int, label: str, case: ReferenceInputs) -> Hooks:
+    def adversarial_hooks(self, set_number: int, label: str, case: ReferenceInputs) -> Hooks:
         """What to queue before and after a call on adversarial inputs; the next call finds those of before."""
         self._shown_cases.setdefault(label, set()).add(case.drawing.case)
-        filled = [self.context.stages[at] for at in (stage, *self.context.sets_beside(stage))]
+        filled = [self.context.sets[at] for at in (set_number, *self.context.sets_beside(set_number))]
         held: list[ReferenceInputs | None] = []
 
         def before() -> None:
@@ -238,7 +238,7 @@ class Auditor:
                 buffers.fill(case)
 
         def after(returned: Any) -> Kept:
-            kept = self._kept(returned, stage, case, fresh=False, ordinary=False, owned=True)
+            kept = self._kept(returned, set_number, case, fresh=False, ordinary=False, owned=True)
             for buffers, last in zip(filled, held, strict=True):
                 if last is not None:
                     buffers.fill(last)
@@ -248,10 +248,10 @@ class Auditor:
         return before, after
 
     def _kept(
-        self, returned: Any, stage: int, inputs: ReferenceInputs, fresh: bool, ordinary: bool, *, owned: bool
+        self, returned: Any, set_number: int, inputs: ReferenceInputs, fresh: bool, ordinary: bool, *, owned: bool
     ) -> Kept:
         """Copies of outputs, made in stream order right after the end mark: work still running elsewhere is not in."""
-        wrong = misfit(returned, self.context, self.context.stages[stage])
+        wrong = misfit(returned, self.context, self.context.sets[set_number])
         outputs = () if wrong else tuple(o.clone() for o in as_tuple(returned))
         seal = self.context.device.seal(outputs) if owned and outputs else None
         return Kept(inputs, fresh, ordinary, wrong, outputs, seal)
@@ -297,7 +297,7 @@ class Auditor:
             if reason is not None:
                 self.verdict.fail(Status.REJECTED, reason)
         self._audit_outputs([sample for sample in samples if sample.kept is not None])
-        claims = [claim for stage in self.context.stages for claim in stage.claims()]
+        claims = [claim for buffers in self.context.sets for claim in buffers.claims()]
         claims += [claim for subject in self._subjects.values() for claim in subject.claims()]
         changed = first_failure(check_claims(self.context.device, claims))
         if changed is not None:

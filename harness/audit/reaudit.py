@@ -132,7 +132,7 @@ class Reaudit:
             assert self.candidate.idle is not None
             empty = dataclasses.replace(self.candidate, call=self.candidate.idle)
             order = [one for other in self.others for one in (empty, other) * IDLE_TURNS] + [empty] * (IDLE_TURNS + 1)
-            slots = [calling(one, context, at % len(context.stages), 0) for at, one in enumerate(order)]
+            slots = [calling(one, context, at % len(context.sets), 0) for at, one in enumerate(order)]
             self.sampler.leads_us[alike] = leads_us(self.sampler.run(slots), label, fewest=1)
             # How long an empty kernel takes is not about the kernel.
             self.sampler.forget(label)
@@ -156,9 +156,9 @@ class Reaudit:
         for number in range(max(1, min(MANY_TIMES, int(AGAIN_US / look_us))) if cases else 0):
             slots: list[Slot] = []
             for case in self.rng.sample(cases, min(len(cases), self.auditor.room)):
-                stage = self.rng.randrange(len(context.stages))
-                slots.append(calling(renamed, context, stage, number))
-                slots[-1].before, slots[-1].after = self.auditor.adversarial_hooks(stage, label, case)
+                set_number = self.rng.randrange(len(context.sets))
+                slots.append(calling(renamed, context, set_number, number))
+                slots[-1].before, slots[-1].after = self.auditor.adversarial_hooks(set_number, label, case)
             if not self.auditor.audit(self.sampler.run(slots)):
                 return
 

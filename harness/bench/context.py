@@ -1,6 +1,6 @@
 """ProblemContext: what every kernel of one problem and size shares inside a worker.
 
-Stages are the buffers kernels read: guarded on both sides and refilled from reference inputs before a call, so the same
+Kernels read sets of buffers: guarded on both sides and refilled from reference inputs before a call, so the same
 addresses hold different numbers from call to call.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 GUARD_BYTES = 4096
 GUARD_BYTE = 0xA5
-STAGES, MANY_STAGES = 2, 8
+SETS, MANY_SETS = 2, 8
 """Sets of input buffers a kernel is called with in turn; many for small inputs."""
 SMALL_BYTES = 128 << 20
 """Inputs up to this size get many sets: where few lines lie in memory decides how long a short kernel waits for them,
@@ -78,7 +78,7 @@ class Guarded:
         return start, start + self._block.numel()
 
 
-class Stage:
+class Buffers:
     """One set of input buffers."""
 
     def __init__(self, like: tuple[Any, ...], *, after: bool = True) -> None:
@@ -168,7 +168,7 @@ class ProblemContext:
     """Knows the answers."""
     references: list[ReferenceInputs] = dataclasses.field(default_factory=list)
     """Drawn at random, one per seed."""
-    stages: list[Stage] = dataclasses.field(default_factory=list)
+    sets: list[Buffers] = dataclasses.field(default_factory=list)
     anchor_us: float | None = None
     """Steady time of the PyTorch reference; None until it has been warmed up."""
     case_drawings: list[Drawing] = dataclasses.field(default_factory=list)
@@ -190,25 +190,25 @@ class ProblemContext:
     _expected: bool = False
 
     def __post_init__(self) -> None:
-        """Draw inputs and allocate the stages, while their answers are computed elsewhere."""
+        """Draw inputs and allocate the sets of buffers, while their answers are computed elsewhere."""
         self.case_drawings = case_drawings(self.definition, self.size, self.seeds[0])
         self.judge.foresee(self.definition, self.size, [*map(Drawing, self.seeds), *self.case_drawings])
         self.references = [self._draw(Drawing(seed), sealed=True) for seed in self.seeds]
         form = self.references[0].inputs
-        count = MANY_STAGES if nbytes(form) <= SMALL_BYTES else STAGES
-        self.stages = [Stage(form, after=not self.device.fenced) for _ in range(count)]
+        count = MANY_SETS if nbytes(form) <= SMALL_BYTES else SETS
+        self.sets = [Buffers(form, after=not self.device.fenced) for _ in range(count)]
 
     def _draw(self, drawing: Drawing, *, sealed: bool) -> ReferenceInputs:
         place = self.device.torch_name
         sums = self.device.sums if sealed else None
         return ReferenceInputs(self.definition, self.size, drawing, place, sums=sums, settings=self.settings)
 
-    def sets_beside(self, stage: int) -> list[int]:
+    def sets_beside(self, set_number: int) -> list[int]:
         """Other sets of buffers in which to put what a call on one of them is shown, as many as chance has it.
 
         Ordinary inputs lie in all sets, others in one: a kernel that counts them must learn nothing.
         """
-        others = [at for at in range(len(self.stages)) if at != stage]
+        others = [at for at in range(len(self.sets)) if at != set_number]
         most = max(1, FILLS // max(1, len(tensors(self.references[0].inputs))) - 1)
         return random.sample(others, random.randint(0, min(most, len(others))))
 
@@ -232,9 +232,9 @@ class ProblemContext:
 
     def hide_held_out(self) -> None:
         """Queue hiding what the next kernel may be shown; no buffer holds it any more. Look for damage before that."""
-        for stage in self.stages:
-            if stage.holds is not None and stage.holds is self._shared:
-                stage.fill(self.references[0])
+        for buffers in self.sets:
+            if buffers.holds is not None and buffers.holds is self._shared:
+                buffers.fill(self.references[0])
         if self._shared is not None and not self._shared.hidden and tensors(self._shared.inputs):
             self._shared.hide(self.device)
             self._shared_seal = self.device.seal(tensors(self._shared.inputs))
@@ -274,17 +274,17 @@ class ProblemContext:
         """Make ready for the next kernel, whatever the last one left."""
         self._inspected.clear()
         self.hide_held_out()
-        for stage in self.stages:
-            stage.reset(self.references[0])
+        for buffers in self.sets:
+            buffers.reset(self.references[0])
 
     def hold_back(self) -> None:
         """Choose what verification leaves to timed calls."""
         mixed = [str(drawing.case) for drawing in self.case_drawings if self.definition.case(str(drawing.case)).mixed]
         self.held_back = random.choice(mixed) if len(mixed) > 1 else None
 
-    def inspect(self, stage: int) -> None:
+    def inspect(self, set_number: int) -> None:
         """Queue looking whether a set of buffers holds what it should: the reference's answers are not judged."""
-        for check in check_claims(self.device, self.stages[stage].claims()):
+        for check in check_claims(self.device, self.sets[set_number].claims()):
             self._inspected.append((check, self.device.seal([check[1]])))
 
     def inspected(self) -> str | None:
@@ -295,10 +295,10 @@ class ProblemContext:
             return "what was found of inputs was changed"
         return first_failure(checks)
 
-    def reference(self, stage: int) -> Any:
+    def reference(self, set_number: int) -> Any:
         """Call the PyTorch reference on a set of input buffers."""
         with self.settings():
-            return self.definition.reference(*self.stages[stage].inputs)
+            return self.definition.reference(*self.sets[set_number].inputs)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
@@ -323,7 +323,7 @@ class ProblemContext:
         """Device memory held."""
         kept = [*self.references, *self._cases.values(), *([] if self._shared is None else [self._shared])]
         held = sum(reference.nbytes for reference in kept)
-        return held + nbytes(self.references[0].inputs) * len(self.stages)
+        return held + nbytes(self.references[0].inputs) * len(self.sets)
 
 
 def held_out_drawing(case: str | None = None) -> Drawing:
@@ -359,7 +359,7 @@ def device_bytes(definition: ProblemDefinition, size: Size) -> int:
     kept_cases = len(definition.every_case) if read <= KEPT_CASE_BYTES else min(1, len(definition.cases))
     upcast = 8 * sum(spec.numel for spec in inputs)
     answers = 8 * sum(spec.numel for spec in outputs) * ANSWERS
-    return read * (DRAWN + STAGES + kept_cases) + written * 2 * STAGES + upcast + answers
+    return read * (DRAWN + SETS + kept_cases) + written * 2 * SETS + upcast + answers
 
 
 def context_bytes(limit_bytes: int | None) -> int:

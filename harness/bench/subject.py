@@ -25,13 +25,13 @@ class Subject:
         """What a call may find as the last one left it, although it was prepared."""
         raise NotImplementedError
 
-    def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
+    def prepare(self, set_number: int, *, poison: bool = False, restore: bool = True) -> None:
         """Queue taking away what earlier calls left where the next one, on this set of inputs, may find it.
 
         Where the harness does not own the memory, it can only poison it.
 
         Args:
-            stage: the set of inputs.
+            set_number: number of the set of buffers it will be called on.
             poison: fill memory with the same byte each time, instead of another from call to call.
             restore: reset the variables of its machine code.
         """
@@ -40,11 +40,11 @@ class Subject:
     def erase(self) -> None:
         """Queue overwriting what the last call left, where the harness owns it."""
 
-    def call(self, stage: int) -> Any:
+    def call(self, set_number: int) -> Any:
         """Call the kernel on a set of input buffers; what it returns."""
         raise NotImplementedError
 
-    def idle(self, stage: int) -> None:
+    def idle(self, set_number: int) -> None:
         """Queue an empty kernel in place of a call, with the same to be prepared after it."""
         raise NotImplementedError
 
@@ -75,12 +75,12 @@ class ProcessSubject(Subject):
     def not_restored(self) -> list[str]:
         return ["memory and state of its own process"]
 
-    def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
+    def prepare(self, set_number: int, *, poison: bool = False, restore: bool = True) -> None:
         for nbytes in self._context.output_bytes:
             self._context.device.poison(nbytes)
 
-    def call(self, stage: int) -> Any:
-        return self._run(*self._context.stages[stage].inputs)
+    def call(self, set_number: int) -> Any:
+        return self._run(*self._context.sets[set_number].inputs)
 
-    def idle(self, stage: int) -> None:
+    def idle(self, set_number: int) -> None:
         self._context.device.nothing()

@@ -41,7 +41,7 @@ from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArg
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kbench.harness.bench.context import Stage
+    from kbench.harness.bench.context import Buffers
     from kbench.harness.bench.reference_inputs import Drawing
     from kbench.harness.device.device import CudaDevice
 
@@ -154,13 +154,13 @@ class Replay(Subject):
 
     owned = True
 
-    def __init__(self, plan: LaunchPlan, code: LoadedCode, stages: Sequence[Stage], device: CudaDevice) -> None:
+    def __init__(self, plan: LaunchPlan, code: LoadedCode, sets: Sequence[Buffers], device: CudaDevice) -> None:
         """Make ready.
 
         Args:
             plan: a plan that was checked.
             code: its machine code.
-            stages: sets of input buffers.
+            sets: sets of input buffers.
             device: the GPU.
 
         Raises:
@@ -171,17 +171,17 @@ class Replay(Subject):
         allocated = sum(buffer.nbytes for buffer in plan.buffers if buffer.input is None)
         count = min(PLACES, max(2, PLACES_BYTES // max(allocated, 1)))
         self.places, memory = make_places(plan, device, count)
-        each = max(2, count // len(stages))
+        each = max(2, count // len(sets))
         # Few for each set of inputs: making calls ready for a pair of both takes as long as queueing them.
-        self._places_of = [[(at * each + n) % count for n in range(each)] for at in range(len(stages))]
+        self._places_of = [[(at * each + n) % count for n in range(each)] for at in range(len(sets))]
         self._next = 0
         self._launches: dict[int, Launch] = {}
         """By step."""
         self._calls: dict[tuple[int, int], list[Queue]] = {}
         """The operations of a call, by set of inputs and place."""
         inputs = [(at, buffer.input) for at, buffer in enumerate(plan.buffers) if buffer.input is not None]
-        self._pointers = [{at: stage.tensors[place].data_ptr() for at, place in inputs} for stage in stages]
-        self._buffers, self.stages = stages, len(stages)
+        self._pointers = [{at: buffers.tensors[place].data_ptr() for at, place in inputs} for buffers in sets]
+        self._buffers, self.sets = sets, len(sets)
         self._fingerprints = Fingerprints(device)
         self._watching = [device.scrubber.watching(self._output_parts(place)) for place in self.places]
         self._unread: tuple[Drawing | None, int] | None = None
@@ -213,12 +213,12 @@ class Replay(Subject):
         stack = ["local memory"] if self._local_bytes > LOCAL_BYTES[-1] else []
         return [*self._code.not_restored, *stack]
 
-    def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
+    def prepare(self, set_number: int, *, poison: bool = False, restore: bool = True) -> None:
         """Queue erasing everything that earlier calls left; the next call uses memory prepared by this."""
         self._byte = POISON_BYTE if poison else some_byte()
         self.erase()
         # At random: by a rotation a kernel could tell how many calls there were before it.
-        self._next = random.choice([place for place in self._places_of[stage] if place != self._next])
+        self._next = random.choice([place for place in self._places_of[set_number] if place != self._next])
         for queue in self._restore if restore else ():
             queue()
 
@@ -246,15 +246,15 @@ class Replay(Subject):
     def damaged(self) -> str | None:
         return self._code.damaged(self._device)
 
-    def call(self, stage: int) -> tuple[Tensor, ...]:
+    def call(self, set_number: int) -> tuple[Tensor, ...]:
         """Queue the plan's operations on a set of input buffers; the outputs, once the stream has done them."""
-        for queue in self._prepared(stage, self._next):
+        for queue in self._prepared(set_number, self._next):
             queue()
-        held = self._buffers[stage].holds
+        held = self._buffers[set_number].holds
         self._unread = None if held is None else (held.drawing, self._next)
         return self.places[self._next].outputs
 
-    def idle(self, stage: int) -> None:
+    def idle(self, set_number: int) -> None:
         """Queue an empty kernel in place of a call; a fingerprint is taken of what it leaves, and dropped."""
         self._device.nothing()
         self._unread = (None, self._next)
@@ -263,10 +263,10 @@ class Replay(Subject):
         """What is true of memory if the last call wrote nothing around the plan's buffers."""
         return [("memory next to a buffer was overwritten", (g, self._byte)) for g in self.places[self._next].guards]
 
-    def _prepared(self, stage: int, place: int) -> list[Queue]:
-        key = (stage, place)
+    def _prepared(self, set_number: int, place: int) -> list[Queue]:
+        key = (set_number, place)
         if key not in self._calls:
-            addresses = self._pointers[stage] | self.places[place].addresses
+            addresses = self._pointers[set_number] | self.places[place].addresses
             self._calls[key] = [self._operation(at, addresses) for at in range(len(self.plan.steps))]
         return self._calls[key]
 

@@ -109,12 +109,12 @@ class NamedCalls:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._subject, name)
 
-    def call(self, stage: int) -> Any:
+    def call(self, set_number: int) -> Any:
         """Call it."""
         from torch.profiler import record_function
 
         with record_function(self._name):
-            return self._subject.call(stage)
+            return self._subject.call(set_number)
 
 
 def slowdown_us(warps: float) -> float:

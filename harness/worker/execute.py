@@ -280,7 +280,7 @@ def refill(context: ProblemContext, bench: Bench, verdict: Verdict) -> None:
 
     Damage is looked for first: what a kernel broke is not the machine's, and refilling would hide it.
     """
-    claims = [claim for stage in context.stages for claim in stage.claims()]
+    claims = [claim for buffers in context.sets for claim in buffers.claims()]
     wrong = first_failure(check_claims(bench.device, claims))
     if wrong is not None:
         verdict.fail(Status.INCORRECT, wrong)

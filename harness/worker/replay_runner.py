@@ -82,7 +82,7 @@ class PlannedKernel:
 
     def _replay(self, context: ProblemContext, device: Device, plan: LaunchPlan) -> Replay:
         assert isinstance(device, CudaDevice)
-        return Replay(plan, self._code, context.stages, device)
+        return Replay(plan, self._code, context.sets, device)
 
     def unload(self) -> None:
         """Free the machine code."""
@@ -117,8 +117,8 @@ def fastest(plans: Sequence[LaunchPlan], make: Callable[[LaunchPlan], Replay], b
 def tuning_us(replay: Replay, label: str, bench: Bench) -> float:
     """How long a replay takes, judged by a few calls."""
     slots = [
-        Slot(label, 0, functools.partial(replay.call, stage), prepare=functools.partial(replay.prepare, stage))
-        for stage in (at % replay.stages for at in range(TUNING_CALLS))
+        Slot(label, 0, functools.partial(replay.call, number), prepare=functools.partial(replay.prepare, number))
+        for number in (at % replay.sets for at in range(TUNING_CALLS))
     ]
     bench.sampler.run(slots[:2])
     taken = sorted(sample.time_us for sample in bench.sampler.run(slots))

@@ -174,14 +174,14 @@ def test_inputs_that_are_wrong_only_while_the_reference_runs_are_noticed(
     context: ProblemContext, auditor: Auditor
 ) -> None:
     samples = look(auditor.candidate("k", Planned(lambda x: (gelu(x),), context)), context)
-    for stage in range(len(context.stages)):
-        context.inspect(stage)
+    for set_number in range(len(context.sets)):
+        context.inspect(set_number)
     assert context.inspected() is None
-    buffers = context.stages[0].tensors[0]
+    buffers = context.sets[0].tensors[0]
     buffers[0] += 1
     context.inspect(0)
     buffers[0] -= 1
-    context.stages[0].fill(context.references[0])
+    context.sets[0].fill(context.references[0])
     assert not auditor.audit(samples)
     said = (auditor.verdict.status, auditor.verdict.reason)
     assert said == (Status.INCORRECT, "while the reference was timed: tensor input 0 was modified")
@@ -246,8 +246,8 @@ def tells_timed_calls(context: ProblemContext, *, honest: bool) -> Planned:
     subject = Planned(run, context)
     assert verify_together(subject, context, Verdict(), [*context.references[:2], *context.adversarial()]).ok
     verified = False
-    for stage in context.stages:
-        stage.reset(context.references[0])
+    for buffers in context.sets:
+        buffers.reset(context.references[0])
     return subject
 
 
@@ -264,7 +264,7 @@ def test_a_kernel_must_be_right_on_adversarial_inputs_among_its_timed_calls_too(
         added = [sample for sample in samples if sample.label == adversarial_label("k")]
         assert sum(sample.label == "k" for sample in samples) == 20, "they are added to the others"
         shown.append({sample.kept.reference.drawing.case for sample in added})
-        assert {stage.holds.drawing.case for stage in context.stages if stage.holds is not None} == {None}
+        assert {buffers.holds.drawing.case for buffers in context.sets if buffers.holds is not None} == {None}
         assert auditor.audit(samples) is honest
     every = {drawing.case for drawing in context.case_drawings}
     most = [min(len(every), 20 // 5)] * 2
@@ -318,7 +318,7 @@ def test_where_bytes_vary_no_call_may_take_less_than_half_the_median(
     slow = [Sample("k", number, 100.0, exposed=late, kept=None) for number in range(15)]
     fast = [Sample("k", number, least, exposed=False, kept=None) for number in range(15 if late else 1)]
     assert auditor.audit([*slow, *fast])
-    kernel = Candidate("k", lambda stage: None)
+    kernel = Candidate("k", lambda set_number: None)
     Reaudit(auditor, kernel, Sampler(auditor.context.device), random.Random(0)).refuse_short_calls()
     assert auditor.verdict.ok is ok
     assert ok or auditor.verdict.reason == (
@@ -376,12 +376,12 @@ def test_held_out_inputs_come_first_and_every_other_call_is_judged_on_what_its_b
     for look_again in range(3):
         hooks = audit()
         for number, choice in enumerate(random.Random(look_again).choices(range(1 << 16), k=20)):
-            held = context.stages[0].holds
+            held = context.sets[0].holds
             before, after = hooks.usual(0, choice)
             before()
-            kept = after(gelu(*context.stages[0].inputs))
+            kept = after(gelu(*context.sets[0].inputs))
             assert kept.fresh == (number == 0)
-            assert kept.reference is context.stages[0].holds
+            assert kept.reference is context.sets[0].holds
             assert (kept.reference is held) == (number % 2 == 1)
 
 
@@ -392,9 +392,9 @@ class Watched(Planned):
         super().__init__(run, context)
         self._found: list[tuple[Drawing, int]] = []
 
-    def call(self, stage: int) -> Any:
-        returned = super().call(stage)
-        held = self._context.stages[stage].holds
+    def call(self, set_number: int) -> Any:
+        returned = super().call(set_number)
+        held = self._context.sets[set_number].holds
         self._found.append((held.drawing, hash(tuple(returned.reshape(-1).tolist()))))
         return returned
 
@@ -406,9 +406,9 @@ class Watched(Planned):
 def timed(context: ProblemContext, run: Callable[..., Any], *, audits_see: bool = True) -> tuple[Auditor, int]:
     """A kernel verified and timed, then looked at again if need be; and how many calls that took."""
     auditor, subject = Auditor(context, Verdict()), Watched(run, context)
-    for stage in range(2):
-        context.stages[stage].fill(context.references[0])
-        subject.call(stage)
+    for set_number in range(2):
+        context.sets[set_number].fill(context.references[0])
+        subject.call(set_number)
     kernel = auditor.candidate("k", subject)
     with pytest.MonkeyPatch.context() as patch:
         if not audits_see:
@@ -418,9 +418,9 @@ def timed(context: ProblemContext, run: Callable[..., Any], *, audits_see: bool 
     assert auditor.verdict.ok
     taken = [0]
 
-    def call(stage: int) -> Any:
+    def call(set_number: int) -> Any:
         taken[0] += 1
-        return subject.call(stage)
+        return subject.call(set_number)
 
     with pytest.MonkeyPatch.context() as patch:
         # A busy machine makes times suspicious, which is not what these tests are about.
@@ -455,7 +455,7 @@ def test_a_kernel_whose_sums_change_with_their_order_is_looked_at_again_and_acce
 
 
 def test_in_a_look_of_ordinary_calls_all_are_judged(context: ProblemContext) -> None:
-    assert len(context.stages) > 2
+    assert len(context.sets) > 2
     kernel = candidate(Auditor(context, Verdict()), gelu)
     everything = RoundPlan(6, 0, (5,), audited=1.0)
     slots = make_slots([kernel], context, range(5), everything, random.Random(0))
@@ -635,8 +635,8 @@ def test_what_another_kernels_audit_left_in_the_buffers_counts_as_shown(context:
     first, second = (auditor.candidate(label, subject) for label in ("first", "second"))
     for seed in range(40):
         seen.clear()
-        for at, stage in enumerate(context.stages):
-            stage.reset(context.references[at % 2])
+        for at, buffers in enumerate(context.sets):
+            buffers.reset(context.references[at % 2])
         slots = make_slots([first, second], context, range(5), LOOK, random.Random(seed))
         mine: set[tuple[float, ...]] = set()
         for slot in slots:

@@ -133,7 +133,7 @@ def test_held_out_inputs_for_the_next_kernel_are_hidden_as_soon_as_one_is_timed(
         (context,) = bench.contexts._held.values()
         shared = context._shared
         assert shared.hidden
-        assert all(stage.holds is not shared for stage in context.stages)
+        assert all(buffers.holds is not shared for buffers in context.sets)
         drawings.add(shared.drawing)
     assert len(drawings) == 1, "all three were shown the same"
 
@@ -205,7 +205,7 @@ def test_an_answer_is_foreseen_once_a_subject_is_made_and_nobody_computes_when_i
     class Failing:
         owned = True
 
-        def prepare(self, stage: int, **settings: bool) -> None:
+        def prepare(self, set_number: int, **settings: bool) -> None:
             raise RuntimeError("no memory")
 
     class Kernel:

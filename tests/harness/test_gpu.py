@@ -184,13 +184,13 @@ def test_every_timed_call_finds_poison_where_its_answer_goes_and_few_calls_find_
     definition, device = problem("gelu_tanh"), CudaDevice(0)
     size = next(size for size in definition.sizes if size.name == workload)
     context = ProblemContext(definition, size, device, (1, 2, 3))
-    for stage in context.stages:
-        stage.fill(context.references[0])
+    for buffers in context.sets:
+        buffers.fill(context.references[0])
     found: list[torch.Tensor] = []
     places: list[int] = []
 
-    def call(stage: int) -> Any:
-        (x,) = context.stages[stage].inputs
+    def call(set_number: int) -> Any:
+        (x,) = context.sets[set_number].inputs
         y = torch.empty_like(x)
         found.append(y.view(torch.uint8).view(-1)[::997].min())
         places.append(y.data_ptr())

@@ -26,7 +26,7 @@ from kbench.harness.timing.duel import LOOKS as DUEL_LOOKS
 from kbench.harness.timing.duel import Decision, Verdict, decide, summarise_duel
 from kbench.harness.timing.duel import Duel as Rivalry
 from kbench.harness.timing.interval import Interval, centre, log_interval, process_sigma
-from kbench.harness.timing.rounds import RoundPlan, TimingSettings, by_round, hidden, plan
+from kbench.harness.timing.rounds import RoundPlan, TimingSettings, best_samples, by_round, plan
 from kbench.harness.timing.stamps import NULL_KERNEL
 from kbench.schemas import InfrastructureError, MissingDependencyError, UserError
 
@@ -75,13 +75,11 @@ class Timed:
         return (self.high_us - self.low_us) / (2.0 * self.time_us)
 
     def __repr__(self) -> str:
-        return f"{self._figure()}   {sparkline(self.samples_us)}   {self._method()}"
+        figure = f"{self.name}  {_time(self.time_us)} ±{100 * self.half_width:.1f} %"
+        return f"{figure}   {sparkline(self.samples_us)}   {self._method()}"
 
     def _repr_html_(self) -> str:
         return _table([self]) + f"<small>{html.escape(self._method())}</small>"
-
-    def _figure(self) -> str:
-        return f"{self.name}  {_time(self.time_us)} ±{100 * self.half_width:.1f} %"
 
     def _method(self) -> str:
         method = f"{len(self.samples_us)} cold calls in {self.rounds} rounds on {self.device}"
@@ -283,18 +281,19 @@ class Stopwatch:
 
     def _typical(self, slots: Sequence[Slot]) -> dict[str, float]:
         samples = self.sampler.run(slots)
-        return {label: centre([s.time_us for s in hidden(samples, label)]) for label in {s.label for s in samples}}
+        labels = {sample.label for sample in samples}
+        return {label: centre([s.time_us for s in best_samples(samples, label)]) for label in labels}
 
     def _rounds(self, samples: Sequence[Sample], label: str) -> list[float]:
         """The logarithm of a call's time in each round, less what this process adds to every call."""
-        times_us = by_round(hidden(samples, label), label, self.sampler.null_kernel.shift_us)
+        times_us = by_round(best_samples(samples, label), label, self.sampler.null_kernel.shift_us)
         return [math.log(times_us[number]) for number in sorted(times_us)]
 
     def _timed(self, samples: Sequence[Sample], label: str) -> Timed:
         logs = self._rounds(samples, label)
         interval = log_interval(logs, process_sigma(math.exp(statistics.fmean(logs))))
         times_us = tuple(s.time_us for s in samples if s.label == label)
-        exposed = any(s.exposed for s in hidden(samples, label))
+        exposed = any(s.exposed for s in best_samples(samples, label))
         return Timed(
             label, interval.value, interval.low, interval.high, times_us, len(logs), self.device.model, exposed
         )

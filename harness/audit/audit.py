@@ -36,7 +36,7 @@ from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.bench.subject import Subject
 from kbench.harness.device.kernels.keyed import Seal, intact
 from kbench.harness.timing.batch import Sample
-from kbench.harness.timing.rounds import Audit, Candidate, Hooks, adversarial_label, hidden
+from kbench.harness.timing.rounds import Audit, Candidate, Hooks, adversarial_label, best_samples
 from kbench.harness.timing.stamps import disagreement, unseen_us
 from kbench.harness.verify import CHANGED, Verdict, erase, misfit, note
 from kbench.schemas import InfrastructureError, Status
@@ -177,7 +177,7 @@ class Auditor:
         Args:
             shared: other kernels may be shown them too.
         """
-        with machine("inputs cannot be drawn"):
+        with machines_fault("inputs cannot be drawn"):
             if shared:
                 return self.context.held_out_once()
             drawn = self.context.held_out()
@@ -293,7 +293,7 @@ class Auditor:
         # Times on adversarial inputs do not count, and there are few.
         apart = set(map(adversarial_label, self._subjects))
         for label, times in self.times.items():
-            reason = None if label in apart else disagreement(hidden(times.samples, label))
+            reason = None if label in apart else disagreement(best_samples(times.samples, label))
             if reason is not None:
                 self.verdict.fail(Status.REJECTED, reason)
         self._audit_outputs([sample for sample in samples if sample.kept is not None])
@@ -329,7 +329,7 @@ class Auditor:
                 whole.append(sample)
         if not intact([s.kept.seal for s in whole if s.kept.seal is not None], self.context.device.seal):
             self.verdict.fail(Status.REJECTED, CHANGED)
-        with machine("an answer cannot be computed"):
+        with machines_fault("an answer cannot be computed"):
             comparisons = self.context.compare([(s.kept.reference, s.kept.outputs) for s in whole])
         for sample, found in zip(whole, comparisons, strict=True):
             where = f"{self.name(sample.label)}in a timed call: "
@@ -343,7 +343,7 @@ class Auditor:
 
 
 @contextlib.contextmanager
-def machine(what: str) -> Iterator[None]:
+def machines_fault(what: str) -> Iterator[None]:
     """Say that what fails here is the machine's fault, though a kernel is being timed.
 
     Raises:

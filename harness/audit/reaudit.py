@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from kbench.harness.audit.audit import Auditor, CallTimes, Shows
 from kbench.harness.timing.batch import Sampler, Slot
-from kbench.harness.timing.rounds import Candidate, RoundPlan, adversarial_label, calling, hidden, make_slots
+from kbench.harness.timing.rounds import Candidate, RoundPlan, adversarial_label, best_samples, calling, make_slots
 from kbench.harness.timing.stamps import LEAD_SHARE, LEAD_US, gap_us, leads_us
 from kbench.schemas import Status
 
@@ -62,7 +62,7 @@ class Reaudit:
     def run(self) -> None:
         """Audit again as far as there is reason to; the auditor's verdict says what was found."""
         verdict = self.auditor.verdict
-        self.clocks["gap_us"] = gap_us(hidden(self._times.samples, self.candidate.label)) or 0.0
+        self.clocks["gap_us"] = gap_us(best_samples(self._times.samples, self.candidate.label)) or 0.0
         if verdict.ok and self._is_gpu:
             self.refuse_longer_judged_calls()
         if verdict.ok and self.candidate.label in self.auditor.varies:
@@ -201,7 +201,7 @@ class Reaudit:
     @property
     def _counted_us(self) -> list[float]:
         """Times of the calls that its own is computed from: some take longer because the host was late."""
-        return [sample.time_us for sample in hidden(self._times.samples, self.candidate.label)]
+        return [sample.time_us for sample in best_samples(self._times.samples, self.candidate.label)]
 
     @property
     def _is_gpu(self) -> bool:

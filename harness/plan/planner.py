@@ -103,7 +103,7 @@ def plan_kernel(
                 plans[size.name] = []
                 plans[size.name] += host_code.plans(size)
         except Exception as error:  # noqa: BLE001 - whatever host code raises is a verdict on it
-            verdict = refused(error)
+            verdict = verdict_of(error)
             if len(plans) > 1:
                 # The first workload's failure is everybody's; a later one is that workload's own.
                 verdict.error = f"{verdict.error} (workload {list(plans)[-1]})"
@@ -313,7 +313,7 @@ def cuda_arguments(recorder: Recorder, values: Sequence[Any]) -> list[PlanArgume
     return arguments
 
 
-def refused(error: BaseException) -> Planned:
+def verdict_of(error: BaseException) -> Planned:
     """The verdict that an exception means: the kernel does not compile, cannot be planned, is wrong, or fails."""
     reason = f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ is not None else "")
     # Perhaps for want of a GPU.

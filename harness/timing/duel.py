@@ -12,7 +12,7 @@ from enum import StrEnum
 from kbench.harness.bench.context import ProblemContext
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.interval import Interval, log_interval
-from kbench.harness.timing.rounds import Candidate, RoundPlan, by_round, calling, hidden, make_slots
+from kbench.harness.timing.rounds import Candidate, RoundPlan, best_samples, by_round, calling, make_slots
 
 LOOKS = (8, 13, 21, 34)
 CONFIDENCE = 0.998
@@ -105,7 +105,7 @@ def fight(
 
 def summarise_duel(duel: Duel, samples: Sequence[Sample], first: str, second: str) -> None:
     """Recompute the ratio from all samples so far."""
-    ones, others = (by_round(hidden(samples, label), label) for label in (first, second))
+    ones, others = (by_round(best_samples(samples, label), label) for label in (first, second))
     both = sorted(ones.keys() & others.keys())
     if len(both) < 3:
         return

@@ -247,7 +247,7 @@ def time_candidate(
         if spoilt:
             time.sleep(PAUSE_S)
     timing.null_us = sampler.null_kernel.time_us
-    timing.late_anchors = any(s.exposed for s in hidden(timed, ANCHOR))
+    timing.late_anchors = any(s.exposed for s in best_samples(timed, ANCHOR))
     timing.drift = abs(centre(timing.anchor_us) / steady - 1.0) if timing.anchor_us else 0.0
     return timing
 
@@ -363,7 +363,7 @@ def settled(timing: Timing, settings: TimingSettings) -> bool:
 def summarise(timing: Timing, samples: Sequence[Sample], label: str, shift_us: float | None) -> None:
     """Recompute figures and intervals from all samples so far, less what this process adds to every call."""
     timing.shift_us = shift_us
-    mine, anchors = (by_round(hidden(samples, name), name, shift_us) for name in (label, ANCHOR))
+    mine, anchors = (by_round(best_samples(samples, name), name, shift_us) for name in (label, ANCHOR))
     if len(mine.keys() & anchors.keys()) < 2:
         mine, anchors = by_round(samples, label, shift_us), by_round(samples, ANCHOR, shift_us)
     timing.samples_us = [s.time_us for s in samples if s.label == label]
@@ -381,7 +381,7 @@ def summarise(timing: Timing, samples: Sequence[Sample], label: str, shift_us: f
     timing.speedup = log_interval(ratios, math.hypot(spread, process_sigma(base)))
 
 
-def hidden(samples: Sequence[Sample], label: str) -> list[Sample]:
+def best_samples(samples: Sequence[Sample], label: str) -> list[Sample]:
     """A kernel's good samples where half of its rounds have some; else those whose launch was hidden; else all.
 
     Kernels of very many launches fill the queue and are never followed by much; some wait for the device by themselves.

@@ -89,7 +89,7 @@ class ProcessRunner(Runner):
         self.channel.send({"loaded": True})
         interpreted = not self.device.is_gpu and all("triton" in e["source"] for e in message["kernels"])
         say = interpreter.marked if interpreted else list
-        return self.measured(lambda: say(self.results(kernels, message)), message)
+        return self.send_results(lambda: say(self.measure_or_compare(kernels, message)), message)
 
     def _lock_down(self, extensions: Sequence[str], *, strict: bool) -> None:
         """Give up more before foreign code is loaded; this process will run nothing else.

@@ -182,7 +182,7 @@ class ReplayRunner(Runner):
             self.channel.send(what | {"status": status.value, "error": reason})
             return False
         show = (lambda result: self.channel.send({"measured": result})) if message["on_workload"] else None
-        going = self.measured(lambda: self.results(kernels, message, show), message)
+        going = self.send_results(lambda: self.measure_or_compare(kernels, message, show), message)
         if going:
             for kernel in kernels:
                 kernel.unload()
@@ -197,7 +197,7 @@ class ReplayRunner(Runner):
             self.device.synchronize()
         starts = range(0, len(message["kernels"]) if trial.work else 0, PROFILED)
         numbers = [range(start, min(start + PROFILED, len(message["kernels"]))) for start in starts]
-        self.measured(lambda: [result for some in numbers for result in self._profile_some(some, message)], message)
+        self.send_results(lambda: [result for some in numbers for result in self._profile_some(some, message)], message)
         return False
 
     def _profile_some(self, numbers: range, message: dict[str, Any]) -> list[dict[str, Any]]:

@@ -112,7 +112,7 @@ class Runner:
         self.report("load")
         return True
 
-    def results(
+    def measure_or_compare(
         self, kernels: Sequence[Runnable], message: dict[str, Any], on_workload: OnWorkload | None = None
     ) -> list[dict[str, Any]]:
         """Measure a kernel, or compare two.
@@ -132,7 +132,7 @@ class Runner:
         sizes, threshold = chosen_sizes(problem(task.problem_id), task.workloads), float(message["threshold"])
         return [compare_on_workload(kernels, size, task, self.bench, self.report, threshold) for size in sizes]
 
-    def measured(self, action: Callable[[], list[dict[str, Any]]], message: dict[str, Any]) -> bool:
+    def send_results(self, action: Callable[[], list[dict[str, Any]]], message: dict[str, Any]) -> bool:
         """Send the results of a kernel, or how it broke the device; False when this process must end."""
         if message.get("ceilings") and self.bench.ceilings is None:
             self.bench.ceilings = Ceilings(**message["ceilings"])

@@ -25,14 +25,6 @@ from kbench.schemas import InfrastructureError, Status
 LOOK = RoundPlan(4, 0, (5,))
 
 
-@pytest.fixture
-def context() -> ProblemContext:
-    definition = problem("gelu_tanh")
-    made = ProblemContext(definition, definition.tiny, CpuDevice(), (1, 2, 3))
-    made.reset()
-    return made
-
-
 def gelu(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.gelu(x, approximate="tanh")
 
@@ -429,29 +421,22 @@ def timed(context: ProblemContext, run: Callable[..., Any], *, audits_see: bool 
     return auditor, taken[0]
 
 
-def test_calls_whose_outputs_have_the_bytes_of_a_judged_answer_need_no_further_look(context: ProblemContext) -> None:
-    auditor, again = timed(context, gelu)
-    assert auditor.verdict.ok
-    assert again == 0
-
-
-def test_a_kernel_that_leaves_work_out_where_no_audit_looks_is_found_by_its_bytes(context: ProblemContext) -> None:
-    """The odd call is noticed, and then every call of a look is judged."""
+@pytest.mark.parametrize(
+    ("run", "least_calls", "status"),
+    [
+        (lambda x, call: gelu(x), 0, Status.OK),
+        (lambda x, call: torch.zeros_like(x) if call % 9 == 8 else gelu(x), ROUNDS, Status.INCORRECT),
+        (lambda x, call: gelu(x) * (1.0 + 1e-7 * (call % 5)), ROUNDS, Status.OK),
+    ],
+    ids=["the bytes of a judged answer", "work left out where no audit looks", "sums whose order changes"],
+)
+def test_a_kernel_whose_outputs_have_other_bytes_than_judged_ones_has_every_call_of_a_look_judged(
+    context: ProblemContext, run: Callable[[torch.Tensor, int], torch.Tensor], least_calls: int, status: Status
+) -> None:
     calls = itertools.count()
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        return torch.zeros_like(x) if next(calls) % 9 == 8 else gelu(x)
-
-    auditor, again = timed(context, run, audits_see=False)
-    assert again >= ROUNDS
-    assert auditor.verdict.status is Status.INCORRECT
-
-
-def test_a_kernel_whose_sums_change_with_their_order_is_looked_at_again_and_accepted(context: ProblemContext) -> None:
-    calls = itertools.count()
-    auditor, again = timed(context, lambda x: gelu(x) * (1.0 + 1e-7 * (next(calls) % 5)))
-    assert auditor.verdict.ok
-    assert again >= ROUNDS
+    auditor, again = timed(context, lambda x: run(x, next(calls)), audits_see=status is Status.OK)
+    assert (again >= least_calls) if least_calls else (again == 0)
+    assert auditor.verdict.status is status
 
 
 def test_in_a_look_of_ordinary_calls_all_are_judged(context: ProblemContext) -> None:
@@ -509,25 +494,13 @@ def test_a_kernel_is_called_again_only_under_a_suspicion_which_is_dropped_where_
     context: ProblemContext, auditor: Auditor, suspected: bool
 ) -> None:
     calls: list[tuple[float, ...]] = []
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        time.sleep(0.002)
-        return noting(calls)(x)
-
-    kernel = candidate(auditor, run)
+    kernel = candidate(auditor, noting(calls))
     for sample in look(kernel, context):
         held_up = suspected and sample.kept is not None and sample.kept.fresh
         assert auditor.audit([dataclasses.replace(sample, time_us=1e5 if held_up else 2_000.0)])
     before = len(calls)
-    assert reaudited(auditor, kernel).ok
+    assert reaudited(auditor, kernel, Paced(context.device, lambda slot: 2_000.0)).ok
     assert len(calls) == before + 3 * ROUNDS * suspected, "one look clears it; calls of 2 ms: three a round"
-
-
-class Steady(Sampler):
-    """Says that every call took as long."""
-
-    def run(self, slots: Sequence[Slot], watch: Watch | None = None) -> list[Sample]:
-        return [dataclasses.replace(sample, time_us=10_000.0) for sample in super().run(slots, watch)]
 
 
 @pytest.mark.parametrize("is_gpu", [True, False])
@@ -539,7 +512,9 @@ def test_a_kernel_that_turns_honest_under_suspicion_is_held_to_its_earlier_times
     for sample in look(kernel, context):
         fresh = sample.kept is not None and sample.kept.fresh
         assert auditor.audit([dataclasses.replace(sample, time_us=10_000.0 if fresh else 5_000.0)])
-    assert reaudited(auditor, kernel, Steady(context.device)).status is (Status.REJECTED if is_gpu else Status.OK)
+    assert reaudited(auditor, kernel, Paced(context.device, lambda slot: 10_000.0)).status is (
+        Status.REJECTED if is_gpu else Status.OK
+    )
 
 
 @pytest.mark.parametrize(

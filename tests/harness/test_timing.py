@@ -39,7 +39,7 @@ from kbench.harness.timing.rounds import (
     Timing,
     TimingSettings,
     adversarial_label,
-    hidden,
+    best_samples,
     make_slots,
     plan,
     shuffled_sets,
@@ -223,9 +223,9 @@ def test_calls_that_wait_for_the_device_are_not_held_for_and_not_repeated() -> N
 
 def test_calls_with_too_little_queued_behind_them_are_thin_and_left_out_when_others_are_there() -> None:
     samples = [Sample("k", 0, 5.0 + n, exposed=n == 2, kept=None, thin=n > 0) for n in range(3)]
-    assert hidden(samples, "k") == samples[:1]
-    assert hidden(samples[1:], "k") == samples[1:2]
-    assert hidden(samples[2:], "k") == samples[2:]
+    assert best_samples(samples, "k") == samples[:1]
+    assert best_samples(samples[1:], "k") == samples[1:2]
+    assert best_samples(samples[2:], "k") == samples[2:]
 
 
 def test_better_samples_are_taken_alone_only_where_half_of_the_rounds_have_some() -> None:
@@ -233,8 +233,8 @@ def test_better_samples_are_taken_alone_only_where_half_of_the_rounds_have_some(
         which = itertools.product(range(5), (False, True))
         return [Sample("k", n, 5.0, exposed=exposed or n >= good, kept=None) for n, exposed in which]
 
-    assert {s.exposed for s in hidden(rounds(3), "k")} == {False}
-    assert hidden(rounds(2), "k") == rounds(2)
+    assert {s.exposed for s in best_samples(rounds(3), "k")} == {False}
+    assert best_samples(rounds(2), "k") == rounds(2)
 
 
 def test_a_stream_that_passes_a_call_before_the_lead_is_queued_makes_it_thin() -> None:

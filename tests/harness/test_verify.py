@@ -27,12 +27,6 @@ from kbench.harness.verify import UNAIDED_CALL, Verdict, verify, verify_repeat, 
 from kbench.schemas import Status
 
 
-@pytest.fixture
-def context() -> ProblemContext:
-    definition = problem("gelu_tanh")
-    return ProblemContext(definition, definition.tiny, CpuDevice(), (1, 2, 3))
-
-
 def gelu(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.gelu(x, approximate="tanh")
 

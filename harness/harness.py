@@ -113,7 +113,7 @@ class Harness:
         """Called with what begins, in a few words: starting, planning, and the stages of a kernel on a device. Set this
         and the next before workers start."""
         self.configurations: dict[tuple[str, str], str] = {}
-        """What an autotuner chose, by kernel and workload, as the kernel names it."""
+        """The configuration that an autotuner chose, by kernel and workload, as the kernel names it."""
         self.on_workload: Callable[[Measurement], None] | None = None
         """Called with a planned kernel's measurement on a workload before those of its other workloads are taken. What
         counts is what `measure` yields: a kernel may still fail."""
@@ -455,7 +455,7 @@ class Harness:
         return Target(major, minor) if major else Target(9, 0)
 
     def device_facts(self) -> DeviceFacts:
-        """What host code may ask of the device it is planned for: the first one's facts, or an H200's in a dry run."""
+        """Facts of the device that host code is planned for: the first one's, or an H200's in a dry run."""
         facts = self._queues[0].facts.get("planning")
         return H200 if facts is None else DeviceFacts(**facts)
 
@@ -479,7 +479,7 @@ class Harness:
         return [] if self._planners is None else list(self._planners.sandbox)
 
     def facts(self) -> Mapping[str, Any]:
-        """What the first device's worker knows of it, the facts that no record keeps among them."""
+        """The facts of the first device as its worker knows them, with those that no record keeps."""
         self.open()
         return self._queues[0].facts
 

@@ -35,7 +35,7 @@ UNAIDED_CALL = "in the call that finds other bytes in memory and its variables a
 
 @dataclasses.dataclass(slots=True)
 class Verdict:
-    """What verification found."""
+    """The verdict of verification: a status with its reason, and the largest errors."""
 
     status: Status = Status.OK
     reason: str | None = None

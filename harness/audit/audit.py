@@ -50,7 +50,7 @@ VERIFIED = 2
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kept:
-    """What an audited call left to be judged."""
+    """The outputs of an audited call, kept to be judged."""
 
     reference: ReferenceInputs
     fresh: bool
@@ -79,14 +79,14 @@ class CallTimes:
 
 
 class Shows(enum.Enum):
-    """What judged calls are shown."""
+    """Inputs that judged calls are shown."""
 
     USUAL = enum.auto()
-    """What their buffers hold, other inputs, and held-out ones as often as need be."""
+    """Those that their buffers hold, others, and held-out ones as often as need be."""
     HELD_OUT = enum.auto()
     """The same, with held-out inputs in every look."""
     ORDINARY = enum.auto()
-    """What their buffers hold, alone."""
+    """Those that their buffers hold, alone."""
 
 
 class Auditor:
@@ -193,7 +193,7 @@ class Auditor:
         known: list[ReferenceInputs],
         turns: Iterator[bool],
     ) -> Hooks:
-        """What to queue before and after a call that is judged.
+        """The hooks that are queued before and after a call that is judged.
 
         Args:
             subject: the kernel.
@@ -227,7 +227,7 @@ class Auditor:
         return before, after
 
     def adversarial_hooks(self, set_number: int, label: str, case: ReferenceInputs) -> Hooks:
-        """What to queue before and after a call on adversarial inputs; the next call finds those of before."""
+        """Hooks around a call on adversarial inputs; the next call finds the inputs of before."""
         self._shown_cases.setdefault(label, set()).add(case.drawing.case)
         filled = [self.context.sets[at] for at in (set_number, *self.context.sets_beside(set_number))]
         held: list[ReferenceInputs | None] = []

@@ -55,7 +55,7 @@ class Reaudit:
     sampler: Sampler
     rng: random.Random
     others: Sequence[Candidate] = ()
-    """What is called in the same batches."""
+    """Candidates that are called in the same batches."""
     clocks: dict[str, float] = dataclasses.field(default_factory=dict)
     """How far the clocks are apart."""
 

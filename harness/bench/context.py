@@ -86,7 +86,7 @@ class Buffers:
         self._guarded = [Guarded(v, after=after) if hasattr(v, "data_ptr") else None for v in like]
         self._scalars = [None if g else v for g, v in zip(self._guarded, like, strict=True)]
         self.holds: ReferenceInputs | None = None
-        """What the buffers were filled from."""
+        """The inputs that the buffers were filled from."""
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -116,7 +116,7 @@ class Buffers:
         self.holds = reference
 
     def claims(self) -> list[tuple[str, Claim]]:
-        """What must be true of the buffers if they are as they were filled, and what is wrong otherwise."""
+        """Claims that hold if the buffers are as they were filled, each with what is wrong otherwise."""
         if self.holds is None:
             return []
         pairs = [(g, v) for g, v in zip(self._guarded, self.holds.inputs, strict=True) if g is not None]
@@ -135,7 +135,7 @@ class Buffers:
 
 
 Checks = tuple[list[str], "Tensor"]
-"""What is wrong where an element of a tensor turns out false."""
+"""Flags of claims, as a tensor, each with what is wrong where it is false."""
 
 
 def check_claims(device: Device, claims: Sequence[tuple[str, Claim]]) -> list[Checks]:
@@ -144,7 +144,7 @@ def check_claims(device: Device, claims: Sequence[tuple[str, Claim]]) -> list[Ch
 
 
 def first_failure(checks: Sequence[Checks]) -> str | None:
-    """What is wrong, according to the first check that fails; None when all hold. Waits for the device once."""
+    """The failure of the first claim that does not hold; None when all do. Waits for the device once."""
     import torch
 
     if not checks:
@@ -288,7 +288,7 @@ class ProblemContext:
             self._inspected.append((check, self.device.seal([check[1]])))
 
     def inspected(self) -> str | None:
-        """What was wrong with the inputs of the reference since the last time; None when nothing was."""
+        """Damage to the inputs of the reference since the last time; None when there was none."""
         checks, seals = [check for check, _ in self._inspected], [seal for _, seal in self._inspected]
         self._inspected.clear()
         if not intact(seals, self.device.seal):

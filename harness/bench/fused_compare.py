@@ -43,7 +43,7 @@ class Judged:
 
 
 def compare_together(answers: Sequence[Judged], specs: Sequence[TensorSpec]) -> list[Comparison]:
-    """What `compare` says of each; outputs of known types take one pass each, and the host waits once for all."""
+    """The verdict of `compare` on each; outputs of known types take one pass each, and the host waits once for all."""
     pairs = [
         Pair(out, want, answer.tolerance)
         for answer in answers
@@ -80,7 +80,7 @@ class Pair:
         self._atol = tolerance.atol
 
     def row(self) -> bytes:
-        """Itself as the function takes it."""
+        """Its addresses, length and bounds as the function takes them."""
         bounds = (self._atol, self._rtol, self._floor)
         return ROW.pack(self.out.data_ptr(), self.want.data_ptr(), self.out.numel(), *bounds)
 

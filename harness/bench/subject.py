@@ -11,7 +11,7 @@ from kbench.harness.device.kernels.same_bytes import Claim
 
 
 class Subject:
-    """What verification and timing call. Where the harness does not own the memory, most of it does nothing."""
+    """A kernel as verification and timing call it; where its memory is not the harness's, most methods do nothing."""
 
     owned = False
     """Whether the harness owns all memory a call uses: then every call is prepared, and outputs stay in place."""
@@ -22,7 +22,7 @@ class Subject:
 
     @property
     def not_restored(self) -> list[str]:
-        """What a call may find as the last one left it, although it was prepared."""
+        """Memory that a call may find as the last one left it, although it was prepared."""
         raise NotImplementedError
 
     def prepare(self, set_number: int, *, poison: bool = False, restore: bool = True) -> None:
@@ -49,7 +49,7 @@ class Subject:
         raise NotImplementedError
 
     def claims(self) -> list[tuple[str, Claim]]:
-        """What is true of memory if the last call wrote only where it may, and what is wrong otherwise."""
+        """Claims that hold if the last call wrote only where it may, each with what is wrong otherwise."""
         return []
 
     def fingerprints(self) -> list[tuple[Drawing, int]]:
@@ -60,7 +60,7 @@ class Subject:
         return []
 
     def damaged(self) -> str | None:
-        """What of the harness's own for this kernel was overwritten; None when nothing was."""
+        """Memory of the harness's own for this kernel that was overwritten; None when none was."""
         return None
 
 

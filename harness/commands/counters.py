@@ -134,7 +134,7 @@ class Profiler:
         ]  # fmt: skip
 
     def _run(self, entries: Sequence[Entry], gpu: Gpu, folder: Path) -> tuple[list[Mapping[str, Any]], list[Launch]]:
-        """What was called under the profiler, and what it saw."""
+        """The calls made under the profiler, and the launches that it saw."""
         batch, order, table = (folder / file for file in ("batch.json", "order.jsonl", "table.csv"))
         batch.write_text(json.dumps(entries))
         metrics = ",".join((DURATION, *SUMS.values(), *SHARES.values()))

@@ -60,7 +60,7 @@ def missing_packages(report: Mapping[str, Any]) -> list[str]:
 
 
 def problems(report: Mapping[str, Any]) -> list[str]:
-    """What a report shows to be wrong, a sentence each."""
+    """The problems that a report shows, a sentence each."""
     lines = []
     if report["planning_limits"] == "none":
         lines.append("host code is planned WITHOUT limits on the sum of its processes: /proc names no children here")
@@ -132,7 +132,7 @@ def _board(nvml: Any, handle: Any) -> dict[str, Any]:
 
 
 def _planning_sandbox() -> list[str] | None:
-    """What the processes give up that plan kernels on a machine without a GPU; None where none could be started."""
+    """Restrictions of planning processes on a machine without a GPU; None where none could be started."""
     from kbench.harness.harness import Harness
 
     try:

@@ -142,7 +142,7 @@ def _entry(text: str, where: str) -> Entry:
 
 
 def in_corpus(folder: Path, kernels: Collection[str], gpus: Collection[str]) -> dict[str, list[Measurement]]:
-    """What a folder's corpus already holds of some kernels on some GPUs."""
+    """Measurements of some kernels on some GPUs that a folder's corpus has already."""
     from pyarrow import compute
 
     field, groups = compute.field, dict[str, list[Measurement]]()

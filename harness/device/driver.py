@@ -208,7 +208,7 @@ class Launch:
             self.queue = bound("cuLaunchKernelEx", config, function.handle, address, 0, keep=parameters)
 
     def on(self, arguments: Sequence[bytes]) -> Queue:
-        """What queues it with other arguments; making that ready takes less than another launch.
+        """A function that queues it with other arguments; making that ready takes less than another launch.
 
         Raises:
             DriverError: they do not fit the function's parameters.

@@ -23,7 +23,7 @@ UNRECORDED = ("planning", "sm_ids", "reaches_host_memory")
 
 
 def device_facts(device: Device) -> dict[str, Any]:
-    """What a worker knows about its device."""
+    """Facts of a worker's device."""
     if not isinstance(device, CudaDevice):
         return {"gpu": f"cpu ({platform.machine()})", "compute_capability": "0.0", "sm_count": 0, "memory_bytes": 0,
                 "l2_bytes": 0, "shared_bytes_per_block": 0, "driver": "none", "cuda": "none"}  # fmt: skip

@@ -71,7 +71,7 @@ def compiler_versions() -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What host code may ask of the device a plan is for; anything else fails the planning."""
+    """Facts that host code may ask for of the device a plan is for; anything else fails the planning."""
 
     name: str
     major: int
@@ -89,7 +89,7 @@ class DeviceFacts:
 
 
 H200 = DeviceFacts("NVIDIA H200", 9, 0, 132, 150_109_880_320, 62_914_560, 49_152, 232_448, 233_472, 65_536, 2_048)
-"""What plans are made for where no device says otherwise."""
+"""The device that plans are made for where none is at hand."""
 
 
 def facts_of(properties: Any) -> DeviceFacts:

@@ -122,7 +122,7 @@ def _work(sent: Any) -> list[dict[str, Any]]:
 
 
 def _configs(sent: Mapping[str, Any], plans: Mapping[str, list[LaunchPlan]]) -> dict[str, list[str]]:
-    """What the planning process calls the configurations of workloads that have several plans."""
+    """Names of configurations, by the planning process, for workloads that have several plans."""
     return {
         name: [readable(str(plan["choice"] or ""))[:LONGEST_NAME] for plan in sent[name][: len(each)]]
         for name, each in plans.items()
@@ -167,7 +167,7 @@ def _launches(plans: Mapping[str, list[LaunchPlan]]) -> list[PlanStep]:
 
 
 def _needs(step: PlanStep, functions: Functions) -> Resources:
-    """What a launch needs: its function, with the shared memory that the launch adds."""
+    """The resources of a launch: its function's, with the shared memory that the launch adds."""
     function = functions[step.code or ""][step.function or ""]
     return dataclasses.replace(function, shared_bytes=function.shared_bytes + (step.shared_bytes or 0))
 

@@ -57,10 +57,10 @@ class Planned:
     unplannable: bool = False
     """Whether the error may say nothing about the kernel itself, only that its host code cannot be planned."""
     work: dict[str, list[dict[str, Any]]] | None = None
-    """What each plan of a timed workload does, as plain values, where it was asked for."""
+    """The work of each plan of a timed workload, as plain values, where it was asked for."""
 
     def message(self) -> dict[str, Any]:
-        """What the planning process sends."""
+        """The message that the planning process sends."""
         return {
             "plans": {name: [to_dict(plan) for plan in plans] for name, plans in self.plans.items()},
             "cubins": [base64.b64encode(cubin).decode() for cubin in self.cubins.values()],
@@ -241,7 +241,7 @@ def meta_inputs(definition: ProblemDefinition, size: Size) -> tuple[Any, ...]:
 
 
 def returned_tensors(returned: Any) -> list[Any]:
-    """What `run` returned, as a list of contiguous tensors on the GPU.
+    """The outputs that `run` returned, as a list of contiguous tensors on the GPU.
 
     Raises:
         ReturnedError: it is something else.

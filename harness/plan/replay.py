@@ -142,7 +142,7 @@ def make_places(plan: LaunchPlan, device: CudaDevice, count: int) -> tuple[list[
 
 
 def some_byte() -> int:
-    """What to overwrite memory with: mostly a loud byte, and sometimes any, so that a kernel can rely on none.
+    """A byte to overwrite memory with: mostly a loud one, and sometimes any, so that a kernel can rely on none.
 
     The same in verification as in timing: what its outputs hold must not tell a kernel which it is.
     """
@@ -187,7 +187,7 @@ class Replay(Subject):
         self._unread: tuple[Drawing | None, int] | None = None
         """Inputs and place of the last call, as long as its outputs are there."""
         self._byte = POISON_BYTE
-        """What memory was last overwritten with."""
+        """The byte that memory was last overwritten with."""
         # Functions and parameters are looked up now, so that what is wrong with them is found before any timing.
         self._prepared(0, 0)
         self._restore = code.restore(device)
@@ -209,7 +209,7 @@ class Replay(Subject):
 
     @property
     def not_restored(self) -> list[str]:
-        """What a call may find as the previous one left it."""
+        """Memory that a call may find as the previous one left it."""
         stack = ["local memory"] if self._local_bytes > LOCAL_BYTES[-1] else []
         return [*self._code.not_restored, *stack]
 
@@ -260,7 +260,7 @@ class Replay(Subject):
         self._unread = (None, self._next)
 
     def claims(self) -> list[tuple[str, Claim]]:
-        """What is true of memory if the last call wrote nothing around the plan's buffers."""
+        """Claims that hold if the last call wrote nothing around the plan's buffers."""
         return [("memory next to a buffer was overwritten", (g, self._byte)) for g in self.places[self._next].guards]
 
     def _prepared(self, set_number: int, place: int) -> list[Queue]:
@@ -330,7 +330,7 @@ class Fingerprints:
     def __init__(self, device: CudaDevice) -> None:
         """Make room."""
         self._base = keyed.random_words(MOST_CALLS)
-        """What fingerprints are added to: zeros would show a kernel how many calls there were before it."""
+        """Numbers that fingerprints are added to: zeros would show a kernel how many calls there were before it."""
         self._values = self._base.to(device.torch_name, copy=True)
         self._inputs: list[Drawing | None] = []
         self._nonces: list[int] = []
@@ -338,7 +338,7 @@ class Fingerprints:
         outputs add."""
 
     def expect(self, inputs: Drawing | None) -> bytes:
-        """What says where the number of a call on some inputs goes; of None, one that nobody asks for."""
+        """The place for the fingerprint of a call on some inputs, packed; for None, of one that nobody asks for."""
         at = len(self._inputs)
         assert at < MOST_CALLS, "the fingerprints of calls must be taken now and then"
         self._inputs.append(inputs)
@@ -346,7 +346,7 @@ class Fingerprints:
         return WHERE.pack(self._nonces[-1], int(self._values.data_ptr()) + 8 * at)
 
     def take(self) -> list[tuple[Drawing, int]]:
-        """Those of the calls since the last time, in order; waits for the device."""
+        """Fingerprints of the calls since the last time, in order; waits for the device."""
         used = len(self._inputs)
         places = np.arange(used, dtype=np.uint64) * 8 + self._values.data_ptr()
         pads = keyed.pad(np.array(self._nonces, dtype=np.uint64), places, keyed.WORD)

@@ -96,7 +96,7 @@ class RecordingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def allocate(func: Any, name: str, args: Any, kwargs: Mapping[str, Any]) -> Any:
-    """What an operator returns that may allocate.
+    """The result of an operator that may allocate.
 
     For memory of the same form as another's, torch imports a computer algebra system, which takes seconds and which the
     usual case does not need.
@@ -221,7 +221,7 @@ def answer_without_a_gpu(facts: DeviceFacts) -> None:
 
 
 def refuse(name: str) -> Callable[..., Any]:
-    """What stands for a function of torch.cuda that planning does not answer."""
+    """A stand-in for a function of torch.cuda that planning does not answer."""
 
     def refused(*args: Any, **kwargs: Any) -> Any:
         raise UnplannableError(f"calls torch.cuda.{name}, which plans do not know")

@@ -53,7 +53,7 @@ class Machinery:
 
 
 class RecordingUtils:
-    """What Triton's driver offers besides launching."""
+    """The part of Triton's driver that loads code and answers questions about the device."""
 
     def __init__(self, machinery: Machinery, facts: DeviceFacts) -> None:
         """Keep machine code there."""

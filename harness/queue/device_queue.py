@@ -50,7 +50,7 @@ class DeviceWorker:
     since: float = dataclasses.field(default_factory=time.monotonic)
     """When the current stage began."""
     stages: int = 0
-    """Those of the current job so far."""
+    """Stages of the current job so far."""
 
 
 class DeviceQueue:

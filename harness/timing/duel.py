@@ -22,7 +22,7 @@ PLACEMENT_SIGMA = 0.001
 
 
 class Verdict(StrEnum):
-    """What a comparison says about the second kernel relative to the first."""
+    """The verdict of a comparison on the second kernel relative to the first."""
 
     SAME = "SAME"
     FASTER = "FASTER"
@@ -58,7 +58,7 @@ def decide(ratio: Interval, threshold: float) -> Decision:
 
 @dataclasses.dataclass(slots=True)
 class Duel:
-    """What the rounds gave."""
+    """The result of the rounds: the ratio with its interval, and both times."""
 
     ratios: list[float] = dataclasses.field(default_factory=list)
     """Log of first over second, one per round."""

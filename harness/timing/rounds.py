@@ -56,12 +56,12 @@ class TimingSettings:
 
 @dataclasses.dataclass(slots=True)
 class Timing:
-    """What the rounds gave."""
+    """The result of the rounds: samples, intervals and conditions."""
 
     samples_us: list[float] = dataclasses.field(default_factory=list)
     anchor_us: list[float] = dataclasses.field(default_factory=list)
     reference_us: float | None = None
-    """What the reference takes in the rounds that the speedup is of."""
+    """Time of the reference in the rounds that the speedup is of."""
     rounds: int = 0
     sampling: Interval | None = None
     """Of the runtime, within this process alone."""
@@ -72,16 +72,16 @@ class Timing:
     late_anchors: bool = False
     """Whether the reference's launches could not be hidden, so that its time is the host's as well."""
     null_us: float | None = None
-    """What an empty kernel takes in this process."""
+    """Time of an empty kernel in this process."""
     shift_us: float | None = None
-    """What was subtracted from every time; None when nothing was."""
+    """Time that was subtracted from every time; None when nothing was."""
     drift: float = 0.0
     clocks: dict[str, float] = dataclasses.field(default_factory=dict)
     """How far the clocks were apart, for whoever watches; not part of a record."""
 
 
 Hooks = tuple[Callable[[], None], Callable[[Any], Any]]
-"""What to queue before and after a call."""
+"""Two functions that queue work: one before a call, one after it, which keeps its outputs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class PoisonedError(Exception):
 
 @dataclasses.dataclass(slots=True)
 class Bench:
-    """What a worker keeps between kernels."""
+    """The device of a worker, and all that it keeps between kernels."""
 
     device: Device
     contexts: ContextCache
@@ -61,7 +61,7 @@ class Bench:
     reader: ConditionsReader
     ceilings: Ceilings | None = None
     undisturbed_us: dict[tuple[str, str], float] = dataclasses.field(default_factory=dict)
-    """What the reference took, by problem and size, before any kernel had memory or work on that workload here."""
+    """Time of the reference, by problem and size, before any kernel had memory or work on that workload here."""
 
 
 @dataclasses.dataclass(slots=True)

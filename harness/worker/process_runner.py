@@ -123,7 +123,7 @@ def start_triton() -> None:
 
 
 Switch = tuple[Callable[[], Any], Callable[[Any], object]]
-"""What reads a setting, and what sets it."""
+"""Two functions: one reads a setting, one sets it."""
 
 
 class Switches:
@@ -161,7 +161,7 @@ class Switches:
 
 
 def current(read: Callable[[], Any]) -> Any:
-    """What a setting is; None when torch cannot tell, because two of its own ways to set it were mixed."""
+    """The value of a setting; None when torch cannot tell, because two of its own ways to set it were mixed."""
     try:
         return read()
     except RuntimeError:

@@ -80,7 +80,7 @@ class Runner:
             self.bench.ceilings = Ceilings(**request["ceilings"])
 
     def operations(self) -> dict[str, Callable[[dict[str, Any]], bool]]:
-        """What a parent may ask for, by name; False from one means that this process must end."""
+        """Requests that a parent may make, by name; False from one means that this process must end."""
         return {"ceilings": self._ceilings}
 
     def answer(self, message: dict[str, Any]) -> bool:

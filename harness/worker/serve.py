@@ -221,7 +221,7 @@ def build_extension(kernel: KernelSource, target: Target, folder: str) -> dict[s
 
 
 def missing_tool(error: BaseException | None) -> str | None:
-    """What the machine lacks to build a torch extension, when that is why loading failed; None otherwise."""
+    """The tool that the machine lacks to build a torch extension, when that is why loading failed; None otherwise."""
     if not isinstance(error, OSError | RuntimeError):
         return None
     # Torch's building of extensions must have raised it, and not the kernel's text in its words.

@@ -39,7 +39,7 @@ def _row(one: Tensor, other: Tensor | int) -> bytes:
 
 
 def same_bytes(claims: Sequence[Claim]) -> Tensor:
-    """The same by torch's own operations, on any device."""
+    """Whether each claim holds, by torch's own operations on any device."""
     import torch
 
     return torch.stack([_holds(one, other) for one, other in claims])

@@ -65,12 +65,12 @@ class Scrubber:
             self._local[size] = Launch(function, full, Parameters(function, [as_word(1), word]), stream)
 
     def copying(self, table: int, rows: int) -> Queue:
-        """What queues copying memory row by row of a table on the device: to, from, bytes."""
+        """A function that queues copying memory row by row of a table on the device: to, from, bytes."""
         shape = LaunchShape((rows, 1, 1), (32, 1, 1))
         return Launch(self._copy, shape, Parameters(self._copy, [as_word(table)]), self._stream).queue
 
     def filling(self, address: int, nbytes: int, pattern: bytes) -> Queue:
-        """What queues a fill with a repeated pattern of 1, 2, 4, 8 or 16 bytes.
+        """A function that queues a fill with a repeated pattern of 1, 2, 4, 8 or 16 bytes.
 
         It is a launch, as torch's own fills are; the driver's fills begin and end sooner, by most of a microsecond,
         and they have no pattern of eight bytes.
@@ -83,7 +83,7 @@ class Scrubber:
         return Launch(function, shape, Parameters(function, arguments), self._stream).queue
 
     def watching(self, parts: Sequence[Region]) -> bytes:
-        """What has a fingerprint of some stretches taken while they are overwritten.
+        """The request for a fingerprint of some stretches while they are overwritten, packed.
 
         A random number, and the address that it is added to, must be appended.
         """
@@ -91,7 +91,7 @@ class Scrubber:
         return _packed(parts, PARTS) + as_word(len(parts))
 
     def overwriting(self, regions: Sequence[Region], local_bytes: int = 0) -> Callable[..., None]:
-        """What queues overwriting some stretches of memory, all shared memory, and stacks of that size per thread.
+        """A function that queues overwriting some stretches, all shared memory, and stacks of that size per thread.
 
         It takes `watched`: what `watching` returned, a random number of eight bytes, and the address of eight bytes
         that the fingerprint is added to, with the pad of that number on it; and `byte`: what memory other than stacks

@@ -92,13 +92,7 @@ class Shows(enum.Enum):
 class Auditor:
     """Audits the timed calls of the kernels measured together on one problem and size."""
 
-    def __init__(
-        self,
-        context: ProblemContext,
-        verdict: Verdict,
-        *,
-        several: bool = False,
-    ) -> None:
+    def __init__(self, context: ProblemContext, verdict: Verdict, *, several: bool = False) -> None:
         """Audit.
 
         Args:

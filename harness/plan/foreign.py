@@ -38,10 +38,7 @@ from kbench.harness.plan.planner import (
     verdict_of,
 )
 from kbench.harness.plan.recorder import UnplannableError, in_host_memory, replaced
-from kbench.harness.plan.torch_calls import (
-    NullStream,
-    pretending,
-)
+from kbench.harness.plan.torch_calls import NullStream, pretending
 from kbench.harness.plan.triton_calls import Machinery, triton_recorded
 from kbench.schemas import Backend, KernelSource
 

@@ -108,8 +108,12 @@ def plan_kernel(
                 # The first workload's failure is everybody's; a later one is that workload's own.
                 verdict.error = f"{verdict.error} (workload {list(plans)[-1]})"
             return verdict
-        work = counted_work(plans, machinery, definition) if count_work else None
-    return Planned(plans, machinery.cubins, work=work)
+        work: dict[str, list[dict[str, Any]]] = {}
+        for size in definition.sizes if count_work else ():
+            contents = index_contents(definition, size.name)
+            counted = plans[size.name][:COUNTED_CONFIGS]
+            work[size.name] = [plain_work(plan_work(plan, machinery, contents)) for plan in counted]
+    return Planned(plans, machinery.cubins, work=work if count_work else None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -158,18 +162,6 @@ class HostCode:
         finally:
             self.machinery.recorder = None
         return recorded_plan(recorder, self.kernel, size.name, self.target, outputs)
-
-
-def counted_work(
-    plans: Mapping[str, Sequence[LaunchPlan]], machinery: Machinery, definition: ProblemDefinition
-) -> dict[str, list[dict[str, Any]]]:
-    """The work that the plans of each timed workload do, as plain values."""
-    work: dict[str, list[dict[str, Any]]] = {}
-    for size in definition.sizes:
-        contents = index_contents(definition, size.name)
-        counted = [plan_work(plan, machinery, contents) for plan in plans[size.name][:COUNTED_CONFIGS]]
-        work[size.name] = [plain_work(one) for one in counted]
-    return work
 
 
 def plan_work(plan: LaunchPlan, machinery: Machinery, contents: Mapping[int, Any] | None = None) -> Work:

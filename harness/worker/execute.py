@@ -95,11 +95,7 @@ class Runnable(Protocol):
 
 
 def execute(
-    kernel: Runnable,
-    task: MeasureTask,
-    bench: Bench,
-    report: Report,
-    on_workload: OnWorkload | None = None,
+    kernel: Runnable, task: MeasureTask, bench: Bench, report: Report, on_workload: OnWorkload | None = None
 ) -> list[dict[str, Any]]:
     """Verify and time a kernel on every workload of its problem.
 

@@ -76,7 +76,7 @@ class ProcessRunner(Runner):
         if not self.make_ready(*((start_triton,) if self.device.is_gpu else ())):
             return False
         extensions = [entry["extension"] for entry in message["kernels"] if entry["extension"]]
-        self._lock_down(extensions, strict=not self.device.is_gpu)
+        self._lock_down(extensions)
         kernels: list[ProcessKernel] = []
         try:
             for entry in message["kernels"]:
@@ -91,12 +91,11 @@ class ProcessRunner(Runner):
         say = interpreter.marked if interpreted else list
         return self.send_results(lambda: say(self.measure_or_compare(kernels, message)), message)
 
-    def _lock_down(self, extensions: Sequence[str], *, strict: bool) -> None:
+    def _lock_down(self, extensions: Sequence[str]) -> None:
         """Give up more before foreign code is loaded; this process will run nothing else.
 
         Args:
             extensions: folders of torch extensions that were built for the kernels.
-            strict: forbid starting programs; Triton needs one to compile at a first call on a GPU.
         """
         if not self.device.is_gpu:
             # Host code may ask how many multiprocessors there are, as it may where it is planned.
@@ -111,7 +110,8 @@ class ProcessRunner(Runner):
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
         freeze_files([self.scratch, *map(Path, extensions)])
         limit_growth(GPU_WORKER_BYTES if self.device.is_gpu else CPU_BYTES)
-        if strict:
+        if not self.device.is_gpu:
+            # On a GPU, Triton starts a program to compile at a first call.
             lock_down()
 
 

@@ -250,8 +250,8 @@ def verify_only(named: Named, options: MeasureOptions) -> Rows:
             click.echo(too_large, err=True)
     progress = Progress(len(named), quiet=options.quiet)
     target, allow = Target.named(options.target), options.harness.allow_unscreened
-    made = make_harness(options, fenced=True) if fenced else Harness(None, target=target, allow_unscreened=allow)
-    with made as harness:
+    harness = make_harness(options, fenced=True) if fenced else Harness(None, target=target, allow_unscreened=allow)
+    with harness:
         stream = harness.measure(kernels, check_only=True) if fenced else verified(harness, kernels)
         for group in by_kernel(stream):
             rows += [(names[row.kernel_id], row) for row in group]

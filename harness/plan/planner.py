@@ -276,13 +276,13 @@ def cuda_recorded(target: Target, machinery: Machinery, source: str, *, ptx: boo
     def record(module: CudaModule, request: LaunchRequest) -> None:
         recorder, key = machinery.recording(), module.key(target.nvrtc)
         if key not in built:
-            made = module.compiled(target.nvrtc)
-            sha = machinery.keep(made.cubin)
+            compiled = module.compiled(target.nvrtc)
+            sha = machinery.keep(compiled.cubin)
             if ptx:
                 machinery.ptx[sha] = module.ptx(target.nvrtc)
                 if module.source in source:
                     machinery.first_lines[sha] = 1 + source[: source.index(module.source)].count("\n")
-            built[key] = sha, made.symbols
+            built[key] = sha, compiled.symbols
         sha, symbols = built[key]
         shape = LaunchShape(request.grid, request.block, request.shared_bytes, request.cluster, request.cooperative)
         code = Code(sha, symbols.get(request.name, request.name))

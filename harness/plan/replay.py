@@ -132,13 +132,13 @@ def make_places(plan: LaunchPlan, device: CudaDevice, count: int) -> tuple[list[
     if device.fenced:
         # Each buffer ends where its mapping ends.
         alone = [(Layout({at: 0}, (), size), size) for at, size in sizes.items()]
-        made = [[(allocate(size), layout) for layout, size in alone] for _ in range(count)]
-        whole = [block for blocks in made for block, _ in blocks]
+        blocks = [[(allocate(size), layout) for layout, size in alone] for _ in range(count)]
+        whole = [block for pieces in blocks for block, _ in pieces]
     else:
         layout = lay_out(sizes)
         whole = [allocate((count, layout.nbytes))]
-        made = [[(block, layout)] for block in whole[0]]
-    return [Place(plan, blocks) for blocks in made], [(block.data_ptr(), block.numel()) for block in whole]
+        blocks = [[(block, layout)] for block in whole[0]]
+    return [Place(plan, pieces) for pieces in blocks], [(block.data_ptr(), block.numel()) for block in whole]
 
 
 def some_byte() -> int:

@@ -62,16 +62,16 @@ class RecordingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in SHARED_MEMORY or is_view(func):
             return func(*args, **kwargs)
         if name in ALLOCATIONS:
-            made = allocate(func, name, args, kwargs)
-            self.recorder.allocated(made)
-            return made
+            result = allocate(func, name, args, kwargs)
+            self.recorder.allocated(result)
+            return result
         if name in FILLS:
             value = FILLS[name]
-            made = allocate(func, name, args, kwargs)
+            result = allocate(func, name, args, kwargs)
             if not name.endswith("_"):
-                self.recorder.allocated(made)
-            self.recorder.fill(made, fill_value(args, kwargs) if value is None else value)
-            return made
+                self.recorder.allocated(result)
+            self.recorder.fill(result, fill_value(args, kwargs) if value is None else value)
+            return result
         if name in COPIES:
             return self._copy(func, name, args, kwargs)
         if name == "_local_scalar_dense":
@@ -88,11 +88,11 @@ class RecordingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 # cannot be used: nobody knows what they hold.
                 return func(*args, **kwargs)
             raise UnplannableError(FROM_HOST_MEMORY)
-        made = func(*args, **kwargs)
+        result = func(*args, **kwargs)
         if name != "copy_":
-            self.recorder.allocated(made)
-        self.recorder.copy(made, source)
-        return made
+            self.recorder.allocated(result)
+        self.recorder.copy(result, source)
+        return result
 
 
 def allocate(func: Any, name: str, args: Any, kwargs: Mapping[str, Any]) -> Any:
@@ -145,11 +145,11 @@ class DeviceMode(TorchFunctionMode):
             raise UnplannableError(VALUES)
         if is_gpu(kwargs.get("device")) or type(kwargs.get("device")) is int:
             kwargs["device"] = "meta"
-        made = func(*(("meta" if is_gpu(value) else value) for value in args), **kwargs)
+        result = func(*(("meta" if is_gpu(value) else value) for value in args), **kwargs)
         values = args[-1] if args else None
-        if name in FROM_HOST and not isinstance(values, torch.Tensor) and made.is_meta:
+        if name in FROM_HOST and not isinstance(values, torch.Tensor) and result.is_meta:
             raise UnplannableError(FROM_HOST_MEMORY)
-        return made
+        return result
 
 
 def is_gpu(device: Any) -> bool:

@@ -31,8 +31,8 @@ class OwnKernels:
             properties: the device's, as torch reports them.
             templates: instances of templates among its functions.
         """
-        made = CudaModule(source, names=list(templates))
-        code = made.compiled(architecture(int(properties.major), int(properties.minor)))
+        module = CudaModule(source, names=list(templates))
+        code = module.compiled(architecture(int(properties.major), int(properties.minor)))
         self._module, self._symbols = call("cuModuleLoadData", code.cubin), code.symbols
 
     def function(self, name: str) -> Function:

@@ -164,10 +164,10 @@ def _verify_together(
         return verdict.fail(Status.REJECTED, CHANGED)
     verify_repeat(context, answers, verdict)
     # The first too, although the second was compared with it: nothing is judged where it holds no number.
-    for turn, ((reference, _), found) in enumerate(zip(answers, context.compare(answers), strict=True)):
+    for turn, ((reference, _), comparison) in enumerate(zip(answers, context.compare(answers), strict=True)):
         # On adversarial inputs, which come up here alone, the inputs are the likelier cause.
         unaided = turn == UNAIDED and reference.drawing.case is None
-        note(context, reference, found, verdict, UNAIDED_CALL if unaided else "")
+        note(context, reference, comparison, verdict, UNAIDED_CALL if unaided else "")
     return verdict
 
 

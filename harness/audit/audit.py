@@ -280,8 +280,8 @@ class Auditor:
             times.samples.append(dataclasses.replace(sample, kept=None))
         warm_us = [sample.warm_us for sample in samples if sample.warm_us is not None]
         if warm_us:
-            said = f"kept the cache from being flushed before a timed call: that took {min(warm_us):.1f} us"
-            self.verdict.fail(Status.REJECTED, said)
+            reason = f"kept the cache from being flushed before a timed call: that took {min(warm_us):.1f} us"
+            self.verdict.fail(Status.REJECTED, reason)
         if any(sample.tampered for sample in samples):
             self.verdict.fail(Status.REJECTED, "a time stamp of the harness was tampered with")
         # Times on adversarial inputs do not count, and there are few.
@@ -325,9 +325,9 @@ class Auditor:
             self.verdict.fail(Status.REJECTED, CHANGED)
         with machines_fault("an answer cannot be computed"):
             comparisons = self.context.compare([(s.kept.reference, s.kept.outputs) for s in whole])
-        for sample, found in zip(whole, comparisons, strict=True):
+        for sample, comparison in zip(whole, comparisons, strict=True):
             where = f"{self.name(sample.label)}in a timed call: "
-            note(self.context, sample.kept.reference, found, self.verdict, where)
+            note(self.context, sample.kept.reference, comparison, self.verdict, where)
             erase(self.context, sample.kept.outputs)
 
     def name(self, label: str) -> str:

@@ -48,7 +48,7 @@ def compare_together(answers: Sequence[Judged], specs: Sequence[TensorSpec]) -> 
         Pair(out, want, answer.tolerance)
         for answer in answers
         for out, want in zip(answer.outputs, answer.expected, strict=True)
-        if known(out, want)
+        if has_function(out, want)
     ]
     statistics_of = {id(pair.out): statistics for pair, statistics in zip(pairs, all_statistics(pairs), strict=True)}
 
@@ -58,7 +58,7 @@ def compare_together(answers: Sequence[Judged], specs: Sequence[TensorSpec]) -> 
     return [compare(tuple(a.outputs), tuple(a.expected), a.tolerance, specs, lookup) for a in answers]
 
 
-def known(out: Tensor, want: Tensor) -> bool:
+def has_function(out: Tensor, want: Tensor) -> bool:
     """Whether there is a function for these types."""
     fits = out.is_contiguous() and want.is_contiguous() and out.shape == want.shape
     return type_name(out) in TYPES and fits and out.numel() > 0

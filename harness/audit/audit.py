@@ -280,8 +280,8 @@ class Auditor:
             times.samples.append(dataclasses.replace(sample, kept=None))
         warm_us = [sample.warm_us for sample in samples if sample.warm_us is not None]
         if warm_us:
-            reason = f"kept the cache from being flushed before a timed call: that took {min(warm_us):.1f} us"
-            self.verdict.fail(Status.REJECTED, reason)
+            why = f"kept the cache from being flushed before a timed call: that took {min(warm_us):.1f} us"
+            self.verdict.fail(Status.REJECTED, why)
         if any(sample.tampered for sample in samples):
             self.verdict.fail(Status.REJECTED, "a time stamp of the harness was tampered with")
         # Times on adversarial inputs do not count, and there are few.

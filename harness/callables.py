@@ -18,7 +18,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbench.harness.device.device import NO_GPU, CudaDevice, Device
 from kbench.harness.timing.batch import Sample, Sampler, Slot
@@ -29,9 +29,6 @@ from kbench.harness.timing.interval import Interval, centre, log_interval, proce
 from kbench.harness.timing.rounds import RoundPlan, TimingSettings, best_samples, by_round, plan
 from kbench.harness.timing.stamps import NULL_KERNEL
 from kbench.schemas import InfrastructureError, MissingDependencyError, UserError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Call = Callable[[], Any]
 Calls = Mapping[str, Call]
@@ -319,9 +316,15 @@ def _stopwatch(args: Sequence[Any]) -> Stopwatch:
     if not torch.cuda.is_available():
         raise InfrastructureError(NO_GPU)
     current = torch.cuda.current_device()
+    numbers = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
     for at, value in enumerate(args):
-        if isinstance(value, torch.Tensor):
-            _check_tensor(value, f"argument {at}", current)
+        if not isinstance(value, torch.Tensor):
+            continue
+        if value.is_cuda and value.device.index != current:
+            on = f"is on {value.device} and torch's current device is cuda:{current}"
+            raise UserError(f"argument {at} {on}; make them the same")
+        if value.dtype in numbers and bool(value.isnan().any()):
+            raise UserError(f"argument {at} holds NaN, and times depend on values; fill it, such as with torch.randn")
     return _stopwatch_on(current, int(torch.cuda.current_stream().cuda_stream))
 
 
@@ -331,23 +334,6 @@ def _stopwatch_on(index: int, stream: int) -> Stopwatch:
     device = CudaDevice(index)
     device.compile_hold()
     return Stopwatch(device)
-
-
-def _check_tensor(value: Tensor, where: str, current: int) -> None:
-    """Refuse inputs that a figure would mislead about.
-
-    Raises:
-        UserError: names the argument and the fix.
-    """
-    import torch
-
-    if value.is_cuda and value.device.index != current:
-        raise UserError(
-            f"{where} is on {value.device} and torch's current device is cuda:{current}; make them the same"
-        )
-    numbers = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-    if value.dtype in numbers and bool(value.isnan().any()):
-        raise UserError(f"{where} holds NaN, and times depend on values; fill it, such as with torch.randn")
 
 
 def _calls(functions: Mapping[str, Callable[..., Any]], args: Sequence[Any]) -> dict[str, Call]:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark import problems
 from kbench.benchmark.problems import registry
-from kbench.harness.device.environment import device_facts
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.target import Target, compiler_versions
 from kbench.harness.isolate import sandbox
@@ -280,6 +279,8 @@ def serve_run(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
 
 def answer_requests(channel: Channel, make_runner: Callable[[], Runner], restrictions: Sequence[str]) -> None:
     """Make a runner, say that it is ready, and answer with it until it must end or the parent hangs up."""
+    from kbench.harness.device.environment import device_facts
+
     try:
         runner = make_runner()
     except InfrastructureError as error:

@@ -12,6 +12,9 @@ timing, verify   how long a call takes; whether its answer is correct
 bench            what kernels of a problem share on a device: inputs, answers, the judge
 kernel           a kernel's text as a module, in our form or another suite's
 device, isolate  the GPU and its driver; sandboxes, limits and messages
+
+Beside this path: `cuda`, by which kernels launch CUDA C++; `callables`, which times any function in the caller's
+process; `prune`, a hook for `triton.autotune`; `workloads`, the sizes that are measured; and `settings`.
 """
 
 from __future__ import annotations

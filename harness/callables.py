@@ -18,7 +18,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbench.harness.device.device import NO_GPU, CudaDevice, Device
 from kbench.harness.timing.batch import Sample, Sampler, Slot
@@ -26,12 +26,9 @@ from kbench.harness.timing.duel import LOOKS as DUEL_LOOKS
 from kbench.harness.timing.duel import Decision, Verdict, decide, summarise_duel
 from kbench.harness.timing.duel import Duel as Rivalry
 from kbench.harness.timing.interval import Interval, centre, log_interval, process_sigma
-from kbench.harness.timing.rounds import RoundPlan, TimingSettings, by_round, hidden, plan
+from kbench.harness.timing.rounds import RoundPlan, TimingSettings, best_samples, by_round, plan
 from kbench.harness.timing.stamps import NULL_KERNEL
 from kbench.schemas import InfrastructureError, MissingDependencyError, UserError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Call = Callable[[], Any]
 Calls = Mapping[str, Call]
@@ -75,13 +72,11 @@ class Timed:
         return (self.high_us - self.low_us) / (2.0 * self.time_us)
 
     def __repr__(self) -> str:
-        return f"{self._figure()}   {sparkline(self.samples_us)}   {self._method()}"
+        figure = f"{self.name}  {_time(self.time_us)} ±{100 * self.half_width:.1f} %"
+        return f"{figure}   {sparkline(self.samples_us)}   {self._method()}"
 
     def _repr_html_(self) -> str:
         return _table([self]) + f"<small>{html.escape(self._method())}</small>"
-
-    def _figure(self) -> str:
-        return f"{self.name}  {_time(self.time_us)} ±{100 * self.half_width:.1f} %"
 
     def _method(self) -> str:
         method = f"{len(self.samples_us)} cold calls in {self.rounds} rounds on {self.device}"
@@ -283,18 +278,19 @@ class Stopwatch:
 
     def _typical(self, slots: Sequence[Slot]) -> dict[str, float]:
         samples = self.sampler.run(slots)
-        return {label: centre([s.time_us for s in hidden(samples, label)]) for label in {s.label for s in samples}}
+        labels = {sample.label for sample in samples}
+        return {label: centre([s.time_us for s in best_samples(samples, label)]) for label in labels}
 
     def _rounds(self, samples: Sequence[Sample], label: str) -> list[float]:
         """The logarithm of a call's time in each round, less what this process adds to every call."""
-        times_us = by_round(hidden(samples, label), label, self.sampler.null_kernel.shift_us)
+        times_us = by_round(best_samples(samples, label), label, self.sampler.null_kernel.shift_us)
         return [math.log(times_us[number]) for number in sorted(times_us)]
 
     def _timed(self, samples: Sequence[Sample], label: str) -> Timed:
         logs = self._rounds(samples, label)
         interval = log_interval(logs, process_sigma(math.exp(statistics.fmean(logs))))
         times_us = tuple(s.time_us for s in samples if s.label == label)
-        exposed = any(s.exposed for s in hidden(samples, label))
+        exposed = any(s.exposed for s in best_samples(samples, label))
         return Timed(
             label, interval.value, interval.low, interval.high, times_us, len(logs), self.device.model, exposed
         )
@@ -320,9 +316,15 @@ def _stopwatch(args: Sequence[Any]) -> Stopwatch:
     if not torch.cuda.is_available():
         raise InfrastructureError(NO_GPU)
     current = torch.cuda.current_device()
+    numbers = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
     for at, value in enumerate(args):
-        if isinstance(value, torch.Tensor):
-            _check_tensor(value, f"argument {at}", current)
+        if not isinstance(value, torch.Tensor):
+            continue
+        if value.is_cuda and value.device.index != current:
+            on = f"is on {value.device} and torch's current device is cuda:{current}"
+            raise UserError(f"argument {at} {on}; make them the same")
+        if value.dtype in numbers and bool(value.isnan().any()):
+            raise UserError(f"argument {at} holds NaN, and times depend on values; fill it, such as with torch.randn")
     return _stopwatch_on(current, int(torch.cuda.current_stream().cuda_stream))
 
 
@@ -332,23 +334,6 @@ def _stopwatch_on(index: int, stream: int) -> Stopwatch:
     device = CudaDevice(index)
     device.compile_hold()
     return Stopwatch(device)
-
-
-def _check_tensor(value: Tensor, where: str, current: int) -> None:
-    """Refuse inputs that a figure would mislead about.
-
-    Raises:
-        UserError: names the argument and the fix.
-    """
-    import torch
-
-    if value.is_cuda and value.device.index != current:
-        raise UserError(
-            f"{where} is on {value.device} and torch's current device is cuda:{current}; make them the same"
-        )
-    numbers = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-    if value.dtype in numbers and bool(value.isnan().any()):
-        raise UserError(f"{where} holds NaN, and times depend on values; fill it, such as with torch.randn")
 
 
 def _calls(functions: Mapping[str, Callable[..., Any]], args: Sequence[Any]) -> dict[str, Call]:

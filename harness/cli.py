@@ -229,12 +229,14 @@ def refuse_together(files: Sequence[Path], problem_id: str | None, given: Collec
 def measure_corpus(options: MeasureOptions, check_only: bool, as_json: bool) -> None:
     """Check a corpus's kernels, or measure them again and show how the figures agree."""
     from kbench.harness.commands.doctor import require_gpus
-    from kbench.harness.commands.measure import remeasure, verify_corpus
+    from kbench.harness.commands.measure import remeasure, verify_only
+    from kbench.harness.commands.selection import select
     from kbench.harness.commands.show import show_agreement, show_verified
     from kbench.loaders.corpus.corpus import Corpus
 
     if check_only:
-        show_verified(verify_corpus(options), as_json)
+        chosen, _ = select(options.corpus, options.where, options.limit)
+        show_verified(verify_only([(key, one.kernel) for key, one in chosen.items()], options), as_json)
         return
     Corpus.open(options.corpus)
     require_gpus(options.gpus, CHECK_ONLY)
@@ -345,8 +347,9 @@ def compare(one: Path, other: Path, problem_id: str | None, gpu: str, as_json: b
 
     gpus, solved = parse_gpus(gpu), named(problem_solved(problem_id))
     require_gpus(gpus, EXPLAIN)
-    for verdict in (found.to_dict() for found in compare_files(one, other, solved.id, gpu=gpus[0], **settings)):
-        click.echo(json.dumps(verdict) if as_json else "{workload}  {verdict}  {reason}".format(**verdict))
+    for comparison in compare_files(one, other, solved.id, gpu=gpus[0], **settings):
+        fields = comparison.to_dict()
+        click.echo(json.dumps(fields) if as_json else "{workload}  {verdict}  {reason}".format(**fields))
 
 
 @click.command()
@@ -376,8 +379,7 @@ def contribute(gpu: str, out: Path, deadline: float, as_json: bool) -> None:
     It takes ten minutes and less than 9 GB. The bundle holds times, the GPU's name and versions of software, nothing
     of yours; `kbench data import` reads it. Exit 1 when kernels are left, or two measurements disagree too much.
     """
-    from kbench.harness.commands.contribute import REPEATABLE
-    from kbench.harness.commands.contribute import contribute as measured
+    from kbench.harness.commands.contribute import REPEATABLE, measure_anchors
     from kbench.harness.commands.doctor import require_gpus
 
     gpus = parse_gpus(gpu)
@@ -386,7 +388,7 @@ def contribute(gpu: str, out: Path, deadline: float, as_json: bool) -> None:
     if out.exists():
         raise UserError(f"--out {str(out)!r} exists; send it, or choose another folder")
     require_gpus(gpus, "`kbench doctor` says what is missing")
-    done = measured(gpus[0], out, deadline, quiet=as_json, stage=lambda text: click.echo(f"{text} …", err=True))
+    done = measure_anchors(gpus[0], out, deadline, quiet=as_json, stage=lambda text: click.echo(f"{text} …", err=True))
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(done)))
     else:

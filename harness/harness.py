@@ -113,7 +113,7 @@ class Harness:
         """Called with what begins, in a few words: starting, planning, and the stages of a kernel on a device. Set this
         and the next before workers start."""
         self.configurations: dict[tuple[str, str], str] = {}
-        """What an autotuner chose, by kernel and workload, as the kernel names it."""
+        """The configuration that an autotuner chose, by kernel and workload, as the kernel names it."""
         self.on_workload: Callable[[Measurement], None] | None = None
         """Called with a planned kernel's measurement on a workload before those of its other workloads are taken. What
         counts is what `measure` yields: a kernel may still fail."""
@@ -372,47 +372,36 @@ class Harness:
                 yield outcome.job.kernel, outcome.job.build
 
     def duels(self, pairs: Iterable[tuple[KernelSource, KernelSource]], threshold: float) -> Iterator[Outcome]:
-        """Compare the kernels of each pair in the same rounds; the outcomes are plain (see `kbench.harness.compare`).
+        """Compare the kernels of each pair in the same rounds; `kbench.harness.commands.compare` reads the outcomes.
 
         Args:
             pairs: kernels of one problem each.
             threshold: the smallest relative difference that matters; rounds go on until it is decided or too costly.
         """
-        pairs_to_compare = list(pairs)
-        kernels = {kernel.kernel_id: kernel for pair in pairs_to_compare for kernel in pair}
+        pairs = list(pairs)
+        kernels = {kernel.kernel_id: kernel for pair in pairs for kernel in pair}
         for kernel in kernels.values():
             refused = refusal(adapter_for(kernel.source), kernel.problem_id)
             if refused is not None:
                 raise UserError(f"kernel {kernel.kernel_id}: {refused}")
         built: dict[str, Job] = {}
-        for outcome in self._compiled(kernels.values()):
+        for outcome in self._compile(kernels.values()):
             job = outcome.job
             if outcome.status is not None:
                 unplanned = job.build is not None and job.build.unplannable
                 how = "; --allow-unscreened runs it beside its judge" if unplanned else ""
                 raise UserError(f"kernel {job.kernel.kernel_id}: {outcome.reason}{how}")
             built[job.kernel.kernel_id] = job
-        yield from (
-            o for o in self._supervisor().run(self._duel_jobs(pairs_to_compare, built, threshold)) if o is not None
-        )
-
-    def _duel_jobs(
-        self, pairs: Sequence[tuple[KernelSource, KernelSource]], built: Mapping[str, Job], threshold: float
-    ) -> Iterator[Job]:
+        jobs: list[Job] = []
         for number, (first, second) in enumerate(pairs):
             one, other = built[first.kernel_id], built[second.kernel_id]
             # Both run the same way: a planned kernel is not compared with one that runs beside its judge.
             process = self.gpus == (None,) or any(job.build and job.build.unplannable for job in (one, other))
-            yield Job(
-                number,
-                first,
-                self._task(first.problem_id, self._chosen(first.problem_id)),
-                build=one.build,
-                process=process,
-                extension=one.extension,
-                rival=other,
-                threshold=threshold,
-            )
+            task = self._task(first.problem_id, self._chosen(first.problem_id))
+            job = Job(number, first, task, build=one.build, process=process, extension=one.extension)
+            job.rival, job.threshold = other, threshold
+            jobs.append(job)
+        yield from filter(None, self._supervisor().run(jobs))
 
     def second_clock(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[str, SecondTimes]]:
         """Times of planned kernels by the profiler, on calls that are judged; kernel ids with them, in no order.
@@ -426,7 +415,7 @@ class Harness:
         if None in self.gpus:
             return
         jobs: list[Job] = []
-        for outcome in self._compiled(kernels):
+        for outcome in self._compile(kernels):
             if outcome.status is None:
                 jobs.append(outcome.job)
             else:
@@ -436,7 +425,7 @@ class Harness:
         parties = [jobs[start : start + PROFILED] for start in range(0, len(jobs), PROFILED)]
         while parties:
             again: list[list[Job]] = []
-            for outcome in filter(None, self._outcomes(map(self._profile_job, parties), None)):
+            for outcome in filter(None, self._outcomes(self._profile_jobs(parties), None)):
                 party = list(outcome.job.profiled)
                 if outcome.status is None and outcome.results:
                     yield from second_times([job.kernel.kernel_id for job in party], outcome.results)
@@ -446,14 +435,16 @@ class Harness:
                     yield outcome.job.kernel.kernel_id, f"{outcome.status}: {outcome.reason}"
             parties = again
 
-    def _profile_job(self, party: Sequence[Job]) -> Job:
-        for job in party:
-            job.task = {"workloads": self._chosen(job.kernel.problem_id)}
-        first = party[0]
-        return Job(first.number, first.kernel, first.task, build=first.build, profiled=tuple(party))
+    def _profile_jobs(self, parties: Sequence[Sequence[Job]]) -> Iterator[Job]:
+        """A job for each party: kernels, already built, that the profiler times in one process."""
+        for party in parties:
+            for job in party:
+                job.task = {"workloads": self._chosen(job.kernel.problem_id)}
+            first = party[0]
+            yield Job(first.number, first.kernel, first.task, build=first.build, profiled=tuple(party))
 
-    def _compiled(self, kernels: Iterable[KernelSource]) -> list[Outcome]:
-        """What came of building each kernel."""
+    def _compile(self, kernels: Iterable[KernelSource]) -> list[Outcome]:
+        """Build each kernel and run nothing."""
         return list(filter(None, self._supervisor().run(_compilations(kernels))))
 
     def target(self) -> Target:
@@ -464,7 +455,7 @@ class Harness:
         return Target(major, minor) if major else Target(9, 0)
 
     def device_facts(self) -> DeviceFacts:
-        """What host code may ask of the device it is planned for: the first one's facts, or an H200's in a dry run."""
+        """Facts of the device that host code is planned for: the first one's, or an H200's in a dry run."""
         facts = self._queues[0].facts.get("planning")
         return H200 if facts is None else DeviceFacts(**facts)
 
@@ -484,11 +475,11 @@ class Harness:
 
     def planning_sandbox(self, kernel: KernelSource) -> list[str]:
         """The restrictions of the process that plans a kernel; none where the kernel's build is cached."""
-        self._compiled([kernel])
+        self._compile([kernel])
         return [] if self._planners is None else list(self._planners.sandbox)
 
     def facts(self) -> Mapping[str, Any]:
-        """What the first device's worker knows of it, the facts that no record keeps among them."""
+        """The facts of the first device as its worker knows them, with those that no record keeps."""
         self.open()
         return self._queues[0].facts
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark.problems.compare import Comparison, compare
 from kbench.benchmark.problems.definition import as_tuple
-from kbench.harness.bench.context import STAGES, Checks, ProblemContext, Stage, check_claims, first_failure, same_bits
+from kbench.harness.bench.context import SETS, Buffers, Checks, ProblemContext, check_claims, first_failure
 from kbench.harness.bench.judge import Answer
 from kbench.harness.bench.reference_inputs import ReferenceInputs
 from kbench.harness.bench.subject import Subject
 from kbench.harness.device.driver import DriverError
 from kbench.harness.device.kernels.keyed import Seal, intact
+from kbench.harness.device.kernels.same_bytes import same_bytes
 from kbench.schemas import Status
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ UNAIDED_CALL = "in the call that finds other bytes in memory and its variables a
 
 @dataclasses.dataclass(slots=True)
 class Verdict:
-    """What verification found."""
+    """The verdict of verification: a status with its reason, and the largest errors."""
 
     status: Status = Status.OK
     reason: str | None = None
@@ -74,7 +75,7 @@ def verify(
     answers: list[Answer] = []
     for turn, reference in enumerate((references[0], *references)):
         # Two sets for three calls: the third finds other numbers at the addresses of the first.
-        outputs = call(subject, context, turn % STAGES, reference, verdict)
+        outputs = call(subject, context, turn % SETS, reference, verdict)
         if outputs is None:
             return verdict
         answers.append((reference, outputs))
@@ -91,14 +92,14 @@ def erase(context: ProblemContext, outputs: Iterable[Tensor]) -> None:
 
 
 def call(
-    subject: Subject, context: ProblemContext, stage: int, reference: ReferenceInputs, verdict: Verdict
+    subject: Subject, context: ProblemContext, set_number: int, reference: ReferenceInputs, verdict: Verdict
 ) -> tuple[Tensor, ...] | None:
     """One call on fresh inputs into poisoned memory; its outputs when they have the declared form."""
-    buffers = context.stages[stage]
+    buffers = context.sets[set_number]
     buffers.fill(reference)
-    subject.prepare(stage)
+    subject.prepare(set_number)
     context.device.flush()
-    returned = subject.call(stage)
+    returned = subject.call(set_number)
     context.device.synchronize()
     wrong = misfit(returned, context, buffers) or first_failure(check_claims(context.device, buffers.claims()))
     if wrong is not None:
@@ -142,14 +143,15 @@ def _verify_together(
     for turn, reference in enumerate((references[0], *references)):
         # The third call finds other numbers at addresses seen before; later ones come anywhere, as timed ones do, and
         # like theirs their inputs lie in other sets too.
-        stage = turn % STAGES if turn <= UNAIDED else random.randrange(len(context.stages))
-        filled, buffers = [stage, *(context.sets_beside(stage) if turn > UNAIDED else ())], context.stages[stage]
+        set_number = turn % SETS if turn <= UNAIDED else random.randrange(len(context.sets))
+        filled = [set_number, *(context.sets_beside(set_number) if turn > UNAIDED else ())]
+        buffers = context.sets[set_number]
         # In the order of timed calls, the flush included: a kernel must not tell one from the other by its caches.
-        subject.prepare(stage, poison=turn < ALIKE, restore=turn != UNAIDED)
+        subject.prepare(set_number, poison=turn < ALIKE, restore=turn != UNAIDED)
         for at in filled:
-            context.stages[at].fill(reference)
+            context.sets[at].fill(reference)
         context.device.flush()
-        outputs = subject.call(stage)
+        outputs = subject.call(set_number)
         answers.append((reference, tuple(output.clone() for output in outputs)))
         claimed = check_claims(context.device, [*buffers.claims(), *subject.claims()])
         checks += claimed
@@ -162,14 +164,14 @@ def _verify_together(
         return verdict.fail(Status.REJECTED, CHANGED)
     verify_repeat(context, answers, verdict)
     # The first too, although the second was compared with it: nothing is judged where it holds no number.
-    for turn, ((reference, _), found) in enumerate(zip(answers, context.compare(answers), strict=True)):
+    for turn, ((reference, _), comparison) in enumerate(zip(answers, context.compare(answers), strict=True)):
         # On adversarial inputs, which come up here alone, the inputs are the likelier cause.
         unaided = turn == UNAIDED and reference.drawing.case is None
-        note(context, reference, found, verdict, UNAIDED_CALL if unaided else "")
+        note(context, reference, comparison, verdict, UNAIDED_CALL if unaided else "")
     return verdict
 
 
-def misfit(returned: Any, context: ProblemContext, stage: Stage) -> str | None:
+def misfit(returned: Any, context: ProblemContext, buffers: Buffers) -> str | None:
     """Why what was returned is not the declared outputs in memory of their own; None when it is."""
     import torch
 
@@ -190,7 +192,7 @@ def misfit(returned: Any, context: ProblemContext, stage: Stage) -> str | None:
             return f"output {spec.name!r} is {have}, expected {spec.dtype}{list(spec.shape)}"
         if not output.is_contiguous():
             return f"output {spec.name!r} is not contiguous (strides {list(output.stride())})"
-        if stage.shares_memory(output):
+        if buffers.shares_memory(output):
             return f"output {spec.name!r} lies in the memory of an input"
     pointers = [output.data_ptr() for output in outputs if output.numel()]
     if len(set(pointers)) != len(pointers):
@@ -222,7 +224,8 @@ def note(
 def verify_repeat(context: ProblemContext, answers: Sequence[Answer], verdict: Verdict) -> None:
     """The first two calls, on equal inputs, must agree: bit for bit, or at least within the tolerance of these."""
     (reference, first), (_, second) = answers[:2]
-    if all(same_bits(one, other) for one, other in zip(first, second, strict=True)):
+    # By their bytes: NaN equals itself.
+    if all(bool(same_bytes([pair])[0]) for pair in zip(first, second, strict=True)):
         return
     comparison = compare(second, first, reference.drawing.tolerance(context.definition), context.outputs)
     if comparison.ok:

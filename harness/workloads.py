@@ -10,7 +10,7 @@ from kbench.harness.bench.context import device_bytes
 from kbench.schemas import UserError
 
 LARGE_BYTES, CPU_BYTES = 1 << 27, 2 << 30
-"""What takes a CPU more than a few seconds to check, and what a check without a GPU may take."""
+"""Memory of a workload that takes a CPU more than a few seconds to check, and the most that may be checked there."""
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
@@ -33,7 +33,7 @@ def left_out(definition: ProblemDefinition, limit_bytes: int | None) -> list[str
 
 
 def fitting(definition: ProblemDefinition, sizes: Sequence[Size], limit_bytes: int) -> list[Size]:
-    """Those of the sizes that can be measured within so much memory.
+    """The sizes among some that can be measured within so much memory.
 
     Raises:
         UserError: none can.
@@ -92,7 +92,7 @@ def parse_amount(text: str) -> int:
 
 
 def large_without_tiny(definition: ProblemDefinition) -> str | None:
-    """What to know before a problem's only workload, which is no small one, is checked without a GPU."""
+    """A warning where a problem's only workload, which is no small one, is checked without a GPU."""
     needed = device_bytes(definition, definition.tiny)
     if definition.tiny not in definition.sizes or needed < LARGE_BYTES:
         return None

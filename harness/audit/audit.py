@@ -36,7 +36,7 @@ from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.bench.subject import Subject
 from kbench.harness.device.kernels.keyed import Seal, intact
 from kbench.harness.timing.batch import Sample
-from kbench.harness.timing.rounds import Audit, Candidate, Hooks, adversarial_label, hidden
+from kbench.harness.timing.rounds import Audit, Candidate, Hooks, adversarial_label, best_samples
 from kbench.harness.timing.stamps import disagreement, unseen_us
 from kbench.harness.verify import CHANGED, Verdict, erase, misfit, note
 from kbench.schemas import InfrastructureError, Status
@@ -50,7 +50,7 @@ VERIFIED = 2
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kept:
-    """What an audited call left to be judged."""
+    """The outputs of an audited call, kept to be judged."""
 
     reference: ReferenceInputs
     fresh: bool
@@ -79,26 +79,20 @@ class CallTimes:
 
 
 class Shows(enum.Enum):
-    """What judged calls are shown."""
+    """Inputs that judged calls are shown."""
 
     USUAL = enum.auto()
-    """What their buffers hold, other inputs, and held-out ones as often as need be."""
+    """Those that their buffers hold, others, and held-out ones as often as need be."""
     HELD_OUT = enum.auto()
     """The same, with held-out inputs in every look."""
     ORDINARY = enum.auto()
-    """What their buffers hold, alone."""
+    """Those that their buffers hold, alone."""
 
 
 class Auditor:
     """Audits the timed calls of the kernels measured together on one problem and size."""
 
-    def __init__(
-        self,
-        context: ProblemContext,
-        verdict: Verdict,
-        *,
-        several: bool = False,
-    ) -> None:
+    def __init__(self, context: ProblemContext, verdict: Verdict, *, several: bool = False) -> None:
         """Audit.
 
         Args:
@@ -140,16 +134,16 @@ class Auditor:
                 self._shown_held_out.add(label)
             cases = self._cases_to_come(label) if subject.owned and not ordinary else []
             return Audit(
-                lambda stage, choice: self._hooks(subject, stage, choice, held_out, known, turns),
+                lambda set_number, choice: self._hooks(subject, set_number, choice, held_out, known, turns),
                 [functools.partial(self.adversarial_hooks, label=label, case=case) for case in cases],
             )
 
-        def prepare(stage: int) -> None:
+        def prepare(set_number: int) -> None:
             for other in self._subjects.values():
                 if other is not subject:
                     # Its last outputs answer the same questions.
                     other.erase()
-            subject.prepare(stage)
+            subject.prepare(set_number)
 
         owned = (prepare, subject.idle, subject.form) if subject.owned else ()
         return Candidate(label, subject.call, audits, *owned)
@@ -177,7 +171,7 @@ class Auditor:
         Args:
             shared: other kernels may be shown them too.
         """
-        with machine("inputs cannot be drawn"):
+        with machines_fault("inputs cannot be drawn"):
             if shared:
                 return self.context.held_out_once()
             drawn = self.context.held_out()
@@ -187,23 +181,23 @@ class Auditor:
     def _hooks(
         self,
         subject: Subject,
-        stage: int,
+        set_number: int,
         choice: int,
         held_out: list[ReferenceInputs],
         known: list[ReferenceInputs],
         turns: Iterator[bool],
     ) -> Hooks:
-        """What to queue before and after a call that is judged.
+        """The hooks that are queued before and after a call that is judged.
 
         Args:
             subject: the kernel.
-            stage: which set of buffers it is called on.
+            set_number: which set of buffers it is called on.
             choice: a random number.
             held_out: not shown yet in this look; they come first, because no kept answer fits them.
             known: what else there is to show.
             turns: whether the next call that is not shown held-out inputs keeps those it has.
         """
-        buffers = self.context.stages[stage]
+        buffers = self.context.sets[set_number]
         shown: list[tuple[ReferenceInputs, bool, bool]] = []
 
         def before() -> None:
@@ -219,17 +213,17 @@ class Auditor:
             shown.append((others[choice % len(others)], fresh, False))
             buffers.fill(shown[-1][0])
             if not subject.owned:
-                subject.prepare(stage)
+                subject.prepare(set_number)
 
         def after(returned: Any) -> Kept:
-            return self._kept(returned, stage, *shown[-1], owned=subject.owned)
+            return self._kept(returned, set_number, *shown[-1], owned=subject.owned)
 
         return before, after
 
-    def adversarial_hooks(self, stage: int, label: str, case: ReferenceInputs) -> Hooks:
-        """What to queue before and after a call on adversarial inputs; the next call finds those of before."""
+    def adversarial_hooks(self, set_number: int, label: str, case: ReferenceInputs) -> Hooks:
+        """Hooks around a call on adversarial inputs; the next call finds the inputs of before."""
         self._shown_cases.setdefault(label, set()).add(case.drawing.case)
-        filled = [self.context.stages[at] for at in (stage, *self.context.sets_beside(stage))]
+        filled = [self.context.sets[at] for at in (set_number, *self.context.sets_beside(set_number))]
         held: list[ReferenceInputs | None] = []
 
         def before() -> None:
@@ -238,7 +232,7 @@ class Auditor:
                 buffers.fill(case)
 
         def after(returned: Any) -> Kept:
-            kept = self._kept(returned, stage, case, fresh=False, ordinary=False, owned=True)
+            kept = self._kept(returned, set_number, case, fresh=False, ordinary=False, owned=True)
             for buffers, last in zip(filled, held, strict=True):
                 if last is not None:
                     buffers.fill(last)
@@ -248,10 +242,10 @@ class Auditor:
         return before, after
 
     def _kept(
-        self, returned: Any, stage: int, inputs: ReferenceInputs, fresh: bool, ordinary: bool, *, owned: bool
+        self, returned: Any, set_number: int, inputs: ReferenceInputs, fresh: bool, ordinary: bool, *, owned: bool
     ) -> Kept:
         """Copies of outputs, made in stream order right after the end mark: work still running elsewhere is not in."""
-        wrong = misfit(returned, self.context, self.context.stages[stage])
+        wrong = misfit(returned, self.context, self.context.sets[set_number])
         outputs = () if wrong else tuple(o.clone() for o in as_tuple(returned))
         seal = self.context.device.seal(outputs) if owned and outputs else None
         return Kept(inputs, fresh, ordinary, wrong, outputs, seal)
@@ -286,18 +280,18 @@ class Auditor:
             times.samples.append(dataclasses.replace(sample, kept=None))
         warm_us = [sample.warm_us for sample in samples if sample.warm_us is not None]
         if warm_us:
-            said = f"kept the cache from being flushed before a timed call: that took {min(warm_us):.1f} us"
-            self.verdict.fail(Status.REJECTED, said)
+            why = f"kept the cache from being flushed before a timed call: that took {min(warm_us):.1f} us"
+            self.verdict.fail(Status.REJECTED, why)
         if any(sample.tampered for sample in samples):
             self.verdict.fail(Status.REJECTED, "a time stamp of the harness was tampered with")
         # Times on adversarial inputs do not count, and there are few.
         apart = set(map(adversarial_label, self._subjects))
         for label, times in self.times.items():
-            reason = None if label in apart else disagreement(hidden(times.samples, label))
+            reason = None if label in apart else disagreement(best_samples(times.samples, label))
             if reason is not None:
                 self.verdict.fail(Status.REJECTED, reason)
         self._audit_outputs([sample for sample in samples if sample.kept is not None])
-        claims = [claim for stage in self.context.stages for claim in stage.claims()]
+        claims = [claim for buffers in self.context.sets for claim in buffers.claims()]
         claims += [claim for subject in self._subjects.values() for claim in subject.claims()]
         changed = first_failure(check_claims(self.context.device, claims))
         if changed is not None:
@@ -329,11 +323,11 @@ class Auditor:
                 whole.append(sample)
         if not intact([s.kept.seal for s in whole if s.kept.seal is not None], self.context.device.seal):
             self.verdict.fail(Status.REJECTED, CHANGED)
-        with machine("an answer cannot be computed"):
+        with machines_fault("an answer cannot be computed"):
             comparisons = self.context.compare([(s.kept.reference, s.kept.outputs) for s in whole])
-        for sample, found in zip(whole, comparisons, strict=True):
+        for sample, comparison in zip(whole, comparisons, strict=True):
             where = f"{self.name(sample.label)}in a timed call: "
-            note(self.context, sample.kept.reference, found, self.verdict, where)
+            note(self.context, sample.kept.reference, comparison, self.verdict, where)
             erase(self.context, sample.kept.outputs)
 
     def name(self, label: str) -> str:
@@ -343,7 +337,7 @@ class Auditor:
 
 
 @contextlib.contextmanager
-def machine(what: str) -> Iterator[None]:
+def machines_fault(what: str) -> Iterator[None]:
     """Say that what fails here is the machine's fault, though a kernel is being timed.
 
     Raises:

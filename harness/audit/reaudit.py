@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from kbench.harness.audit.audit import Auditor, CallTimes, Shows
 from kbench.harness.timing.batch import Sampler, Slot
-from kbench.harness.timing.rounds import Candidate, RoundPlan, adversarial_label, calling, hidden, make_slots
+from kbench.harness.timing.rounds import Candidate, RoundPlan, adversarial_label, best_samples, calling, make_slots
 from kbench.harness.timing.stamps import LEAD_SHARE, LEAD_US, gap_us, leads_us
 from kbench.schemas import Status
 
@@ -55,14 +55,14 @@ class Reaudit:
     sampler: Sampler
     rng: random.Random
     others: Sequence[Candidate] = ()
-    """What is called in the same batches."""
+    """Candidates that are called in the same batches."""
     clocks: dict[str, float] = dataclasses.field(default_factory=dict)
     """How far the clocks are apart."""
 
     def run(self) -> None:
         """Audit again as far as there is reason to; the auditor's verdict says what was found."""
         verdict = self.auditor.verdict
-        self.clocks["gap_us"] = gap_us(hidden(self._times.samples, self.candidate.label)) or 0.0
+        self.clocks["gap_us"] = gap_us(best_samples(self._times.samples, self.candidate.label)) or 0.0
         if verdict.ok and self._is_gpu:
             self.refuse_longer_judged_calls()
         if verdict.ok and self.candidate.label in self.auditor.varies:
@@ -132,7 +132,7 @@ class Reaudit:
             assert self.candidate.idle is not None
             empty = dataclasses.replace(self.candidate, call=self.candidate.idle)
             order = [one for other in self.others for one in (empty, other) * IDLE_TURNS] + [empty] * (IDLE_TURNS + 1)
-            slots = [calling(one, context, at % len(context.stages), 0) for at, one in enumerate(order)]
+            slots = [calling(one, context, at % len(context.sets), 0) for at, one in enumerate(order)]
             self.sampler.leads_us[alike] = leads_us(self.sampler.run(slots), label, fewest=1)
             # How long an empty kernel takes is not about the kernel.
             self.sampler.forget(label)
@@ -156,9 +156,9 @@ class Reaudit:
         for number in range(max(1, min(MANY_TIMES, int(AGAIN_US / look_us))) if cases else 0):
             slots: list[Slot] = []
             for case in self.rng.sample(cases, min(len(cases), self.auditor.room)):
-                stage = self.rng.randrange(len(context.stages))
-                slots.append(calling(renamed, context, stage, number))
-                slots[-1].before, slots[-1].after = self.auditor.adversarial_hooks(stage, label, case)
+                set_number = self.rng.randrange(len(context.sets))
+                slots.append(calling(renamed, context, set_number, number))
+                slots[-1].before, slots[-1].after = self.auditor.adversarial_hooks(set_number, label, case)
             if not self.auditor.audit(self.sampler.run(slots)):
                 return
 
@@ -201,7 +201,7 @@ class Reaudit:
     @property
     def _counted_us(self) -> list[float]:
         """Times of the calls that its own is computed from: some take longer because the host was late."""
-        return [sample.time_us for sample in hidden(self._times.samples, self.candidate.label)]
+        return [sample.time_us for sample in best_samples(self._times.samples, self.candidate.label)]
 
     @property
     def _is_gpu(self) -> bool:

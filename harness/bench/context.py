@@ -1,6 +1,6 @@
 """ProblemContext: what every kernel of one problem and size shares inside a worker.
 
-Stages are the buffers kernels read: guarded on both sides and refilled from reference inputs before a call, so the same
+Kernels read sets of buffers: guarded on both sides and refilled from reference inputs before a call, so the same
 addresses hold different numbers from call to call.
 """
 
@@ -22,14 +22,14 @@ from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs, Torc
 from kbench.harness.device.device import Device
 from kbench.harness.device.gpu import usable_bytes
 from kbench.harness.device.kernels.keyed import Seal, intact
-from kbench.harness.device.kernels.same_bytes import Claim, same_bytes
+from kbench.harness.device.kernels.same_bytes import Claim
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 GUARD_BYTES = 4096
 GUARD_BYTE = 0xA5
-STAGES, MANY_STAGES = 2, 8
+SETS, MANY_SETS = 2, 8
 """Sets of input buffers a kernel is called with in turn; many for small inputs."""
 SMALL_BYTES = 128 << 20
 """Inputs up to this size get many sets: where few lines lie in memory decides how long a short kernel waits for them,
@@ -78,7 +78,7 @@ class Guarded:
         return start, start + self._block.numel()
 
 
-class Stage:
+class Buffers:
     """One set of input buffers."""
 
     def __init__(self, like: tuple[Any, ...], *, after: bool = True) -> None:
@@ -86,7 +86,7 @@ class Stage:
         self._guarded = [Guarded(v, after=after) if hasattr(v, "data_ptr") else None for v in like]
         self._scalars = [None if g else v for g, v in zip(self._guarded, like, strict=True)]
         self.holds: ReferenceInputs | None = None
-        """What the buffers were filled from."""
+        """The inputs that the buffers were filled from."""
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -116,7 +116,7 @@ class Stage:
         self.holds = reference
 
     def claims(self) -> list[tuple[str, Claim]]:
-        """What must be true of the buffers if they are as they were filled, and what is wrong otherwise."""
+        """Claims that hold if the buffers are as they were filled, each with what is wrong otherwise."""
         if self.holds is None:
             return []
         pairs = [(g, v) for g, v in zip(self._guarded, self.holds.inputs, strict=True) if g is not None]
@@ -135,7 +135,7 @@ class Stage:
 
 
 Checks = tuple[list[str], "Tensor"]
-"""What is wrong where an element of a tensor turns out false."""
+"""Flags of claims, as a tensor, each with what is wrong where it is false."""
 
 
 def check_claims(device: Device, claims: Sequence[tuple[str, Claim]]) -> list[Checks]:
@@ -144,7 +144,7 @@ def check_claims(device: Device, claims: Sequence[tuple[str, Claim]]) -> list[Ch
 
 
 def first_failure(checks: Sequence[Checks]) -> str | None:
-    """What is wrong, according to the first check that fails; None when all hold. Waits for the device once."""
+    """The failure of the first claim that does not hold; None when all do. Waits for the device once."""
     import torch
 
     if not checks:
@@ -152,11 +152,6 @@ def first_failure(checks: Sequence[Checks]) -> str | None:
     held = torch.cat([flags for _, flags in checks]).tolist()
     reasons = itertools.chain.from_iterable(what for what, _ in checks)
     return next((what for what, fine in zip(reasons, held, strict=True) if not fine), None)
-
-
-def same_bits(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors of one type hold the same bytes; NaN equals itself."""
-    return bool(same_bytes([(one, other)])[0])
 
 
 @dataclasses.dataclass(slots=True)
@@ -173,7 +168,7 @@ class ProblemContext:
     """Knows the answers."""
     references: list[ReferenceInputs] = dataclasses.field(default_factory=list)
     """Drawn at random, one per seed."""
-    stages: list[Stage] = dataclasses.field(default_factory=list)
+    sets: list[Buffers] = dataclasses.field(default_factory=list)
     anchor_us: float | None = None
     """Steady time of the PyTorch reference; None until it has been warmed up."""
     case_drawings: list[Drawing] = dataclasses.field(default_factory=list)
@@ -183,7 +178,7 @@ class ProblemContext:
     it was shown must not know all cases by then."""
     _cases: dict[str, ReferenceInputs] = dataclasses.field(default_factory=dict)
     _inspected: list[tuple[Checks, Seal]] = dataclasses.field(default_factory=list)
-    """What was found of inputs before some calls of the reference."""
+    """Checks of the inputs before some calls of the reference."""
     _foreseen: Drawing | None = None
     """Held-out inputs whose answer is being computed."""
     _shared: ReferenceInputs | None = None
@@ -195,25 +190,25 @@ class ProblemContext:
     _expected: bool = False
 
     def __post_init__(self) -> None:
-        """Draw inputs and allocate the stages, while their answers are computed elsewhere."""
+        """Draw inputs and allocate the sets of buffers, while their answers are computed elsewhere."""
         self.case_drawings = case_drawings(self.definition, self.size, self.seeds[0])
         self.judge.foresee(self.definition, self.size, [*map(Drawing, self.seeds), *self.case_drawings])
         self.references = [self._draw(Drawing(seed), sealed=True) for seed in self.seeds]
         form = self.references[0].inputs
-        count = MANY_STAGES if nbytes(form) <= SMALL_BYTES else STAGES
-        self.stages = [Stage(form, after=not self.device.fenced) for _ in range(count)]
+        count = MANY_SETS if nbytes(form) <= SMALL_BYTES else SETS
+        self.sets = [Buffers(form, after=not self.device.fenced) for _ in range(count)]
 
     def _draw(self, drawing: Drawing, *, sealed: bool) -> ReferenceInputs:
         place = self.device.torch_name
         sums = self.device.sums if sealed else None
         return ReferenceInputs(self.definition, self.size, drawing, place, sums=sums, settings=self.settings)
 
-    def sets_beside(self, stage: int) -> list[int]:
+    def sets_beside(self, set_number: int) -> list[int]:
         """Other sets of buffers in which to put what a call on one of them is shown, as many as chance has it.
 
         Ordinary inputs lie in all sets, others in one: a kernel that counts them must learn nothing.
         """
-        others = [at for at in range(len(self.stages)) if at != stage]
+        others = [at for at in range(len(self.sets)) if at != set_number]
         most = max(1, FILLS // max(1, len(tensors(self.references[0].inputs))) - 1)
         return random.sample(others, random.randint(0, min(most, len(others))))
 
@@ -237,9 +232,9 @@ class ProblemContext:
 
     def hide_held_out(self) -> None:
         """Queue hiding what the next kernel may be shown; no buffer holds it any more. Look for damage before that."""
-        for stage in self.stages:
-            if stage.holds is not None and stage.holds is self._shared:
-                stage.fill(self.references[0])
+        for buffers in self.sets:
+            if buffers.holds is not None and buffers.holds is self._shared:
+                buffers.fill(self.references[0])
         if self._shared is not None and not self._shared.hidden and tensors(self._shared.inputs):
             self._shared.hide(self.device)
             self._shared_seal = self.device.seal(tensors(self._shared.inputs))
@@ -279,31 +274,31 @@ class ProblemContext:
         """Make ready for the next kernel, whatever the last one left."""
         self._inspected.clear()
         self.hide_held_out()
-        for stage in self.stages:
-            stage.reset(self.references[0])
+        for buffers in self.sets:
+            buffers.reset(self.references[0])
 
     def hold_back(self) -> None:
         """Choose what verification leaves to timed calls."""
         mixed = [str(drawing.case) for drawing in self.case_drawings if self.definition.case(str(drawing.case)).mixed]
         self.held_back = random.choice(mixed) if len(mixed) > 1 else None
 
-    def inspect(self, stage: int) -> None:
+    def inspect(self, set_number: int) -> None:
         """Queue looking whether a set of buffers holds what it should: the reference's answers are not judged."""
-        for found in check_claims(self.device, self.stages[stage].claims()):
-            self._inspected.append((found, self.device.seal([found[1]])))
+        for check in check_claims(self.device, self.sets[set_number].claims()):
+            self._inspected.append((check, self.device.seal([check[1]])))
 
     def inspected(self) -> str | None:
-        """What was wrong with the inputs of the reference since the last time; None when nothing was."""
-        checks, seals = [found for found, _ in self._inspected], [seal for _, seal in self._inspected]
+        """Damage to the inputs of the reference since the last time; None when there was none."""
+        checks, seals = [check for check, _ in self._inspected], [seal for _, seal in self._inspected]
         self._inspected.clear()
         if not intact(seals, self.device.seal):
             return "what was found of inputs was changed"
         return first_failure(checks)
 
-    def reference(self, stage: int) -> Any:
+    def reference(self, set_number: int) -> Any:
         """Call the PyTorch reference on a set of input buffers."""
         with self.settings():
-            return self.definition.reference(*self.stages[stage].inputs)
+            return self.definition.reference(*self.sets[set_number].inputs)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
@@ -316,21 +311,19 @@ class ProblemContext:
         return [spec.nbytes for spec in self.outputs]
 
     def corrupted(self) -> str | None:
-        """Which part of which reference inputs no longer has the bytes it was made with; None when all do."""
-        return damaged(self._sealed, self.device.sums)
+        """Which part of which reference inputs no longer has the bytes it was made with; None when all do.
 
-    @property
-    def _sealed(self) -> list[ReferenceInputs]:
-        """All inputs that outlive a kernel, but for those that are hidden."""
+        Of all inputs that outlive a kernel, but for those that are hidden.
+        """
         shared = [] if self._shared is None or self._shared.hidden else [self._shared]
-        return [*self.references, *self._cases.values(), *shared]
+        return damaged([*self.references, *self._cases.values(), *shared], self.device.sums)
 
     @property
     def nbytes(self) -> int:
         """Device memory held."""
         kept = [*self.references, *self._cases.values(), *([] if self._shared is None else [self._shared])]
         held = sum(reference.nbytes for reference in kept)
-        return held + nbytes(self.references[0].inputs) * len(self.stages)
+        return held + nbytes(self.references[0].inputs) * len(self.sets)
 
 
 def held_out_drawing(case: str | None = None) -> Drawing:
@@ -366,7 +359,7 @@ def device_bytes(definition: ProblemDefinition, size: Size) -> int:
     kept_cases = len(definition.every_case) if read <= KEPT_CASE_BYTES else min(1, len(definition.cases))
     upcast = 8 * sum(spec.numel for spec in inputs)
     answers = 8 * sum(spec.numel for spec in outputs) * ANSWERS
-    return read * (DRAWN + STAGES + kept_cases) + written * 2 * STAGES + upcast + answers
+    return read * (DRAWN + SETS + kept_cases) + written * 2 * SETS + upcast + answers
 
 
 def context_bytes(limit_bytes: int | None) -> int:
@@ -411,9 +404,9 @@ class ContextCache:
         self.device.release()
 
     def _make_room(self, needed_bytes: int) -> None:
-        held = len(self._held)
+        before = len(self._held)
         while self._held and sum(c.nbytes for c in self._held.values()) + needed_bytes > self.budget_bytes:
             self._held.popitem(last=False)
-        if len(self._held) < held:
+        if len(self._held) < before:
             # What torch keeps for itself is cut to the sizes of other tensors.
             self.device.release()

@@ -43,12 +43,12 @@ class Judged:
 
 
 def compare_together(answers: Sequence[Judged], specs: Sequence[TensorSpec]) -> list[Comparison]:
-    """What `compare` says of each; outputs of known types take one pass each, and the host waits once for all."""
+    """The verdict of `compare` on each; outputs of known types take one pass each, and the host waits once for all."""
     pairs = [
         Pair(out, want, answer.tolerance)
         for answer in answers
         for out, want in zip(answer.outputs, answer.expected, strict=True)
-        if known(out, want)
+        if has_function(out, want)
     ]
     statistics_of = {id(pair.out): statistics for pair, statistics in zip(pairs, all_statistics(pairs), strict=True)}
 
@@ -58,7 +58,7 @@ def compare_together(answers: Sequence[Judged], specs: Sequence[TensorSpec]) -> 
     return [compare(tuple(a.outputs), tuple(a.expected), a.tolerance, specs, lookup) for a in answers]
 
 
-def known(out: Tensor, want: Tensor) -> bool:
+def has_function(out: Tensor, want: Tensor) -> bool:
     """Whether there is a function for these types."""
     fits = out.is_contiguous() and want.is_contiguous() and out.shape == want.shape
     return type_name(out) in TYPES and fits and out.numel() > 0
@@ -80,7 +80,7 @@ class Pair:
         self._atol = tolerance.atol
 
     def row(self) -> bytes:
-        """Itself as the function takes it."""
+        """Its addresses, length and bounds as the function takes them."""
         bounds = (self._atol, self._rtol, self._floor)
         return ROW.pack(self.out.data_ptr(), self.want.data_ptr(), self.out.numel(), *bounds)
 

@@ -94,12 +94,12 @@ class RemoteJudge(Judge):
         """Requests whose answers nobody has waited for."""
 
     def foresee(self, definition: ProblemDefinition, size: Size, drawings: Sequence[Drawing]) -> None:
-        with gone():
+        with oracle_reachable():
             self._channel.send(expecting(definition, size, drawings))
         self._unheard += 1
 
     def settle(self) -> None:
-        with gone():
+        with oracle_reachable():
             # What could not be foreseen is asked for again where it is needed.
             while self._unheard:
                 self._channel.receive()
@@ -146,7 +146,7 @@ class RemoteJudge(Judge):
         finally:
             # Most outputs are correct answers, and a kernel may guess where they lie.
             call("cuMemsetD8", self._exchange, POISON_BYTE, end)
-        return [Comparison(**fields) for fields in answer["found"]]
+        return [Comparison(**fields) for fields in answer["comparisons"]]
 
     def _reserve(self, nbytes: int) -> None:
         if nbytes <= self._size:
@@ -161,7 +161,7 @@ class RemoteJudge(Judge):
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         self.settle()
-        with gone():
+        with oracle_reachable():
             self._channel.send(request)
             answer = self._channel.receive(awake_s=AWAKE_S)
         if "broken" in answer:
@@ -196,7 +196,7 @@ def expecting(definition: ProblemDefinition, size: Size, drawings: Sequence[Draw
 
 
 @contextlib.contextmanager
-def gone() -> Iterator[None]:
+def oracle_reachable() -> Iterator[None]:
     """Say that a channel that fails is the machine's fault.
 
     Raises:

@@ -87,19 +87,17 @@ class Oracle:
             Judged(self._outputs(specs, item["offsets"], request), wanted, drawing.tolerance(definition))
             for item, wanted, drawing in zip(request["items"], expected, drawings, strict=True)
         ]
-        return {"found": [dataclasses.asdict(found) for found in compare_together(answers, specs)]}
+        return {"comparisons": [dataclasses.asdict(one) for one in compare_together(answers, specs)]}
 
     def _expected(self, definition: ProblemDefinition, size: Size, drawing: Drawing) -> tuple[Tensor, ...]:
-        key = (definition.id, size.name, drawing)
-        answer = self._answers.pop(key, None)
-        if answer is None:
-            answer = self._compute(definition, size, drawing)
-        self._answers[key] = answer
-        return answer
-
-    def _compute(self, definition: ProblemDefinition, size: Size, drawing: Drawing) -> tuple[Tensor, ...]:
+        """The answer to some inputs; the one used last is kept longest."""
         import torch
 
+        key = (definition.id, size.name, drawing)
+        answer = self._answers.pop(key, None)
+        if answer is not None:
+            self._answers[key] = answer
+            return answer
         answer = definition.expected(drawing.inputs(definition, size, self._device))
         torch.cuda.synchronize()
         self._held_bytes += nbytes(answer)
@@ -109,6 +107,7 @@ class Oracle:
         # Answers are made in higher precision, whose intermediate tensors are many times the answer.
         if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > self._idle_bytes:
             torch.cuda.empty_cache()
+        self._answers[key] = answer
         return answer
 
     def forget(self) -> None:
@@ -191,15 +190,12 @@ def _hear(oracle: Oracle, channel: Channel) -> bool:
     """Answer what has arrived on a channel; False when it is of no further use."""
     try:
         for request in channel.drain():
-            channel.send(_safely(oracle, request))
+            try:
+                answer = oracle.answer(request)
+            except Exception as error:  # noqa: BLE001 - the process boundary: the asker says that the machine failed
+                oracle.forget()
+                answer = {"broken": f"the answer cannot be computed: {type(error).__name__}: {error}"}
+            channel.send(answer)
     except (ClosedError, ProtocolError):
         return False
     return True
-
-
-def _safely(oracle: Oracle, request: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        return oracle.answer(request)
-    except Exception as error:  # noqa: BLE001 - the process boundary: the asker says that the machine failed
-        oracle.forget()
-        return {"broken": f"the answer cannot be computed: {type(error).__name__}: {error}"}

@@ -37,7 +37,7 @@ class Drawing:
         return definition.draw_case(definition.case(self.case), size, self.seed, device)
 
     def tolerance(self, definition: ProblemDefinition) -> Tolerance:
-        """What counts as correct on these inputs."""
+        """The tolerance of an answer on these inputs."""
         return definition.tolerance if self.case is None else definition.tolerance_of(definition.case(self.case))
 
 

@@ -11,7 +11,7 @@ from kbench.harness.device.kernels.same_bytes import Claim
 
 
 class Subject:
-    """What verification and timing call. Where the harness does not own the memory, most of it does nothing."""
+    """A kernel as verification and timing call it; where its memory is not the harness's, most methods do nothing."""
 
     owned = False
     """Whether the harness owns all memory a call uses: then every call is prepared, and outputs stay in place."""
@@ -22,16 +22,16 @@ class Subject:
 
     @property
     def not_restored(self) -> list[str]:
-        """What a call may find as the last one left it, although it was prepared."""
+        """Memory that a call may find as the last one left it, although it was prepared."""
         raise NotImplementedError
 
-    def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
+    def prepare(self, set_number: int, *, poison: bool = False, restore: bool = True) -> None:
         """Queue taking away what earlier calls left where the next one, on this set of inputs, may find it.
 
         Where the harness does not own the memory, it can only poison it.
 
         Args:
-            stage: the set of inputs.
+            set_number: number of the set of buffers it will be called on.
             poison: fill memory with the same byte each time, instead of another from call to call.
             restore: reset the variables of its machine code.
         """
@@ -40,16 +40,16 @@ class Subject:
     def erase(self) -> None:
         """Queue overwriting what the last call left, where the harness owns it."""
 
-    def call(self, stage: int) -> Any:
+    def call(self, set_number: int) -> Any:
         """Call the kernel on a set of input buffers; what it returns."""
         raise NotImplementedError
 
-    def idle(self, stage: int) -> None:
+    def idle(self, set_number: int) -> None:
         """Queue an empty kernel in place of a call, with the same to be prepared after it."""
         raise NotImplementedError
 
     def claims(self) -> list[tuple[str, Claim]]:
-        """What is true of memory if the last call wrote only where it may, and what is wrong otherwise."""
+        """Claims that hold if the last call wrote only where it may, each with what is wrong otherwise."""
         return []
 
     def fingerprints(self) -> list[tuple[Drawing, int]]:
@@ -60,7 +60,7 @@ class Subject:
         return []
 
     def damaged(self) -> str | None:
-        """What of the harness's own for this kernel was overwritten; None when nothing was."""
+        """Memory of the harness's own for this kernel that was overwritten; None when none was."""
         return None
 
 
@@ -75,12 +75,12 @@ class ProcessSubject(Subject):
     def not_restored(self) -> list[str]:
         return ["memory and state of its own process"]
 
-    def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
+    def prepare(self, set_number: int, *, poison: bool = False, restore: bool = True) -> None:
         for nbytes in self._context.output_bytes:
             self._context.device.poison(nbytes)
 
-    def call(self, stage: int) -> Any:
-        return self._run(*self._context.stages[stage].inputs)
+    def call(self, set_number: int) -> Any:
+        return self._run(*self._context.sets[set_number].inputs)
 
-    def idle(self, stage: int) -> None:
+    def idle(self, set_number: int) -> None:
         self._context.device.nothing()

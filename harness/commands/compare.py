@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kbench.harness.harness import GpuChoice, Harness
 from kbench.harness.kernel.sources import RawLaunch, of_raw, read_kernel
@@ -45,16 +45,6 @@ class Comparison:
         return dataclasses.asdict(self) | {"verdict": self.verdict.value}
 
 
-class Contest(Protocol):
-    """What of a harness compares kernels."""
-
-    def duels(self, pairs: Iterable[tuple[KernelSource, KernelSource]], threshold: float) -> Iterator[Outcome]:
-        """The kernels of each pair in the same rounds."""
-
-    def second_clock(self, kernels: Iterable[KernelSource]) -> Iterator[tuple[str, SecondTimes]]:
-        """Kernels by the profiler, with their ids."""
-
-
 def compare_files(
     one: Path,
     other: Path,
@@ -91,24 +81,24 @@ def compare_kernels(
 
 
 def compare_pairs(
-    harness: Contest, pairs: Sequence[tuple[KernelSource, KernelSource]], threshold: float
+    harness: Harness, pairs: Sequence[tuple[KernelSource, KernelSource]], threshold: float
 ) -> list[list[Comparison]]:
     """Compare the kernels of each pair on an open harness; the profiler times what is called faster, too."""
-    found: list[list[Comparison]] = [[] for _ in pairs]
+    comparisons: list[list[Comparison]] = [[] for _ in pairs]
     faster: dict[str, KernelSource] = {}
     for outcome in harness.duels(pairs, threshold):
         number = outcome.job.number
-        found[number] = list(verdicts(outcome, threshold))
-        for one in found[number] if not outcome.job.process else ():
+        comparisons[number] = list(verdicts(outcome, threshold))
+        for one in comparisons[number] if not outcome.job.process else ():
             if one.decided:
                 faster[one.faster(pairs[number]).kernel_id] = one.faster(pairs[number])
     seconds = dict(harness.second_clock(faster.values())) if faster else {}
-    said = [(one, pair) for ones, pair in zip(found, pairs, strict=True) for one in ones]
-    doubted = {one.faster(pair).kernel_id for one, pair in said if confirmed(one, pair, seconds) is not one}
+    paired = [(one, pair) for ones, pair in zip(comparisons, pairs, strict=True) for one in ones]
+    doubted = {one.faster(pair).kernel_id for one, pair in paired if confirmed(one, pair, seconds) is not one}
     if doubted:
-        # The device may have been cold: what is said twice counts.
+        # The device may have been cold: a contradiction counts if it is there twice.
         seconds |= harness.second_clock(faster[key] for key in doubted)
-    return [[confirmed(one, pair, seconds) for one in ones] for ones, pair in zip(found, pairs, strict=True)]
+    return [[confirmed(one, pair, seconds) for one in ones] for ones, pair in zip(comparisons, pairs, strict=True)]
 
 
 def confirmed(

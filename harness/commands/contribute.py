@@ -70,7 +70,7 @@ class Contribution:
     seconds: float
 
 
-def contribute(
+def measure_anchors(
     gpu: Gpu, out: Path, deadline_s: float, *, quiet: bool = False, stage: Callable[[str], object] = lambda _: None
 ) -> Contribution:
     """Measure the anchors and write the bundle.

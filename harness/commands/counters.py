@@ -134,15 +134,20 @@ class Profiler:
         ]  # fmt: skip
 
     def _run(self, entries: Sequence[Entry], gpu: Gpu, folder: Path) -> tuple[list[Mapping[str, Any]], list[Launch]]:
-        """What was called under the profiler, and what it saw."""
+        """The calls made under the profiler, and the launches that it saw."""
         batch, order, table = (folder / file for file in ("batch.json", "order.jsonl", "table.csv"))
         batch.write_text(json.dumps(entries))
-        run = [sys.executable, "-m", "kbench.harness.worker.profiled", str(batch), str(order), str(gpu)]
+        metrics = ",".join((DURATION, *SUMS.values(), *SHARES.values()))
+        # It leaves clocks and caches alone.
+        command = [
+            self.command, "--profile-from-start", "off", "--clock-control", "none", "--cache-control", "none",
+            "--kernel-name-base", "mangled", "--print-kernel-base", "mangled", "--print-units", "base",
+            "--metrics", metrics, "--csv", "--page", "raw", "--log-file", str(table),
+            sys.executable, "-m", "kbench.harness.worker.profiled", str(batch), str(order), str(gpu),
+        ]  # fmt: skip
         limit_s = START_S + SECONDS_PER_KERNEL * len(entries)
         try:
-            profiler = subprocess.run(
-                [*self._watching(table), *run], capture_output=True, text=True, check=False, timeout=limit_s
-            )
+            profiler = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
         except subprocess.TimeoutExpired:
             raise InfrastructureError(f"{self.command} took longer than {limit_s:g} s for a batch") from None
         text = table.read_text() if table.exists() else ""
@@ -151,15 +156,6 @@ class Profiler:
             last = (text + profiler.stdout + profiler.stderr).strip().splitlines()[-3:]
             raise InfrastructureError(f"{self.command} counted nothing (exit code {profiler.returncode}): {last}")
         return [json.loads(line) for line in order.read_text().splitlines()], launches
-
-    def _watching(self, table: Path) -> list[str]:
-        """The profiler, told what to count and to leave clocks and caches alone."""
-        metrics = ",".join((DURATION, *SUMS.values(), *SHARES.values()))
-        return [
-            self.command, "--profile-from-start", "off", "--clock-control", "none", "--cache-control", "none",
-            "--kernel-name-base", "mangled", "--print-kernel-base", "mangled", "--print-units", "base",
-            "--metrics", metrics, "--csv", "--page", "raw", "--log-file", str(table),
-        ]  # fmt: skip
 
 
 def read_table(text: str) -> Iterator[Launch]:

@@ -31,7 +31,7 @@ def examine(gpus: Sequence[Gpu], *, measure: bool = True) -> dict[str, Any]:
         gpus: those to look at.
         measure: also start a worker on each GPU and measure its ceilings.
     """
-    nvml, found = boards()
+    nvml, gpus_found = boards()
     limits = f"{MOST_PROCESSES} processes, {MOST_BYTES >> 30} GiB and twice the build timeout, by a watcher of /proc"
     report: dict[str, Any] = {
         "software": software_facts(),
@@ -40,17 +40,17 @@ def examine(gpus: Sequence[Gpu], *, measure: bool = True) -> dict[str, Any]:
         "c_compiler": shutil.which("gcc") or shutil.which("clang"),
         "planning_limits": limits if watching_works() else "none",
         "nvml": nvml,
-        "gpus": found,
+        "gpus": gpus_found,
     }
-    if found and measure:
+    if gpus_found and measure:
         require_gpus(gpus, "")
         report["devices"] = [_device(gpu) for gpu in gpus]
-    if not found and measure and not missing_packages(report):
-        report["planning_sandbox"] = _planning_layers()
+    if not gpus_found and measure and not missing_packages(report):
+        report["planning_sandbox"] = _planning_sandbox()
     broken = [device for device in report.get("devices", ()) if "error" in device]
     return report | {
         "problems": problems(report),
-        "can_measure": bool(found) and not missing_packages(report) and not broken,
+        "can_measure": bool(gpus_found) and not missing_packages(report) and not broken,
     }
 
 
@@ -60,7 +60,7 @@ def missing_packages(report: Mapping[str, Any]) -> list[str]:
 
 
 def problems(report: Mapping[str, Any]) -> list[str]:
-    """What a report shows to be wrong, a sentence each."""
+    """The problems that a report shows, a sentence each."""
     lines = []
     if report["planning_limits"] == "none":
         lines.append("host code is planned WITHOUT limits on the sum of its processes: /proc names no children here")
@@ -131,8 +131,8 @@ def _board(nvml: Any, handle: Any) -> dict[str, Any]:
     }
 
 
-def _planning_layers() -> list[str] | None:
-    """What the processes give up that plan kernels on a machine without a GPU; None where none could be started."""
+def _planning_sandbox() -> list[str] | None:
+    """Restrictions of planning processes on a machine without a GPU; None where none could be started."""
     from kbench.harness.harness import Harness
 
     try:

@@ -99,17 +99,15 @@ class Journal:
                 writer.append("measurements", fresh)
                 writer.append("environments", [e for i, e in self.environments.items() if i not in places])
                 fresh_kernels = {m.kernel_id for m in fresh}
-                writer.append("problems", self._new_problems())
+                # A corpus says itself what its kernels compute.
+                there = _ids(self.folder, "problems", "problem_id")
+                names = sorted({kernel.problem_id for kernel in self.kernels.values()} - there)
+                writer.append("problems", [problem(name).record() for name in names])
                 writer.append("kernels", [row for row in rows if row.kernel_id in fresh_kernels])
         if clear:
             self.path.unlink()
         self.close()
         return len(fresh)
-
-    def _new_problems(self) -> list[Problem]:
-        """Records of the kernels' problems that the folder lacks: a corpus says itself what its kernels compute."""
-        held = _ids(self.folder, "problems", "problem_id")
-        return [problem(name).record() for name in sorted({k.problem_id for k in self.kernels.values()} - held)]
 
     def refuse_other_editions(self, problems: Collection[str]) -> None:
         """Refuse to go on where kernels were measured on another version of a user's problem.
@@ -144,7 +142,7 @@ def _entry(text: str, where: str) -> Entry:
 
 
 def in_corpus(folder: Path, kernels: Collection[str], gpus: Collection[str]) -> dict[str, list[Measurement]]:
-    """What a folder's corpus already holds of some kernels on some GPUs."""
+    """Measurements of some kernels on some GPUs that a folder's corpus has already."""
     from pyarrow import compute
 
     field, groups = compute.field, dict[str, list[Measurement]]()

@@ -250,20 +250,14 @@ def verify_only(named: Named, options: MeasureOptions) -> Rows:
             click.echo(too_large, err=True)
     progress = Progress(len(named), quiet=options.quiet)
     target, allow = Target.named(options.target), options.harness.allow_unscreened
-    made = make_harness(options, fenced=True) if fenced else Harness(None, target=target, allow_unscreened=allow)
-    with made as harness:
+    harness = make_harness(options, fenced=True) if fenced else Harness(None, target=target, allow_unscreened=allow)
+    with harness:
         stream = harness.measure(kernels, check_only=True) if fenced else verified(harness, kernels)
         for group in by_kernel(stream):
             rows += [(names[row.kernel_id], row) for row in group]
             progress.add(next((row.status for row in group if row.status is not Status.OK), Status.OK))
     progress.finish()
     return rows
-
-
-def verify_corpus(options: MeasureOptions) -> Rows:
-    """Verify a selection of a corpus; rows are named by their kernel's id."""
-    chosen, _ = select(options.corpus, options.where, options.limit)
-    return verify_only([(key, one.kernel) for key, one in chosen.items()], options)
 
 
 def verified(harness: Harness, kernels: Sequence[KernelSource]) -> Iterator[Measurement]:

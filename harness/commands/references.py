@@ -83,8 +83,8 @@ def _timed(
     one: ProblemDefinition, size: Size, device: Device, sampler: Sampler, facts: dict[str, Any], compiler: Compiler
 ) -> ReferenceTime:
     context = ProblemContext(one, size, device, (0,))
-    for stage in context.stages:
-        stage.reset(context.references[0])
+    for buffers in context.sets:
+        buffers.reset(context.references[0])
     eager = ramp(context, sampler)
     compiled = {"torch.compile": compiler(with_plain_torch(one.reference))}
     _, compiled_us, compiled_error = _best(context, compiled, sampler)
@@ -102,7 +102,7 @@ def _best(
 ) -> tuple[str | None, float | None, str | None]:
     """The fastest correct call: its name, its steady time, or what went wrong with the last one."""
     original, times, error = context.definition, [], None
-    inputs = context.stages[0].inputs
+    inputs = context.sets[0].inputs
     for name, call in calls.items():
         try:
             verdict = compare(call(*inputs), original.expected(inputs), original.tolerance, context.outputs)

@@ -50,7 +50,7 @@ def watch(
         harness.on_stage = progress.stage
         for kernel in versions(path, read, tell, harness.prepare):
             progress.restart()
-            if _measured(kernel, harness, progress, lambda row: show(row, history.change(row)), tell):
+            if _measure(kernel, harness, progress, lambda row: show(row, history.change(row)), tell):
                 if last is not None and last.kernel_id != kernel.kernel_id:
                     _compare(last, kernel, harness, progress, tell)
                 last = kernel
@@ -87,7 +87,7 @@ def versions(path: Path, read: Read, tell: Tell, idle: Callable[[], None]) -> It
         yield kernel
 
 
-def _measured(
+def _measure(
     kernel: KernelSource, harness: Harness, progress: Progress, line: Callable[[Measurement], str], tell: Tell
 ) -> bool:
     """Measure a version and print its rows, each as soon as it is there; whether all are ok."""

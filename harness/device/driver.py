@@ -130,13 +130,6 @@ class Function:
         whole = int(call("cuDeviceGetAttribute", most, call("cuCtxGetDevice")))
         self.allow_shared(whole - self.attribute("SHARED_SIZE_BYTES"))
 
-    def allow_clusters(self) -> None:
-        """Opt in to clusters of more than eight blocks."""
-        from cuda.bindings import driver
-
-        limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
-        call("cuFuncSetAttribute", self.handle, limit, 1)
-
 
 def _parameter_sizes(function: Any) -> tuple[int, ...]:
     """Size of each of a function's parameters: the driver reads that many bytes from whatever a launch passes."""
@@ -208,7 +201,7 @@ class Launch:
             self.queue = bound("cuLaunchKernelEx", config, function.handle, address, 0, keep=parameters)
 
     def on(self, arguments: Sequence[bytes]) -> Queue:
-        """What queues it with other arguments; making that ready takes less than another launch.
+        """A function that queues it with other arguments; making that ready takes less than another launch.
 
         Raises:
             DriverError: they do not fit the function's parameters.
@@ -232,7 +225,8 @@ def _config(function: Function, shape: LaunchShape, stream: int) -> Any:
     attributes = []
     if shape.cluster is not None:
         if shape.cluster[0] * shape.cluster[1] * shape.cluster[2] > 8:
-            function.allow_clusters()
+            large = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            call("cuFuncSetAttribute", function.handle, large, 1)
         entry = driver.CUlaunchAttribute()
         entry.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
         entry.value.clusterDim.x, entry.value.clusterDim.y, entry.value.clusterDim.z = shape.cluster

@@ -9,7 +9,7 @@ import dataclasses
 import importlib.metadata
 import platform
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from kbench import __version__
 from kbench.harness.device.device import CudaDevice, Device
@@ -23,7 +23,7 @@ UNRECORDED = ("planning", "sm_ids", "reaches_host_memory")
 
 
 def device_facts(device: Device) -> dict[str, Any]:
-    """What a worker knows about its device."""
+    """Facts of a worker's device."""
     if not isinstance(device, CudaDevice):
         return {"gpu": f"cpu ({platform.machine()})", "compute_capability": "0.0", "sm_count": 0, "memory_bytes": 0,
                 "l2_bytes": 0, "shared_bytes_per_block": 0, "driver": "none", "cuda": "none"}  # fmt: skip
@@ -117,21 +117,15 @@ class Conditions:
         return bool(HARMFUL & set(self.throttle_reasons))
 
 
-class ConditionsReader(Protocol):
-    """Reads the conditions of one device."""
+class ConditionsReader:
+    """Reads the conditions of one device; this one is for a device without sensors."""
 
     def read(self) -> Conditions:
         """The conditions now."""
-
-
-class NoConditions:
-    """For a device without sensors."""
-
-    def read(self) -> Conditions:
         return Conditions()
 
 
-class NvmlReader:
+class NvmlReader(ConditionsReader):
     """Reads one GPU through nvidia-ml-py."""
 
     def __init__(self, index: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-from typing import Any, Protocol
+from typing import Any
 
 ALIGNMENT = 16
 """Alignment of a tensor's address in bytes, as vector loads need it; up to one byte less may follow its end."""
@@ -19,23 +19,12 @@ _KEPT: list[Any] = []
 """Functions torch calls, which Python must not collect."""
 
 
-class Pages(Protocol):
-    """Where mappings come from."""
-
-    page_bytes: int
-
-    def map(self, count: int) -> int:
-        """The address of this many pages with none mapped after them; MemoryError when there are none."""
-
-    def unmap(self, address: int, count: int) -> None:
-        """Give pages back once all work that may use them is done."""
-
-
 @dataclasses.dataclass(slots=True)
 class Fence:
     """Hands out memory that ends at the end of a mapping. Mappings are reused: making one is slow."""
 
-    pages: Pages
+    pages: DevicePages
+    """Where mappings come from."""
     exhausted: bool = False
     """Whether an allocation failed: torch then continues with a null address."""
     _held: dict[int, tuple[int, int]] = dataclasses.field(default_factory=dict)
@@ -105,6 +94,7 @@ class DevicePages:
         return values[0] if values else None
 
     def map(self, count: int) -> int:
+        """The address of this many pages with none mapped after them; MemoryError when there are none."""
         size = count * self.page_bytes
         handle = self._call(self._driver.cuMemCreate(size, self._properties, 0))
         try:
@@ -118,6 +108,7 @@ class DevicePages:
         return int(address)
 
     def unmap(self, address: int, count: int) -> None:
+        """Give pages back once all work that may use them is done."""
         size = count * self.page_bytes
         self._call(self._driver.cuCtxSynchronize())
         self._call(self._driver.cuMemUnmap(address, size))

@@ -56,7 +56,7 @@ class Gpu:
         return (self.uuid or str(self.index)) + ("" if self.sms is None else f":{self.sms}")
 
     def named(self, model: str, sm_count: int) -> str:
-        """What records call it, given the whole GPU's name and number of multiprocessors."""
+        """Its name in records, given the whole GPU's name and number of multiprocessors."""
         return model if self.sms is None else partition_name(model, self.sms, sm_count)
 
     def check_size(self, sm_count: int) -> None:
@@ -76,7 +76,7 @@ class Gpu:
 
 
 FIRST_GPU = Gpu()
-"""What is used unless told otherwise."""
+"""The GPU that is used unless another is named."""
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:

@@ -11,14 +11,7 @@ from kbench.benchmark.work.gpus import gpu_named
 from kbench.harness.cuda import architecture
 from kbench.schemas import UnknownNameError
 
-KNOWN_TARGETS = {
-    "sm_80": (8, 0),
-    "sm_86": (8, 6),
-    "sm_89": (8, 9),
-    "sm_90": (9, 0),
-    "sm_100": (10, 0),
-    "sm_120": (12, 0),
-}
+CAPABILITIES = ((8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,11 +28,12 @@ class Target:
         Raises:
             UnknownNameError: with the nearest names.
         """
-        if name.rstrip("a") in KNOWN_TARGETS:
-            return cls(*KNOWN_TARGETS[name.rstrip("a")])
+        targets = {str(cls(*capability)): cls(*capability) for capability in CAPABILITIES}
+        if name.rstrip("a") in targets:
+            return targets[name.rstrip("a")]
         capability = None if name.startswith("sm_") else gpu_named(name).capability
         if capability is None:
-            raise UnknownNameError("target", name, KNOWN_TARGETS)
+            raise UnknownNameError("target", name, targets)
         major, minor = map(int, capability.split("."))
         return cls(major, minor)
 
@@ -71,7 +65,7 @@ def compiler_versions() -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What host code may ask of the device a plan is for; anything else fails the planning."""
+    """Facts that host code may ask for of the device a plan is for; anything else fails the planning."""
 
     name: str
     major: int
@@ -89,7 +83,7 @@ class DeviceFacts:
 
 
 H200 = DeviceFacts("NVIDIA H200", 9, 0, 132, 150_109_880_320, 62_914_560, 49_152, 232_448, 233_472, 65_536, 2_048)
-"""What plans are made for where no device says otherwise."""
+"""The device that plans are made for where none is at hand."""
 
 
 def facts_of(properties: Any) -> DeviceFacts:

@@ -20,7 +20,7 @@ from kbench.schemas import Status
 PR_SET_CHILD_SUBREAPER = 36
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 MOST_PROCESSES, MOST_BYTES = 64, 6 << 30
-"""What planning a kernel may use: compilers take turns and need a few gigabytes at most."""
+"""Processes and memory for planning a kernel: compilers take turns and need a few gigabytes at most."""
 MOST_TASKS = 320
 """Processes and threads of a planning namespace, never exceeded, not even between two looks: a process that doubles
 itself takes the processor from whoever looks. Linux has this bound from 6.14 on, and none below 301."""

@@ -32,7 +32,11 @@ def enter(scratch: Path, *, gpu: bool) -> list[str]:
         The names of the restrictions in force, such as ["netns", "ipcns", "rlimit", "scratch"].
     """
     applied = ["pidns"] if os.getpid() == 1 else []
-    applied += _leave_others()
+    # No network, and none of the system's shared memory and message queues, which outlive who made them.
+    for flags, names in ((CLONE_NEWNET | CLONE_NEWIPC, ["netns", "ipcns"]), (CLONE_NEWNET, ["netns"])):
+        if unshare(flags):
+            applied += names
+            break
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES, resource.RLIMIT_FSIZE: FILE_BYTES}
     if not gpu:
         limits[resource.RLIMIT_AS] = HOST_BYTES
@@ -48,14 +52,6 @@ def enter(scratch: Path, *, gpu: bool) -> list[str]:
     tempfile.tempdir = None
     applied.append("scratch")
     return applied
-
-
-def _leave_others() -> list[str]:
-    """Have no network, and none of the system's shared memory and message queues, which outlive who made them."""
-    for flags, names in ((CLONE_NEWNET | CLONE_NEWIPC, ["netns", "ipcns"]), (CLONE_NEWNET, ["netns"])):
-        if unshare(flags):
-            return names
-    return []
 
 
 def be_nice(niceness: int, processors: Collection[int]) -> None:

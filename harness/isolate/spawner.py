@@ -254,7 +254,7 @@ class OracleProcess:
         """
         address = str(Path(tempfile.mkdtemp(prefix="oracle-", dir=spawner.scratch)) / "socket")
         self.connection = {"address": address, "key": secrets.token_hex(KEY_BYTES)}
-        """What a worker needs to ask it."""
+        """The address and key by which a worker asks it."""
         self._process = spawner.spawn("oracle", gpu=gpu, early=True, memory_bytes=memory_bytes, **self.connection)
         self._ready = False
 

@@ -84,10 +84,16 @@ def accept(
     """
     try:
         if message["error"] is not None:
-            return _failed(message, identity), {}
+            status, reason = Status(message["status"]), readable(str(message["error"]))
+            if status not in FAILURES:
+                raise ValueError(f"status is {status}")
+            return Build(identity, status.value, reason, unplannable=bool(message["unplannable"])), {}
         _refuse_size([message["plans"], message.get("work")])
         if kernel.workloads_json is not None:
-            return Build(identity, compile_ms=compile_ms, work=_foreign_work(message["work"])), {}
+            # A kernel that is only counted: nothing of it is ever run.
+            stated = itertools.islice(message["work"].items(), MOST_STATED)
+            counted = {readable(str(name)): _work(works[:MOST_CONFIGS]) for name, works in stated}
+            return Build(identity, compile_ms=compile_ms, work=counted), {}
         sent = {hashlib.sha256(code).hexdigest(): code for code in map(_decoded, message["cubins"])}
         functions = {sha: read_resources(code) for sha, code in sent.items()}
         sizes = planned_sizes(problem(kernel.problem_id), workloads)
@@ -95,21 +101,23 @@ def accept(
         cubins = {sha: sent[sha] for sha in sorted({step.code for step in _launches(plans) if step.code})}
         _refuse_state(cubins)
         _refuse_undeclared_stacks(plans, functions)
-        made = _described(identity, plans, problem(kernel.problem_id), functions)
-        made = dataclasses.replace(
-            made,
+        work = message.get("work")
+        build = Build(
+            identity,
             compile_ms=compile_ms,
             cubin_sha=content_hash(*sorted(cubins.values())) if cubins else None,
             code=tuple(cubins),
-            work=_work(message.get("work"), plans),
+            plans={name: [to_dict(plan) for plan in each] for name, each in plans.items()},
             configs=_configs(message["plans"], plans),
+            work=None if work is None else {name: _work(work[name]) for name in plans if name in work},
+            **_resources(plans, problem(kernel.problem_id), functions),
         )
     except PlanError as error:
         return Build(identity, error.status.value, readable(error.reason)), {}
     except MALFORMED as error:
         reason = f"left no valid plan: {type(error).__name__}: {error}"
         return Build(identity, Status.REJECTED.value, readable(reason)), {}
-    return made, cubins
+    return build, cubins
 
 
 def _refuse_size(plans: Any) -> None:
@@ -123,34 +131,18 @@ def _refuse_size(plans: Any) -> None:
         waiting.extend(inner)
 
 
-def _work(
-    sent: Mapping[str, Any] | None, plans: Mapping[str, list[LaunchPlan]]
-) -> dict[str, list[dict[str, Any]]] | None:
-    if sent is None:
-        return None
-    return {name: [plain_work(read_work(one)) for one in sent[name]] for name in plans if name in sent}
+def _work(sent: Any) -> list[dict[str, Any]]:
+    """The work of a workload's plans, read strictly."""
+    return [plain_work(read_work(one)) for one in sent]
 
 
 def _configs(sent: Mapping[str, Any], plans: Mapping[str, list[LaunchPlan]]) -> dict[str, list[str]]:
-    """What the planning process calls the configurations of workloads that have several plans."""
+    """Names of configurations, by the planning process, for workloads that have several plans."""
     return {
         name: [readable(str(plan["choice"] or ""))[:LONGEST_NAME] for plan in sent[name][: len(each)]]
         for name, each in plans.items()
         if len(each) > 1
     }
-
-
-def _foreign_work(sent: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Work of a kernel that is only counted: nothing of it is ever run."""
-    most = itertools.islice(sent.items(), MOST_STATED)
-    return {readable(str(name)): [plain_work(read_work(one)) for one in works[:MOST_CONFIGS]] for name, works in most}
-
-
-def _failed(message: Mapping[str, Any], identity: str) -> Build:
-    status = Status(message["status"])
-    if status not in FAILURES:
-        raise ValueError(f"status is {status}")
-    return Build(identity, status.value, readable(str(message["error"])), unplannable=bool(message["unplannable"]))
 
 
 def _decoded(text: Any) -> bytes:
@@ -190,7 +182,7 @@ def _launches(plans: Mapping[str, list[LaunchPlan]]) -> list[PlanStep]:
 
 
 def _needs(step: PlanStep, functions: Functions) -> Resources:
-    """What a launch needs: its function, with the shared memory that the launch adds."""
+    """The resources of a launch: its function's, with the shared memory that the launch adds."""
     function = functions[step.code or ""][step.function or ""]
     return dataclasses.replace(function, shared_bytes=function.shared_bytes + (step.shared_bytes or 0))
 
@@ -226,10 +218,10 @@ def _refuse_undeclared_stacks(plans: Mapping[str, list[LaunchPlan]], functions: 
             raise PlanError(Status.REJECTED, reason)
 
 
-def _described(
-    identity: str, plans: Mapping[str, list[LaunchPlan]], definition: ProblemDefinition, functions: Functions
-) -> Build:
-    """A build with what the launches of each plan need, and all of the timed workloads; tiny ones are never timed."""
+def _resources(
+    plans: Mapping[str, list[LaunchPlan]], definition: ProblemDefinition, functions: Functions
+) -> dict[str, Any]:
+    """The launches' needs, as a build has them: by plan, and for all timed workloads together; tiny is never timed."""
     resources: dict[str, dict[str, int]] = {}
     for plan in (plan for each in plans.values() for plan in each):
         needs = [_needs(step, functions) for step in _launches({"": [plan]})]
@@ -240,10 +232,4 @@ def _described(
     launched = {(step.code or "", step.function or "") for step in _launches(timed)}
     counts = largest_counts(count_instructions(functions[sha][name].code) for sha, name in launched)
     figures: dict[str, Any] = {name: max((one[name] for one in of_timed), default=None) for name in FIGURES}
-    return Build(
-        identity,
-        **figures,
-        resources=resources,
-        instructions=counts or None,
-        plans={name: [to_dict(plan) for plan in each] for name, each in plans.items()},
-    )
+    return figures | {"resources": resources, "instructions": counts or None}

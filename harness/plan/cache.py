@@ -58,16 +58,16 @@ class Build:
     code: tuple[str, ...] = ()
     """Hashes of the machine code that the plans launch."""
     resources: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
-    """What each plan needs, by its id: the largest of FIGURES over its launches."""
+    """Resources of each plan, by its id: the largest of FIGURES over its launches."""
     instructions: Mapping[str, int] | None = None
     """Counts of machine instructions by class (see `plan.resources`), the largest over the functions that timed
     workloads launch; None without a launch."""
     work: Mapping[str, list[dict[str, Any]]] | None = None
-    """What each plan of a timed workload does (see `kbench.benchmark.work.table`); None where nobody asked. A claim of
+    """Work of each plan of a timed workload (see `kbench.benchmark.work.table`); None where nobody asked. A claim of
     the planning process, which counts it in PTX."""
 
     def configuration(self, result: Mapping[str, Any]) -> str | None:
-        """What the configuration is called whose plan a worker's result is of; None without a choice."""
+        """The name of the configuration whose plan a worker's result is of; None without a choice."""
         names, workload = self.configs.get(str(result["workload"]), []), str(result["workload"])
         ids = [plan["plan_id"] for plan in self.plans.get(workload, [])]
         return names[ids.index(result["plan_id"])] or None if names and result.get("plan_id") in ids else None

@@ -35,13 +35,10 @@ from kbench.harness.plan.planner import (
     forget_choices,
     plan_work,
     recorded_plan,
-    refused,
+    verdict_of,
 )
 from kbench.harness.plan.recorder import UnplannableError, in_host_memory, replaced
-from kbench.harness.plan.torch_calls import (
-    NullStream,
-    pretending,
-)
+from kbench.harness.plan.torch_calls import NullStream, pretending
 from kbench.harness.plan.triton_calls import Machinery, triton_recorded
 from kbench.schemas import Backend, KernelSource
 
@@ -88,10 +85,10 @@ def count_foreign(kernel: KernelSource, target: Target, facts: DeviceFacts, cach
                     work[name].append(plain_work(_with_operators(plan_work(plan, machinery), recorder)))
                     machinery.config += 1
         except Exception as error:  # noqa: BLE001 - whatever host code raises says that it cannot be counted
-            return refused(error)
+            return verdict_of(error)
     if UnplannableError.first is not None:
         # Whoever caught it does something else here than on a GPU.
-        return refused(UnplannableError(UnplannableError.first))
+        return verdict_of(UnplannableError(UnplannableError.first))
     return Planned(work=work)
 
 

@@ -26,7 +26,7 @@ class Snapshot:
 
     address: int
     copy: Tensor
-    """What lay there when the code was loaded."""
+    """The bytes that lay there when the code was loaded."""
     constant: bool
     """Whether it lies in constant memory, whose caches only the driver's own copies keep in step."""
 
@@ -56,8 +56,8 @@ class LoadedCode:
         """Where variables lie and what they held, for the function that restores many at once."""
         self._sums: list[int] | None = None
         self.not_restored: list[str] = []
-        """What keeps what is written to it: variables whose address the driver does not disclose, and memory between
-        variables that do not lie as the machine code says."""
+        """Memory that keeps its contents: variables whose address the driver does not disclose, and what lies between
+        variables that are not placed as the machine code says."""
         for sha, cubin in cubins.items():
             sections: dict[str, list[Variable]] = {}
             for variable in read_variables(cubin):
@@ -140,7 +140,7 @@ class LoadedCode:
             self._sums = device.sums(self._own())
 
     def damaged(self, device: CudaDevice) -> str | None:
-        """What is wrong with it since it was sealed; None when nothing is."""
+        """Why the code is not as it was sealed; None when it is."""
         same = self._sums is None or device.sums(self._own()) == self._sums
         return None if same else "wrote to memory of the harness, from which variables are reset"
 

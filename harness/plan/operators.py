@@ -129,16 +129,16 @@ class CountingMode(RecordingMode):  # type: ignore[no-untyped-call]
         if kwargs.get("device") is not None:
             kwargs["device"] = torch.device("meta")
         try:
-            made = func(*args, **kwargs)
+            result = func(*args, **kwargs)
         except NotImplementedError:
-            made = without_values(name, tensors, args, kwargs)
-        results = [value for value in tree_leaves(made) if isinstance(value, torch.Tensor)]
+            result = without_values(name, args, kwargs)
+        results = [value for value in tree_leaves(result) if isinstance(value, torch.Tensor)]
         if name in SHARED_MEMORY or name in FREE or is_view(func) or name in ALLOCATIONS:
             for tensor in results:
                 self.recorder.allocated(tensor)
-            return made
-        self.recorder.add(described(name, tensors, results, args), tensors, results)
-        return made
+            return result
+        self.recorder.add(described(name, tensors, results), tensors, results)
+        return result
 
 
 class LenientMode(DeviceMode):
@@ -162,7 +162,7 @@ class LenientMode(DeviceMode):
         return super().__torch_function__(func, types, args, kwargs)
 
 
-def without_values(name: str, tensors: Sequence[torch.Tensor], args: Any, kwargs: Mapping[str, Any]) -> Any:
+def without_values(name: str, args: Any, kwargs: Mapping[str, Any]) -> Any:
     """The result of an operator whose shape depends on values, at its largest.
 
     Raises:
@@ -183,31 +183,31 @@ def nbytes(tensor: torch.Tensor) -> float:
 def attended(recorder: OperatorRecorder, query: Any, key: Any, value: Any, causal: bool) -> torch.Tensor:
     """Record attention, as a library does it: without keeping the matrix of weights."""
     shape = (*query.shape[:-1], value.shape[-1])
-    made = torch.empty(shape, dtype=query.dtype, device="meta")
+    output = torch.empty(shape, dtype=query.dtype, device="meta")
     batch = query.shape[:-2].numel()
     rows, columns = query.shape[-2], key.shape[-2]
     flops = 2.0 * batch * rows * columns * (query.shape[-1] + value.shape[-1]) * (0.5 if causal else 1.0)
     reads = [query, key, value]
     recorder.add(
         Operator(
-            name=ATTENTION, reads=tuple(map(nbytes, reads)), writes=nbytes(made), elements=made.numel(),
+            name=ATTENTION, reads=tuple(map(nbytes, reads)), writes=nbytes(output), elements=output.numel(),
             product=(batch, rows, value.shape[-1], columns), bits=min(32, 8 * query.element_size()), flops=flops,
             exact=query.element_size() > 2,
         ),
-        reads, [made],
+        reads, [output],
     )  # fmt: skip
-    return made
+    return output
 
 
-def described(name: str, inputs: Sequence[torch.Tensor], made: Sequence[torch.Tensor], args: Any) -> Operator:
+def described(name: str, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> Operator:
     """The bytes that a call of an operator moves, and its arithmetic."""
-    written = sum(map(nbytes, made))
+    written = sum(map(nbytes, outputs))
     reads = [nbytes(tensor) for tensor in inputs]
-    elements = float(max([tensor.numel() for tensor in (*inputs, *made)], default=0))
+    elements = float(max([tensor.numel() for tensor in (*inputs, *outputs)], default=0))
     if name in GATHERS:
         reads = [min(one, written) for one in reads]
-        elements = float(max([tensor.numel() for tensor in made], default=0))
-    product = product_of(name, inputs, made)
+        elements = float(max([tensor.numel() for tensor in outputs], default=0))
+    product = product_of(name, inputs, outputs)
     factor = inputs[-1] if inputs else None
     bits = 32 if factor is None else 8 * min(tensor.element_size() for tensor in inputs[-2:])
     precise = torch.get_float32_matmul_precision() == "highest"
@@ -219,7 +219,7 @@ def described(name: str, inputs: Sequence[torch.Tensor], made: Sequence[torch.Te
 
 
 def product_of(
-    name: str, inputs: Sequence[torch.Tensor], made: Sequence[torch.Tensor]
+    name: str, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]
 ) -> tuple[int, int, int, int] | None:
     """Batch, rows, columns and length of sums of an operator that multiplies matrices."""
     if name in ("mm", "addmm", "_scaled_mm", "_int_mm", "mv", "addmv", "dot"):
@@ -230,7 +230,7 @@ def product_of(
         one, other = inputs[-2:]
         return one.shape[0], one.shape[1], other.shape[2], one.shape[2]
     if name == "convolution":
-        weight, out = inputs[1], made[0]
+        weight, out = inputs[1], outputs[0]
         spatial = out.numel() // max(1, out.shape[1])
         transposed = weight.shape[0] != out.shape[1]
         length = inputs[0].shape[1] * weight[0, 0].numel() if transposed else weight[0].numel()

@@ -57,10 +57,10 @@ class Planned:
     unplannable: bool = False
     """Whether the error may say nothing about the kernel itself, only that its host code cannot be planned."""
     work: dict[str, list[dict[str, Any]]] | None = None
-    """What each plan of a timed workload does, as plain values, where it was asked for."""
+    """The work of each plan of a timed workload, as plain values, where it was asked for."""
 
     def message(self) -> dict[str, Any]:
-        """What the planning process sends."""
+        """The message that the planning process sends."""
         return {
             "plans": {name: [to_dict(plan) for plan in plans] for name, plans in self.plans.items()},
             "cubins": [base64.b64encode(cubin).decode() for cubin in self.cubins.values()],
@@ -110,13 +110,17 @@ def plan_kernel(
                 plans[size.name] = []
                 plans[size.name] += host_code.plans(size)
         except Exception as error:  # noqa: BLE001 - whatever host code raises is a verdict on it
-            verdict = refused(error)
+            verdict = verdict_of(error)
             if len(plans) > 1:
                 # The first workload's failure is everybody's; a later one is that workload's own.
                 verdict.error = f"{verdict.error} (workload {list(plans)[-1]})"
             return verdict
-        work = counted_work(plans, machinery, definition) if count_work else None
-    return Planned(plans, machinery.cubins, work=work)
+        work: dict[str, list[dict[str, Any]]] = {}
+        for size in planned_sizes(definition, workloads)[:-1] if count_work else ():
+            contents = index_contents(definition, size.name)
+            counted = plans[size.name][:COUNTED_CONFIGS]
+            work[size.name] = [plain_work(plan_work(plan, machinery, contents)) for plan in counted]
+    return Planned(plans, machinery.cubins, work=work if count_work else None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -165,18 +169,6 @@ class HostCode:
         finally:
             self.machinery.recorder = None
         return recorded_plan(recorder, self.kernel, size.name, self.target, outputs)
-
-
-def counted_work(
-    plans: Mapping[str, Sequence[LaunchPlan]], machinery: Machinery, definition: ProblemDefinition
-) -> dict[str, list[dict[str, Any]]]:
-    """The work that the plans of each timed workload do, as plain values."""
-    work: dict[str, list[dict[str, Any]]] = {}
-    for size in (size for size in definition.sizes if size.name in plans):
-        contents = index_contents(definition, size.name)
-        counted = [plan_work(plan, machinery, contents) for plan in plans[size.name][:COUNTED_CONFIGS]]
-        work[size.name] = [plain_work(one) for one in counted]
-    return work
 
 
 def plan_work(plan: LaunchPlan, machinery: Machinery, contents: Mapping[int, Any] | None = None) -> Work:
@@ -248,7 +240,7 @@ def meta_inputs(definition: ProblemDefinition, size: Size) -> tuple[Any, ...]:
 
 
 def returned_tensors(returned: Any) -> list[Any]:
-    """What `run` returned, as a list of contiguous tensors on the GPU.
+    """The outputs that `run` returned, as a list of contiguous tensors on the GPU.
 
     Raises:
         ReturnedError: it is something else.
@@ -291,13 +283,13 @@ def cuda_recorded(target: Target, machinery: Machinery, source: str, *, ptx: boo
     def record(module: CudaModule, request: LaunchRequest) -> None:
         recorder, key = machinery.recording(), module.key(target.nvrtc)
         if key not in built:
-            made = module.compiled(target.nvrtc)
-            sha = machinery.keep(made.cubin)
+            compiled = module.compiled(target.nvrtc)
+            sha = machinery.keep(compiled.cubin)
             if ptx:
                 machinery.ptx[sha] = module.ptx(target.nvrtc)
                 if module.source in source:
                     machinery.first_lines[sha] = 1 + source[: source.index(module.source)].count("\n")
-            built[key] = sha, made.symbols
+            built[key] = sha, compiled.symbols
         sha, symbols = built[key]
         shape = LaunchShape(request.grid, request.block, request.shared_bytes, request.cluster, request.cooperative)
         code = Code(sha, symbols.get(request.name, request.name))
@@ -320,7 +312,7 @@ def cuda_arguments(recorder: Recorder, values: Sequence[Any]) -> list[PlanArgume
     return arguments
 
 
-def refused(error: BaseException) -> Planned:
+def verdict_of(error: BaseException) -> Planned:
     """The verdict that an exception means: the kernel does not compile, cannot be planned, is wrong, or fails."""
     reason = f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ is not None else "")
     # Perhaps for want of a GPU.

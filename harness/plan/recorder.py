@@ -38,7 +38,7 @@ class UnplannableError(Exception):
     """Host code does something that cannot be recorded as a plan; the message says what."""
 
     first: ClassVar[str | None] = None
-    """What the first one said since this was reset, whoever caught it."""
+    """The reason of the first one since this was reset, whoever caught it."""
 
     def __init__(self, reason: str) -> None:
         """Remember the first reason."""

@@ -36,12 +36,12 @@ from kbench.harness.device.kernels import keyed
 from kbench.harness.device.kernels.same_bytes import Claim
 from kbench.harness.device.kernels.scrub import LOCAL_BYTES, NOT_WATCHED, PARTS, Region
 from kbench.harness.plan.loaded_code import LoadedCode
-from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanOutput, PlanStep, StepKind
+from kbench.schemas.records.launch_plan import ArgumentKind, LaunchPlan, PlanArgument, PlanStep, StepKind
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kbench.harness.bench.context import Stage
+    from kbench.harness.bench.context import Buffers
     from kbench.harness.bench.reference_inputs import Drawing
     from kbench.harness.device.device import CudaDevice
 
@@ -91,32 +91,36 @@ class Place:
     def __init__(self, plan: LaunchPlan, blocks: Sequence[tuple[Tensor, Layout]]) -> None:
         """Take memory: blocks of bytes, and which of the plan's buffers lie where in each."""
         self._plan, self._blocks = plan, blocks
-        self.addresses = {at: block.data_ptr() + start for block, found in blocks for at, start in found.starts.items()}
+        self.addresses = {
+            at: block.data_ptr() + start for block, layout in blocks for at, start in layout.starts.items()
+        }
 
     @functools.cached_property
     def memory(self) -> dict[int, Tensor]:
         """Each buffer's bytes."""
         sizes = [buffer.nbytes for buffer in self._plan.buffers]
         return {
-            at: block[start : start + sizes[at]] for block, found in self._blocks for at, start in found.starts.items()
+            at: block[start : start + sizes[at]]
+            for block, layout in self._blocks
+            for at, start in layout.starts.items()
         }
 
     @functools.cached_property
     def outputs(self) -> tuple[Tensor, ...]:
         """The plan's outputs."""
-        return tuple(self._output(output) for output in self._plan.outputs)
-
-    def _output(self, output: PlanOutput) -> Tensor:
         import torch
 
-        end = output.offset + math.prod(output.shape) * ITEM_BYTES[output.dtype]
-        part = self.memory[output.buffer][output.offset : end]
-        return part.view(getattr(torch, output.dtype)).view(output.shape)
+        outputs: list[Tensor] = []
+        for output in self._plan.outputs:
+            end = output.offset + math.prod(output.shape) * ITEM_BYTES[output.dtype]
+            part = self.memory[output.buffer][output.offset : end]
+            outputs.append(part.view(getattr(torch, output.dtype)).view(output.shape))
+        return tuple(outputs)
 
     @functools.cached_property
     def guards(self) -> list[Tensor]:
         """The memory around the buffers; none where nothing is mapped there."""
-        return [block[start:stop] for block, found in self._blocks for start, stop in found.guards]
+        return [block[start:stop] for block, layout in self._blocks for start, stop in layout.guards]
 
 
 def make_places(plan: LaunchPlan, device: CudaDevice, count: int) -> tuple[list[Place], list[Region]]:
@@ -128,17 +132,17 @@ def make_places(plan: LaunchPlan, device: CudaDevice, count: int) -> tuple[list[
     if device.fenced:
         # Each buffer ends where its mapping ends.
         alone = [(Layout({at: 0}, (), size), size) for at, size in sizes.items()]
-        made = [[(allocate(size), layout) for layout, size in alone] for _ in range(count)]
-        whole = [block for blocks in made for block, _ in blocks]
+        blocks = [[(allocate(size), layout) for layout, size in alone] for _ in range(count)]
+        whole = [block for pieces in blocks for block, _ in pieces]
     else:
         layout = lay_out(sizes)
         whole = [allocate((count, layout.nbytes))]
-        made = [[(block, layout)] for block in whole[0]]
-    return [Place(plan, blocks) for blocks in made], [(block.data_ptr(), block.numel()) for block in whole]
+        blocks = [[(block, layout)] for block in whole[0]]
+    return [Place(plan, pieces) for pieces in blocks], [(block.data_ptr(), block.numel()) for block in whole]
 
 
 def some_byte() -> int:
-    """What to overwrite memory with: mostly a loud byte, and sometimes any, so that a kernel can rely on none.
+    """A byte to overwrite memory with: mostly a loud one, and sometimes any, so that a kernel can rely on none.
 
     The same in verification as in timing: what its outputs hold must not tell a kernel which it is.
     """
@@ -150,13 +154,13 @@ class Replay(Subject):
 
     owned = True
 
-    def __init__(self, plan: LaunchPlan, code: LoadedCode, stages: Sequence[Stage], device: CudaDevice) -> None:
+    def __init__(self, plan: LaunchPlan, code: LoadedCode, sets: Sequence[Buffers], device: CudaDevice) -> None:
         """Make ready.
 
         Args:
             plan: a plan that was checked.
             code: its machine code.
-            stages: sets of input buffers.
+            sets: sets of input buffers.
             device: the GPU.
 
         Raises:
@@ -167,34 +171,34 @@ class Replay(Subject):
         allocated = sum(buffer.nbytes for buffer in plan.buffers if buffer.input is None)
         count = min(PLACES, max(2, PLACES_BYTES // max(allocated, 1)))
         self.places, memory = make_places(plan, device, count)
-        each = max(2, count // len(stages))
+        each = max(2, count // len(sets))
         # Few for each set of inputs: making calls ready for a pair of both takes as long as queueing them.
-        self._places_of = [[(at * each + n) % count for n in range(each)] for at in range(len(stages))]
+        self._places_of = [[(at * each + n) % count for n in range(each)] for at in range(len(sets))]
         self._next = 0
         self._launches: dict[int, Launch] = {}
         """By step."""
         self._calls: dict[tuple[int, int], list[Queue]] = {}
-        self._pointers = [self._addresses(stage) for stage in stages]
-        self._buffers, self.stages = stages, len(stages)
+        """The operations of a call, by set of inputs and place."""
+        inputs = [(at, buffer.input) for at, buffer in enumerate(plan.buffers) if buffer.input is not None]
+        self._pointers = [{at: buffers.tensors[place].data_ptr() for at, place in inputs} for buffers in sets]
+        self._buffers, self.sets = sets, len(sets)
         self._fingerprints = Fingerprints(device)
         self._watching = [device.scrubber.watching(self._output_parts(place)) for place in self.places]
         self._unread: tuple[Drawing | None, int] | None = None
         """Inputs and place of the last call, as long as its outputs are there."""
         self._byte = POISON_BYTE
-        """What memory was last overwritten with."""
+        """The byte that memory was last overwritten with."""
         # Functions and parameters are looked up now, so that what is wrong with them is found before any timing.
         self._prepared(0, 0)
-        self._restore, self._local_bytes = code.restore(device), self._stack()
+        self._restore = code.restore(device)
+        launches = [step for step in plan.steps if step.kind is StepKind.LAUNCH]
+        functions = [code.function(str(step.code), str(step.function)) for step in launches]
+        self._local_bytes = max((function.attribute("LOCAL_SIZE_BYTES") for function in functions), default=0)
+        """Local memory per thread, the largest over the functions launched."""
         code.seal(device)
         self._scrub = device.scrubber.overwriting(memory, self._local_bytes)
         watched = [nbytes for _, nbytes in self._output_parts(self.places[0])]
         self.form = (sum(nbytes for _, nbytes in memory), *watched, self._local_bytes, *code.restored_bytes)
-
-    def _stack(self) -> int:
-        """Local memory per thread, the largest over the functions launched."""
-        launches = [step for step in self.plan.steps if step.kind is StepKind.LAUNCH]
-        functions = [self._code.function(str(step.code), str(step.function)) for step in launches]
-        return max((function.attribute("LOCAL_SIZE_BYTES") for function in functions), default=0)
 
     @property
     def warps(self) -> float:
@@ -205,16 +209,16 @@ class Replay(Subject):
 
     @property
     def not_restored(self) -> list[str]:
-        """What a call may find as the previous one left it."""
+        """Memory that a call may find as the previous one left it."""
         stack = ["local memory"] if self._local_bytes > LOCAL_BYTES[-1] else []
         return [*self._code.not_restored, *stack]
 
-    def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
+    def prepare(self, set_number: int, *, poison: bool = False, restore: bool = True) -> None:
         """Queue erasing everything that earlier calls left; the next call uses memory prepared by this."""
         self._byte = POISON_BYTE if poison else some_byte()
         self.erase()
         # At random: by a rotation a kernel could tell how many calls there were before it.
-        self._next = random.choice([place for place in self._places_of[stage] if place != self._next])
+        self._next = random.choice([place for place in self._places_of[set_number] if place != self._next])
         for queue in self._restore if restore else ():
             queue()
 
@@ -242,35 +246,27 @@ class Replay(Subject):
     def damaged(self) -> str | None:
         return self._code.damaged(self._device)
 
-    def call(self, stage: int) -> tuple[Tensor, ...]:
+    def call(self, set_number: int) -> tuple[Tensor, ...]:
         """Queue the plan's operations on a set of input buffers; the outputs, once the stream has done them."""
-        for queue in self._prepared(stage, self._next):
+        for queue in self._prepared(set_number, self._next):
             queue()
-        held = self._buffers[stage].holds
+        held = self._buffers[set_number].holds
         self._unread = None if held is None else (held.drawing, self._next)
         return self.places[self._next].outputs
 
-    def idle(self, stage: int) -> None:
+    def idle(self, set_number: int) -> None:
         """Queue an empty kernel in place of a call; a fingerprint is taken of what it leaves, and dropped."""
         self._device.nothing()
         self._unread = (None, self._next)
 
     def claims(self) -> list[tuple[str, Claim]]:
-        """What is true of memory if the last call wrote nothing around the plan's buffers."""
+        """Claims that hold if the last call wrote nothing around the plan's buffers."""
         return [("memory next to a buffer was overwritten", (g, self._byte)) for g in self.places[self._next].guards]
 
-    def _addresses(self, stage: Stage) -> dict[int, int]:
-        tensors = stage.tensors
-        return {
-            at: tensors[buffer.input].data_ptr()
-            for at, buffer in enumerate(self.plan.buffers)
-            if buffer.input is not None
-        }
-
-    def _prepared(self, stage: int, place: int) -> list[Queue]:
-        key = (stage, place)
+    def _prepared(self, set_number: int, place: int) -> list[Queue]:
+        key = (set_number, place)
         if key not in self._calls:
-            addresses = self._pointers[stage] | self.places[place].addresses
+            addresses = self._pointers[set_number] | self.places[place].addresses
             self._calls[key] = [self._operation(at, addresses) for at in range(len(self.plan.steps))]
         return self._calls[key]
 
@@ -334,7 +330,7 @@ class Fingerprints:
     def __init__(self, device: CudaDevice) -> None:
         """Make room."""
         self._base = keyed.random_words(MOST_CALLS)
-        """What fingerprints are added to: zeros would show a kernel how many calls there were before it."""
+        """Numbers that fingerprints are added to: zeros would show a kernel how many calls there were before it."""
         self._values = self._base.to(device.torch_name, copy=True)
         self._inputs: list[Drawing | None] = []
         self._nonces: list[int] = []
@@ -342,7 +338,7 @@ class Fingerprints:
         outputs add."""
 
     def expect(self, inputs: Drawing | None) -> bytes:
-        """What says where the number of a call on some inputs goes; of None, one that nobody asks for."""
+        """The place for the fingerprint of a call on some inputs, packed; for None, of one that nobody asks for."""
         at = len(self._inputs)
         assert at < MOST_CALLS, "the fingerprints of calls must be taken now and then"
         self._inputs.append(inputs)
@@ -350,7 +346,7 @@ class Fingerprints:
         return WHERE.pack(self._nonces[-1], int(self._values.data_ptr()) + 8 * at)
 
     def take(self) -> list[tuple[Drawing, int]]:
-        """Those of the calls since the last time, in order; waits for the device."""
+        """Fingerprints of the calls since the last time, in order; waits for the device."""
         used = len(self._inputs)
         places = np.arange(used, dtype=np.uint64) * 8 + self._values.data_ptr()
         pads = keyed.pad(np.array(self._nonces, dtype=np.uint64), places, keyed.WORD)

@@ -39,7 +39,7 @@ SIZE_SHIFT, MOST_PARAMETER_BYTES = 18, 0x3FFF
 OBJECT = 1
 """ELF symbol type of variables."""
 HEAP_SYMBOL = "malloc"
-"""What device code that allocates, by `new` too, asks the driver to link."""
+"""The symbol that device code asks the driver to link if it allocates, by `new` too."""
 SYMBOL_TABLE, NO_DATA = 2, 8
 """ELF section types: the symbol table, and sections such as static shared memory that have a size but no bytes."""
 MOST_SHARED = 4
@@ -52,7 +52,7 @@ VALUE_OF_SIZE = 0x04
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resources:
-    """What one device function needs."""
+    """The registers and memory that one device function needs."""
 
     registers: int
     shared_bytes: int
@@ -157,7 +157,7 @@ def read_variables(cubin: bytes) -> list[Variable]:
 
 
 def hidden_memory(cubin: bytes) -> list[HiddenMemory]:
-    """What variables do not cover of each section, where they do not cover all of it.
+    """The part of each section that its variables do not cover, where there is one.
 
     Compilers leave no more than what aligns their variables; machine code need not come from one.
 

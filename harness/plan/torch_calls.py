@@ -62,16 +62,16 @@ class RecordingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in SHARED_MEMORY or is_view(func):
             return func(*args, **kwargs)
         if name in ALLOCATIONS:
-            made = allocate(func, name, args, kwargs)
-            self.recorder.allocated(made)
-            return made
+            result = allocate(func, name, args, kwargs)
+            self.recorder.allocated(result)
+            return result
         if name in FILLS:
             value = FILLS[name]
-            made = allocate(func, name, args, kwargs)
+            result = allocate(func, name, args, kwargs)
             if not name.endswith("_"):
-                self.recorder.allocated(made)
-            self.recorder.fill(made, fill_value(args, kwargs) if value is None else value)
-            return made
+                self.recorder.allocated(result)
+            self.recorder.fill(result, fill_value(args, kwargs) if value is None else value)
+            return result
         if name in COPIES:
             return self._copy(func, name, args, kwargs)
         if name == "_local_scalar_dense":
@@ -88,15 +88,15 @@ class RecordingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 # cannot be used: nobody knows what they hold.
                 return func(*args, **kwargs)
             raise UnplannableError(FROM_HOST_MEMORY)
-        made = func(*args, **kwargs)
+        result = func(*args, **kwargs)
         if name != "copy_":
-            self.recorder.allocated(made)
-        self.recorder.copy(made, source)
-        return made
+            self.recorder.allocated(result)
+        self.recorder.copy(result, source)
+        return result
 
 
 def allocate(func: Any, name: str, args: Any, kwargs: Mapping[str, Any]) -> Any:
-    """What an operator returns that may allocate.
+    """The result of an operator that may allocate.
 
     For memory of the same form as another's, torch imports a computer algebra system, which takes seconds and which the
     usual case does not need.
@@ -145,11 +145,11 @@ class DeviceMode(TorchFunctionMode):
             raise UnplannableError(VALUES)
         if is_gpu(kwargs.get("device")) or type(kwargs.get("device")) is int:
             kwargs["device"] = "meta"
-        made = func(*(("meta" if is_gpu(value) else value) for value in args), **kwargs)
+        result = func(*(("meta" if is_gpu(value) else value) for value in args), **kwargs)
         values = args[-1] if args else None
-        if name in FROM_HOST and not isinstance(values, torch.Tensor) and made.is_meta:
+        if name in FROM_HOST and not isinstance(values, torch.Tensor) and result.is_meta:
             raise UnplannableError(FROM_HOST_MEMORY)
-        return made
+        return result
 
 
 def is_gpu(device: Any) -> bool:
@@ -221,7 +221,7 @@ def answer_without_a_gpu(facts: DeviceFacts) -> None:
 
 
 def refuse(name: str) -> Callable[..., Any]:
-    """What stands for a function of torch.cuda that planning does not answer."""
+    """A stand-in for a function of torch.cuda that planning does not answer."""
 
     def refused(*args: Any, **kwargs: Any) -> Any:
         raise UnplannableError(f"calls torch.cuda.{name}, which plans do not know")

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from kbench.harness.device.driver import DEFAULT_SHARED_BYTES, LaunchShape
 from kbench.harness.device.target import DeviceFacts
@@ -52,39 +52,21 @@ class Machinery:
         return self.recorder
 
 
-class TritonProperties(Mapping[str, int]):
-    """A device's facts under Triton's names; each is looked up when it is asked for."""
-
-    NAMES: ClassVar[Mapping[str, str]] = {
-        "max_shared_mem": "shared_memory_per_block_optin",
-        "max_num_regs": "regs_per_multiprocessor",
-        "multiprocessor_count": "multi_processor_count",
-        "warpSize": "warp_size",
-    }
-
-    def __init__(self, facts: DeviceFacts) -> None:
-        """Answer with these facts."""
-        self._facts = facts
-
-    def __getitem__(self, name: str) -> int:
-        return int(getattr(self._facts, self.NAMES[name]))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.NAMES)
-
-    def __len__(self) -> int:
-        return len(self.NAMES)
-
-
 class RecordingUtils:
-    """What Triton's driver offers besides launching."""
+    """The part of Triton's driver that loads code and answers questions about the device."""
 
     def __init__(self, machinery: Machinery, facts: DeviceFacts) -> None:
         """Keep machine code there."""
         self._machinery, self._facts = machinery, facts
 
-    def get_device_properties(self, device: int) -> Mapping[str, int]:
-        return TritonProperties(self._facts)
+    def get_device_properties(self, device: int) -> dict[str, int]:
+        """The device's facts under Triton's names."""
+        return {
+            "max_shared_mem": self._facts.shared_memory_per_block_optin,
+            "max_num_regs": self._facts.regs_per_multiprocessor,
+            "multiprocessor_count": self._facts.multi_processor_count,
+            "warpSize": self._facts.warp_size,
+        }
 
     def load_binary(self, name: str, cubin: bytes, shared: int, device: int) -> tuple[None, Code, int, int, int]:
         code = Code(self._machinery.keep(cubin), name)

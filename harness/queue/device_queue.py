@@ -50,7 +50,7 @@ class DeviceWorker:
     since: float = dataclasses.field(default_factory=time.monotonic)
     """When the current stage began."""
     stages: int = 0
-    """Those of the current job so far."""
+    """Stages of the current job so far."""
 
 
 class DeviceQueue:
@@ -94,7 +94,6 @@ class DeviceQueue:
         self.on_workload: Callable[[Job, dict[str, Any]], None] | None = None
         """Called with a job's result on one workload as soon as it is known, before those of the other workloads."""
         self._oracle: OracleProcess | None = None
-        self._wants_ceilings = False
         self._begun = False
         """Whether a worker has finished a job or died."""
         self._foreseen: dict[str, Any] | None = None
@@ -106,7 +105,6 @@ class DeviceQueue:
         Raises:
             InfrastructureError: no process can be started.
         """
-        self._wants_ceilings = True
         if self.gpu is not None and not self.settings.fenced:
             self._oracle = OracleProcess(self.spawner, str(self.gpu), self.settings.max_memory_bytes)
         self._start(self.role, early=self.gpu is not None)
@@ -126,7 +124,7 @@ class DeviceQueue:
         Raises:
             InfrastructureError: the device cannot be used.
         """
-        while self.ceilings is None and self._wants_ceilings:
+        while self.ceilings is None:
             if not self.workers:
                 self._start(self.role)
             self._hear(self.workers[0])
@@ -153,7 +151,7 @@ class DeviceQueue:
             self.facts = dict(message["facts"])
         if "ready" in message:
             self.sandbox, self.failed_starts = list(message["sandbox"]), 0
-            worker.ready = not self._wants_ceilings or self.ceilings is not None
+            worker.ready = self.ceilings is not None
             if not worker.ready:
                 self._tell("measure the device's limits")
                 worker.process.channel.send({"op": "ceilings"})
@@ -178,9 +176,8 @@ class DeviceQueue:
     @property
     def spares(self) -> int:
         """Warm workers kept in reserve."""
-        if self.settings.spares is not None:
-            return self.settings.spares
-        return 1 if self.gpu is None else 2
+        usual = 1 if self.gpu is None else 2
+        return usual if self.settings.spares is None else self.settings.spares
 
     @property
     def load(self) -> int:
@@ -276,7 +273,7 @@ class DeviceQueue:
             "target": str(self.facts["compute_capability"]),
             "ceilings": self.ceilings,
             "threshold": job.threshold,
-            "early": self.on_workload is not None,
+            "on_workload": self.on_workload is not None,
             "kernels": [self._entry(each, process=job.process) for each in jobs],
         }
 
@@ -320,9 +317,12 @@ class DeviceQueue:
             (result,) = trusted([message["measured"]], worker.role)
             self.on_workload(worker.jobs[0], result)
         elif "results" in message and worker.jobs:
-            outcome = self._complete(worker, message)
-            yield outcome
-            if worker.role != "replay" or outcome.job.profiled:
+            busy_s, results = float(message["busy_s"]), trusted(message["results"], worker.role)
+            job = worker.jobs.popleft()
+            worker.done, worker.since, worker.stages = worker.done + 1, time.monotonic(), 0
+            self._begun = True
+            yield Outcome(job, self.number, results, busy_s=busy_s)
+            if worker.role != "replay" or job.profiled:
                 # Foreign code ran in it, which no other kernel may meet; or launches take longer since it was profiled.
                 self._retire(worker)
         elif message.get("loaded") is False and worker.jobs:
@@ -331,13 +331,6 @@ class DeviceQueue:
             yield from self._retry_alone(worker, Status(message["status"]), str(message["error"]))
         elif "broken" in message:
             yield from self._fail_machine(worker, str(message["broken"]))
-
-    def _complete(self, worker: DeviceWorker, message: Mapping[str, Any]) -> Outcome:
-        busy_s, results = float(message["busy_s"]), trusted(message["results"], worker.role)
-        job = worker.jobs.popleft()
-        worker.done, worker.since, worker.stages = worker.done + 1, time.monotonic(), 0
-        self._begun = True
-        return Outcome(job, self.number, results, busy_s=busy_s)
 
     def expire(self) -> Iterator[Outcome]:
         """Handle kernels that stay in one stage too long."""

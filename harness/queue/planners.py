@@ -74,7 +74,7 @@ class Planners:
         self.seats = [Seat() for _ in range(seats)]
         self.waiting: deque[Job] = deque()
         self.on_stage: Callable[[str], None] | None = None
-        """Told when a kernel's planning begins."""
+        """Called with `plan` when a kernel's planning begins."""
         self.sandbox: list[str] = []
         """Restrictions that were in force when the last process began to plan."""
 
@@ -170,7 +170,11 @@ class Planners:
         except ClosedError:
             yield from self._handle_death(seat)
         except ProtocolError as error:
-            yield from self._reject(seat, f"forged a message to the harness: {error}")
+            job = self._remove(seat)
+            if job is not None:
+                reason = f"forged a message to the harness: {error}"
+                job.build = Build(self.identity(job), Status.REJECTED.value, reason)
+                yield job
 
     def _take_greeting(self, seat: Seat, message: dict[str, Any]) -> None:
         """Take the one message that comes before a plan, and before foreign code could send any."""
@@ -183,12 +187,11 @@ class Planners:
         for seat in self.seats:
             if seat.job is None:
                 continue
-            limit = self.timeout_s * (EXTENSION_PATIENCE if seat.job.extension else 1.0)
+            job, limit = seat.job, self.timeout_s * (EXTENSION_PATIENCE if seat.job.extension else 1.0)
             if time.monotonic() - seat.began > limit:
-                job = self._remove(seat)
-                if job is not None:
-                    reason = f"planning and compiling took longer than {limit:g} s"
-                    yield Outcome(job, -1, status=Status.TIMEOUT.value, reason=reason)
+                self._remove(seat)
+                reason = f"planning and compiling took longer than {limit:g} s"
+                yield Outcome(job, -1, status=Status.TIMEOUT.value, reason=reason)
 
     def close(self) -> None:
         """End all processes."""
@@ -229,13 +232,8 @@ class Planners:
         job.build = Build(self.identity(job), status.value, text[:2000], unplannable=status is Status.LAUNCH_ERROR)
         yield job
 
-    def _reject(self, seat: Seat, reason: str) -> Iterator[Job]:
-        job = self._remove(seat)
-        if job is not None:
-            job.build = Build(self.identity(job), Status.REJECTED.value, reason)
-            yield job
-
     def _remove(self, seat: Seat) -> Job | None:
+        """End a seat's process; the job that it had."""
         job, seat.job = seat.job, None
         self._end(seat)
         return job

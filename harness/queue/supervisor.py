@@ -48,7 +48,7 @@ class Supervisor:
             self.planners.assign(hurry=self._ready() < FEW_READY * len(self.queues))
             for queue in self.queues:
                 queue.assign()
-            if source is None and not self.finished and not self._loaded():
+            if source is None and not (self.finished or self.planners.load or self._ready()):
                 return
             self._listen()
             while self.finished:
@@ -57,10 +57,8 @@ class Supervisor:
                 yield None
 
     def _ready(self) -> int:
+        """Planned kernels that wait for a device or are on one."""
         return sum(queue.load for queue in self.queues)
-
-    def _loaded(self) -> bool:
-        return bool(self.planners.load or self._ready())
 
     def _take(self, source: Iterator[Job | None]) -> bool:
         """Take jobs in while there is room; True when the source has ended."""
@@ -79,34 +77,27 @@ class Supervisor:
             if job.rival is not None:
                 self._queue(job)
             elif job.build is not None or self.planners.add(job):
-                self._planned(job)
+                self._route(job)
         return False
 
-    def _planned(self, job: Job) -> None:
-        """Finish a job whose build is known, or send it to a device."""
+    def _route(self, job: Job) -> None:
+        """Finish a job whose build is known, or send it to a device.
+
+        What cannot be planned runs beside its judge where that is allowed; a torch extension is built for it first.
+        """
         build = job.build
         assert build is not None
-        if build.unplannable and self.settings.allow_unscreened:
-            self._beside_its_judge(job)
-        elif build.error is not None:
+        beside_its_judge = build.unplannable and self.settings.allow_unscreened
+        if beside_its_judge and EXTENSION in (build.error or "") and job.extension is None:
+            job.extension = str(self.planners.cache.extension_folder(job.kernel.kernel_id))
+            self.planners.add(job)
+        elif build.error is not None and not beside_its_judge:
             self.finished.append(Outcome(job, -1, status=build.status, reason=build.error))
         elif job.compile_only:
             self.finished.append(Outcome(job, -1, ({"workload": "tiny", "status": Status.OK.value},)))
         else:
-            if self.dry:
+            if beside_its_judge or self.dry:
                 job.process = True
-            self._queue(job)
-
-    def _beside_its_judge(self, job: Job) -> None:
-        """Run a kernel that cannot be planned in a process of its own; a torch extension is built for it first."""
-        assert job.build is not None
-        if EXTENSION in (job.build.error or "") and job.extension is None:
-            job.extension = str(self.planners.cache.extension_folder(job.kernel.kernel_id))
-            self.planners.add(job)
-        elif job.compile_only:
-            self.finished.append(Outcome(job, -1, ({"workload": "tiny", "status": Status.OK.value},)))
-        else:
-            job.process = True
             self._queue(job)
 
     def _queue(self, job: Job) -> None:
@@ -120,24 +111,24 @@ class Supervisor:
         ready, _, _ = select.select([*seats, *workers], [], [], timeout)
         for descriptor in ready:
             if descriptor in seats:
-                for found in self.planners.read(seats[descriptor]):
-                    self._accept(found)
+                self._accept(self.planners.read(seats[descriptor]))
             else:
                 queue, worker = workers[descriptor]
                 if worker in queue.workers:
                     for outcome in queue.read(worker):
                         self._finish_or_retry(outcome)
-        for found in self.planners.expire():
-            self._accept(found)
+        self._accept(self.planners.expire())
         for queue in self.queues:
             for outcome in queue.expire():
                 self._finish_or_retry(outcome)
 
-    def _accept(self, planned: Job | Outcome) -> None:
-        if isinstance(planned, Job):
-            self._planned(planned)
-        else:
-            self.finished.append(planned)
+    def _accept(self, planned: Iterable[Job | Outcome]) -> None:
+        """Go on with jobs that are planned, and pass on the outcomes of those that cannot be."""
+        for one in planned:
+            if isinstance(one, Job):
+                self._route(one)
+            else:
+                self.finished.append(one)
 
     def _finish_or_retry(self, outcome: Outcome) -> None:
         """Pass an outcome on, unless the machine failed and the job may be tried again."""

@@ -25,7 +25,7 @@ from kbench.harness.timing.stamps import NULL_KERNEL, NullKernel, Places, StampO
 from kbench.schemas import InfrastructureError
 
 if TYPE_CHECKING:
-    from kbench.harness.bench.context import Stage
+    from kbench.harness.bench.context import Buffers
 
 LONGEST_BATCH = 64
 """Calls queued at a time; a driver's launch queue holds about a thousand entries."""
@@ -67,7 +67,7 @@ class Slot:
     """Queued after the end mark: copies of the outputs, to be judged later."""
     turn: int = 0
     """Part of its round; each turn has a batch to itself."""
-    stage: Stage | None = None
+    buffers: Buffers | None = None
     """The buffers it is called on, where what the call returns must be overwritten after it."""
 
 
@@ -301,8 +301,8 @@ class Sampler:
         return Queued(slot, opened, start, end, exposed, kept, stamps, queued_us)
 
     def _leave(self, output: Any, slot: Slot) -> None:
-        if slot.stage is not None:
-            self.leftovers.take(output, slot.stage)
+        if slot.buffers is not None:
+            self.leftovers.take(output, slot.buffers)
 
     def _finish(self, queued: Sequence[Queued], watch: Watch | None) -> float:
         """Wait for a batch; the latest time on the host's clock at which it certainly was not done.

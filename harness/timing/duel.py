@@ -12,7 +12,7 @@ from enum import StrEnum
 from kbench.harness.bench.context import ProblemContext
 from kbench.harness.timing.batch import Sample, Sampler
 from kbench.harness.timing.interval import Interval, log_interval
-from kbench.harness.timing.rounds import Candidate, RoundPlan, by_round, calling, hidden, make_slots
+from kbench.harness.timing.rounds import Candidate, RoundPlan, best_samples, by_round, calling, make_slots
 
 LOOKS = (8, 13, 21, 34, 55, 89)
 CONFIDENCE = 0.9985
@@ -22,7 +22,7 @@ PLACEMENT_SIGMA = 0.001
 
 
 class Verdict(StrEnum):
-    """What a comparison says about the second kernel relative to the first."""
+    """The verdict of a comparison on the second kernel relative to the first."""
 
     SAME = "SAME"
     FASTER = "FASTER"
@@ -58,7 +58,7 @@ def decide(ratio: Interval, threshold: float) -> Decision:
 
 @dataclasses.dataclass(slots=True)
 class Duel:
-    """What the rounds gave."""
+    """The result of the rounds: the ratio with its interval, and both times."""
 
     ratios: list[float] = dataclasses.field(default_factory=list)
     """Log of first over second, one per round."""
@@ -105,7 +105,7 @@ def fight(
 
 def summarise_duel(duel: Duel, samples: Sequence[Sample], first: str, second: str) -> None:
     """Recompute the ratio from all samples so far."""
-    ones, others = (by_round(hidden(samples, label), label) for label in (first, second))
+    ones, others = (by_round(best_samples(samples, label), label) for label in (first, second))
     both = sorted(ones.keys() & others.keys())
     if len(both) < 3:
         return

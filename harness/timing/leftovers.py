@@ -17,7 +17,7 @@ from kbench.harness.device.device import Device
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kbench.harness.bench.context import Stage
+    from kbench.harness.bench.context import Buffers
 
 HELD = 16
 """Calls whose outputs are held; the outputs of the next lie elsewhere."""
@@ -44,16 +44,16 @@ class Leftovers:
         for size, outputs in Counter(sizes).items():
             self.device.poison(size, outputs * places)
 
-    def take(self, returned: Any, stage: Stage) -> None:
+    def take(self, returned: Any, buffers: Buffers) -> None:
         """Overwrite what a call returned, and hold it.
 
         Args:
             returned: whatever the kernel returned; only plain tensors are touched.
-            stage: the buffers it was called on, which are left alone.
+            buffers: the buffers it was called on, which are left alone.
         """
         import torch
 
-        outputs = [o for o in as_tuple(returned) if type(o) is torch.Tensor and not stage.shares_memory(o)]
+        outputs = [o for o in as_tuple(returned) if type(o) is torch.Tensor and not buffers.shares_memory(o)]
         for output in outputs:
             self.device.erase(output)
         # Holding a view holds its whole storage.

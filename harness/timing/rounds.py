@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kbench.harness.bench.context import STAGES, ProblemContext
+from kbench.harness.bench.context import SETS, ProblemContext
 from kbench.harness.device.environment import Conditions, ConditionsReader
 from kbench.harness.timing.batch import Sample, Sampler, Slot
 from kbench.harness.timing.interval import Interval, centre, log_interval, process_sigma
@@ -56,12 +56,12 @@ class TimingSettings:
 
 @dataclasses.dataclass(slots=True)
 class Timing:
-    """What the rounds gave."""
+    """The result of the rounds: samples, intervals and conditions."""
 
     samples_us: list[float] = dataclasses.field(default_factory=list)
     anchor_us: list[float] = dataclasses.field(default_factory=list)
     reference_us: float | None = None
-    """What the reference takes in the rounds that the speedup is of."""
+    """Time of the reference in the rounds that the speedup is of."""
     rounds: int = 0
     sampling: Interval | None = None
     """Of the runtime, within this process alone."""
@@ -72,16 +72,16 @@ class Timing:
     late_anchors: bool = False
     """Whether the reference's launches could not be hidden, so that its time is the host's as well."""
     null_us: float | None = None
-    """What an empty kernel takes in this process."""
+    """Time of an empty kernel in this process."""
     shift_us: float | None = None
-    """What was subtracted from every time; None when nothing was."""
+    """Time that was subtracted from every time; None when nothing was."""
     drift: float = 0.0
     clocks: dict[str, float] = dataclasses.field(default_factory=dict)
     """How far the clocks were apart, for whoever watches; not part of a record."""
 
 
 Hooks = tuple[Callable[[], None], Callable[[Any], Any]]
-"""What to queue before and after a call."""
+"""Two functions that queue work: one before a call, one after it, which keeps its outputs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,9 +89,9 @@ class Audit:
     """Makes the hooks of judged calls."""
 
     usual: Callable[[int, int], Hooks]
-    """For a stage and a random number that chooses its contents."""
+    """For a set of buffers and a random number that chooses its contents."""
     adversarial: Sequence[Callable[[int], Hooks]] = ()
-    """For a stage: calls that are added to the others, on inputs that may take another time."""
+    """For a set of buffers: calls that are added to the others, on inputs that may take another time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ class Candidate:
 
     label: str
     call: Callable[[int], Any]
-    """Calls it on the inputs of a stage."""
+    """Calls it on a set of buffers, by its number."""
     audits: Callable[[], Audit] | None = None
     """Makes ready to audit some rounds, while nothing is timed."""
     prepare: Callable[[int], None] | None = None
-    """Queued ahead of every call on the inputs of a stage, where the harness owns the memory that calls use."""
+    """Queued ahead of every call on a set of buffers, where the harness owns the memory that calls use."""
     idle: Callable[[int], Any] | None = None
     """Queues an empty kernel in place of a call, with the same to be prepared after it; there, too."""
     form: object = None
@@ -133,7 +133,7 @@ class RoundPlan:
 def ramp(context: ProblemContext, sampler: Sampler, tries: int = 25) -> float:
     """Run the anchor until its time is stable; the steady time is kept in the context."""
     sampler.serve((context.definition.id, context.size.name), ANCHOR)
-    reference, places = anchor(context), len(context.stages)
+    reference, places = anchor(context), len(context.sets)
     previous = math.inf
     steady: list[float] = []
     for turn in range(tries):
@@ -157,12 +157,12 @@ def anchor(context: ProblemContext) -> Candidate:
     return Candidate(ANCHOR, context.reference)
 
 
-def calling(candidate: Candidate, context: ProblemContext, stage: int, number: int, turn: int = 0) -> Slot:
+def calling(candidate: Candidate, context: ProblemContext, set_number: int, number: int, turn: int = 0) -> Slot:
     """A call of a candidate on one of the buffer sets, in a round and turn."""
-    call = functools.partial(candidate.call, stage)
-    prepare = None if candidate.prepare is None else functools.partial(candidate.prepare, stage)
-    left = context.stages[stage] if prepare is None else None
-    return Slot(candidate.label, number, call, prepare=prepare, turn=turn, stage=left)
+    call = functools.partial(candidate.call, set_number)
+    prepare = None if candidate.prepare is None else functools.partial(candidate.prepare, set_number)
+    left = context.sets[set_number] if prepare is None else None
+    return Slot(candidate.label, number, call, prepare=prepare, turn=turn, buffers=left)
 
 
 def adversarial_label(label: str) -> str:
@@ -172,7 +172,7 @@ def adversarial_label(label: str) -> str:
 
 def null_kernel(context: ProblemContext) -> Candidate:
     """The empty kernel as a candidate."""
-    return Candidate(NULL_KERNEL, lambda stage: context.device.nothing())
+    return Candidate(NULL_KERNEL, lambda set_number: context.device.nothing())
 
 
 def plan(candidate_us: float, anchor_us: float, flush_us: float, settings: TimingSettings) -> RoundPlan:
@@ -247,7 +247,7 @@ def time_candidate(
         if spoilt:
             time.sleep(PAUSE_S)
     timing.null_us = sampler.null_kernel.time_us
-    timing.late_anchors = any(s.exposed for s in hidden(timed, ANCHOR))
+    timing.late_anchors = any(s.exposed for s in best_samples(timed, ANCHOR))
     timing.drift = abs(centre(timing.anchor_us) / steady - 1.0) if timing.anchor_us else 0.0
     return timing
 
@@ -265,7 +265,7 @@ def probe(
     candidate: Candidate, context: ProblemContext, sampler: Sampler, steady_us: float, settings: TimingSettings
 ) -> RoundPlan:
     """Call a kernel twice to plan its rounds."""
-    slots = [calling(candidate, context, at, -1) for at in range(STAGES)]
+    slots = [calling(candidate, context, at, -1) for at in range(SETS)]
     first = min(s.time_us for s in sampler.run(slots))
     flush = max(0.0, sampler.device_us[candidate.label] - first)
     return plan(first, steady_us, flush, settings)
@@ -294,22 +294,22 @@ def make_slots(
     owned = any(candidate.prepare is not None for candidate in candidates)
     slots: list[Slot] = []
     places: dict[str, list[tuple[int, int]]] = {c.label: [] for c in candidates}
-    seen = {c.label: set(range(STAGES)) for c in candidates}
+    seen = {c.label: set(range(SETS)) for c in candidates}
     others: dict[str, list[tuple[int, int]]] = {c.label: [] for c in candidates}
     anchors: list[tuple[int, int]] = []
     for number, turn in itertools.product(rounds, range(chosen.turns)):
         for candidate, count in rng.sample(blocks, len(blocks)):
-            for stage in shuffled_stages(count, len(context.stages), rng):
+            for set_number in shuffled_sets(count, len(context.sets), rng):
                 # Best audited are buffer sets that were called with: answers kept by address are wrong there.
                 if candidate.audits is not None:
-                    known = stage in seen[candidate.label]
-                    (places if known else others)[candidate.label].append((len(slots), stage))
-                    seen[candidate.label].add(stage)
+                    known = set_number in seen[candidate.label]
+                    (places if known else others)[candidate.label].append((len(slots), set_number))
+                    seen[candidate.label].add(set_number)
                 if candidate.label == ANCHOR and owned:
-                    anchors.append((len(slots), stage))
-                slots.append(calling(candidate, context, stage, number, turn))
-    for place, stage in rng.sample(anchors, min(INSPECTED, len(anchors))):
-        slots[place].before = functools.partial(context.inspect, stage)
+                    anchors.append((len(slots), set_number))
+                slots.append(calling(candidate, context, set_number, number, turn))
+    for place, set_number in rng.sample(anchors, min(INSPECTED, len(anchors))):
+        slots[place].before = functools.partial(context.inspect, set_number)
     added: list[tuple[int, Slot]] = []
     for candidate in candidates:
         if candidate.audits is None:
@@ -317,13 +317,13 @@ def make_slots(
         audit = candidate.audits()
         everywhere = [*places[candidate.label], *others[candidate.label]]
         judged = audited_places(places[candidate.label], others[candidate.label], rng, chosen.audited)
-        for place, stage in judged:
-            slots[place].before, slots[place].after = audit.usual(stage, rng.randrange(1 << 16))
+        for place, set_number in judged:
+            slots[place].before, slots[place].after = audit.usual(set_number, rng.randrange(1 << 16))
         renamed = dataclasses.replace(candidate, label=adversarial_label(candidate.label))
         for hooks in audit.adversarial[: max(FEWEST_ADVERSARIAL, round(ADVERSARIAL_SHARE * len(everywhere)))]:
-            place, stage = rng.choice(everywhere)
-            slot = calling(renamed, context, stage, slots[place].round, slots[place].turn)
-            slot.before, slot.after = hooks(stage)
+            place, set_number = rng.choice(everywhere)
+            slot = calling(renamed, context, set_number, slots[place].round, slots[place].turn)
+            slot.before, slot.after = hooks(set_number)
             added.append((place, slot))
     # From the last place on, so that the others keep theirs.
     for place, slot in sorted(added, key=lambda one: one[0], reverse=True):
@@ -344,11 +344,11 @@ def audited_places(
     return chosen + rng.sample(others, min(max(0, AUDITS - len(chosen)), len(others)))
 
 
-def shuffled_stages(count: int, stages: int, rng: random.Random) -> list[int]:
+def shuffled_sets(count: int, sets: int, rng: random.Random) -> list[int]:
     """Buffer sets for some calls, in random order, each used equally often, give or take one."""
     order: list[int] = []
     while len(order) < count:
-        order += rng.sample(range(stages), stages)
+        order += rng.sample(range(sets), sets)
     return order[:count]
 
 
@@ -363,7 +363,7 @@ def settled(timing: Timing, settings: TimingSettings) -> bool:
 def summarise(timing: Timing, samples: Sequence[Sample], label: str, shift_us: float | None) -> None:
     """Recompute figures and intervals from all samples so far, less what this process adds to every call."""
     timing.shift_us = shift_us
-    mine, anchors = (by_round(hidden(samples, name), name, shift_us) for name in (label, ANCHOR))
+    mine, anchors = (by_round(best_samples(samples, name), name, shift_us) for name in (label, ANCHOR))
     if len(mine.keys() & anchors.keys()) < 2:
         mine, anchors = by_round(samples, label, shift_us), by_round(samples, ANCHOR, shift_us)
     timing.samples_us = [s.time_us for s in samples if s.label == label]
@@ -381,7 +381,7 @@ def summarise(timing: Timing, samples: Sequence[Sample], label: str, shift_us: f
     timing.speedup = log_interval(ratios, math.hypot(spread, process_sigma(base)))
 
 
-def hidden(samples: Sequence[Sample], label: str) -> list[Sample]:
+def best_samples(samples: Sequence[Sample], label: str) -> list[Sample]:
     """A kernel's good samples where half of its rounds have some; else those whose launch was hidden; else all.
 
     Kernels of very many launches fill the queue and are never followed by much; some wait for the device by themselves.

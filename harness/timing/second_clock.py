@@ -23,7 +23,7 @@ WARP_NS = 1.3
 """What CUPTI adds to the time that a multiprocessor takes to start a warp, on an H200: a kernel of many small blocks,
 which does little but start them, takes 4 to 9 % longer under it (docs/results/clock.md)."""
 SecondTimes = Mapping[str, float] | str
-"""What the profiler says of a kernel: microseconds by workload, or why it says nothing."""
+"""Times of a kernel by the profiler: microseconds by workload, or why there are none."""
 LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaMemcpy", "cudaMemset", "cuMemset", "cuMemcpy")
 
 
@@ -41,7 +41,7 @@ class Span:
 
 @dataclasses.dataclass(slots=True)
 class Profile:
-    """What the profiler saw."""
+    """The calls, launches and work that the profiler saw."""
 
     calls: list[Span] = dataclasses.field(default_factory=list)
     launches: list[Span] = dataclasses.field(default_factory=list)
@@ -109,12 +109,12 @@ class NamedCalls:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._subject, name)
 
-    def call(self, stage: int) -> Any:
+    def call(self, set_number: int) -> Any:
         """Call it."""
         from torch.profiler import record_function
 
         with record_function(self._name):
-            return self._subject.call(stage)
+            return self._subject.call(set_number)
 
 
 def slowdown_us(warps: float) -> float:

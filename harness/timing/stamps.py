@@ -55,7 +55,7 @@ class NullKernel:
 
     @property
     def time_us(self) -> float | None:
-        """What the null kernel takes in this process; None before the first sample."""
+        """Time of the null kernel in this process; None before the first sample."""
         return centre(self._recent) if self._recent else None
 
     @property
@@ -95,7 +95,7 @@ TAIL = "the tail"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Witness:
-    """What the stamps of a batch say about one of its calls."""
+    """The times of one call by the stamps of its batch."""
 
     call_us: float | None = None
     """Time between its two stamps; None when stamps of its batch were tampered with, or there are none."""
@@ -113,7 +113,7 @@ class Witness:
 
 
 def witnesses(times_us: Sequence[float] | None, places: Sequence[Places], host_us: float) -> list[Witness]:
-    """What the stamps of a batch say about each call; nothing when one of them is changed or out of order.
+    """The times of each call by the stamps of their batch; none when a stamp is changed or out of order.
 
     Args:
         times_us: of all stamps of the batch: one before the stream is held, one after it was released, those of the

@@ -43,7 +43,7 @@ DISTURBED, DISTURBED_US = 1.15, 1.0
 """A reference that takes longer beside a kernel than before any ran there, by both of these, is slowed by it."""
 Report = Callable[[str], None]
 """Called when a stage begins, so that the parent knows where a worker died."""
-Early = Callable[[dict[str, Any]], None]
+OnWorkload = Callable[[dict[str, Any]], None]
 """Called with a workload's result before the next workload begins."""
 
 
@@ -53,7 +53,7 @@ class PoisonedError(Exception):
 
 @dataclasses.dataclass(slots=True)
 class Bench:
-    """What a worker keeps between kernels."""
+    """The device of a worker, and all that it keeps between kernels."""
 
     device: Device
     contexts: ContextCache
@@ -61,7 +61,7 @@ class Bench:
     reader: ConditionsReader
     ceilings: Ceilings | None = None
     undisturbed_us: dict[tuple[str, str], float] = dataclasses.field(default_factory=dict)
-    """What the reference took, by problem and size, before any kernel had memory or work on that workload here."""
+    """Time of the reference, by problem and size, before any kernel had memory or work on that workload here."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -95,11 +95,7 @@ class Runnable(Protocol):
 
 
 def execute(
-    kernel: Runnable,
-    task: MeasureTask,
-    bench: Bench,
-    report: Report,
-    early: Early | None = None,
+    kernel: Runnable, task: MeasureTask, bench: Bench, report: Report, on_workload: OnWorkload | None = None
 ) -> list[dict[str, Any]]:
     """Verify and time a kernel on every workload of its problem.
 
@@ -108,7 +104,7 @@ def execute(
         task: its instructions.
         bench: where it runs.
         report: told where it is.
-        early: told of every workload's result before the next workload begins.
+        on_workload: told of every workload's result before the next workload begins.
 
     Raises:
         PoisonedError: the kernel broke the device context; what is known so far is in the exception's arguments.
@@ -123,15 +119,14 @@ def execute(
     guard(lambda: verify_kernel(kernel, tiny, task, bench, report, first, 1), first, bench)
     spent = time.perf_counter() - started
     if task.check_only and not bench.device.is_gpu:
-        return [_result(definition.tiny, first, None, None, spent, 0.0)]
-    before = [_result(definition.tiny, first, None, None, 0.0, 0.0)] if task.check_only else []
+        return [plain_result(definition.tiny, first, None, None, spent, 0.0)]
+    results = [plain_result(definition.tiny, first, None, None, 0.0, 0.0)] if task.check_only else []
     if not first.ok:
-        return before + [_result(size, first, None, None, spent / len(sizes), 0.0) for size in sizes]
-    results = before
+        return results + [plain_result(size, first, None, None, spent / len(sizes), 0.0) for size in sizes]
     for size in sizes:
-        results.append(_workload(kernel, size, task, bench, report, first, spent / len(sizes)))
-        if early is not None:
-            early(results[-1])
+        results.append(measure_on_workload(kernel, size, task, bench, report, first, spent / len(sizes)))
+        if on_workload is not None:
+            on_workload(results[-1])
     return results
 
 
@@ -237,9 +232,13 @@ def guard(action: Callable[[], Result], verdict: Verdict, bench: Bench) -> Resul
         return None
 
 
-def _workload(
+def measure_on_workload(
     kernel: Runnable, size: Size, task: MeasureTask, bench: Bench, report: Report, tiny: Verdict, spent: float
 ) -> dict[str, Any]:
+    """Verify a kernel on one workload, and time it where it is correct.
+
+    `tiny` is the verdict on the tiny workload, and `spent` this workload's share of the seconds that it took.
+    """
     context = make_context(bench, task.problem_id, size, report, timed=not task.check_only)
     verdict = dataclasses.replace(tiny, max_abs_error=None, max_rel_error=None)
     started = time.perf_counter()
@@ -252,7 +251,7 @@ def _workload(
     if verdict.ok and not task.check_only and subject is not None:
         began = time.perf_counter()
         report(f"time {size.name}")
-        timing = guard(functools.partial(_time, subject, context, task, bench, verdict), verdict, bench)
+        timing = guard(functools.partial(time_subject, subject, context, task, bench, verdict), verdict, bench)
         timed = time.perf_counter() - began
     verify_memory(context, [] if subject is None else [subject], bench, verdict)
     ceilings = bench.ceilings if bench.device.is_gpu else None
@@ -261,7 +260,9 @@ def _workload(
         reason = implausible(timing.runtime.value, floor)
         if reason is not None:
             verdict.fail(Status.REJECTED, reason)
-    result = _result(size, verdict, timing, floor, spent + verified, timed, bench.device)
+    result = plain_result(size, verdict, timing, floor, spent + verified, timed)
+    if timing is not None:
+        result["cache_policy"] = bench.device.cache_policy
     if subject is not None:
         result |= {"trust": "plan" if subject.owned else "process", "not_restored": subject.not_restored}
         result["plan_id"] = subject.plan_id
@@ -275,7 +276,7 @@ def refill(context: ProblemContext, bench: Bench, verdict: Verdict) -> None:
 
     Damage is looked for first: what a kernel broke is not the machine's, and refilling would hide it.
     """
-    claims = [claim for stage in context.stages for claim in stage.claims()]
+    claims = [claim for buffers in context.sets for claim in buffers.claims()]
     wrong = first_failure(check_claims(bench.device, claims))
     if wrong is not None:
         verdict.fail(Status.INCORRECT, wrong)
@@ -297,8 +298,14 @@ def verify_memory(context: ProblemContext, subjects: Sequence[Subject], bench: B
             verdict.fail(Status.REJECTED, what)
 
 
-def _time(subject: Subject, context: ProblemContext, task: MeasureTask, bench: Bench, verdict: Verdict) -> Timing:
-    """Time a verified kernel."""
+def time_subject(
+    subject: Subject, context: ProblemContext, task: MeasureTask, bench: Bench, verdict: Verdict
+) -> Timing:
+    """Time a verified kernel, and call it again where its times or outputs give reason to; failures go to the verdict.
+
+    Raises:
+        PoisonedError: it slows the reference down, or keeps the device busy where no time stamp shows it.
+    """
     for label in (CANDIDATE, adversarial_label(CANDIDATE)):
         bench.sampler.forget(label)
     rng = random.Random(task.seed)
@@ -350,15 +357,10 @@ def held_up(beside_us: float | None, undisturbed_us: float | None) -> str | None
     return f"the reference takes {beside_us:.1f} us beside it and {undisturbed_us:.1f} us without it"
 
 
-def _result(
-    size: Size,
-    verdict: Verdict,
-    timing: Timing | None,
-    floor: float | None,
-    verify_s: float,
-    time_s: float,
-    device: Device | None = None,
+def plain_result(
+    size: Size, verdict: Verdict, timing: Timing | None, floor: float | None, verify_s: float, time_s: float
 ) -> dict[str, Any]:
+    """A workload's result as plain values, with every sample and reading of conditions."""
     result: dict[str, Any] = {
         "workload": size.name,
         "status": verdict.status.value,
@@ -369,15 +371,10 @@ def _result(
         "verify_s": verify_s,
         "time_s": time_s,
     }
-    if timing is not None:
-        result |= _timed_fields(timing, verdict.ok)
-        result["cache_policy"] = device.cache_policy if device is not None else None
-    return result
-
-
-def _timed_fields(timing: Timing, ok: bool) -> dict[str, Any]:
+    if timing is None:
+        return result
     runtime, speedup, seen = timing.runtime, timing.speedup, timing.conditions
-    fields: dict[str, Any] = {
+    result |= {
         "samples_us": timing.samples_us,
         "anchor_us": timing.anchor_us,
         "rounds": timing.rounds,
@@ -389,13 +386,12 @@ def _timed_fields(timing: Timing, ok: bool) -> dict[str, Any]:
         "shift_us": timing.shift_us,
         "clocks": timing.clocks,
     }
-    if ok and runtime is not None and speedup is not None:
-        fields |= {"runtime_us": runtime.value, "runtime_low_us": runtime.low, "runtime_high_us": runtime.high}
-        fields |= {"speedup": speedup.value, "speedup_low": speedup.low, "speedup_high": speedup.high}
-    return fields
+    if verdict.ok and runtime is not None and speedup is not None:
+        result |= {"runtime_us": runtime.value, "runtime_low_us": runtime.low, "runtime_high_us": runtime.high}
+        result |= {"speedup": speedup.value, "speedup_low": speedup.low, "speedup_high": speedup.high}
+    return result
 
 
 def _readings(values: Sequence[float | None]) -> list[float] | None:
     """The readings that exist; None when the device has no such sensor."""
-    readings = [value for value in values if value is not None]
-    return readings or None
+    return [value for value in values if value is not None] or None

@@ -31,7 +31,11 @@ def make_ready() -> None:
     prune = Autotuner.prune_configs
     # Of those its own hooks leave: timing others needs a GPU.
     Autotuner.prune_configs = lambda self, kwargs: list(prune(self, kwargs))[:1]
-    widen_bfloat16(interpreter)
+    # Arithmetic on bfloat16 goes through float32.
+    route_casts(interpreter.InterpreterBuilder, interpreter._ir.ROUNDING_MODE.RTNE)
+    route_operations(interpreter.InterpreterBuilder)
+    for kind in (interpreter.ReduceOps, interpreter.ScanOps):
+        kind.apply_impl = combined(kind.apply_impl)
     interpreter._convert_float = through_torch(interpreter._convert_float, interpreter._ir.ROUNDING_MODE.RTZ)
     interpreter.ASTTransformer.visit_For = with_tensor
 
@@ -41,15 +45,6 @@ def with_tensor(self: ast.NodeTransformer, loop: ast.For) -> ast.AST:
     if isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func) in ("range", "tl.range"):
         loop.body.insert(0, ast.Assign([loop.target], ast.parse(ast.unparse(loop.target), mode="eval").body))
     return self.generic_visit(loop)
-
-
-def widen_bfloat16(interpreter: Any) -> None:
-    """Route the interpreter's arithmetic on bfloat16 through float32."""
-    builder = interpreter.InterpreterBuilder
-    route_casts(builder, interpreter._ir.ROUNDING_MODE.RTNE)
-    route_operations(builder)
-    for kind in (interpreter.ReduceOps, interpreter.ScanOps):
-        kind.apply_impl = combined(kind.apply_impl)
 
 
 def route_casts(builder: Any, nearest: Any) -> None:
@@ -88,8 +83,8 @@ def route_operations(builder: Any) -> None:
         return ternary(self, condition, one, other, operation)
 
     def dot(self: Any, one: Any, other: Any, sum: Any, *rest: Any) -> Any:
-        found = real_dot(self, widened(one), widened(other), widened(sum), *rest)
-        return narrowed(found) if is_narrow(sum) else found
+        product = real_dot(self, widened(one), widened(other), widened(sum), *rest)
+        return narrowed(product) if is_narrow(sum) else product
 
     def refuse_atomic(self: Any, operation: Any, pointer: Any, value: Any, *rest: Any) -> Any:
         if is_narrow(value):
@@ -120,8 +115,8 @@ def combined(real: Callable[..., Any]) -> Callable[..., Any]:
         narrow = [is_narrow(value.handle) for value in values]
         if not any(narrow):
             return real(self, values)
-        found = real(self, tuple(tensor_of(value, widened(value.handle)) for value in values))
-        several = found if isinstance(found, list | tuple) else (found,)
+        result = real(self, tuple(tensor_of(value, widened(value.handle)) for value in values))
+        several = result if isinstance(result, list | tuple) else (result,)
         return [
             tensor_of(value, narrowed(value.handle)) if was and value.handle.dtype.scalar == tl.float32 else value
             for was, value in zip((*narrow, *[False] * len(several)), several, strict=False)

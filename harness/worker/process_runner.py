@@ -16,7 +16,7 @@ from typing import Any
 from kbench.harness.bench.context import ContextCache, ProblemContext, context_bytes
 from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import CpuDevice, CudaDevice, Device
-from kbench.harness.device.environment import ConditionsReader, NoConditions, NvmlReader
+from kbench.harness.device.environment import ConditionsReader, NvmlReader
 from kbench.harness.device.gpu import Gpu
 from kbench.harness.device.target import H200
 from kbench.harness.isolate.protocol import Channel
@@ -66,7 +66,7 @@ class ProcessRunner(Runner):
                 NvmlReader(gpu.index),
             )
         else:
-            device, reader = CpuDevice(), NoConditions()
+            device, reader = CpuDevice(), ConditionsReader()
         self.scratch = Path(request["scratch"])
         budget = context_bytes(request["memory_bytes"]) if device.is_gpu else CPU_CONTEXT_BYTES
         super().__init__(channel, request, device, reader, ContextCache(device, budget, tuple(request["seeds"])))
@@ -79,7 +79,7 @@ class ProcessRunner(Runner):
         if not self.make_ready(*((start_triton,) if self.device.is_gpu else ())):
             return False
         extensions = [entry["extension"] for entry in message["kernels"] if entry["extension"]]
-        self._lock_down(extensions, strict=not self.device.is_gpu)
+        self._lock_down(extensions)
         kernels: list[ProcessKernel] = []
         try:
             for entry in message["kernels"]:
@@ -92,14 +92,13 @@ class ProcessRunner(Runner):
         self.channel.send({"loaded": True})
         interpreted = not self.device.is_gpu and all("triton" in e["source"] for e in message["kernels"])
         say = interpreter.marked if interpreted else list
-        return self.measured(lambda: say(self.results(kernels, message)), message)
+        return self.send_results(lambda: say(self.measure_or_compare(kernels, message)), message)
 
-    def _lock_down(self, extensions: Sequence[str], *, strict: bool) -> None:
+    def _lock_down(self, extensions: Sequence[str]) -> None:
         """Give up more before foreign code is loaded; this process will run nothing else.
 
         Args:
             extensions: folders of torch extensions that were built for the kernels.
-            strict: forbid starting programs; Triton needs one to compile at a first call on a GPU.
         """
         if not self.device.is_gpu:
             # Host code may ask how many multiprocessors there are, as it may where it is planned.
@@ -114,7 +113,8 @@ class ProcessRunner(Runner):
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
         freeze_files([self.scratch, *map(Path, extensions)])
         limit_growth(GPU_WORKER_BYTES if self.device.is_gpu else CPU_BYTES)
-        if strict:
+        if not self.device.is_gpu:
+            # On a GPU, Triton starts a program to compile at a first call.
             lock_down()
 
 
@@ -126,7 +126,7 @@ def start_triton() -> None:
 
 
 Switch = tuple[Callable[[], Any], Callable[[Any], object]]
-"""What reads a setting, and what sets it."""
+"""Two functions: one reads a setting, one sets it."""
 
 
 class Switches:
@@ -164,7 +164,7 @@ class Switches:
 
 
 def current(read: Callable[[], Any]) -> Any:
-    """What a setting is; None when torch cannot tell, because two of its own ways to set it were mixed."""
+    """The value of a setting; None when torch cannot tell, because two of its own ways to set it were mixed."""
     try:
         return read()
     except RuntimeError:

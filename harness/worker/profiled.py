@@ -44,7 +44,7 @@ class Profiled:
 
     def calls(self, entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Call a kernel once on each of its workloads; what was called."""
-        kernel = PlannedKernel.read(entry["plans"], entry["code"])
+        kernel = PlannedKernel(entry["plans"], entry["code"])
         sizes = {size.name: size for size in problem(entry["problem_id"]).sizes}
         try:
             for name in (name for name in sizes if name in entry["plans"]):

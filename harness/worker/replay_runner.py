@@ -42,19 +42,14 @@ TUNING_CALLS = 6
 class PlannedKernel:
     """A kernel's plans with its machine code loaded."""
 
-    def __init__(self, plans: Mapping[str, Sequence[LaunchPlan]], cubins: Mapping[str, bytes]) -> None:
-        """Load machine code.
+    def __init__(self, plans: Mapping[str, Sequence[Mapping[str, Any]]], code: Mapping[str, str]) -> None:
+        """Load the machine code in some files, for checked plans as plain values.
 
         Raises:
             DriverError: the driver refuses it.
         """
-        self._plans, self._code = plans, LoadedCode(cubins)
-
-    @classmethod
-    def read(cls, plans: Mapping[str, Sequence[Mapping[str, Any]]], code: Mapping[str, str]) -> PlannedKernel:
-        """A kernel from checked plans as plain values and the files its machine code is in."""
-        records = {name: [from_dict(LaunchPlan, plan) for plan in found] for name, found in plans.items()}
-        return cls(records, {sha: Path(path).read_bytes() for sha, path in code.items()})
+        self._plans = {size: [from_dict(LaunchPlan, plan) for plan in several] for size, several in plans.items()}
+        self._code = LoadedCode({sha: Path(path).read_bytes() for sha, path in code.items()})
 
     def subject(self, context: ProblemContext, bench: Bench) -> Replay:
         """The plan of a problem and size; the fastest where autotuning leaves a choice.
@@ -87,7 +82,7 @@ class PlannedKernel:
 
     def _replay(self, context: ProblemContext, device: Device, plan: LaunchPlan) -> Replay:
         assert isinstance(device, CudaDevice)
-        return Replay(plan, self._code, context.stages, device)
+        return Replay(plan, self._code, context.sets, device)
 
     def unload(self) -> None:
         """Free the machine code."""
@@ -122,8 +117,8 @@ def fastest(plans: Sequence[LaunchPlan], make: Callable[[LaunchPlan], Replay], b
 def tuning_us(replay: Replay, label: str, bench: Bench) -> float:
     """How long a replay takes, judged by a few calls."""
     slots = [
-        Slot(label, 0, functools.partial(replay.call, stage), prepare=functools.partial(replay.prepare, stage))
-        for stage in (at % replay.stages for at in range(TUNING_CALLS))
+        Slot(label, 0, functools.partial(replay.call, number), prepare=functools.partial(replay.prepare, number))
+        for number in (at % replay.sets for at in range(TUNING_CALLS))
     ]
     bench.sampler.run(slots[:2])
     taken = sorted(sample.time_us for sample in bench.sampler.run(slots))
@@ -180,15 +175,15 @@ class ReplayRunner(Runner):
         kernels: list[PlannedKernel] = []
         try:
             for entry in message["kernels"]:
-                kernels.append(PlannedKernel.read(entry["plans"], entry["code"]))
+                kernels.append(PlannedKernel(entry["plans"], entry["code"]))
         except (DriverError, torch.OutOfMemoryError) as error:
             status, reason = classify(error)
             # What is kept for other kernels may have filled the device: it is tried once more in a fresh worker.
             what: dict[str, Any] = {"poisoned": True} if status is Status.OUT_OF_MEMORY else {"loaded": False}
             self.channel.send(what | {"status": status.value, "error": reason})
             return False
-        early = (lambda result: self.channel.send({"measured": result})) if message["early"] else None
-        going = self.measured(lambda: self.results(kernels, message, early), message)
+        show = (lambda result: self.channel.send({"measured": result})) if message["on_workload"] else None
+        going = self.send_results(lambda: self.measure_or_compare(kernels, message, show), message)
         if going:
             for kernel in kernels:
                 kernel.unload()
@@ -203,11 +198,11 @@ class ReplayRunner(Runner):
             self.device.synchronize()
         starts = range(0, len(message["kernels"]) if trial.work else 0, PROFILED)
         numbers = [range(start, min(start + PROFILED, len(message["kernels"]))) for start in starts]
-        self.measured(lambda: [result for some in numbers for result in self._profiled(some, message)], message)
+        self.send_results(lambda: [result for some in numbers for result in self._profile_some(some, message)], message)
         return False
 
-    def _profiled(self, numbers: range, message: dict[str, Any]) -> list[dict[str, Any]]:
-        """How long the device is busy with calls of some kernels; every one of the calls is judged."""
+    def _profile_some(self, numbers: range, message: dict[str, Any]) -> list[dict[str, Any]]:
+        """One session: how long the device is busy with calls of some kernels; every one of the calls is judged."""
         results: list[dict[str, Any]] = []
         calls = [
             (number, message["kernels"][number], size)
@@ -222,7 +217,7 @@ class ReplayRunner(Runner):
         with profiling() as profile:
             for number, some in itertools.groupby(calls, key=lambda call: call[0]):
                 entry = message["kernels"][number]
-                kernel = PlannedKernel.read(entry["plans"], entry["code"])
+                kernel = PlannedKernel(entry["plans"], entry["code"])
                 for _, _, size in some:
                     context = make_context(self.bench, entry["problem_id"], size, self.report, timed=True)
                     self.report(f"profile {size.name}")
@@ -242,17 +237,16 @@ class ReplayRunner(Runner):
         Returns:
             Why an answer is wrong, or None when all are right, and the warps of a call on each multiprocessor.
         """
-        verdict, warps = Verdict(), 0.0
+        verdict = Verdict()
 
-        def act() -> None:
-            nonlocal warps
+        def act() -> float:
             subject = kernel.subject(context, self.bench)
-            warps = subject.warps
             called: Any = NamedCalls(subject, name)
             for _ in range(WARMING):
                 self.device.flush()
             verify_together(called, context, verdict, context.references * 2)
             called.erase()
+            return subject.warps
 
-        guard(act, verdict, self.bench)
-        return {"error": verdict.reason, "warps": warps}
+        warps = guard(act, verdict, self.bench)
+        return {"error": verdict.reason, "warps": warps or 0.0}

@@ -21,7 +21,7 @@ from kbench.harness.bench.context import ContextCache
 from kbench.harness.bench.subject import Subject
 from kbench.harness.device.device import CudaDevice, Device
 from kbench.harness.device.driver import Launch, LaunchShape, Parameters, Queue
-from kbench.harness.device.environment import ConditionsReader, device_facts
+from kbench.harness.device.environment import ConditionsReader
 from kbench.harness.device.floor import Ceilings
 from kbench.harness.device.kernels.own_kernels import OwnKernels, as_word, cuda_source
 from kbench.harness.isolate.protocol import Channel
@@ -33,8 +33,8 @@ from kbench.harness.verify import Verdict
 from kbench.harness.worker.execute import (
     ATTEMPTS,
     Bench,
-    Early,
     MeasureTask,
+    OnWorkload,
     PoisonedError,
     Report,
     Runnable,
@@ -79,12 +79,8 @@ class Runner:
         if request.get("ceilings"):
             self.bench.ceilings = Ceilings(**request["ceilings"])
 
-    def facts(self) -> dict[str, Any]:
-        """What the parent needs to know of the device."""
-        return device_facts(self.device)
-
     def operations(self) -> dict[str, Callable[[dict[str, Any]], bool]]:
-        """What a parent may ask for, by name; False from one means that this process must end."""
+        """Requests that a parent may make, by name; False from one means that this process must end."""
         return {"ceilings": self._ceilings}
 
     def answer(self, message: dict[str, Any]) -> bool:
@@ -116,22 +112,27 @@ class Runner:
         self.report("load")
         return True
 
-    def results(
-        self, kernels: Sequence[Runnable], message: dict[str, Any], early: Early | None = None
+    def measure_or_compare(
+        self, kernels: Sequence[Runnable], message: dict[str, Any], on_workload: OnWorkload | None = None
     ) -> list[dict[str, Any]]:
         """Measure a kernel, or compare two.
 
         Args:
             kernels: one or two, loaded.
             message: the parent's request.
-            early: told of every workload's result before the next workload begins.
+            on_workload: told of every workload's result before the next workload begins.
+
+        Raises:
+            PoisonedError: one of them broke the device context.
+            InfrastructureError: the machine failed.
         """
         task = MeasureTask.read(message["task"])
         if len(kernels) == 1:
-            return execute(kernels[0], task, self.bench, self.report, early)
-        return face_off(kernels, task, self.bench, self.report, float(message["threshold"]))
+            return execute(kernels[0], task, self.bench, self.report, on_workload)
+        sizes, threshold = chosen_sizes(problem(task.problem_id), task.workloads), float(message["threshold"])
+        return [compare_on_workload(kernels, size, task, self.bench, self.report, threshold) for size in sizes]
 
-    def measured(self, action: Callable[[], list[dict[str, Any]]], message: dict[str, Any]) -> bool:
+    def send_results(self, action: Callable[[], list[dict[str, Any]]], message: dict[str, Any]) -> bool:
         """Send the results of a kernel, or how it broke the device; False when this process must end."""
         if message.get("ceilings") and self.bench.ceilings is None:
             self.bench.ceilings = Ceilings(**message["ceilings"])
@@ -212,22 +213,10 @@ def timer_step_ns(device: Device) -> float:
 NAMES = ("first", "second")
 
 
-def face_off(
-    pair: Sequence[Runnable], task: MeasureTask, bench: Bench, report: Report, threshold: float
-) -> list[dict[str, Any]]:
-    """Compare two kernels on every workload.
-
-    Raises:
-        PoisonedError: one of them broke the device context.
-        InfrastructureError: the machine failed.
-    """
-    sizes = chosen_sizes(problem(task.problem_id), task.workloads)
-    return [_workload(pair, size, task, bench, report, threshold) for size in sizes]
-
-
-def _workload(
+def compare_on_workload(
     pair: Sequence[Runnable], size: Size, task: MeasureTask, bench: Bench, report: Report, threshold: float
 ) -> dict[str, Any]:
+    """Verify two kernels on one workload, and time them against each other where both are correct."""
     context = make_context(bench, task.problem_id, size, report)
     verdict = Verdict()
     subjects: list[Subject] = []

@@ -15,9 +15,9 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.benchmark import problems
 from kbench.benchmark.problems import registry
@@ -31,6 +31,9 @@ from kbench.loaders.storage import namespaces
 from kbench.loaders.storage.mounts import close_files, freeze_files, what_python_needs
 from kbench.loaders.storage.seccomp import forbid_reaching_out
 from kbench.schemas import InfrastructureError, KernelSource
+
+if TYPE_CHECKING:
+    from kbench.harness.worker.runner import Runner
 
 TRUSTED = frozenset({"replay", "oracle"})
 """Workers that never run foreign Python; they keep the machine's namespaces, which sharing GPU memory needs."""
@@ -222,7 +225,7 @@ def build_extension(kernel: KernelSource, target: Target, folder: str) -> dict[s
 
 
 def missing_tool(error: BaseException | None) -> str | None:
-    """What the machine lacks to build a torch extension, when that is why loading failed; None otherwise."""
+    """The tool that the machine lacks to build a torch extension, when that is why loading failed; None otherwise."""
     if not isinstance(error, OSError | RuntimeError):
         return None
     # Torch's building of extensions must have raised it, and not the kernel's text in its words.
@@ -246,15 +249,7 @@ def serve_replays(channel: Channel, request: dict[str, Any], scratch: Path) -> N
     import_early(request)
     from kbench.harness.worker.replay_runner import ReplayRunner
 
-    try:
-        runner = ReplayRunner(channel, request)
-    except InfrastructureError as error:
-        channel.send({"broken": str(error)})
-        return
-    channel.send({"ready": True, "sandbox": ["plan"], "facts": runner.facts()})
-    while runner.answer(channel.receive()):
-        pass
-    end_now()
+    answer_requests(channel, lambda: ReplayRunner(channel, request), ["plan"])
 
 
 def serve_oracle(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
@@ -281,12 +276,19 @@ def serve_run(channel: Channel, request: dict[str, Any], scratch: Path) -> None:
     from kbench.harness.worker.process_runner import ProcessRunner
 
     applied = sandbox.enter(scratch, gpu=request["device"] == "cuda")
+    answer_requests(channel, lambda: ProcessRunner(channel, request), applied)
+
+
+def answer_requests(channel: Channel, make_runner: Callable[[], Runner], restrictions: Sequence[str]) -> None:
+    """Make a runner, say that it is ready, and answer with it until it must end or the parent hangs up."""
+    from kbench.harness.device.environment import device_facts
+
     try:
-        runner = ProcessRunner(channel, request)
+        runner = make_runner()
     except InfrastructureError as error:
         channel.send({"broken": str(error)})
         return
-    channel.send({"ready": True, "sandbox": applied, "facts": runner.facts()})
+    channel.send({"ready": True, "sandbox": list(restrictions), "facts": device_facts(runner.device)})
     while runner.answer(channel.receive()):
         pass
     end_now()

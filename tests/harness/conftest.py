@@ -1,4 +1,4 @@
-"""Planning in the test's own process, with one cache of compiled kernels for the whole run."""
+"""Inputs on the CPU; planning in the test's own process, with one cache of compiled kernels for the whole run."""
 
 import json
 from collections.abc import Callable
@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kbench.benchmark.problems import problem
+from kbench.harness.bench.context import ProblemContext
+from kbench.harness.device.device import CpuDevice
 from kbench.harness.device.target import H200, DeviceFacts, Target
 from kbench.harness.isolate import sandbox
 from kbench.harness.plan.accept import accept
@@ -14,6 +17,15 @@ from kbench.harness.plan.planner import Planned, plan_kernel
 from kbench.schemas import KernelSource
 
 SM_90 = Target(9, 0)
+
+
+@pytest.fixture
+def context() -> ProblemContext:
+    """What kernels of gelu_tanh share on the tiny size."""
+    definition = problem("gelu_tanh")
+    made = ProblemContext(definition, definition.tiny, CpuDevice(), (1, 2, 3))
+    made.reset()
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -25,14 +25,6 @@ from kbench.schemas import InfrastructureError, Status
 LOOK = RoundPlan(4, 0, (5,))
 
 
-@pytest.fixture
-def context() -> ProblemContext:
-    definition = problem("gelu_tanh")
-    made = ProblemContext(definition, definition.tiny, CpuDevice(), (1, 2, 3))
-    made.reset()
-    return made
-
-
 def gelu(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.gelu(x, approximate="tanh")
 
@@ -174,14 +166,14 @@ def test_inputs_that_are_wrong_only_while_the_reference_runs_are_noticed(
     context: ProblemContext, auditor: Auditor
 ) -> None:
     samples = look(auditor.candidate("k", Planned(lambda x: (gelu(x),), context)), context)
-    for stage in range(len(context.stages)):
-        context.inspect(stage)
+    for set_number in range(len(context.sets)):
+        context.inspect(set_number)
     assert context.inspected() is None
-    buffers = context.stages[0].tensors[0]
+    buffers = context.sets[0].tensors[0]
     buffers[0] += 1
     context.inspect(0)
     buffers[0] -= 1
-    context.stages[0].fill(context.references[0])
+    context.sets[0].fill(context.references[0])
     assert not auditor.audit(samples)
     said = (auditor.verdict.status, auditor.verdict.reason)
     assert said == (Status.INCORRECT, "while the reference was timed: tensor input 0 was modified")
@@ -246,8 +238,8 @@ def tells_timed_calls(context: ProblemContext, *, honest: bool) -> Planned:
     subject = Planned(run, context)
     assert verify_together(subject, context, Verdict(), [*context.references[:2], *context.adversarial()]).ok
     verified = False
-    for stage in context.stages:
-        stage.reset(context.references[0])
+    for buffers in context.sets:
+        buffers.reset(context.references[0])
     return subject
 
 
@@ -264,7 +256,7 @@ def test_a_kernel_must_be_right_on_adversarial_inputs_among_its_timed_calls_too(
         added = [sample for sample in samples if sample.label == adversarial_label("k")]
         assert sum(sample.label == "k" for sample in samples) == 20, "they are added to the others"
         shown.append({sample.kept.reference.drawing.case for sample in added})
-        assert {stage.holds.drawing.case for stage in context.stages if stage.holds is not None} == {None}
+        assert {buffers.holds.drawing.case for buffers in context.sets if buffers.holds is not None} == {None}
         assert auditor.audit(samples) is honest
     every = {drawing.case for drawing in context.case_drawings}
     most = [min(len(every), 20 // 5)] * 2
@@ -318,7 +310,7 @@ def test_where_bytes_vary_no_call_may_take_less_than_half_the_median(
     slow = [Sample("k", number, 100.0, exposed=late, kept=None) for number in range(15)]
     fast = [Sample("k", number, least, exposed=False, kept=None) for number in range(15 if late else 1)]
     assert auditor.audit([*slow, *fast])
-    kernel = Candidate("k", lambda stage: None)
+    kernel = Candidate("k", lambda set_number: None)
     Reaudit(auditor, kernel, Sampler(auditor.context.device), random.Random(0)).refuse_short_calls()
     assert auditor.verdict.ok is ok
     assert ok or auditor.verdict.reason == (
@@ -376,12 +368,12 @@ def test_held_out_inputs_come_first_and_every_other_call_is_judged_on_what_its_b
     for look_again in range(3):
         hooks = audit()
         for number, choice in enumerate(random.Random(look_again).choices(range(1 << 16), k=20)):
-            held = context.stages[0].holds
+            held = context.sets[0].holds
             before, after = hooks.usual(0, choice)
             before()
-            kept = after(gelu(*context.stages[0].inputs))
+            kept = after(gelu(*context.sets[0].inputs))
             assert kept.fresh == (number == 0)
-            assert kept.reference is context.stages[0].holds
+            assert kept.reference is context.sets[0].holds
             assert (kept.reference is held) == (number % 2 == 1)
 
 
@@ -392,9 +384,9 @@ class Watched(Planned):
         super().__init__(run, context)
         self._found: list[tuple[Drawing, int]] = []
 
-    def call(self, stage: int) -> Any:
-        returned = super().call(stage)
-        held = self._context.stages[stage].holds
+    def call(self, set_number: int) -> Any:
+        returned = super().call(set_number)
+        held = self._context.sets[set_number].holds
         self._found.append((held.drawing, hash(tuple(returned.reshape(-1).tolist()))))
         return returned
 
@@ -406,9 +398,9 @@ class Watched(Planned):
 def timed(context: ProblemContext, run: Callable[..., Any], *, audits_see: bool = True) -> tuple[Auditor, int]:
     """A kernel verified and timed, then looked at again if need be; and how many calls that took."""
     auditor, subject = Auditor(context, Verdict()), Watched(run, context)
-    for stage in range(2):
-        context.stages[stage].fill(context.references[0])
-        subject.call(stage)
+    for set_number in range(2):
+        context.sets[set_number].fill(context.references[0])
+        subject.call(set_number)
     kernel = auditor.candidate("k", subject)
     with pytest.MonkeyPatch.context() as patch:
         if not audits_see:
@@ -418,9 +410,9 @@ def timed(context: ProblemContext, run: Callable[..., Any], *, audits_see: bool 
     assert auditor.verdict.ok
     taken = [0]
 
-    def call(stage: int) -> Any:
+    def call(set_number: int) -> Any:
         taken[0] += 1
-        return subject.call(stage)
+        return subject.call(set_number)
 
     with pytest.MonkeyPatch.context() as patch:
         # A busy machine makes times suspicious, which is not what these tests are about.
@@ -429,33 +421,26 @@ def timed(context: ProblemContext, run: Callable[..., Any], *, audits_see: bool 
     return auditor, taken[0]
 
 
-def test_calls_whose_outputs_have_the_bytes_of_a_judged_answer_need_no_further_look(context: ProblemContext) -> None:
-    auditor, again = timed(context, gelu)
-    assert auditor.verdict.ok
-    assert again == 0
-
-
-def test_a_kernel_that_leaves_work_out_where_no_audit_looks_is_found_by_its_bytes(context: ProblemContext) -> None:
-    """The odd call is noticed, and then every call of a look is judged."""
+@pytest.mark.parametrize(
+    ("run", "least_calls", "status"),
+    [
+        (lambda x, call: gelu(x), 0, Status.OK),
+        (lambda x, call: torch.zeros_like(x) if call % 9 == 8 else gelu(x), ROUNDS, Status.INCORRECT),
+        (lambda x, call: gelu(x) * (1.0 + 1e-7 * (call % 5)), ROUNDS, Status.OK),
+    ],
+    ids=["the bytes of a judged answer", "work left out where no audit looks", "sums whose order changes"],
+)
+def test_a_kernel_whose_outputs_have_other_bytes_than_judged_ones_has_every_call_of_a_look_judged(
+    context: ProblemContext, run: Callable[[torch.Tensor, int], torch.Tensor], least_calls: int, status: Status
+) -> None:
     calls = itertools.count()
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        return torch.zeros_like(x) if next(calls) % 9 == 8 else gelu(x)
-
-    auditor, again = timed(context, run, audits_see=False)
-    assert again >= ROUNDS
-    assert auditor.verdict.status is Status.INCORRECT
-
-
-def test_a_kernel_whose_sums_change_with_their_order_is_looked_at_again_and_accepted(context: ProblemContext) -> None:
-    calls = itertools.count()
-    auditor, again = timed(context, lambda x: gelu(x) * (1.0 + 1e-7 * (next(calls) % 5)))
-    assert auditor.verdict.ok
-    assert again >= ROUNDS
+    auditor, again = timed(context, lambda x: run(x, next(calls)), audits_see=status is Status.OK)
+    assert (again >= least_calls) if least_calls else (again == 0)
+    assert auditor.verdict.status is status
 
 
 def test_in_a_look_of_ordinary_calls_all_are_judged(context: ProblemContext) -> None:
-    assert len(context.stages) > 2
+    assert len(context.sets) > 2
     kernel = candidate(Auditor(context, Verdict()), gelu)
     everything = RoundPlan(6, 0, (5,), audited=1.0)
     slots = make_slots([kernel], context, range(5), everything, random.Random(0))
@@ -509,25 +494,13 @@ def test_a_kernel_is_called_again_only_under_a_suspicion_which_is_dropped_where_
     context: ProblemContext, auditor: Auditor, suspected: bool
 ) -> None:
     calls: list[tuple[float, ...]] = []
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        time.sleep(0.002)
-        return noting(calls)(x)
-
-    kernel = candidate(auditor, run)
+    kernel = candidate(auditor, noting(calls))
     for sample in look(kernel, context):
         held_up = suspected and sample.kept is not None and sample.kept.fresh
         assert auditor.audit([dataclasses.replace(sample, time_us=1e5 if held_up else 2_000.0)])
     before = len(calls)
-    assert reaudited(auditor, kernel).ok
+    assert reaudited(auditor, kernel, Paced(context.device, lambda slot: 2_000.0)).ok
     assert len(calls) == before + 3 * ROUNDS * suspected, "one look clears it; calls of 2 ms: three a round"
-
-
-class Steady(Sampler):
-    """Says that every call took as long."""
-
-    def run(self, slots: Sequence[Slot], watch: Watch | None = None) -> list[Sample]:
-        return [dataclasses.replace(sample, time_us=10_000.0) for sample in super().run(slots, watch)]
 
 
 @pytest.mark.parametrize("is_gpu", [True, False])
@@ -539,7 +512,9 @@ def test_a_kernel_that_turns_honest_under_suspicion_is_held_to_its_earlier_times
     for sample in look(kernel, context):
         fresh = sample.kept is not None and sample.kept.fresh
         assert auditor.audit([dataclasses.replace(sample, time_us=10_000.0 if fresh else 5_000.0)])
-    assert reaudited(auditor, kernel, Steady(context.device)).status is (Status.REJECTED if is_gpu else Status.OK)
+    assert reaudited(auditor, kernel, Paced(context.device, lambda slot: 10_000.0)).status is (
+        Status.REJECTED if is_gpu else Status.OK
+    )
 
 
 @pytest.mark.parametrize(
@@ -635,8 +610,8 @@ def test_what_another_kernels_audit_left_in_the_buffers_counts_as_shown(context:
     first, second = (auditor.candidate(label, subject) for label in ("first", "second"))
     for seed in range(40):
         seen.clear()
-        for at, stage in enumerate(context.stages):
-            stage.reset(context.references[at % 2])
+        for at, buffers in enumerate(context.sets):
+            buffers.reset(context.references[at % 2])
         slots = make_slots([first, second], context, range(5), LOOK, random.Random(seed))
         mine: set[tuple[float, ...]] = set()
         for slot in slots:

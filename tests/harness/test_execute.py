@@ -13,7 +13,7 @@ from kbench.harness.bench.context import ContextCache, ProblemContext
 from kbench.harness.bench.judge import LocalJudge
 from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import CpuDevice
-from kbench.harness.device.environment import NoConditions
+from kbench.harness.device.environment import ConditionsReader
 from kbench.harness.queue.device_queue import machines_stage
 from kbench.harness.queue.job import Job
 from kbench.harness.timing.batch import Sampler
@@ -38,7 +38,7 @@ TASK = MeasureTask("relu", TimingSettings(), 0, workloads=("tiny",))
 @pytest.fixture
 def bench() -> Bench:
     device = CpuDevice()
-    return Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), NoConditions())
+    return Bench(device, ContextCache(device, 1 << 30, (1, 2, 3)), Sampler(device), ConditionsReader())
 
 
 def executed(run: Callable[..., Any], bench: Bench) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def test_held_out_inputs_for_the_next_kernel_are_hidden_as_soon_as_one_is_timed(
         (context,) = bench.contexts._held.values()
         shared = context._shared
         assert shared.hidden
-        assert all(stage.holds is not shared for stage in context.stages)
+        assert all(buffers.holds is not shared for buffers in context.sets)
         drawings.add(shared.drawing)
     assert len(drawings) == 1, "all three were shown the same"
 
@@ -176,7 +176,7 @@ def checked(kernel: Callable[..., Any], *, gpu: bool) -> tuple[list[dict[str, An
     """What a check finds, and the stages it went through, on a device that says whether it is a GPU."""
     device, stages = CpuDevice(), list[str]()
     device.is_gpu = gpu
-    bench = Bench(device, ContextCache(device, 1 << 32, (1, 2, 3)), Sampler(device), NoConditions())
+    bench = Bench(device, ContextCache(device, 1 << 32, (1, 2, 3)), Sampler(device), ConditionsReader())
     task = MeasureTask("relu", TimingSettings(), 0, check_only=True, workloads=(WORKLOAD,))
     return execute(Runs(kernel), task, bench, stages.append), stages
 
@@ -205,7 +205,7 @@ def test_an_answer_is_foreseen_once_a_subject_is_made_and_nobody_computes_when_i
     class Failing:
         owned = True
 
-        def prepare(self, stage: int, **settings: bool) -> None:
+        def prepare(self, set_number: int, **settings: bool) -> None:
             raise RuntimeError("no memory")
 
     class Kernel:

@@ -16,6 +16,7 @@ from honest_kernels import KERNELS, numbered
 
 from kbench.harness.commands.journal import Journal
 from kbench.harness.device.target import H200, Target
+from kbench.harness.isolate.limits import descendants
 from kbench.harness.plan.cache import Build, BuildCache, build_id
 
 HERE = Path(__file__).parent
@@ -33,24 +34,6 @@ def fill_build_cache(folder: Path) -> None:
     cache = BuildCache(folder)
     for key in kernel_ids():
         cache.put(Build(build_id(key, Target(9, 0), H200), compile_ms=1.0), {})
-
-
-def descendants(pid: int) -> list[int]:
-    """Processes below one, nearest first."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            parents.setdefault(int(fields[1]), []).append(int(entry.name))
-    found, queue = [], [pid]
-    while queue:
-        children = parents.get(queue.pop(0), [])
-        found += children
-        queue += children
-    return found
 
 
 @pytest.fixture
@@ -72,7 +55,7 @@ def run_session(server: subprocess.Popen[str], rng: random.Random, kills: int) -
     session, hits = int(server.stdout.readline()), 0
     for number in range(kills):
         time.sleep(rng.uniform(0.0, 0.15))
-        below = descendants(session)
+        _, *below = descendants(session, 1000)
         victim = session if number == kills - 1 or not below else rng.choice(below)
         try:
             os.kill(victim, signal.SIGKILL)

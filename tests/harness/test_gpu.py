@@ -11,7 +11,7 @@ from honest_kernels import CUDA, TRITON, gelu
 from kbench.benchmark.problems import problem
 from kbench.harness.bench.context import ProblemContext
 from kbench.harness.device.device import CudaDevice
-from kbench.harness.device.environment import NoConditions
+from kbench.harness.device.environment import ConditionsReader
 from kbench.harness.harness import Harness
 from kbench.harness.record import refereed
 from kbench.harness.timing.batch import Sampler
@@ -184,20 +184,20 @@ def test_every_timed_call_finds_poison_where_its_answer_goes_and_few_calls_find_
     definition, device = problem("gelu_tanh"), CudaDevice(0)
     size = next(size for size in definition.sizes if size.name == workload)
     context = ProblemContext(definition, size, device, (1, 2, 3))
-    for stage in context.stages:
-        stage.fill(context.references[0])
+    for buffers in context.sets:
+        buffers.fill(context.references[0])
     found: list[torch.Tensor] = []
     places: list[int] = []
 
-    def call(stage: int) -> Any:
-        (x,) = context.stages[stage].inputs
+    def call(set_number: int) -> Any:
+        (x,) = context.sets[set_number].inputs
         y = torch.empty_like(x)
         found.append(y.view(torch.uint8).view(-1)[::997].min())
         places.append(y.data_ptr())
         return torch.clamp_min(x, 0.0, out=y)
 
     kernel, settings = Candidate("k", call), TimingSettings()
-    time_candidate(kernel, context, Sampler(device), NoConditions(), random.Random(1), settings, lambda s: True)
+    time_candidate(kernel, context, Sampler(device), ConditionsReader(), random.Random(1), settings, lambda s: True)
     assert len(found) > 10
     assert {int(one) for one in found} == {0xFF}
     # Places do not matter to kernels as long as the large workload's, so its outputs are not held.

@@ -9,7 +9,7 @@ import torch
 
 from kbench.benchmark.problems import problem
 from kbench.harness.bench import context as contexts
-from kbench.harness.bench.context import ContextCache, Stage, check_claims, first_failure
+from kbench.harness.bench.context import Buffers, ContextCache, check_claims, first_failure
 from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.device.device import POISON_BYTE, CpuDevice
 from kbench.harness.timing.batch import Sampler, Slot
@@ -18,10 +18,10 @@ from kbench.harness.timing.rounds import anchor
 from kbench.harness.worker.process_runner import Switches
 
 
-def stage() -> Stage:
+def buffers() -> Buffers:
     definition = problem("relu")
     reference = ReferenceInputs(definition, definition.tiny, Drawing(1), "cpu")
-    made = Stage(reference.inputs)
+    made = Buffers(reference.inputs)
     made.fill(reference)
     return made
 
@@ -31,7 +31,7 @@ def is_poison(tensor: torch.Tensor) -> bool:
 
 
 def test_outputs_are_overwritten_and_inputs_are_not() -> None:
-    leftovers, inputs = Leftovers(CpuDevice()), stage()
+    leftovers, inputs = Leftovers(CpuDevice()), buffers()
     outputs = (torch.zeros(5), torch.zeros(3, 3, dtype=torch.int64), torch.zeros((), dtype=torch.bool))
     (passed_through,) = inputs.inputs
     leftovers.take((*outputs, passed_through), inputs)
@@ -45,19 +45,19 @@ def test_whatever_else_a_kernel_returns_is_left_alone() -> None:
 
     leftovers, odd = Leftovers(CpuDevice()), torch.zeros(4).as_subclass(Odd)
     for returned in (None, 7, "text", (odd, None)):
-        leftovers.take(returned, stage())
+        leftovers.take(returned, buffers())
     assert not odd.any()
 
 
 def test_all_the_memory_behind_a_view_is_overwritten_and_counts_as_held() -> None:
     leftovers, whole = Leftovers(CpuDevice()), torch.zeros(HELD_BYTES // HELD // 4 + 1)
-    leftovers.take((whole[:8], whole.view(-1)[1::2]), stage())
+    leftovers.take((whole[:8], whole.view(-1)[1::2]), buffers())
     assert is_poison(whole)
     assert len(leftovers._held) == 0
 
 
 def test_the_outputs_of_the_latest_calls_lie_in_different_places() -> None:
-    leftovers, inputs = Leftovers(CpuDevice()), stage()
+    leftovers, inputs = Leftovers(CpuDevice()), buffers()
     places = []
     for _ in range(3 * HELD):
         output = torch.zeros(1024)
@@ -70,7 +70,7 @@ def test_the_outputs_of_the_latest_calls_lie_in_different_places() -> None:
 def test_large_outputs_are_overwritten_but_not_held() -> None:
     leftovers = Leftovers(CpuDevice())
     output = torch.zeros(HELD_BYTES // HELD + 1, dtype=torch.uint8)
-    leftovers.take(output, stage())
+    leftovers.take(output, buffers())
     assert is_poison(output)
     assert len(leftovers._held) == 0
 
@@ -91,16 +91,16 @@ def test_nothing_is_held_after_a_call_that_raised() -> None:
     def fail() -> None:
         raise RuntimeError("a kernel's own")
 
-    sampler, inputs = Sampler(CpuDevice()), stage()
-    slots = [Slot("k", 0, lambda: torch.ones(8), stage=inputs), Slot("k", 0, fail, stage=inputs)]
+    sampler, inputs = Sampler(CpuDevice()), buffers()
+    slots = [Slot("k", 0, lambda: torch.ones(8), buffers=inputs), Slot("k", 0, fail, buffers=inputs)]
     with pytest.raises(RuntimeError, match="own"):
         sampler.run(slots)
     assert len(sampler.leftovers._held) == 0
 
 
 def test_a_sampler_overwrites_what_each_call_returned_behind_its_copies() -> None:
-    device, inputs, outputs = CpuDevice(), stage(), [torch.ones(8) for _ in range(4)]
-    slots = [Slot("k", 0, lambda o=o: o, after=lambda o: o.clone(), stage=inputs) for o in outputs]
+    device, inputs, outputs = CpuDevice(), buffers(), [torch.ones(8) for _ in range(4)]
+    slots = [Slot("k", 0, lambda o=o: o, after=lambda o: o.clone(), buffers=inputs) for o in outputs]
     samples = Sampler(device).run(slots)
     assert all(bool((sample.kept == 1.0).all()) for sample in samples)
     assert all(map(is_poison, outputs))

@@ -165,7 +165,7 @@ def test_outputs_go_through_shared_memory_and_the_verdict_comes_back(
     fake, address, _ = served
     calls = host_memory(monkeypatch)
     wrong = {"ok": False, "reason": "wrong", "max_abs_error": 1.5, "max_rel_error": None}
-    fake.answers = [{"found": [wrong, wrong | {"ok": True}]}]
+    fake.answers = [{"comparisons": [wrong, wrong | {"ok": True}]}]
     outputs = tuple(torch.zeros(n) for n in (3, 5))
     asks = connected(address)
     found = asks.compare(DEFINITION, SIZE, [(drawn(), outputs), (drawn(), outputs[:1])])
@@ -188,7 +188,7 @@ def test_too_little_memory_for_a_comparison_is_the_machines_fault_and_does_not_l
     monkeypatch.setattr(judge, "LEAST_EXCHANGE", ALIGNMENT)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(True))
     asks, small, large = connected(address), (torch.zeros(3),), (torch.zeros(300),)
-    fake.answers = [{"found": []}] * 2
+    fake.answers = [{"comparisons": []}] * 2
     asks.compare(DEFINITION, SIZE, [(drawn(), small)])
     with pytest.raises(InfrastructureError, match="no 0 MiB of GPU memory for comparing answers"):
         asks.compare(DEFINITION, SIZE, [(drawn(), large)])
@@ -225,13 +225,13 @@ def test_what_the_oracle_cannot_compute_is_the_machines_fault_and_frees_its_memo
 
 def test_answers_that_could_not_be_foreseen_are_asked_for_again(served: Served) -> None:
     fake, address, _ = served
-    fake.answers = [{"found": "of the second"}, {"found": "of the third"}]
+    fake.answers = [{"comparisons": "of the second"}, {"comparisons": "of the third"}]
     asks = connected(address)
     asks.foresee(dataclasses.replace(DEFINITION, id="no_such_problem"), SIZE, [drawn().drawing])
     asks.foresee(DEFINITION, SIZE, [drawn().drawing])
     asks.settle()
     assert len(fake.asked) == 2, "both were answered"
-    assert asks._ask({"op": "expect", "problem_id": DEFINITION.id}) == {"found": "of the third"}
+    assert asks._ask({"op": "expect", "problem_id": DEFINITION.id}) == {"comparisons": "of the third"}
     assert fake.forgot
     assert asks._ask({"op": "expect", "problem_id": DEFINITION.id}) == {"ready": True}
 

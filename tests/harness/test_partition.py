@@ -138,18 +138,7 @@ def test_host_code_that_sizes_its_grid_is_told_the_multiprocessors_of_the_partit
 
 def measured(folder: Path, gpu: str) -> dict[tuple[str, str], Measurement]:
     """Two kernels measured in a process of its own, by kernel and workload."""
-    command = [
-        "measure",
-        str(TRITON),
-        str(CUDA),
-        "--problem",
-        "gelu_tanh",
-        "--gpu",
-        gpu,
-        "--out",
-        str(folder),
-        "--json",
-    ]
+    command = f"measure {TRITON} {CUDA} --problem gelu_tanh --gpu {gpu} --out {folder} --json".split()
     folders = [str(Path(kbench.__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(folders)}
     subprocess.run([sys.executable, "-m", "kbench", *command], check=True, capture_output=True, env=environment)

@@ -1,6 +1,5 @@
 """Kernels in the forms others publish, imported into a corpus, are found, resolved to our problems and measured."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -129,33 +128,17 @@ def extension_of(last: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> di
     return build_extension(KernelSource("relu", Backend.CUDA, EXTENSION.format(last=last)), Target(9, 0), str(folder))
 
 
-class FailingHarness(stand_in.StandIn):
-    """A machine that measures every kernel but the ones of one problem."""
-
-    def __init__(self, fails: str | None) -> None:
-        super().__init__("G")
-        self.fails = fails
-
-    def measure(self, kernels: list[KernelSource], on_lost: Any, fragile: object) -> Iterator[Measurement]:
-        for kernel in kernels:
-            self.asked += 1
-            if kernel.problem_id == self.fails:
-                on_lost(kernel, "no nvcc was found")
-            else:
-                yield stand_in.found_wrong(kernel, self.gpu)
-
-
 def test_kernels_the_machine_fails_keep_nobody_else_from_being_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "measured"
     options = measure.MeasureOptions(corpus=str(corpus), out=out)
-    machine = FailingHarness("cross_entropy_fwd_bwd")
+    machine = stand_in.StandIn("G", "cross_entropy_fwd_bwd")
     monkeypatch.setattr(measure, "make_harness", lambda given: machine)
     with pytest.raises(InfrastructureError, match=r"failed 2 of 5 kernels.*no nvcc was found"):
         measure.remeasure(options)
     assert set(load(out).to_arrow().column("problem_id").to_pylist()) == {"relu", "fp8_quant_float32"}
-    machine = FailingHarness(None)
+    machine = stand_in.StandIn("G")
     assert measure.remeasure(options)["kernels"] == 5
     assert machine.asked == 2, "what was measured the first time is not measured again"
     assert load(out).to_arrow().num_rows == load(out, config="measurements").to_arrow().num_rows == 5
@@ -167,7 +150,7 @@ def test_a_corpus_measured_again_says_what_was_measured_on_a_problem_that_is_not
 ) -> None:
     corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "measured"
     options = measure.MeasureOptions(corpus=str(corpus), where="problem_id = 'fp8_quant'", out=out)
-    monkeypatch.setattr(measure, "make_harness", lambda given: FailingHarness(None))
+    monkeypatch.setattr(measure, "make_harness", lambda given: stand_in.StandIn("G"))
     report = measure.remeasure(options)
     assert report["measured as"] == {"fp8_quant_float32": 1}
     assert "left out" not in report

@@ -176,7 +176,7 @@ class Bench:
         spawner: Any = self.spawner
         self.planners = Planners(spawner, self.cache, TARGET, H200, 2, 5.0)
         self.queue = DeviceQueue(0, gpu, (1,), spawner, self.cache, settings)
-        self.queue.facts = dict(FACTS)
+        self.queue.facts, self.queue.ceilings = dict(FACTS), {}
         self.supervisor = Supervisor(self.planners, [self.queue], settings)
 
     def known(self, text: str) -> KernelSource:
@@ -250,14 +250,14 @@ def test_the_first_worker_measures_the_ceilings_before_its_first_job_and_shows_r
             limits = message["op"] == "ceilings"
             worker.peer.send({"ceilings": {"copy_bandwidth_gbs": 1.0}} if limits else {"foreseen": True})
             return
-        assert message["early"]
+        assert message["on_workload"]
         worker.peer.send({"measured": {"workload": "large", "status": "ok", "trust": "process"}})
         worker.peer.send(result())
 
     monkeypatch.setitem(one.spawner.scripts, "replay", script)
     one.queue.on_stage = seen.append
     one.queue.on_workload = lambda job, early: seen.append((job.number, early["workload"], early["trust"]))
-    one.queue.facts = {}
+    one.queue.facts, one.queue.ceilings = {}, None
     one.queue.start()
     one.queue.open()
     assert one.queue.facts == FACTS
@@ -309,11 +309,11 @@ def test_in_a_dry_run_planned_kernels_run_beside_their_judge(bench: Make) -> Non
 @pytest.mark.parametrize("text", ["forged", "not json", "chatters", "greets twice"])
 def test_who_forges_a_message_is_rejected_at_once(text: str, bench: Make) -> None:
     one = bench()
-    found, other = one.run([text, "unplannable"])
+    found, other, _ = one.run([text, "unplannable", "extension"])
     assert found.status == Status.REJECTED
     assert (found.reason or "").startswith("forged a message to the harness: ")
     assert said(other)[1].startswith("cannot be planned")
-    assert len([worker for worker in one.spawner.workers if worker.role == "plan"]) == 2
+    assert sum(worker.role == "plan" for worker in one.spawner.workers) == 3, "each in a process of its own"
 
 
 def test_a_planner_says_which_restrictions_are_in_force(bench: Make) -> None:
@@ -349,12 +349,6 @@ def test_what_is_planned_soon_comes_first_as_long_as_a_device_has_little_to_do(b
             one.planners.waiting.append(Job(0, KernelSource("relu", backend, name), {"late": False}))
     chosen = [one.planners._next(hurry=hurry).kernel.source for hurry in (True, False, True, True)]
     assert chosen == ["# c", "# a", "# d", "# b"]
-
-
-def test_every_kernel_is_planned_in_a_process_of_its_own(bench: Make) -> None:
-    one = bench()
-    one.run(["unplannable"] * 3 + ["extension"] * 3)
-    assert sum(worker.role == "plan" for worker in one.spawner.workers) == 6
 
 
 def test_a_death_after_other_kernels_is_looked_at_again_in_a_fresh_worker(bench: Make) -> None:
@@ -471,13 +465,6 @@ def test_without_spares_a_kernel_alone_gets_a_fresh_worker_and_does_not_wait_for
     assert all(worker.measured != ["# a", "# alone"] for worker in one.spawner.workers)
 
 
-def test_a_worker_killed_from_outside_says_nothing_about_a_planned_kernel(bench: Make) -> None:
-    one = bench()
-    (found,) = one.run([one.known("killed once")])
-    assert found.results
-    assert found.job.attempts == 1
-
-
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [("poisons", ("launch_error", "illegal access")), ("hangs", ("timeout", "took longer than 0.3 s in time large"))],
@@ -514,10 +501,14 @@ def test_a_kernel_does_not_answer_for_the_time_its_inputs_take(bench: Make, monk
     assert said(found) == ("timeout", "took longer than 60.3 s in verify large")
 
 
-def test_a_planned_kernel_may_have_many_workloads(bench: Make) -> None:
+@pytest.mark.parametrize(("text", "attempts"), [("killed once", 1), ("many sizes", 0)])
+def test_a_planned_kernel_may_have_many_workloads_and_does_not_answer_for_a_kill_from_outside(
+    text: str, attempts: int, bench: Make
+) -> None:
     one = bench()
-    (found,) = one.run([one.known("many sizes")])
+    (found,) = one.run([one.known(text)])
     assert found.results
+    assert found.job.attempts == attempts
 
 
 @pytest.mark.parametrize("text", ["odd results", "odd status", "endless"])

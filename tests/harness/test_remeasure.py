@@ -63,28 +63,18 @@ def test_every_family_has_its_turn_before_one_has_its_second() -> None:
     assert order[-1][0] == "a"
 
 
-class FakeHarness(stand_in.StandIn):
-    """Finds every kernel wrong."""
-
-    def measure(self, kernels: Iterable[KernelSource], on_lost: Any, fragile: set[str]) -> Iterator[Measurement]:
-        self.fragile = fragile
-        for kernel in kernels:
-            self.asked += 1
-            yield stand_in.found_wrong(kernel, self.gpu)
-
-
 def test_a_deadline_stops_and_the_same_command_goes_on_with_the_lineage_of_the_corpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     part = "NVIDIA H200 (48 of 132 SMs)"
-    harness = FakeHarness(part)
+    harness = stand_in.StandIn(part)
     monkeypatch.setattr(measure, "make_harness", lambda options: harness)
     told: dict[str, Any] = {"corpus": str(DATASET), "where": "problem_id = 'softmax'", "limit": 5}
     told |= {"out": tmp_path / "out"}
     report = measure.remeasure(MeasureOptions(**told, deadline_s=1e-9))
     assert (report["kernels"], report["chosen"], report["gpus"]) == (1, 5, [part])
     assert "the deadline left 4 of 5 kernels" in capsys.readouterr().err
-    monkeypatch.setattr(measure, "make_harness", lambda options: FakeHarness("another"))
+    monkeypatch.setattr(measure, "make_harness", lambda options: stand_in.StandIn("another"))
     with pytest.raises(UserError, match=r"is being filled on NVIDIA H200 \(48 of 132 SMs\)"):
         measure.remeasure(MeasureOptions(**told))
     monkeypatch.setattr(measure, "make_harness", lambda options: harness)
@@ -102,7 +92,7 @@ def test_a_deadline_stops_and_the_same_command_goes_on_with_the_lineage_of_the_c
 
 
 def test_kernels_that_ended_their_worker_before_are_named_to_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
-    harness = FakeHarness("NVIDIA H200")
+    harness = stand_in.StandIn("NVIDIA H200")
     monkeypatch.setattr(measure, "make_harness", lambda options: harness)
     where = "problem_id = 'causal_attention' and status in ('launch_error', 'nondeterministic')"
     measure.remeasure(MeasureOptions(corpus=str(DATASET), where=where, limit=40))
@@ -162,11 +152,11 @@ def test_a_contribution_goes_on_and_becomes_a_bundle_that_can_be_imported(
     monkeypatch.setattr(measure, "make_harness", lambda options: RecordedHarness(factors, lost))
     monkeypatch.setattr(contribute, "time_references", lambda *told: ["relu: not timed"])
     out = tmp_path / "bundle"
-    done = contribute.contribute(Gpu(), out, 600, quiet=True)
+    done = contribute.measure_anchors(Gpu(), out, 600, quiet=True)
     assert (done.bundle, done.left, done.kernels) == (None, 1, 199)
     assert any("the driver failed" in note for note in done.notes)
     lost.clear()
-    done = contribute.contribute(Gpu(), out, 600, quiet=True)
+    done = contribute.measure_anchors(Gpu(), out, 600, quiet=True)
     assert (done.bundle, done.left, done.gpus) == (str(out), 0, (CARD,))
     assert done.repeatable
     assert done.repeats["agreement"]["median |log ratio|"] == pytest.approx(0.005, abs=1e-3)

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from kbench.benchmark.problems import problem
-from kbench.harness.bench.context import STAGES, Stage
+from kbench.harness.bench.context import SETS, Buffers
 from kbench.harness.bench.reference_inputs import Drawing, ReferenceInputs
 from kbench.harness.cuda import CudaModule
 from kbench.harness.device.device import POISON_BYTE, Device
@@ -192,11 +192,11 @@ def relu_plan(*before: PlanStep, function: str = "relu", arguments: int = 3) -> 
     )
 
 
-def stages(count: int = 2) -> list[Stage]:
+def sets(count: int = 2) -> list[Buffers]:
     reference = ReferenceInputs(DEFINITION, DEFINITION.tiny, Drawing(1), "cpu")
-    made = [Stage(reference.inputs) for _ in range(count)]
-    for stage in made:
-        stage.fill(reference)
+    made = [Buffers(reference.inputs) for _ in range(count)]
+    for buffers in made:
+        buffers.fill(reference)
     return made
 
 
@@ -207,7 +207,7 @@ def computes(shape: LaunchShape, arguments: Sequence[int]) -> None:
     (ctypes.c_float * SPEC.numel).from_address(target)[:] = [max(value, 0.0) for value in values]
 
 
-def ready(driver: HostDriver, plan: LaunchPlan, given: list[Stage]) -> tuple[Replay, HostDevice]:
+def ready(driver: HostDriver, plan: LaunchPlan, given: list[Buffers]) -> tuple[Replay, HostDevice]:
     device = HostDevice(driver)
     made = Replay(plan, LoadedCode({SHA: cubin("")}), given, device)  # type: ignore[arg-type]
     driver.calls.clear()
@@ -218,10 +218,10 @@ CUBINS: dict[str, bytes] = {}
 USES_BOTH = 'extern "C" __global__ void uses(int* y) { one += *y; two += *y; }'
 
 
-def called(subject: Replay, stage: int = 0) -> Any:
+def called(subject: Replay, set_number: int = 0) -> Any:
     """What a prepared call returns."""
-    subject.prepare(stage)
-    return subject.call(stage)
+    subject.prepare(set_number)
+    return subject.call(set_number)
 
 
 def cubin(variables: str) -> bytes:
@@ -240,7 +240,7 @@ def test_a_call_carries_out_the_plan_on_memory_of_the_harness(driver: HostDriver
         computes(shape, arguments)
 
     driver.run = run
-    given = stages()
+    given = sets()
     subject, _ = ready(driver, relu_plan(), given)
     assert subject.owned
     (y,) = called(subject, 1)
@@ -251,7 +251,7 @@ def test_a_call_carries_out_the_plan_on_memory_of_the_harness(driver: HostDriver
 
 def test_before_a_call_memory_on_the_chip_is_overwritten_too(driver: HostDriver) -> None:
     driver.local_bytes = 640
-    subject, device = ready(driver, relu_plan(), stages())
+    subject, device = ready(driver, relu_plan(), sets())
     device.scrubbed.clear()
     subject.prepare(0)
     assert driver.calls == ["scrub"]
@@ -259,7 +259,7 @@ def test_before_a_call_memory_on_the_chip_is_overwritten_too(driver: HostDriver)
 
 
 def test_memory_holds_another_byte_from_call_to_call_or_poison_where_that_is_wanted(driver: HostDriver) -> None:
-    subject, _ = ready(driver, relu_plan(), stages())
+    subject, _ = ready(driver, relu_plan(), sets())
     seen: dict[bool, set[int]] = {False: set(), True: set()}
     for at in range(60):
         poison = at % 2 == 0
@@ -280,11 +280,11 @@ def test_most_bytes_are_loud_and_none_can_be_relied_on() -> None:
 
 def test_no_zeros_show_how_many_calls_there_were(driver: HostDriver) -> None:
     driver.run = computes
-    subject, _ = ready(driver, relu_plan(), stages())
+    subject, _ = ready(driver, relu_plan(), sets())
     for _ in range(3):
-        for stage in range(STAGES):
-            called(subject, stage)
-        assert len(subject.fingerprints()) == STAGES
+        for set_number in range(SETS):
+            called(subject, set_number)
+        assert len(subject.fingerprints()) == SETS
         assert len(set(subject._fingerprints._values.tolist())) == MOST_CALLS
 
 
@@ -299,32 +299,32 @@ def check_that_nothing_is_left(driver: HostDriver, subject: Replay, *, everywher
     """Before every call all memory holds one byte, whether or not a call wrote into the places of others too."""
     driver.run = computes
     for at in range(2 * PLACES):
-        subject.prepare(at % STAGES)
+        subject.prepare(at % SETS)
         memory = [tensor for place in subject.places for tensor in place.memory.values()]
         assert len(overwritten(memory)) == 1
-        subject.call(at % STAGES)
+        subject.call(at % SETS)
         for tensor in memory if everywhere else ():
             tensor.copy_(torch.arange(tensor.numel()))
 
 
 @pytest.mark.parametrize("everywhere", [False, True], ids=["its own place", "places of others too"])
 def test_nothing_that_a_call_wrote_is_left_when_the_next_begins(driver: HostDriver, everywhere: bool) -> None:
-    check_that_nothing_is_left(driver, ready(driver, relu_plan(), stages())[0], everywhere=everywhere)
+    check_that_nothing_is_left(driver, ready(driver, relu_plan(), sets())[0], everywhere=everywhere)
 
 
 def test_calls_use_many_places_in_no_order_and_never_the_last_one_again(driver: HostDriver) -> None:
     driver.run = computes
-    subject, _ = ready(driver, relu_plan(), stages())
+    subject, _ = ready(driver, relu_plan(), sets())
     addresses = []
     for at in range(20 * PLACES):
-        addresses.append(called(subject, at % STAGES)[0].data_ptr())
+        addresses.append(called(subject, at % SETS)[0].data_ptr())
     assert len(set(addresses)) == PLACES
     assert all(one != other for one, other in itertools.pairwise(addresses))
 
 
 def test_large_memory_has_two_places(driver: HostDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "PLACES_BYTES", SPEC.nbytes)
-    subject, _ = ready(driver, relu_plan(), stages())
+    subject, _ = ready(driver, relu_plan(), sets())
     assert len(subject.places) == 2
 
 
@@ -333,7 +333,7 @@ def test_large_memory_has_two_places(driver: HostDriver, monkeypatch: pytest.Mon
 def test_a_write_next_to_a_buffer_is_noticed_and_gone_when_its_place_is_used_again(
     driver: HostDriver, at: int, side: int
 ) -> None:
-    subject, _ = ready(driver, relu_plan(), stages())
+    subject, _ = ready(driver, relu_plan(), sets())
     called(subject)
     tensor = subject.places[subject._next].memory[at]
     address = tensor.data_ptr() - 1 if side < 0 else tensor.data_ptr() + tensor.numel()
@@ -350,7 +350,7 @@ def test_fills_and_copies_come_in_the_plans_order(driver: HostDriver) -> None:
         PlanStep(kind=StepKind.COPY, buffer=2, offset=0, nbytes=8, source=2, source_offset=8),
         PlanStep(kind=StepKind.COPY, buffer=2, offset=16, nbytes=8, source=0, source_offset=4),
     )
-    given = stages()
+    given = sets()
     subject, _ = ready(driver, relu_plan(*steps), given)
     subject.prepare(0)
     driver.calls.clear()
@@ -379,7 +379,7 @@ def test_what_does_not_fit_the_machine_code_is_found_before_any_call(
     driver: HostDriver, plan: LaunchPlan, words: str
 ) -> None:
     with pytest.raises(DriverError, match=words):
-        ready(driver, plan, stages())
+        ready(driver, plan, sets())
 
 
 def test_variables_get_their_first_values_before_every_call_and_lost_ones_are_named(driver: HostDriver) -> None:
@@ -390,7 +390,7 @@ def test_variables_get_their_first_values_before_every_call_and_lost_ones_are_na
     kept, table = (ctypes.c_char * 4).from_buffer(memory), (ctypes.c_char * 8).from_buffer(memory, 2048)
     driver.variables = {"kept": kept, "table": table}
     code = LoadedCode({SHA: body})
-    made = Replay(relu_plan(), code, stages(), HostDevice(driver))  # type: ignore[arg-type]
+    made = Replay(relu_plan(), code, sets(), HostDevice(driver))  # type: ignore[arg-type]
     assert made.not_restored == ["variable hidden"]
     for _ in range(2):
         ctypes.memset(driver.variables["kept"], 9, 4)
@@ -409,7 +409,7 @@ def test_a_kernel_that_changes_what_its_variables_are_reset_from_is_found_out(dr
     body = cubin('__device__ int kept = 3; extern "C" __global__ void uses(int* y) { kept += *y; }')
     driver.variables = {"kept": ctypes.create_string_buffer(b"\3\0\0\0", 4)}
     code = LoadedCode({SHA: body})
-    made, later = (Replay(relu_plan(), code, stages(), HostDevice(driver)) for _ in range(2))  # type: ignore[arg-type]
+    made, later = (Replay(relu_plan(), code, sets(), HostDevice(driver)) for _ in range(2))  # type: ignore[arg-type]
     assert made.damaged() is None
     code._variables[0].copy[0] += 1
     assert "from which variables are reset" in str(made.damaged())
@@ -424,7 +424,7 @@ def test_many_variables_are_restored_by_one_operation_and_constants_by_copies(dr
     driver.variables = {name: ctypes.create_string_buffer(bytes([number] * 4), 4) for number, name in enumerate(names)}
     driver.variables["table"] = ctypes.create_string_buffer(b"\7\0\0\0", 4)
     code, device = LoadedCode({SHA: body}), HostDevice(driver)
-    made, later = (Replay(relu_plan(), code, stages(), device) for _ in range(2))  # type: ignore[arg-type]
+    made, later = (Replay(relu_plan(), code, sets(), device) for _ in range(2))  # type: ignore[arg-type]
     assert len(device.tables) == 1, "replays of one kernel share the table, which must outlive them all"
     assert made is not later
     for memory in driver.variables.values():
@@ -458,7 +458,7 @@ def test_what_aligns_variables_is_restored_with_them(driver: HostDriver) -> None
     offsets = {name: variable.offset for name, variable in variables.items()}
     driver.variables = {name: (ctypes.c_char * 4).from_buffer(memory, at) for name, at in offsets.items()}
     before = bytes(memory)
-    made = Replay(relu_plan(), LoadedCode({SHA: body}), stages(), HostDevice(driver))  # type: ignore[arg-type]
+    made = Replay(relu_plan(), LoadedCode({SHA: body}), sets(), HostDevice(driver))  # type: ignore[arg-type]
     for note in (4, 500, 1023, whole - 1):
         memory[note] ^= 0x55
     made.prepare(0)
@@ -467,14 +467,14 @@ def test_what_aligns_variables_is_restored_with_them(driver: HostDriver) -> None
 
 def test_every_call_leaves_a_fingerprint_of_its_outputs_with_the_inputs_it_was_made_from(driver: HostDriver) -> None:
     driver.run = computes
-    given = stages()
+    given = sets()
     subject, _ = ready(driver, relu_plan(), given)
     assert subject.fingerprints() == []
     other = ReferenceInputs(DEFINITION, DEFINITION.tiny, Drawing(2), "cpu")
     usual = given[0].holds
-    for stage, reference in ((0, usual), (1, usual), (1, other), (0, usual), (1, other)):
-        given[stage].fill(reference)
-        called(subject, stage)
+    for set_number, reference in ((0, usual), (1, usual), (1, other), (0, usual), (1, other)):
+        given[set_number].fill(reference)
+        called(subject, set_number)
     found = subject.fingerprints()
     one, two = usual.drawing, other.drawing
     assert [inputs for inputs, _ in found] == [one, one, two, one, two]
@@ -486,7 +486,7 @@ def test_every_call_leaves_a_fingerprint_of_its_outputs_with_the_inputs_it_was_m
 
 
 def test_a_fingerprint_tells_a_single_byte_of_an_output_and_nothing_else(driver: HostDriver) -> None:
-    subject, _ = ready(driver, relu_plan(), stages())
+    subject, _ = ready(driver, relu_plan(), sets())
     places = iter(range(PLACES))
 
     def run(shape: LaunchShape, arguments: Sequence[int]) -> None:
@@ -511,21 +511,21 @@ def test_only_a_launch_that_follows_another_may_begin_before_what_precedes_it_ha
     early: list[bool] = []
     driver.run = lambda shape, arguments: early.append(shape.dependent)
     plan = relu_plan(launch, nothing, launch, launch)
-    subject, _ = ready(driver, plan, stages())
+    subject, _ = ready(driver, plan, sets())
     called(subject)
     assert early == [False, False, True, False], "the last has not asked for it"
 
 
 def test_a_stack_too_large_to_overwrite_is_named(driver: HostDriver) -> None:
     driver.local_bytes = LOCAL_BYTES[-1] + 1
-    subject, _ = ready(driver, relu_plan(), stages())
+    subject, _ = ready(driver, relu_plan(), sets())
     assert subject.not_restored == ["local memory"]
 
 
 def test_behind_a_fence_every_buffer_has_memory_of_its_own_and_no_room_around_it(driver: HostDriver) -> None:
     device = HostDevice(driver)
     device.fenced = True
-    subject = Replay(relu_plan(), LoadedCode({SHA: cubin("")}), stages(), device)  # type: ignore[arg-type]
+    subject = Replay(relu_plan(), LoadedCode({SHA: cubin("")}), sets(), device)  # type: ignore[arg-type]
     sizes = {at: tensor.untyped_storage().nbytes() for at, tensor in subject.places[0].memory.items()}
     assert sizes == {1: SPEC.nbytes + 16, 2: 24}
     assert subject.claims() == []

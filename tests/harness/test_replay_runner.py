@@ -52,7 +52,7 @@ class Memory:
         class Replay:
             """Has its memory as long as it exists."""
 
-            stages = 2
+            sets = 2
 
             def __init__(self) -> None:
                 self.plan = plan
@@ -63,10 +63,10 @@ class Memory:
                 if plan in memory.refused:
                     raise DriverError(f"no function in {plan}")
 
-            def call(self, stage: int) -> float:
+            def call(self, set_number: int) -> float:
                 return self.plan
 
-            def prepare(self, stage: int) -> None:
+            def prepare(self, set_number: int) -> None:
                 """Nothing was left."""
 
         return Replay()
@@ -78,7 +78,7 @@ def subject(make: Callable[..., Any], contexts: Any, monkeypatch: pytest.MonkeyP
     kernel = PlannedKernel.__new__(PlannedKernel)
     kernel._plans, kernel._code = {"large": cast("Any", plans)}, cast("Any", None)
     bench = SimpleNamespace(device=CudaDevice.__new__(CudaDevice), contexts=contexts, sampler=Sampler())
-    context = SimpleNamespace(size=SimpleNamespace(name="large"), stages=[])
+    context = SimpleNamespace(size=SimpleNamespace(name="large"), sets=[])
     return kernel.subject(cast("Any", context), cast("Any", bench))
 
 

@@ -80,10 +80,10 @@ def test_events_of_the_profiler_are_calls_launches_and_work() -> None:
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_calls_are_named_for_the_profiler_and_without_a_gpu_it_says_nothing() -> None:
-    stages: list[int] = []
+    calls: list[int] = []
     with profiling() as profile:
-        NamedCalls(SimpleNamespace(call=stages.append), "0 small").call(1)
-    assert stages == [1]
+        NamedCalls(SimpleNamespace(call=calls.append), "0 small").call(1)
+    assert calls == [1]
     assert [call.name for call in profile.calls] == ["0 small"]
     assert profile.busy_us() == {}
 

@@ -191,7 +191,7 @@ class Displacing(Stamping):
         super().__init__()
         self.lead_us, self.ran = lead_us, False
 
-    def call(self, stage: int) -> None:
+    def call(self, set_number: int) -> None:
         self.now_us += 20.0
         self.ran = True
 
@@ -208,8 +208,8 @@ def test_time_around_calls_is_held_against_that_around_an_empty_kernel(lead_us: 
     device, verdict = Displacing(lead_us), Verdict()
     sampler = Sampler(device)
     where = {"definition": SimpleNamespace(id="p"), "size": SimpleNamespace(name="small")}
-    context = SimpleNamespace(device=device, stages=[None, None], **where)
-    candidate = Candidate("k", device.call, prepare=lambda stage: None, idle=lambda stage: device.nothing())
+    context = SimpleNamespace(device=device, sets=[None, None], **where)
+    candidate = Candidate("k", device.call, prepare=lambda set_number: None, idle=lambda set_number: device.nothing())
     slots = [Slot("k", 0, lambda: device.call(0), prepare=device.resume) for _ in range(6)]
     times = defaultdict(CallTimes, {"k": CallTimes(samples=sampler.run(slots))})
     auditor: Any = SimpleNamespace(times=times, verdict=verdict, name=lambda label: "", context=context)

@@ -13,7 +13,7 @@ import torch
 from clockwork import Clockwork
 
 from kbench.benchmark.problems import problem
-from kbench.harness.bench.context import STAGES, ProblemContext
+from kbench.harness.bench.context import SETS, ProblemContext
 from kbench.harness.device.device import CpuDevice, Device
 from kbench.harness.device.environment import Conditions
 from kbench.harness.timing import rounds, stamps
@@ -39,10 +39,10 @@ from kbench.harness.timing.rounds import (
     Timing,
     TimingSettings,
     adversarial_label,
-    hidden,
+    best_samples,
     make_slots,
     plan,
-    shuffled_stages,
+    shuffled_sets,
     time_candidate,
 )
 from kbench.harness.timing.stamps import CALIBRATION, NULL_KERNEL, WINDOW, NullKernel, corrected
@@ -153,9 +153,9 @@ def test_short_kernels_are_timed_in_two_batches_a_round_and_long_ones_in_one() -
 
 def test_every_buffer_set_is_used_as_often_as_any_other() -> None:
     rng = random.Random(1)
-    assert sorted(shuffled_stages(16, 8, rng)) == sorted(2 * list(range(8)))
-    assert len({tuple(shuffled_stages(8, 8, rng)) for _ in range(20)}) > 10
-    assert len(set(shuffled_stages(3, 8, rng))) == 3
+    assert sorted(shuffled_sets(16, 8, rng)) == sorted(2 * list(range(8)))
+    assert len({tuple(shuffled_sets(8, 8, rng)) for _ in range(20)}) > 10
+    assert len(set(shuffled_sets(3, 8, rng))) == 3
 
 
 def test_a_sample_is_the_time_between_its_marks() -> None:
@@ -201,7 +201,7 @@ def test_whatever_a_call_returned_is_overwritten_in_probes_and_repeated_batches_
         device.work(7.0)
         return returned
 
-    Sampler(device).run([Slot("k", 0, call, stage=context.stages[0])] * 3)
+    Sampler(device).run([Slot("k", 0, call, buffers=context.sets[0])] * 3)
     assert device.events.count("call") > 6, "a batch, a probe, the batch again"
     assert device.events.count("erase") == device.events.count("call")
 
@@ -223,9 +223,9 @@ def test_calls_that_wait_for_the_device_are_not_held_for_and_not_repeated() -> N
 
 def test_calls_with_too_little_queued_behind_them_are_thin_and_left_out_when_others_are_there() -> None:
     samples = [Sample("k", 0, 5.0 + n, exposed=n == 2, kept=None, thin=n > 0) for n in range(3)]
-    assert hidden(samples, "k") == samples[:1]
-    assert hidden(samples[1:], "k") == samples[1:2]
-    assert hidden(samples[2:], "k") == samples[2:]
+    assert best_samples(samples, "k") == samples[:1]
+    assert best_samples(samples[1:], "k") == samples[1:2]
+    assert best_samples(samples[2:], "k") == samples[2:]
 
 
 def test_better_samples_are_taken_alone_only_where_half_of_the_rounds_have_some() -> None:
@@ -233,8 +233,8 @@ def test_better_samples_are_taken_alone_only_where_half_of_the_rounds_have_some(
         which = itertools.product(range(5), (False, True))
         return [Sample("k", n, 5.0, exposed=exposed or n >= good, kept=None) for n, exposed in which]
 
-    assert {s.exposed for s in hidden(rounds(3), "k")} == {False}
-    assert hidden(rounds(2), "k") == rounds(2)
+    assert {s.exposed for s in best_samples(rounds(3), "k")} == {False}
+    assert best_samples(rounds(2), "k") == rounds(2)
 
 
 def test_a_stream_that_passes_a_call_before_the_lead_is_queued_makes_it_thin() -> None:
@@ -318,7 +318,7 @@ def timed(
     judge: Callable[[Sequence[Sample]], bool] = lambda samples: True,
 ) -> Timing:
     """A kernel, usually of 7 us, against a reference that takes no time, marks included."""
-    kernel = kernel or Candidate("k", lambda stage: device.work(7.0))
+    kernel = kernel or Candidate("k", lambda set_number: device.work(7.0))
     reader, rng, settings = Thermometer(hot), random.Random(0), TimingSettings()
     return time_candidate(kernel, context_on(device), Sampler(device), reader, rng, settings, judge)
 
@@ -342,9 +342,9 @@ def test_looks_are_judged_together_where_nothing_speaks_against_it(
     hooks = (lambda: None, lambda returned: Left(nbytes))
     kernel = Candidate(
         "k",
-        lambda stage: device.work(7.0),
-        audits=lambda: Audit(lambda stage, choice: hooks),
-        prepare=(lambda stage: None) if owned else None,
+        lambda set_number: device.work(7.0),
+        audits=lambda: Audit(lambda set_number, choice: hooks),
+        prepare=(lambda set_number: None) if owned else None,
     )
     monkeypatch.setattr(rounds, "settled", lambda timing, settings: timing.rounds >= 8)
 
@@ -360,8 +360,8 @@ def test_looks_are_judged_together_where_nothing_speaks_against_it(
 @pytest.mark.parametrize(("samples", "rounds", "added"), [(1, 3, 2), (3, 5, 3), (8, 5, 6)])
 def test_few_calls_have_few_more_on_adversarial_inputs(samples: int, rounds: int, added: int) -> None:
     hooks = (lambda: None), (lambda returned: None)
-    audit = Audit(lambda stage, choice: hooks, [lambda stage: hooks] * 6)
-    kernel = Candidate("k", lambda stage: None, lambda: audit)
+    audit = Audit(lambda set_number, choice: hooks, [lambda set_number: hooks] * 6)
+    kernel = Candidate("k", lambda set_number: None, lambda: audit)
     slots = make_slots(
         [kernel], context_on(Stream()), range(rounds), RoundPlan(samples, 1, (rounds,)), random.Random(0)
     )
@@ -375,11 +375,11 @@ def test_calls_on_adversarial_inputs_are_no_part_of_a_kernels_time() -> None:
     def before() -> None:
         taken.append(500.0)
 
-    def call(stage: int) -> None:
+    def call(set_number: int) -> None:
         device.work(taken.pop() if taken else 7.0)
 
     usual = (lambda: None), (lambda returned: None)
-    audit = Audit(lambda stage, choice: usual, [lambda stage: (before, lambda returned: None)] * 3)
+    audit = Audit(lambda set_number, choice: usual, [lambda set_number: (before, lambda returned: None)] * 3)
     labels: list[str] = []
 
     def judge(samples: Sequence[Sample]) -> bool:
@@ -498,20 +498,20 @@ def test_what_was_learnt_of_one_problems_reference_is_not_believed_of_anothers()
 def test_only_buffer_sets_that_were_called_with_are_audited_and_long_looks_more_often() -> None:
     context = context_on(CpuDevice())
 
-    def audit(stage: int, choice: int) -> tuple[Callable[[], None], Callable[[Any], Any]]:
-        return (lambda: audited.append(stage)), (lambda returned: None)
+    def audit(set_number: int, choice: int) -> tuple[Callable[[], None], Callable[[Any], Any]]:
+        return (lambda: audited.append(set_number)), (lambda returned: None)
 
-    candidate = Candidate("k", lambda stage: stage, lambda: Audit(audit))
+    candidate = Candidate("k", lambda set_number: set_number, lambda: Audit(audit))
     for seed in range(30):
         audited: list[int] = []
         made = make_slots([candidate], context, range(5), RoundPlan(8, 0, (5,), turns=2), random.Random(seed))
-        called = set(range(STAGES))
+        called = set(range(SETS))
         for slot in made:
             if slot.label != "k":
                 continue
-            stage = slot.call()
+            set_number = slot.call()
             if slot.before is not None:
                 slot.before()
-                assert stage in called
-            called.add(stage)
+                assert set_number in called
+            called.add(set_number)
         assert len(audited) == 7, "a tenth of the calls"

@@ -10,12 +10,12 @@ import torch
 from kbench.benchmark.problems import problem
 from kbench.harness.bench.context import (
     GUARD_BYTE,
-    MANY_STAGES,
-    STAGES,
+    MANY_SETS,
+    SETS,
+    Buffers,
     ContextCache,
     Guarded,
     ProblemContext,
-    Stage,
     check_claims,
     first_failure,
 )
@@ -25,12 +25,6 @@ from kbench.harness.bench.subject import ProcessSubject
 from kbench.harness.device.device import POISON_BYTE, CpuDevice
 from kbench.harness.verify import UNAIDED_CALL, Verdict, verify, verify_repeat, verify_together
 from kbench.schemas import Status
-
-
-@pytest.fixture
-def context() -> ProblemContext:
-    definition = problem("gelu_tanh")
-    return ProblemContext(definition, definition.tiny, CpuDevice(), (1, 2, 3))
 
 
 def gelu(x: torch.Tensor) -> torch.Tensor:
@@ -103,14 +97,14 @@ def test_guards_notice_a_write_on_either_side() -> None:
 
 
 def test_a_stage_hands_out_the_same_memory_with_other_numbers(context: ProblemContext) -> None:
-    stage = Stage(context.references[0].inputs)
-    stage.fill(context.references[0])
-    first = stage.inputs[0]
+    buffers = Buffers(context.references[0].inputs)
+    buffers.fill(context.references[0])
+    first = buffers.inputs[0]
     address, kept = first.data_ptr(), first.clone()
-    stage.fill(context.references[1])
-    assert stage.inputs[0].data_ptr() == address
-    assert not torch.equal(stage.inputs[0], kept)
-    assert stage.inputs[0] is not first
+    buffers.fill(context.references[1])
+    assert buffers.inputs[0].data_ptr() == address
+    assert not torch.equal(buffers.inputs[0], kept)
+    assert buffers.inputs[0] is not first
 
 
 def test_damage_to_reference_inputs_or_an_answer_is_noticed_and_repaired() -> None:
@@ -137,15 +131,15 @@ def test_a_kernel_gets_clean_buffers_whatever_the_last_one_did_to_them() -> None
     cache = ContextCache(CpuDevice(), 1 << 30, (1, 2, 3))
     size = problem("gelu_tanh").tiny
     context = cache.get("gelu_tanh", size)
-    assert len(context.stages) == MANY_STAGES > STAGES
-    for stage in context.stages:
-        stage.inputs[0].fill_(7.0)
-        guarded = stage._guarded[0]
+    assert len(context.sets) == MANY_SETS > SETS
+    for buffers in context.sets:
+        buffers.inputs[0].fill_(7.0)
+        guarded = buffers._guarded[0]
         guarded._block.fill_(0)
-    assert first_failure(check_claims(context.device, context.stages[-1].claims())) is not None
+    assert first_failure(check_claims(context.device, context.sets[-1].claims())) is not None
     assert cache.get("gelu_tanh", size) is context
-    checks = [check_claims(context.device, stage.claims()) for stage in context.stages]
-    assert [first_failure(each) for each in checks] == [None] * MANY_STAGES
+    checks = [check_claims(context.device, buffers.claims()) for buffers in context.sets]
+    assert [first_failure(each) for each in checks] == [None] * MANY_SETS
 
 
 def test_held_out_inputs_are_those_whose_answer_is_being_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,12 +162,12 @@ class Owned(ProcessSubject):
         super().__init__(lambda x: (run(x, self.byte, self.calls),), context)
         self.byte = self.calls = 0
 
-    def prepare(self, stage: int, *, poison: bool = False, restore: bool = True) -> None:
+    def prepare(self, set_number: int, *, poison: bool = False, restore: bool = True) -> None:
         self.byte = POISON_BYTE if poison else 7
         self.calls = 0 if restore else self.calls
 
-    def call(self, stage: int) -> Any:
-        returned = super().call(stage)
+    def call(self, set_number: int) -> Any:
+        returned = super().call(set_number)
         self.calls += 1
         return returned
 
@@ -213,21 +207,21 @@ def test_adversarial_calls_of_verification_use_all_sets_of_buffers(context: Prob
     copies: set[int] = set()
 
     class Noting(Owned):
-        def call(self, stage: int) -> Any:
-            held = context.stages[stage].holds
+        def call(self, set_number: int) -> Any:
+            held = context.sets[set_number].holds
             if held is not None and held.drawing.case is not None:
-                copies.add(sum(one.holds is held for one in context.stages))
-            used.append(stage)
-            return super().call(stage)
+                copies.add(sum(one.holds is held for one in context.sets))
+            used.append(set_number)
+            return super().call(set_number)
 
     for _ in range(20):
         subject = Noting(lambda x, byte, calls: gelu(x), context)
         assert verified(subject, context).ok
     each = len(used) // 20
     assert all(used[at * each : at * each + 3] == [0, 1, 0] for at in range(20))
-    assert set(used) == set(range(MANY_STAGES))
+    assert set(used) == set(range(MANY_SETS))
     # In how many sets inputs lie tells a kernel nothing.
-    assert copies == set(range(1, MANY_STAGES + 1))
+    assert copies == set(range(1, MANY_SETS + 1))
 
 
 def test_the_cache_is_flushed_before_every_call_of_verification_as_before_timed_ones(
@@ -236,8 +230,8 @@ def test_the_cache_is_flushed_before_every_call_of_verification_as_before_timed_
     steps: list[str] = []
     subject = Owned(lambda x, byte, calls: (steps.append("call"), gelu(x))[1], context)
     monkeypatch.setattr(CpuDevice, "flush", lambda self: steps.append("flush"))
-    fill = Stage.fill
-    monkeypatch.setattr(Stage, "fill", lambda self, reference: (steps.append("fill"), fill(self, reference)))
+    fill = Buffers.fill
+    monkeypatch.setattr(Buffers, "fill", lambda self, reference: (steps.append("fill"), fill(self, reference)))
     assert verified(subject, context).ok
     calls = 3 + len(context.case_drawings)
     assert [step for step, _ in itertools.groupby(steps)] == ["fill", "flush", "call"] * calls

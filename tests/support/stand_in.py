@@ -1,5 +1,6 @@
-"""Harnesses that measure nothing: tests say what they find."""
+"""Harnesses that measure nothing."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 from kbench.harness.device.environment import make_environment
@@ -26,13 +27,23 @@ def found_wrong(kernel: KernelSource, gpu: str) -> Measurement:
 
 
 class StandIn:
-    """What commands need of a harness but `measure`."""
+    """What commands need of a harness, which finds every kernel wrong."""
 
     gpus = (0,)
 
-    def __init__(self, gpu: str) -> None:
-        """Say that this GPU was measured on."""
-        self.gpu, self.asked = gpu, 0
+    def __init__(self, gpu: str, fails: str | None = None) -> None:
+        """Say that this GPU was measured on; the machine fails the kernels of a problem."""
+        self.gpu, self.fails, self.asked = gpu, fails, 0
+
+    def measure(self, kernels: Iterable[KernelSource], on_lost: Any, fragile: Any) -> Iterator[Measurement]:
+        """One row for each kernel."""
+        self.fragile = fragile
+        for kernel in kernels:
+            self.asked += 1
+            if kernel.problem_id == self.fails:
+                on_lost(kernel, "no nvcc was found")
+            else:
+                yield found_wrong(kernel, self.gpu)
 
     def __enter__(self) -> Self:
         return self

@@ -49,7 +49,7 @@ def source(use: str = SUMS) -> str:
 
 
 def mixed(values: Tensor, places: Tensor, use: str = SUMS) -> Tensor:
-    """The same by torch's own operations: signed words of eight bytes wrap around as unsigned ones do."""
+    """Words mixed as on a GPU, by torch's operations: signed words of eight bytes wrap around as unsigned ones do."""
     first, second, third = map(signed, process_keys(use))
     values = (values ^ (places * second + first)) * signed(FACTOR)
     values = (values ^ (values >> 32 & 0xFFFFFFFF)) * third
@@ -57,7 +57,7 @@ def mixed(values: Tensor, places: Tensor, use: str = SUMS) -> Tensor:
 
 
 def pad(nonce: Words, address: Words, count: Words) -> Words:
-    """What hides a sum, or each of several."""
+    """The pad that hides a sum, or each of several."""
     inner = _mixed_words(_mixed_words(nonce, PAD) + address & WORD, PAD + 1)
     return _mixed_words(inner + count & WORD, PAD + 2)
 
@@ -100,7 +100,7 @@ class Seal:
     pads: list[int]
 
     def sums(self) -> list[int]:
-        """What the tensors had when they were sealed; waits for the device."""
+        """The sums that the tensors had when they were sealed; waits for the device."""
         return [(total - pad) & WORD for total, pad in zip(self.padded.tolist(), self.pads, strict=True)]
 
 
@@ -124,7 +124,7 @@ class ByteSums:
 
 
 def sealed_by_torch(tensors: Sequence[Tensor]) -> Seal:
-    """Such a seal by torch's own operations, on any device."""
+    """A seal by torch's own operations, on any device."""
     import torch
 
     pads = [secrets.randbits(64) for _ in tensors]
@@ -181,7 +181,7 @@ class Mask:
 
 
 def mask_by_torch(tensors: Sequence[Tensor], nonces: Sequence[int]) -> None:
-    """The same by torch's own operations, on any device."""
+    """Mask tensors where they lie by torch's own operations, on any device."""
     import torch
 
     for tensor, nonce in zip(tensors, nonces, strict=True):

@@ -31,8 +31,8 @@ class OwnKernels:
             properties: the device's, as torch reports them.
             templates: instances of templates among its functions.
         """
-        made = CudaModule(source, names=list(templates))
-        code = made.compiled(architecture(int(properties.major), int(properties.minor)))
+        module = CudaModule(source, names=list(templates))
+        code = module.compiled(architecture(int(properties.major), int(properties.minor)))
         self._module, self._symbols = call("cuModuleLoadData", code.cubin), code.symbols
 
     def function(self, name: str) -> Function:
@@ -62,7 +62,7 @@ class RowsFunction:
         self._stream = stream
         # Made once: the copies of many timed calls are sealed, and each of these would take as long as a launch.
         self._given = Parameters(self._function, [bytes(size) for size in self._function.parameter_bytes])
-        self._launches: dict[tuple[int, int], Launch] = {}
+        self._launches: dict[tuple[int, int, int], Launch] = {}
         """By blocks for each row, and rows."""
 
     def queue(self, rows: Sequence[bytes], sizes: Sequence[int], results: Tensor | None = None) -> None:
@@ -79,11 +79,8 @@ class RowsFunction:
             self._given.set(0, b"".join(some))
             if results is not None:
                 self._given.set(1, as_word(results.data_ptr() + at * results.element_size()))
-            self._launch(blocks, len(some)).queue()
-
-    def _launch(self, blocks: int, rows: int) -> Launch:
-        launch = self._launches.get((blocks, rows))
-        if launch is None:
-            shape = LaunchShape((blocks, rows, 1), (THREADS, 1, 1))
-            launch = self._launches[blocks, rows] = Launch(self._function, shape, self._given, self._stream)
-        return launch
+            grid = blocks, len(some), 1
+            if grid not in self._launches:
+                shape = LaunchShape(grid, (THREADS, 1, 1))
+                self._launches[grid] = Launch(self._function, shape, self._given, self._stream)
+            self._launches[grid].queue()

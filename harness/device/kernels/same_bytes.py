@@ -29,21 +29,17 @@ class SameBytes:
         import torch
 
         same = torch.ones(len(claims), dtype=torch.bool, device=claims[0][0].device)
-        self._function.queue([_row(*claim) for claim in claims], [_nbytes(one) for one, _ in claims], same)
+        self._function.queue([_row(*claim) for claim in claims], [one.nbytes for one, _ in claims], same)
         return same
-
-
-def _nbytes(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
 
 
 def _row(one: Tensor, other: Tensor | int) -> bytes:
     address, fill = (0, other) if isinstance(other, int) else (other.data_ptr(), 0)
-    return ROW.pack(one.data_ptr(), address, fill, _nbytes(one))
+    return ROW.pack(one.data_ptr(), address, fill, one.nbytes)
 
 
 def same_bytes(claims: Sequence[Claim]) -> Tensor:
-    """The same by torch's own operations, on any device."""
+    """Whether each claim holds, by torch's own operations on any device."""
     import torch
 
     return torch.stack([_holds(one, other) for one, other in claims])
@@ -54,14 +50,7 @@ def _holds(one: Tensor, other: Tensor | int) -> Tensor:
 
     if isinstance(other, int):
         return (one.reshape(-1).view(torch.uint8) == other).all()
-    return torch.eq(*_as_words(one, other)).all()
-
-
-def _as_words(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """Two tensors of one type as words of eight bytes, or as bytes where that is not possible."""
-    import torch
-
-    wide = torch.int64 if one.numel() * one.element_size() % 8 == 0 else torch.uint8
-    if one.data_ptr() % 8 or other.data_ptr() % 8 or one.numel() == 0:
-        wide = torch.uint8
-    return one.reshape(-1).view(wide), other.reshape(-1).view(wide)
+    # As words of eight bytes, or as bytes where that is not possible.
+    narrow = one.nbytes % 8 or one.data_ptr() % 8 or other.data_ptr() % 8 or one.numel() == 0
+    words = torch.uint8 if narrow else torch.int64
+    return torch.eq(one.reshape(-1).view(words), other.reshape(-1).view(words)).all()

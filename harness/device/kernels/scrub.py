@@ -6,8 +6,8 @@ It can take a fingerprint of what it overwrites. Beside it, copies of many varia
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from kbench.harness.device.driver import Launch, LaunchShape, Parameters, Queue
 from kbench.harness.device.kernels import keyed
@@ -32,19 +32,6 @@ Region = tuple[int, int]
 FILL_WORDS = {16: "ulonglong2", 8: "unsigned long long", 4: "unsigned int", 2: "unsigned short", 1: "unsigned char"}
 """The type that a fill stores, by its width in bytes."""
 SOURCE = cuda_source("scrub")
-
-
-class Overwrite(Protocol):
-    """Queues overwriting memory."""
-
-    def __call__(self, watched: bytes = ..., byte: int = ...) -> None:
-        """Queue it.
-
-        Args:
-            watched: what `watching` returned, a random number of eight bytes, and the address of eight bytes that
-                the fingerprint is added to, with the pad of that number on it.
-            byte: what memory other than stacks is overwritten with; the poison if not given.
-        """
 
 
 class Scrubber:
@@ -78,12 +65,12 @@ class Scrubber:
             self._local[size] = Launch(function, full, Parameters(function, [as_word(1), word]), stream)
 
     def copying(self, table: int, rows: int) -> Queue:
-        """What queues copying memory row by row of a table on the device: to, from, bytes."""
+        """A function that queues copying memory row by row of a table on the device: to, from, bytes."""
         shape = LaunchShape((rows, 1, 1), (32, 1, 1))
         return Launch(self._copy, shape, Parameters(self._copy, [as_word(table)]), self._stream).queue
 
     def filling(self, address: int, nbytes: int, pattern: bytes) -> Queue:
-        """What queues a fill with a repeated pattern of 1, 2, 4, 8 or 16 bytes.
+        """A function that queues a fill with a repeated pattern of 1, 2, 4, 8 or 16 bytes.
 
         It is a launch, as torch's own fills are; the driver's fills begin and end sooner, by most of a microsecond,
         and they have no pattern of eight bytes.
@@ -96,15 +83,20 @@ class Scrubber:
         return Launch(function, shape, Parameters(function, arguments), self._stream).queue
 
     def watching(self, parts: Sequence[Region]) -> bytes:
-        """What has a fingerprint of some stretches taken while they are overwritten.
+        """The request for a fingerprint of some stretches while they are overwritten, packed.
 
         A random number, and the address that it is added to, must be appended.
         """
         assert len(parts) <= PARTS
         return _packed(parts, PARTS) + as_word(len(parts))
 
-    def overwriting(self, regions: Sequence[Region], local_bytes: int = 0) -> Overwrite:
-        """What queues overwriting some stretches of memory, all shared memory, and stacks of that size per thread."""
+    def overwriting(self, regions: Sequence[Region], local_bytes: int = 0) -> Callable[..., None]:
+        """A function that queues overwriting some stretches, all shared memory, and stacks of that size per thread.
+
+        It takes `watched`: what `watching` returned, a random number of eight bytes, and the address of eight bytes
+        that the fingerprint is added to, with the pad of that number on it; and `byte`: what memory other than stacks
+        is overwritten with, the poison if not given.
+        """
         parameters, everywhere, poison = self._given, self._everywhere.queue, self._poison
         rows = [_packed(regions[at : at + REGIONS], REGIONS) for at in range(0, max(len(regions), 1), REGIONS)]
         covering = next((size for size in LOCAL_BYTES if size >= local_bytes), LOCAL_BYTES[-1])

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-from kbench.benchmark.problems.families.quantized_matmul import FP8_SUMS, blockwise_inputs
-
 from kbench.benchmark.problems.adversarial.cases import extremes, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
+from kbench.benchmark.problems.families.quantized_matmul import FP8_SUMS, blockwise_inputs
 from kbench.benchmark.problems.families.shared import bf16, fp8, product_flops, sized, wide
 from kbench.benchmark.problems.families.weight_quantised import NARROW_WEIGHTS, nibbles
 from kbench.benchmark.problems.inputs import Fill, Sized, around, integers, tensors, uniform

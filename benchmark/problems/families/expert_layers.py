@@ -6,12 +6,10 @@ import functools
 import itertools
 from collections.abc import Callable
 
-from kbench.benchmark.problems.families.quantized_matmul import FP8_SUMS
-
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers
 from kbench.benchmark.problems.adversarial.changes import crowd_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.quantized_matmul import group_offsets
+from kbench.benchmark.problems.families.quantized_matmul import FP8_SUMS, group_offsets
 from kbench.benchmark.problems.families.shared import bf16, fp8, wide
 from kbench.benchmark.problems.families.weight_quantised import nibbles
 from kbench.benchmark.problems.inputs import (

@@ -1,4 +1,4 @@
-"""Fused memory-bound steps of a transformer layer: norms with a residual, rotary embedding, gated units, likelihoods."""
+"""Fused memory-bound steps of a transformer layer: residual norms, rotary embedding, gated units, likelihoods."""
 
 from __future__ import annotations
 

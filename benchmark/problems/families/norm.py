@@ -1,4 +1,4 @@
-"""Normalisations (softmax, batch, instance, group and RMS norm, Frobenius and L2), reductions of a dimension, gradients."""
+"""Normalisations (softmax, batch, instance, group and RMS norm, Frobenius, L2), reductions, gradients."""
 
 from __future__ import annotations
 

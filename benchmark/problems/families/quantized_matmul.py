@@ -1,4 +1,4 @@
-"""Matrix products of language models with grouped experts, and with 8- and 4-bit operands scaled by row, block or output."""
+"""Matrix products of language models: grouped experts, and 8- and 4-bit operands scaled by row, block or output."""
 
 from __future__ import annotations
 

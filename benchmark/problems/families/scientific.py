@@ -1,4 +1,4 @@
-"""Scientific computing: sparse products, small solves, Fourier transforms, clustering, forces, and stencils of fields."""
+"""Scientific computing: sparse products, small solves, Fourier transforms, clustering, forces, stencils of fields."""
 
 from __future__ import annotations
 

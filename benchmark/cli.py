@@ -110,9 +110,9 @@ def evaluate(
     given |= {"arguments": parse_arguments(given["arguments"]), "problems": _problem_ids(given["problems"])}
     options = Options(**given)
     options.check()
-    from kbench.benchmark.evaluate.command import Command
+    from kbench.benchmark.evaluate.command import EvaluateCommand
 
-    command = Command(
+    command = EvaluateCommand(
         names, options, out=out, report=not no_report, compare_to=compare_to, compiler=compiler,
         progress=TerminalProgress(quiet=as_json and not sys.stderr.isatty()),
     )  # fmt: skip
@@ -120,15 +120,15 @@ def evaluate(
         plan = command.plan()
         echo_json(dataclasses.asdict(plan)) if as_json else click.echo(plan.text())
         return
-    answer = command.run()
-    if as_json or answer.text:
-        echo_json(answer.values) if as_json else click.echo(answer.text)
-    for line in answer.unanswered:
+    outcome = command.run()
+    if as_json or outcome.text:
+        echo_json(outcome.values) if as_json else click.echo(outcome.text)
+    for line in outcome.unanswered:
         click.echo(f"kbench: {line}", err=True)
-    if answer.interrupted:
+    if outcome.interrupted:
         click.echo("kbench: interrupted; the answers so far are kept, run the same command to go on", err=True)
         sys.exit(130)
-    if answer.unanswered:
+    if outcome.unanswered:
         sys.exit(1)
 
 

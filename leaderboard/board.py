@@ -16,7 +16,14 @@ from kbench.benchmark.scoring.probes import probe_scores
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored
 from kbench.benchmark.surrogates.forecasts import ForecastTable, align
 from kbench.leaderboard.scoring.flags import Copies, PackedForecasts, flags
-from kbench.leaderboard.scoring.results import SCORING, KeptResults, Results, cached_results, entry_id, kept
+from kbench.leaderboard.scoring.results import (
+    SCORING,
+    KeptResults,
+    Results,
+    cached_results,
+    entry_id,
+    kept_between_builds,
+)
 from kbench.leaderboard.scoring.score import score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
 from kbench.leaderboard.submission.check import Checked, check
@@ -343,7 +350,7 @@ def score_board(
     if corpus is not None:
         tell("probes")
         asked = functools.partial(probe_scores, corpus, questions)
-        probes = kept(cache is not None, "probes", (questions.fingerprint,), SCORING, asked)
+        probes = kept_between_builds(cache is not None, "probes", (questions.fingerprint,), SCORING, asked)
     if corpus is None or submissions is not None:
         return Board(parts, results, probes)
     of_parts: list[Results] = []

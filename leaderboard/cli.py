@@ -294,13 +294,13 @@ def export_queries(out: Path, labels_out: Path | None, as_json: bool, **given: A
     Everything that the set offers by itself, without reading sources, is fitted to the answers first. Exit 1 if it
     predicts the order of a pool with a Spearman correlation above 0.05, and chance does not explain it.
     """
-    from kbench.leaderboard.scoring.probe import probe
+    from kbench.leaderboard.scoring.leaks import find_leaks
     from kbench.leaderboard.submission.labels import gpu_of, write_labels, write_queries
 
     options = Options(**given)
     options.check()
     questions = options.questions(options.corpus())
-    findings = probe(questions)
+    findings = find_leaks(questions)
     leaks = [dataclasses.asdict(one) for one in findings if one.leaks]
     write_queries(questions, out)
     if labels_out is not None:

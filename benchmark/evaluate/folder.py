@@ -5,6 +5,7 @@ It is a submission, complete except for what only the surrogate's author knows.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
@@ -52,7 +53,7 @@ DATE = re.compile(r"(?<!\d)(20\d\d-\d\d-\d\d|20\d{6})(?!\d)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Earlier:
+class EarlierRun:
     """What an earlier evaluation, or its author's hand, left in a folder."""
 
     folder: Path
@@ -113,19 +114,26 @@ class Earlier:
         return any(not _open(getattr(self.submission, name)) for name in LEFT_OPEN)
 
 
-def earlier(folder: Path) -> Earlier:
+def earlier_run(folder: Path) -> EarlierRun:
     """Read what a folder holds.
 
     Raises:
         UserError: its submission.json is there and cannot be read, so that nothing could be kept of it.
     """
-    submission = _submission(folder / SUBMISSION)
+    path, submission, results = folder / SUBMISSION, None, {}
+    try:
+        submission = from_dict(Submission, json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+    except (OSError, ValueError, DataError) as error:
+        raise UserError(f"{path} would be replaced and cannot be read ({error}); fix it or remove it") from None
+    with contextlib.suppress(OSError, ValueError):
+        results = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
     queries, dataset = _forecasts(folder / FORECASTS)
     if not dataset and submission is not None:
         dataset = submission.dataset_fingerprint
-    return Earlier(
-        folder=folder, queries=queries, dataset=dataset, submission=submission, results=_results(folder / RESULTS)
-    )
+    return EarlierRun(
+        folder=folder, queries=queries, dataset=dataset, submission=submission,
+        results=results if isinstance(results, dict) else {},
+    )  # fmt: skip
 
 
 def open_fields(entry: Submission) -> list[str]:
@@ -136,23 +144,6 @@ def open_fields(entry: Submission) -> list[str]:
 def _open(value: Any) -> bool:
     texts = value if isinstance(value, tuple) else (value,)
     return any(isinstance(text, str) and text.startswith(UNKNOWN) for text in texts)
-
-
-def _submission(path: Path) -> Submission | None:
-    if not path.exists():
-        return None
-    try:
-        return from_dict(Submission, json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, DataError) as error:
-        raise UserError(f"{path} would be replaced and cannot be read ({error}); fix it or remove it") from None
-
-
-def _results(path: Path) -> Mapping[str, Any]:
-    try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return results if isinstance(results, dict) else {}
 
 
 def _forecasts(path: Path) -> tuple[int, str]:
@@ -181,7 +172,7 @@ def write_folder(evaluation: Evaluation, out: Path) -> dict[str, Path]:
         RESULTS: _json(EvaluationResults.of(evaluation).to_json()),
     }
     if evaluation.inputs in ENTRY_INPUTS:
-        kept = earlier(out).kept(evaluation.target, evaluation.options)
+        kept = earlier_run(out).kept(evaluation.target, evaluation.options)
         files[SUBMISSION] = _json(to_dict(dataclasses.replace(submission(evaluation), **kept)))
     replace_together(out, files)
     return {name: out / name for name in files}

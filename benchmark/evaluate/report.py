@@ -70,7 +70,7 @@ def render(evaluation: Evaluation, comparison: Comparison | None = None) -> str:
 
     plots = {title: (text, Markup(svg)) for title, text, svg in _plots(evaluation)}
     return _template().render(
-        found=EvaluationResults.of(evaluation),
+        results=EvaluationResults.of(evaluation),
         comparison=comparison,
         plots=plots,
         misses=list(_misses(evaluation)),

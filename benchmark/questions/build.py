@@ -78,7 +78,7 @@ def build_questions(
         problems: ask about these alone.
         shots: how many known kernels a query shows: 0, 2 or 8.
     """
-    names = checked(tracks, split, limit, subset, shots)
+    names = check_selection(tracks, split, limit, subset, shots)
     check_problems(corpus, split, problems)
     rows = AskedRows(corpus, split, names, shots)
     if subset is not None:
@@ -185,7 +185,9 @@ def _check_training(split: str) -> None:
         raise UserError(f"split {split!r} is kept for testing; a surrogate may be fitted on {TRAIN_SPLITS} only")
 
 
-def checked(tracks: Iterable[str], split: str, limit: int | None, subset: str | None, shots: int) -> tuple[str, ...]:
+def check_selection(
+    tracks: Iterable[str], split: str, limit: int | None, subset: str | None, shots: int
+) -> tuple[str, ...]:
     """The tracks in their order, once everything that was asked for exists."""
     asked = tuple(name.strip() for name in tracks.split(",")) if isinstance(tracks, str) else tuple(tracks)
     for track in asked:

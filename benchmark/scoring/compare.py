@@ -11,7 +11,7 @@ import numpy as np
 
 from kbench.benchmark.metrics.bootstrap import Figure, divide
 from kbench.benchmark.metrics.forecast import LEVEL_SKILL, SKILL
-from kbench.benchmark.metrics.registry import BY_NAME, headline
+from kbench.benchmark.metrics.registry import BY_NAME, headline, sign_of
 from kbench.benchmark.scoring.score import Scored, finite
 from kbench.benchmark.tracks import OVERALL
 
@@ -96,18 +96,26 @@ class BesideProbes:
     """Whether this probe comes as far, within the interval: then the figure is no headline."""
 
 
+def headlines(track: str, scored: Mapping[str, Scored]) -> dict[str, Figure]:
+    """A track's headline, or overall, of those that have one, by name."""
+    return {name: figure for name, one in scored.items() if (figure := one.headline(track)) is not None}
+
+
+def strongest(track: str, figure_of: Mapping[str, Figure]) -> str:
+    """The name with the best headline of a track."""
+    return max(figure_of, key=lambda name: sign_of(track) * figure_of[name].value)
+
+
 def beside_probes(scored: Scored, probes: Mapping[str, Scored]) -> dict[str, BesideProbes]:
     """Each headline, and overall, beside the strongest probe; empty without probes."""
     beside = {}
     for track in (*scored.figures, OVERALL) if probes else ():
-        sign = 1.0 if track == OVERALL else headline(track).sign
-        figure_of = {name: figure for name, one in probes.items() if (figure := one.headline(track)) is not None}
-        mine = scored.headline(track)
+        mine, figure_of = scored.headline(track), headlines(track, probes)
         if mine is None or not figure_of:
             continue
-        name = max(figure_of, key=lambda each: sign * figure_of[each].value)
+        name = strongest(track, figure_of)
         probe = figure_of[name]
-        over_probe = Difference.of(sign, mine, probe)
+        over_probe = Difference.of(sign_of(track), mine, probe)
         beside[track] = BesideProbes(
             probe=name,
             value=finite(probe.value),

@@ -202,7 +202,7 @@ class TransferSurrogate:
             timed = row["status"] == Status.OK and row["runtime_us"] and row["speedup"]
             key = (row["problem_id"], row["backend"], row["normalised"] or normalised(row["source"]))
             self._known.setdefault(key, {})[row["gpu"]] = (row["runtime_us"], row["speedup"]) if timed else None
-        self._spread = moved(self._known.values())
+        self._spread = spread_between_gpus(self._known.values())
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """A log-normal distribution around the speedup there, or the prior where it is not known."""
@@ -235,7 +235,7 @@ class TransferSurrogate:
         return math.exp(statistics.fmean(logs)) if logs else None
 
 
-def moved(known: Iterable[Figures]) -> float:
+def spread_between_gpus(known: Iterable[Figures]) -> float:
     """How far log speedups over the reference lie apart between two training GPUs."""
     gaps = [
         math.log(one[1] / other[1])

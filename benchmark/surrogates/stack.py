@@ -19,7 +19,7 @@ from kbench.benchmark.questions.build import TRAIN_SPLITS, build_questions, trai
 from kbench.benchmark.questions.questions import Questions, Strings, strings
 from kbench.benchmark.surrogates.forecasts import ensembled, mean_of, total_of
 from kbench.benchmark.surrogates.maps import Choice, Sample, choose
-from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate, accept, answer_rows, checked, failure
+from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate, accept, answer_rows, failure, forecast_from
 from kbench.schemas import Forecast, PairKind, Query, Question, UserError, bins
 
 LEAST = 200
@@ -209,7 +209,7 @@ class Part:
 def answers(surrogate: Surrogate, queries: Sequence[Query]) -> list[Forecast]:
     """What a surrogate says, one forecast per query, in their order, repeats averaged."""
     rows = answer_rows(surrogate.forecast(queries), queries)
-    forecasts = [accept(row) if isinstance(row, Forecast) else checked(row) for row in rows]
+    forecasts = [accept(row) if isinstance(row, Forecast) else forecast_from(row) for row in rows]
     by_query = {each.query_id: each for each in ensembled(forecasts)}
     missing = "no answer to this query among those returned"
     return [by_query.get(query.query_id) or failure(query.query_id, missing) for query in queries]

@@ -141,14 +141,13 @@ def submission_paths(given: Sequence[Path]) -> list[Path]:
 
     Nothing is skipped: an entry whose submission.json has a wrong name must not go unnoticed.
     """
-    return [path for one in given for path in _inside(one) or [one]]
-
-
-def _inside(path: Path) -> list[Path]:
-    """What a folder of submissions holds; nothing where the path is a submission itself."""
-    if not path.is_dir() or any((path / name).exists() for name in KNOWN_FILES):
-        return []
-    return sorted(child for child in path.iterdir() if not child.name.startswith(".") and child.name != "README.md")
+    paths: list[Path] = []
+    for path in given:
+        inside: list[Path] = []
+        if path.is_dir() and not any((path / name).exists() for name in KNOWN_FILES):
+            inside = sorted(p for p in path.iterdir() if not p.name.startswith(".") and p.name != "README.md")
+        paths += inside or [path]
+    return paths
 
 
 def check_all(

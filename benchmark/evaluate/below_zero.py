@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from kbench.benchmark.evaluate.evaluate import MOST_UNANSWERED, Evaluation
-from kbench.benchmark.metrics.arrays import Floats, Ints
+from kbench.benchmark.metrics.arrays import LOG2_CENTERS, Floats, Ints
 from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.edit import auroc
 from kbench.benchmark.metrics.forecast import SKILL, rps
@@ -27,7 +27,6 @@ LEAST_GAIN = 0.02
 """Share of the RPS that another exponent must save before confidence is named."""
 LEAST_SHARE = 1e-3
 """Added to each probability first: no exponent moves a certain forecast."""
-CENTERS = np.log2([bins.center(number) for number in bins.NUMBERS])
 
 
 def why_below_zero(evaluation: Evaluation) -> str | None:
@@ -46,8 +45,10 @@ def why_below_zero(evaluation: Evaluation) -> str | None:
             f"the order is reversed (AUROC {area:.2f}, Spearman {order:.2f}; S is anchor time / candidate time)"
         )
         probabilities = min((_inverted(probabilities), probabilities[:, ::-1]), key=lambda p: rps(p, rows.bins))
-    bias = float((probabilities @ CENTERS - CENTERS[rows.bins - 1]).mean())
-    spread = float(np.sqrt(np.maximum(probabilities @ CENTERS**2 - (probabilities @ CENTERS) ** 2, 0.0)).mean())
+    bias = float((probabilities @ LOG2_CENTERS - LOG2_CENTERS[rows.bins - 1]).mean())
+    spread = float(
+        np.sqrt(np.maximum(probabilities @ LOG2_CENTERS**2 - (probabilities @ LOG2_CENTERS) ** 2, 0.0)).mean()
+    )
     if abs(bias) > max(LEAST_SHIFT, OF_SPREAD * spread):
         side = "high" if bias > 0 else "low"
         causes.append(f"the level is shifted (S is forecast {2.0 ** abs(bias):.2f} times too {side} on average)")

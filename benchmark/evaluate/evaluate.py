@@ -271,7 +271,7 @@ def evaluate_on(
     )
 
 
-def _as_scored(answered: Run, surrogate: Surrogate, stated: Questions, options: Options, progress: Progress) -> Run:
+def _as_scored(answered: Run, surrogate: Surrogate, questions: Questions, options: Options, progress: Progress) -> Run:
     """The answers as they are scored, after what the surrogate remarks about them is told."""
     strays = getattr(surrogate, "strays", None)
     if strays is not None:

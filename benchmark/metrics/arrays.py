@@ -12,6 +12,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
+LOG2_CENTERS = np.log2([bins.center(number) for number in bins.NUMBERS])
+"""What each bin stands for where one number must: log2 of its speedup."""
 SUM_TOLERANCE = 1e-6
 """How far a row's probabilities may be from one: beyond any float32 rounding, below any mistake."""
 

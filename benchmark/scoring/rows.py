@@ -11,7 +11,7 @@ import dataclasses
 
 import numpy as np
 
-from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities, encode
+from kbench.benchmark.metrics.arrays import LOG2_CENTERS, Floats, Ints, as_probabilities, encode
 from kbench.benchmark.metrics.metric import FULL, PairRows, Pool, PoolRows
 from kbench.benchmark.metrics.rank import FRACTIONS, regret_at
 from kbench.benchmark.questions.asked import ONE_WORKLOAD
@@ -77,9 +77,8 @@ SCORE_DECIMALS = 9
 
 def expected_log2_speedup(probabilities: Floats) -> Floats:
     """Mean log2 of the bins' representative speedups: a point forecast for surrogates that give none."""
-    centers = np.log2([bins.center(number) for number in bins.NUMBERS])
     # Not a matrix product, which may add in another order in another row and tell equal forecasts apart.
-    return (as_probabilities(probabilities) * centers).sum(axis=1)
+    return (as_probabilities(probabilities) * LOG2_CENTERS).sum(axis=1)
 
 
 def rank_scores(probabilities: Floats, points: Floats) -> Floats:

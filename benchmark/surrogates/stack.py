@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.benchmark.metrics.arrays import Booleans, Floats, Ints, encode
+from kbench.benchmark.metrics.arrays import LOG2_CENTERS, Booleans, Floats, Ints, encode
 from kbench.benchmark.questions.build import TRAIN_SPLITS, build_questions, training_pairs
 from kbench.benchmark.questions.questions import Questions, Strings, strings
 from kbench.benchmark.surrogates.forecasts import ensembled, mean_of, total_of
@@ -24,7 +24,6 @@ from kbench.schemas import Forecast, PairKind, Query, Question, UserError, bins
 
 LEAST = 200
 """Fewest validation answers that a map is learned from."""
-LOG_CENTERS = np.log2([bins.center(number) for number in bins.NUMBERS])
 Train = Sequence[tuple[Query, Question]]
 
 
@@ -145,7 +144,7 @@ class CombinedSurrogate:
         rows = [(weight, each) for weight, each in zip(self._weights, said, strict=True) if each.probabilities]
         total = sum(weight for weight, _ in rows)
         logs = [
-            math.log2(each.speedup) if each.speedup else float(np.dot(each.probabilities or (), LOG_CENTERS))
+            math.log2(each.speedup) if each.speedup else float(np.dot(each.probabilities or (), LOG2_CENTERS))
             for _, each in rows
         ]
         if total <= 0:

@@ -131,8 +131,13 @@ def score(
     questions, expected = load_questions(options, labels)
     refused: list[str] = []
     settings = BootstrapSettings(resamples=resamples)
+
+    def tell(name: str) -> None:
+        """A large dataset takes seconds for each entry."""
+        click.echo(f"scoring {name} …", err=True)
+
     with temporary_folder() as scratch:
-        results = score_all(paths, questions, settings, _say("scoring"), refused.append, expected, scratch)
+        results = score_all(paths, questions, settings, tell, refused.append, expected, scratch)
         written = write_results(results, out) if out is not None else []
         if hub_id is not None:
             rows = [row for result in results for row in hub_rows(result, hub_id)]
@@ -160,11 +165,6 @@ def _exit_refused(refused: Sequence[str]) -> None:
         click.echo(f"kbench: refused: {reason}", err=True)
     if refused:
         sys.exit(1)
-
-
-def _say(doing: str) -> Callable[[str], None]:
-    """A line on stderr for each entry: a large dataset takes seconds each."""
-    return lambda name: click.echo(f"{doing} {name} …", err=True)
 
 
 @leaderboard.command(short_help="Score all submissions and build the static site.")

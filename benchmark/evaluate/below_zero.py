@@ -9,7 +9,6 @@ import numpy as np
 
 from kbench.benchmark.evaluate.evaluate import MOST_UNANSWERED, Evaluation
 from kbench.benchmark.metrics.arrays import LOG2_CENTERS, Floats, Ints
-from kbench.benchmark.metrics.bootstrap import Figure
 from kbench.benchmark.metrics.edit import auroc
 from kbench.benchmark.metrics.forecast import SKILL, rps
 from kbench.benchmark.metrics.rank import spearman
@@ -32,8 +31,11 @@ LEAST_SHARE = 1e-3
 def why_below_zero(evaluation: Evaluation) -> str | None:
     """What is wrong with forecasts that are surely worse than the training frequencies; None where they are not."""
     skill = evaluation.scored.figures.get(SKILL.track.name, {}).get(SKILL.name)
+    if skill is None:
+        return None
+    upper = skill.high if np.isfinite(skill.high) else skill.value
     # What queries without an answer do to the skill says nothing of the forecasts.
-    if skill is None or evaluation.unanswered_share > MOST_UNANSWERED or not _upper(skill) < 0:
+    if evaluation.unanswered_share > MOST_UNANSWERED or not upper < 0:
         return None
     every = pair_rows(evaluation.questions.over_all_workloads(), evaluation.table)
     rows = every.take(np.flatnonzero(~every.level))
@@ -105,8 +107,3 @@ def _shifted(probabilities: Floats, count: int) -> Floats:
     moved = np.zeros_like(probabilities)
     np.add.at(moved.T, np.clip(np.arange(bins.COUNT) + count, 0, bins.COUNT - 1), probabilities.T)
     return moved
-
-
-def _upper(figure: Figure) -> float:
-    """The upper end of a figure's interval; where it has none, the figure."""
-    return figure.high if np.isfinite(figure.high) else figure.value

@@ -255,7 +255,7 @@ class EvaluateCommand:
         if self.out is not None and len(self.names) == 1:
             text += filter(None, [self._to_enter(answered[0])])
         text += filter(None, [requests])
-        unanswered += tuple(_failure(each) for each in answered if _failed(each))
+        unanswered += tuple(filter(None, map(_failure, answered)))
         whole = values[answered[0].name] if len(self.names) == 1 else {"surrogates": list(values.values())}
         return Outcome(whole, "\n\n".join(text), interrupted, unanswered)
 
@@ -433,15 +433,11 @@ def _plain(text: str) -> str:
     return UNUSUAL.sub("-", text).strip("-").lower()
 
 
-def _failed(evaluation: Evaluation) -> bool:
-    """Whether most queries failed; those whose requests were written did not."""
-    waiting = evaluation.run.failures[WRITTEN]
-    return (int(evaluation.table.failed.sum()) - waiting) / max(evaluation.table.failed.size, 1) > FAILED
-
-
-def _failure(evaluation: Evaluation) -> str:
-    """One line on a surrogate that answered too little."""
+def _failure(evaluation: Evaluation) -> str | None:
+    """One line on a surrogate that answered too little; queries whose requests were written did not fail."""
     made, failed = evaluation.table.failed.size, int(evaluation.table.failed.sum())
+    if (failed - evaluation.run.failures[WRITTEN]) / max(made, 1) <= FAILED:
+        return None
     return f"{evaluation.name} gave {made - failed:,} of {made:,} forecasts; its scores are not its own"
 
 

@@ -29,7 +29,8 @@ def extract(reply: str, inputs: int) -> str:
         raise NoKernelError("no code: the reply has no code block")
     kernels = list(dict.fromkeys(block.strip() + "\n" for block in blocks if _run_function(block) is not None))
     if not kernels:
-        raise NoKernelError(f"no kernel: {_complaint(blocks)}")
+        invalid = all(_parse(block) is None for block in blocks)
+        raise NoKernelError(f"no kernel: no code block {'is valid Python' if invalid else 'defines run'}")
     if len(kernels) > 1:
         raise NoKernelError(f"several kernels: {len(kernels)} code blocks define run; one was asked for")
     _check_signature(kernels[0], inputs)
@@ -50,12 +51,6 @@ def _run_function(text: str) -> ast.FunctionDef | None:
     if tree is None:
         return None
     return next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "run"), None)
-
-
-def _complaint(blocks: list[str]) -> str:
-    if all(_parse(block) is None for block in blocks):
-        return "no code block is valid Python"
-    return "no code block defines run"
 
 
 def _check_signature(source: str, inputs: int) -> None:

@@ -109,13 +109,11 @@ class Material:
 
     def task(self, row: Row) -> dict[str, Any]:
         """The same columns with the prompt that asks for a kernel of the row's problem, backend and GPU."""
-        return {"prompt": self._write_prompt(row["problem_id"], row["backend"], row["gpu"]), **self.where(row)}
-
-    def _write_prompt(self, problem_id: str, backend: str, gpu: str) -> tuple[Message, ...]:
-        text = self.problems[problem_id]["prompt"].strip()
-        user = f"# Problem\n{text}\n\n# Task\nWrite the fastest correct kernel you can for one {gpu}. "
-        user += HOW[Backend(backend)]
-        return Message(role="system", content=WRITE_SYSTEM), Message(role="user", content=user)
+        text = self.problems[row["problem_id"]]["prompt"].strip()
+        user = f"# Problem\n{text}\n\n# Task\nWrite the fastest correct kernel you can for one {row['gpu']}. "
+        user += HOW[Backend(row["backend"])]
+        prompt = Message(role="system", content=WRITE_SYSTEM), Message(role="user", content=user)
+        return {"prompt": prompt, **self.where(row)}
 
 
 def preferences(material: Material) -> Iterator[Preference]:
@@ -133,7 +131,10 @@ def preferences(material: Material) -> Iterator[Preference]:
             continue
         chosen, rejected = (candidate, anchor) if pair["speedup"] > 1 else (anchor, candidate)
         texts = material.source(chosen), material.source(rejected)
-        if not beyond_doubt(chosen, rejected) or texts[0] == texts[1] or (*texts, pair["gpu"]) in yielded:
+        # Intervals of runtime: those of speedups hold two references' noise as well.
+        high, low = chosen["runtime_high_us"], rejected["runtime_low_us"]
+        beyond_doubt = low is not None and high is not None and high < low
+        if not beyond_doubt or texts[0] == texts[1] or (*texts, pair["gpu"]) in yielded:
             continue
         yielded.add((*texts, pair["gpu"]))
         yield Preference(
@@ -147,12 +148,6 @@ def preferences(material: Material) -> Iterator[Preference]:
             chosen_speedup=chosen["speedup"],
             rejected_speedup=rejected["speedup"],
         )
-
-
-def beyond_doubt(faster: Row, slower: Row) -> bool:
-    """Whether two 95 % intervals of runtime are known and do not touch: speedups hold two references' noise as well."""
-    high, low = faster["runtime_high_us"], slower["runtime_low_us"]
-    return low is not None and high is not None and high < low
 
 
 def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:

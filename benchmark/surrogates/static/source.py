@@ -130,12 +130,6 @@ def _per_processor(source: str, counts: Mapping[str, int]) -> list[int]:
     return [factor for factor in factors if factor < 1024]
 
 
-def _depth(source: str) -> int:
-    """The deepest indentation, of twelve at most."""
-    # A deeper one begins with every shallower one, and most sources are shallow.
-    return next((d for d in range(12) if "\n" + "    " * (d + 1) not in source), 12)
-
-
 def _matches(pattern: re.Pattern[str], source: str, mark: str) -> list[Any]:
     """All matches; the pattern is tried only where the mark occurs, since most sources have none."""
     return pattern.findall(source) if mark in source else []
@@ -170,7 +164,8 @@ def numbers(source: str, counts: Mapping[str, int]) -> dict[str, float]:
         "length": _log2(len(source)),
         "lines": _log2(source.count("\n") + 1),
         "tokens": _log2(sum(counts.values())),
-        "depth": float(_depth(source)),
+        # The deepest indentation, up to twelve: a deeper one begins with every shallower one, and most are shallow.
+        "depth": float(next((d for d in range(12) if "\n" + "    " * (d + 1) not in source), 12)),
         "launches": float(source.count("](") + source.count(".launch(")),
         "warps": _log2(max(warps, default=0)),
         "stages": float(max(settings.get("num_stages", []), default=0)),

@@ -120,13 +120,6 @@ def paged_attention_decode(
     return o.reshape(q.shape)
 
 
-_paged_inputs = tensors(
-    "q: bfloat16[batch,heads,dim]", f"k_pages v_pages: bfloat16[batch*max_length/{PAGE},{PAGE},heads,dim]",
-    f"page_table: int32[batch,max_length/{PAGE}]", "context_lengths: int32[batch]", q=normal(2.0),
-    page_table=permutation, context_lengths=Sized(lambda p: integers(p["min_length"], p["max_length"] + 1)),
-)  # fmt: skip
-
-
 def _paged_bytes(p: Params) -> int:
     tokens = p["batch"] * p["min_length"] + 2 * p["batch"]
     return int(tokens * p["heads"] * p["dim"] * 2 * 2)
@@ -142,13 +135,6 @@ def _dequant_oracle(pages: Tensor, scales: Tensor, page_table: Tensor) -> Tensor
     batch, table_width = page_table.shape
     tokens = pages[page_table.long()].to(torch.float64) * scales[page_table.long()].unsqueeze(-1).to(torch.float64)
     return tokens.view(batch, table_width * pages.shape[1], *pages.shape[2:])
-
-
-_dequant_inputs = tensors(
-    f"pages: int8[batch*length/{PAGE},{PAGE},heads,dim]", f"scales[batch*length/{PAGE},{PAGE},heads]",
-    f"page_table: int32[batch,length/{PAGE}]", pages=integers(-127, 128), scales=uniform(0.005, 0.02),
-    page_table=permutation,
-)  # fmt: skip
 
 
 problem = functools.partial(
@@ -206,7 +192,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Decoding step of multi-head attention over a cache of pages of 16 tokens. Sequence b's token t "
             "lies in page page_table[b, t // 16] at place t % 16, for t below context_lengths[b]; later places are not "
             "part of it. Pages are laid out [page, place, head, dim]; bfloat16 in and out.",
-        inputs=_paged_inputs, flops=lambda p: 4 * p["batch"] * p["heads"] * p["max_length"] * p["dim"],
+        inputs=tensors(
+            "q: bfloat16[batch,heads,dim]", f"k_pages v_pages: bfloat16[batch*max_length/{PAGE},{PAGE},heads,dim]",
+            f"page_table: int32[batch,max_length/{PAGE}]", "context_lengths: int32[batch]", q=normal(2.0),
+            page_table=permutation, context_lengths=Sized(lambda p: integers(p["min_length"], p["max_length"] + 1)),
+        ),
+        flops=lambda p: 4 * p["batch"] * p["heads"] * p["max_length"] * p["dim"],
         min_bytes=_paged_bytes,
         sizes=(Size("b16_s2048", {"batch": 16, "heads": 16, "min_length": 1024, "max_length": 2048, "dim": 128}),),
         tiny=Size("tiny", {"batch": 2, "heads": 2, "min_length": 70, "max_length": 160, "dim": 64}),
@@ -221,7 +212,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Read an int8 key-value cache of pages of 16 tokens through a page table, multiply each token and "
             "head by its float32 scale, and write the sequences contiguously in bfloat16: out[b, t] = "
             "pages[page_table[b, t // 16], t % 16] * scales of the same place.",
-        inputs=_dequant_inputs, outputs=tensors("tokens: bfloat16[batch,length,heads,dim]"),
+        inputs=tensors(
+            f"pages: int8[batch*length/{PAGE},{PAGE},heads,dim]", f"scales[batch*length/{PAGE},{PAGE},heads]",
+            f"page_table: int32[batch,length/{PAGE}]", pages=integers(-127, 128), scales=uniform(0.005, 0.02),
+            page_table=permutation,
+        ),
+        outputs=tensors("tokens: bfloat16[batch,length,heads,dim]"),
         flops=lambda p: p["batch"] * p["length"] * p["heads"] * p["dim"],
         sizes=(Size("b16_s4096", {"batch": 16, "length": 4096, "heads": 8, "dim": 128}),),
         tiny=Size("tiny", {"batch": 2, "length": 48, "heads": 2, "dim": 64}),
@@ -278,12 +274,6 @@ def fixed_lengths(generator: Generator, spec: TensorSpec, device: str, longest: 
     """
     lengths = torch.linspace(longest / 2, longest, spec.shape[0], device=device).round()
     return lengths[torch.randperm(spec.shape[0], generator=generator, device=device)].to(torch.int32)
-
-
-_ragged_inputs = tensors(
-    "q: bfloat16[batch,heads,dim]", "k v: bfloat16[batch,length,kv_heads,dim]", "lengths: int32[batch]", q=normal(2.0),
-    lengths=Sized(lambda p: lambda g, s, d: fixed_lengths(g, s, d, p["length"])),
-)  # fmt: skip
 
 
 def _ragged_tokens(p: Params) -> int:
@@ -357,7 +347,11 @@ MODEL_LAYERS: tuple[ProblemDefinition, ...] = (
         description="Decoding step of grouped-query attention in bfloat16 over a cache laid out [batch, token, "
             "key-value head, dim], of which sequence b uses the first lengths[b] (int32) tokens. Neighbouring query "
             "heads share a key-value head.",
-        inputs=_ragged_inputs, outputs=tensors("o: bfloat16[batch,heads,dim]"),
+        inputs=tensors(
+            "q: bfloat16[batch,heads,dim]", "k v: bfloat16[batch,length,kv_heads,dim]", "lengths: int32[batch]",
+            q=normal(2.0), lengths=Sized(lambda p: lambda g, s, d: fixed_lengths(g, s, d, p["length"])),
+        ),
+        outputs=tensors("o: bfloat16[batch,heads,dim]"),
         flops=lambda p: 4 * _ragged_tokens(p) * p["heads"] * p["dim"], min_bytes=_ragged_bytes,
         sizes=(
             Size("llama3_8b_b32", _sized(32, 32, 8, 4096, 128), "Llama-3-8B decode, batch 32, up to 4096 tokens"),

@@ -37,12 +37,6 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
 
 
-# A kernel gets the two tables as they are, so they need not be sines and cosines of the same angles.
-_rope_inputs = tensors(
-    "x: bfloat16[batch,length,heads,dim]", "cos sin[length,dim/2]", cos=uniform(-1.0, 1.0), sin=uniform(-1.0, 1.0),
-)  # fmt: skip
-
-
 def swiglu(gate_up: Tensor) -> Tensor:
     gate, up = gate_up.chunk(2, dim=-1)
     return F.silu(gate) * up
@@ -84,7 +78,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="rope", title="Rotary position embedding", reference=rope,
         description="Rotate the halves of each head vector of a bfloat16 tensor (batch, length, heads, dim) by tables "
             "cos and sin (length, dim/2): first*cos - second*sin, then second*cos + first*sin.",
-        inputs=_rope_inputs, outputs=tensors("y: bfloat16[batch,length,heads,dim]"),
+        # A kernel gets the two tables as they are, so they need not be sines and cosines of the same angles.
+        inputs=tensors(
+            "x: bfloat16[batch,length,heads,dim]", "cos sin[length,dim/2]", cos=uniform(-1.0, 1.0),
+            sin=uniform(-1.0, 1.0),
+        ),
+        outputs=tensors("y: bfloat16[batch,length,heads,dim]"),
         flops=lambda p: 3 * p["batch"] * p["length"] * p["heads"] * p["dim"],
         sizes=(
             Size("prefill", {"batch": 4, "length": 4096, "heads": 32, "dim": 128}),
@@ -163,32 +162,6 @@ def token_log_probs(logits: Tensor, targets: Tensor) -> Tensor:
     return torch.log_softmax(wide, dim=-1).gather(1, targets[:, None]).squeeze(1)
 
 
-# Neither centred nor of unit deviation: otherwise returning the input would pass for normalising it.
-_norm_inputs = tensors(
-    "x: bfloat16[tokens,hidden]", "weight bias: bfloat16[hidden]", x=normal(1.5, 0.5), weight=uniform(0.5, 1.5),
-    bias=normal(0.5),
-)  # fmt: skip
-
-
-_residual_inputs = tensors(
-    "x residual: bfloat16[tokens,hidden]", "weight bias: bfloat16[hidden]", x=normal(1.5, 0.5), residual=normal(2.0),
-    weight=uniform(0.5, 1.5), bias=normal(0.5),
-)  # fmt: skip
-
-
-# A kernel gets the two tables as they are, so they need not be sines and cosines of the same angles.
-_head_inputs = tensors(
-    "x: bfloat16[tokens,heads,dim]", "weight: bfloat16[dim]", "cos sin[tokens,dim/2]", x=normal(2.0),
-    weight=uniform(0.5, 1.5), cos=uniform(-1.0, 1.0), sin=uniform(-1.0, 1.0),
-)  # fmt: skip
-
-
-_logits_inputs = tensors(
-    "logits: bfloat16[tokens,vocab]", "targets: int64[tokens]", logits=normal(2.0),
-    targets=Sized(lambda p: integers(0, p["vocab"])),
-)  # fmt: skip
-
-
 _rows = parameters("tokens hidden")
 row_layer = functools.partial(ProblemDefinition, family="norm", tiny=Size("tiny", _rows(7, 48)), tolerance=BF16_NORM)
 STATISTICS = (
@@ -202,7 +175,12 @@ ROW_LAYERS: tuple[ProblemDefinition, ...] = (
         id="layer_norm", title="Layer norm in bfloat16", reference=layer_norm,
         description="Normalise each row of a bfloat16 matrix by its mean and biased variance in float32 (eps 1e-5), "
             "then scale by weight and add bias; bfloat16 out.",
-        inputs=_norm_inputs, outputs=tensors("y: bfloat16[tokens,hidden]"),
+        # Neither centred nor of unit deviation: otherwise returning the input would pass for normalising it.
+        inputs=tensors(
+            "x: bfloat16[tokens,hidden]", "weight bias: bfloat16[hidden]", x=normal(1.5, 0.5), weight=uniform(0.5, 1.5),
+            bias=normal(0.5),
+        ),
+        outputs=tensors("y: bfloat16[tokens,hidden]"),
         flops=lambda p: 8 * p["tokens"] * p["hidden"],
         sizes=(
             Size("gpt2_xl", _rows(16384, 1600), "GPT-2 XL layer norm, 16 sequences of 1024 tokens"),
@@ -215,7 +193,11 @@ ROW_LAYERS: tuple[ProblemDefinition, ...] = (
         id="layer_norm_residual", title="Residual add and layer norm in bfloat16", reference=layer_norm_residual,
         description="Add a bfloat16 residual to x, then layer-normalise each row of the sum in float32 (eps 1e-5), "
             "scale by weight and add bias; return the normalised rows and the sum, both bfloat16.",
-        inputs=_residual_inputs, outputs=tensors("y: bfloat16[tokens,hidden]", "hidden: bfloat16[tokens,hidden]"),
+        inputs=tensors(
+            "x residual: bfloat16[tokens,hidden]", "weight bias: bfloat16[hidden]", x=normal(1.5, 0.5),
+            residual=normal(2.0), weight=uniform(0.5, 1.5), bias=normal(0.5),
+        ),
+        outputs=tensors("y: bfloat16[tokens,hidden]", "hidden: bfloat16[tokens,hidden]"),
         flops=lambda p: 9 * p["tokens"] * p["hidden"],
         sizes=(
             Size("opt_13b", _rows(8192, 5120), "OPT-13B residual and layer norm, 4 sequences of 2048 tokens"),
@@ -234,7 +216,12 @@ ROW_LAYERS: tuple[ProblemDefinition, ...] = (
         description="RMS-normalise each head vector of a bfloat16 tensor (tokens, heads, dim) in float32 (eps 1e-6), "
             "scale it by weight, and rotate its halves by tables cos and sin (tokens, dim/2): first*cos - second*sin, "
             "then second*cos + first*sin; rounded to bfloat16 once.",
-        inputs=_head_inputs, outputs=tensors("y: bfloat16[tokens,heads,dim]"),
+        # A kernel gets the two tables as they are, so they need not be sines and cosines of the same angles.
+        inputs=tensors(
+            "x: bfloat16[tokens,heads,dim]", "weight: bfloat16[dim]", "cos sin[tokens,dim/2]", x=normal(2.0),
+            weight=uniform(0.5, 1.5), cos=uniform(-1.0, 1.0), sin=uniform(-1.0, 1.0),
+        ),
+        outputs=tensors("y: bfloat16[tokens,heads,dim]"),
         flops=lambda p: 7 * p["tokens"] * p["heads"] * p["dim"],
         sizes=(
             Size("qwen3_8b", {"tokens": 8192, "heads": 32, "dim": 128}, "Qwen3-8B queries, 8192 tokens"),
@@ -251,7 +238,11 @@ ROW_LAYERS: tuple[ProblemDefinition, ...] = (
         family="loss",
         description="For each row of bfloat16 logits the float32 logarithm of the softmax at the row's int64 target: "
             "what cross entropy and policy gradients need of a language model's output.",
-        inputs=_logits_inputs, outputs=tensors("y[tokens]"), flops=lambda p: 4 * p["tokens"] * p["vocab"],
+        inputs=tensors(
+            "logits: bfloat16[tokens,vocab]", "targets: int64[tokens]", logits=normal(2.0),
+            targets=Sized(lambda p: integers(0, p["vocab"])),
+        ),
+        outputs=tensors("y[tokens]"), flops=lambda p: 4 * p["tokens"] * p["vocab"],
         sizes=(
             Size("llama3", {"tokens": 1024, "vocab": 128256}, "Llama-3 vocabulary, 1024 tokens"),
             Size("qwen25", {"tokens": 1024, "vocab": 151936}, "Qwen2.5 vocabulary, 1024 tokens"),

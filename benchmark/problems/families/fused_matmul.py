@@ -95,9 +95,6 @@ def _layer(dtype: str, scale: float, bias: str = "bias", biases: Sized | None = 
 # The expected maximum of n Gaussians of deviation 3 is subtracted, so that results fall on both sides of zero, where
 # the activations bend.
 _below_maximum = Sized(lambda p: normal(0.5, 1.5 - 3.0 * math.sqrt(2.0 * math.log(p["n"]))))
-_group_norm_inputs = tensors(
-    _layer("bfloat16", 1.0), "added gamma beta: bfloat16[n]", gamma=normal(0.3, 1.0), beta=normal(0.5),
-)  # fmt: skip
 
 
 _WIDTH_NOTE = " The input has KernelBench's shape; the output width is our own choice."
@@ -134,7 +131,10 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=linear_swish_sum_group_norm,
         description="v = silu(x @ weight.T + bias) + added; each row's features are normalised in groups of 32 "
             "(population variance, eps 1e-5) and then scaled by gamma and shifted by beta; bfloat16." + _WIDTH_NOTE,
-        inputs=_group_norm_inputs, outputs=tensors("y: bfloat16[m,n]"),
+        inputs=tensors(
+            _layer("bfloat16", 1.0), "added gamma beta: bfloat16[n]", gamma=normal(0.3, 1.0), beta=normal(0.5),
+        ),
+        outputs=tensors("y: bfloat16[m,n]"),
         sizes=(Size("kb_v01_input", sized(32768, 1024, 1024)),), tiny=Size("tiny", sized(40, 96, 80)),
         tolerance=Tolerance(
             atol=4e-2, rtol=2e-2,
@@ -236,13 +236,6 @@ def _linear(*weights: str, scale: float = 1.0) -> Specs:
     return tensors("x: bfloat16[m,k]", f"{' '.join(weights)}: bfloat16[n,k]", **drawn)
 
 
-_qkv_inputs = tensors(
-    "x: bfloat16[m,k]", "q_weight: bfloat16[q_width,k]", "k_weight v_weight: bfloat16[kv_width,k]",
-    "q_bias: bfloat16[q_width]", "k_bias v_bias: bfloat16[kv_width]", q_weight=rooted("k"), k_weight=rooted("k"),
-    v_weight=rooted("k"),
-)  # fmt: skip
-
-
 def _qkv(m: int, hidden: int, kv_width: int) -> dict[str, int]:
     return {"m": m, "k": hidden, "q_width": hidden, "kv_width": kv_width}
 
@@ -308,7 +301,11 @@ MODEL_LAYERS: tuple[ProblemDefinition, ...] = (
         id="qkv_projection_bf16", title="Query, key and value projections in bfloat16", reference=qkv_projection_bf16,
         description="Three linear layers with bias of one bfloat16 input, accumulated in fp32: the queries, and the "
             "narrower keys and values of grouped-query attention, as three outputs.",
-        inputs=_qkv_inputs,
+        inputs=tensors(
+            "x: bfloat16[m,k]", "q_weight: bfloat16[q_width,k]", "k_weight v_weight: bfloat16[kv_width,k]",
+            "q_bias: bfloat16[q_width]", "k_bias v_bias: bfloat16[kv_width]", q_weight=rooted("k"),
+            k_weight=rooted("k"), v_weight=rooted("k"),
+        ),
         outputs=tensors("q: bfloat16[m,q_width]", "k: bfloat16[m,kv_width]", "v: bfloat16[m,kv_width]"),
         flops=lambda p: 2 * p["m"] * p["k"] * (p["q_width"] + 2 * p["kv_width"]),
         sizes=(

@@ -75,12 +75,6 @@ def trimul(
 
 
 _gates = "left_weight right_weight left_gate_weight right_gate_weight out_gate_weight"
-_trimul_inputs = tensors(
-    "x[batch,length,length,dim]", "mask[batch,length,length]", "norm_weight norm_bias[dim]", f"{_gates}[{HIDDEN},dim]",
-    f"out_norm_weight out_norm_bias[{HIDDEN}]", f"out_weight[dim,{HIDDEN}]", mask=booleans(0.9),
-    norm_weight=normal(0.2, 1.0), norm_bias=normal(0.2), out_norm_weight=normal(0.2, 1.0), out_norm_bias=normal(0.2),
-    out_weight=normal(HIDDEN**-0.5), **dict.fromkeys(_gates.split(), rooted("dim")),
-)  # fmt: skip
 
 
 def cross_entropy_fwd_bwd(logits: Tensor, targets: Tensor, loss_grad: Tensor) -> tuple[Tensor, Tensor]:
@@ -90,12 +84,6 @@ def cross_entropy_fwd_bwd(logits: Tensor, targets: Tensor, loss_grad: Tensor) ->
     grad = log_probs.exp()
     grad.scatter_add_(1, targets.unsqueeze(1), torch.full_like(losses, -1.0).unsqueeze(1))
     return losses, (grad * loss_grad.unsqueeze(1)).to(logits.dtype)
-
-
-_cross_entropy_inputs = tensors(
-    "logits: bfloat16[rows,vocab]", "targets: int64[rows]", "loss_grad[rows]", logits=normal(2.0),
-    targets=Sized(lambda p: integers(0, p["vocab"])), loss_grad=uniform(0.5, 1.5),
-)  # fmt: skip
 
 
 def fp8_quant(x: Tensor, group: int) -> tuple[Tensor, Tensor]:
@@ -122,7 +110,13 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "sum over k of left[i, k] * right[j, k]; layer-normalise over the channels, multiply by the sigmoid of the "
             "output gate projection of the normalised x, and project back. The mask holds zeros and ones, drawn at "
             "random.",
-        inputs=_trimul_inputs, outputs=tensors("y[batch,length,length,dim]"),
+        inputs=tensors(
+            "x[batch,length,length,dim]", "mask[batch,length,length]", "norm_weight norm_bias[dim]",
+            f"{_gates}[{HIDDEN},dim]", f"out_norm_weight out_norm_bias[{HIDDEN}]", f"out_weight[dim,{HIDDEN}]",
+            mask=booleans(0.9), norm_weight=normal(0.2, 1.0), norm_bias=normal(0.2), out_norm_weight=normal(0.2, 1.0),
+            out_norm_bias=normal(0.2), out_weight=normal(HIDDEN**-0.5), **dict.fromkeys(_gates.split(), rooted("dim")),
+        ),
+        outputs=tensors("y[batch,length,length,dim]"),
         flops=lambda p: 2 * p["batch"] * p["length"] ** 2 * HIDDEN * (6 * p["dim"] + p["length"]),
         sizes=(
             Size("n256_b2_d128", {"length": 256, "batch": 2, "dim": 128}),
@@ -141,7 +135,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="For each row of bfloat16 logits return the cross-entropy loss against the row's target class in "
             "float32, and the gradient with respect to the logits in bfloat16: (softmax - one-hot of the target) times "
             "the gradient of the row's loss.",
-        inputs=_cross_entropy_inputs, outputs=tensors("losses[rows]", "logits_grad: bfloat16[rows,vocab]"),
+        inputs=tensors(
+            "logits: bfloat16[rows,vocab]", "targets: int64[rows]", "loss_grad[rows]", logits=normal(2.0),
+            targets=Sized(lambda p: integers(0, p["vocab"])), loss_grad=uniform(0.5, 1.5),
+        ),
+        outputs=tensors("losses[rows]", "logits_grad: bfloat16[rows,vocab]"),
         flops=lambda p: 5 * p["rows"] * p["vocab"],
         sizes=(Size("v32000", {"rows": 4096, "vocab": 32000}), Size("v50264", {"rows": 4096, "vocab": 50264})),
         tiny=Size("tiny", {"rows": 6, "vocab": 264}),
@@ -267,18 +265,6 @@ def gdn_recompute_w_u(k: Tensor, v: Tensor, beta: Tensor, a: Tensor, g: Tensor) 
 
 
 STATE = f"h[batch,length/{CHUNK},heads,key,value]"
-_h_inputs = tensors(
-    "k w[batch,length,heads,key]", "u[batch,length,heads,value]", "g[batch,length,heads]", k=normal(0.125),
-    w=normal(0.05), g=chunk_cumsum,
-)  # fmt: skip
-_o_inputs = tensors(
-    "q k[batch,length,heads,key]", "v[batch,length,heads,value]", STATE, "g[batch,length,heads]", k=normal(0.125),
-    g=chunk_cumsum,
-)  # fmt: skip
-_w_u_inputs = tensors(
-    "k[batch,length,heads,key]", "v[batch,length,heads,value]", "beta[batch,length,heads]",
-    f"a[batch,length,heads,{CHUNK}]", "g[batch,length,heads]", beta=uniform(0.1, 1.0), a=lower_triangle, g=chunk_cumsum,
-)  # fmt: skip
 
 
 def _gdn_tokens(p: Params) -> int:
@@ -312,7 +298,11 @@ GATED_DELTANET: tuple[ProblemDefinition, ...] = (
             "zero state S: output S as the chunk's state h; v_new = u - w S; then S becomes exp(g_last) S + kᵀ "
             "(exp(g_last - g) v_new), where g is the log decay summed up within the chunk and g_last its value at the "
             "chunk's last token. Outputs: h for every chunk, and v_new for every token.",
-        inputs=_h_inputs, outputs=tensors(STATE, "v_new[batch,length,heads,value]"),
+        inputs=tensors(
+            "k w[batch,length,heads,key]", "u[batch,length,heads,value]", "g[batch,length,heads]", k=normal(0.125),
+            w=normal(0.05), g=chunk_cumsum,
+        ),
+        outputs=tensors(STATE, "v_new[batch,length,heads,value]"),
         flops=lambda p: 4 * _gdn_tokens(p) * p["key"] * p["value"],
         sizes=(_gdn_size("published_512", 2, 512, 3), _gdn_size("wide_512", 16, 512, 32)),
         cases=(STRONG_DECAY, NO_DECAY, large("u", factor=1e3), one_hot("u", dim=1), zero_rows("u")),
@@ -321,7 +311,11 @@ GATED_DELTANET: tuple[ProblemDefinition, ...] = (
         id="gdn_chunk_fwd_o", title="Gated DeltaNet: chunk outputs", reference=gdn_chunk_fwd_o,
         description="Output of a gated delta network from the states of its chunks of 64 tokens. Per chunk, batch and "
             "head: o = K^-0.5 (exp(g) q h + A v) with A[i, j] = (q_i · k_j) exp(g_i - g_j) for j <= i, else 0.",
-        inputs=_o_inputs, outputs=tensors("o[batch,length,heads,value]"),
+        inputs=tensors(
+            "q k[batch,length,heads,key]", "v[batch,length,heads,value]", STATE, "g[batch,length,heads]",
+            k=normal(0.125), g=chunk_cumsum,
+        ),
+        outputs=tensors("o[batch,length,heads,value]"),
         flops=lambda p: 2 * _gdn_tokens(p) * (p["key"] * p["value"] + CHUNK * (p["key"] + p["value"])),
         cases=(STRONG_DECAY, NO_DECAY, large("v", "h", factor=1e3, atol_scale=1e3), zero_rows("h")),
     ),
@@ -329,7 +323,12 @@ GATED_DELTANET: tuple[ProblemDefinition, ...] = (
         id="gdn_recompute_w_u", title="Gated DeltaNet: recompute w and u", reference=gdn_recompute_w_u,
         description="Per chunk of 64 tokens, batch and head, with the chunk's lower-triangular 64 × 64 matrix A: w = A "
             "(k beta exp(g)) and u = A (v beta), where beta and g are one number per token.",
-        inputs=_w_u_inputs, outputs=tensors("w[batch,length,heads,key]", "u[batch,length,heads,value]"),
+        inputs=tensors(
+            "k[batch,length,heads,key]", "v[batch,length,heads,value]", "beta[batch,length,heads]",
+            f"a[batch,length,heads,{CHUNK}]", "g[batch,length,heads]", beta=uniform(0.1, 1.0), a=lower_triangle,
+            g=chunk_cumsum,
+        ),
+        outputs=tensors("w[batch,length,heads,key]", "u[batch,length,heads,value]"),
         flops=lambda p: 2 * _gdn_tokens(p) * CHUNK * (p["key"] + p["value"]),
         cases=(STRONG_DECAY, NO_DECAY, large("k", "v", factor=1e3, atol_scale=1e3), zero_rows("beta"), MIXING),
     ),

@@ -116,12 +116,6 @@ def _scan_inputs(last: str, x_size: float = 1.0) -> Specs:
     )  # fmt: skip
 
 
-_decode_inputs = tensors(
-    "state[batch,heads,width,states]", "x: bfloat16[batch,heads,width]", "dt[batch,heads]", "a[heads]",
-    "b c: bfloat16[batch,groups,states]", "skip[heads]", dt=uniform(0.5, 1.5), a=uniform(-0.3, -0.02), b=_unit, c=_unit,
-)  # fmt: skip
-
-
 _sized = parameters("batch length heads groups width states", width=64, states=128)
 
 
@@ -177,7 +171,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="One token of Mamba-2 for every sequence: the float32 state (width by states per head) becomes "
             "exp(dt a) state + (dt x) bᵀ, and y = state c + skip x; b and c are shared by neighbouring heads of a "
             "group. Returns y (bfloat16) and the new state (float32).",
-        inputs=_decode_inputs,
+        inputs=tensors(
+            "state[batch,heads,width,states]", "x: bfloat16[batch,heads,width]", "dt[batch,heads]", "a[heads]",
+            "b c: bfloat16[batch,groups,states]", "skip[heads]", dt=uniform(0.5, 1.5), a=uniform(-0.3, -0.02), b=_unit,
+            c=_unit,
+        ),
         outputs=tensors("y: bfloat16[batch,heads,width]", "new_state[batch,heads,width,states]"),
         flops=lambda p: 5 * p["batch"] * p["heads"] * p["width"] * p["states"], compute_unit="fp32",
         tolerance=Tolerance(1e-2, 5e-3, "one rounding of y to bfloat16, 2^-9 relative, of a sum of 128 terms"),

@@ -310,16 +310,6 @@ def qk_norm_rope_backward(x: Tensor, weight: Tensor, cos: Tensor, sin: Tensor, d
     return bf16(dx), (turned * unit).sum((0, 1))
 
 
-_norm_inputs = tensors(
-    "x: bfloat16[tokens,hidden]", "weight: bfloat16[hidden]", "rstd[tokens]", "dy dresidual: bfloat16[tokens,hidden]",
-    x=normal(1.5), weight=uniform(0.5, 1.5), rstd=uniform(0.5, 0.8),
-)  # fmt: skip
-_rope_inputs = tensors(
-    "x: bfloat16[tokens,heads,dim]", "weight: bfloat16[dim]", "cos sin[tokens,dim/2]", "dy: bfloat16[tokens,heads,dim]",
-    x=normal(1.5), weight=uniform(0.5, 1.5), cos=uniform(-1.0, 1.0), sin=uniform(-1.0, 1.0),
-)  # fmt: skip
-
-
 _rows = parameters("tokens hidden")
 _heads = parameters("tokens heads dim")
 gradient = functools.partial(
@@ -332,7 +322,11 @@ GRADIENTS: tuple[ProblemDefinition, ...] = (
         description="With u = x * rstd (bfloat16 rows x, saved float32 rstd per row) and w = dy * weight: dx = rstd * "
             "(w - u * mean of w * u) + dresidual in bfloat16, and the float32 gradient of the weight, the sum of dy * "
             "u over rows. rstd is used as given.",
-        inputs=_norm_inputs, outputs=tensors("dx: bfloat16[tokens,hidden]", "dweight[hidden]"),
+        inputs=tensors(
+            "x: bfloat16[tokens,hidden]", "weight: bfloat16[hidden]", "rstd[tokens]",
+            "dy dresidual: bfloat16[tokens,hidden]", x=normal(1.5), weight=uniform(0.5, 1.5), rstd=uniform(0.5, 0.8),
+        ),
+        outputs=tensors("dx: bfloat16[tokens,hidden]", "dweight[hidden]"),
         flops=lambda p: 10 * p["tokens"] * p["hidden"],
         sizes=(
             Size("llama3_8b", _rows(8192, 4096), "Llama-3-8B, 8192 tokens"),
@@ -369,7 +363,12 @@ GRADIENTS: tuple[ProblemDefinition, ...] = (
             "its halves by tables cos and sin (tokens, dim/2): first*cos - second*sin, then second*cos + first*sin. "
             "Given the gradient dy of the result, return those of x (bfloat16) and of weight (float32, summed over "
             "tokens and heads).",
-        inputs=_rope_inputs, outputs=tensors("dx: bfloat16[tokens,heads,dim]", "dweight[dim]"),
+        inputs=tensors(
+            "x: bfloat16[tokens,heads,dim]", "weight: bfloat16[dim]", "cos sin[tokens,dim/2]",
+            "dy: bfloat16[tokens,heads,dim]", x=normal(1.5), weight=uniform(0.5, 1.5), cos=uniform(-1.0, 1.0),
+            sin=uniform(-1.0, 1.0),
+        ),
+        outputs=tensors("dx: bfloat16[tokens,heads,dim]", "dweight[dim]"),
         flops=lambda p: 16 * p["tokens"] * p["heads"] * p["dim"],
         sizes=(
             Size("qwen3_8b", _heads(8192, 32, 128), "Qwen3-8B queries, 8192 tokens"),

@@ -90,29 +90,9 @@ def group_offsets(generator: Generator, spec: TensorSpec, device: str, rows: int
     return ends.to(torch.int32)
 
 
-_grouped_inputs = tensors(
-    "x: bfloat16[tokens,k]", "weight: bfloat16[groups,k,n]", "offsets: int32[groups]", weight=rooted("k"),
-    offsets=Sized(lambda p: lambda g, s, d: group_offsets(g, s, d, p["tokens"])),
-)  # fmt: skip
-
-
-# 5400 is the variance of uniform bytes: scales around its reciprocal give outputs near one.
-_int8_inputs = tensors(
-    "x: int8[m,k]", "weight: int8[n,k]", "x_scale[m]", "weight_scale[n]", x=integers(-127, 128),
-    weight=integers(-127, 128), x_scale=uniform(0.5, 1.5), weight_scale=around(lambda p: p["k"] ** -0.5 / 5400),
-)  # fmt: skip
-
-
 rowwise_inputs = tensors(
     "x: float8_e4m3fn[m,k]", "weight: float8_e4m3fn[n,k]", "x_scale[m]", "weight_scale[n]", x_scale=uniform(0.5, 1.5),
     weight_scale=around(lambda p: p["k"] ** -0.5),
-)  # fmt: skip
-
-
-# 21.5 is the mean square of nibbles less the zero point 8.
-_int4_inputs = tensors(
-    "x: float16[m,k]", "packed: uint8[n,k/2]", f"scale: float16[n,k/{INT4_GROUP}]", packed=integers(0, 256),
-    scale=around(lambda p: (21.5 * p["k"]) ** -0.5),
 )  # fmt: skip
 
 
@@ -132,7 +112,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Rows of x are sorted by expert; offsets[g] (int32) is the end of expert g's rows and offsets[g-1] "
             "their start (0 for the first). Each expert's rows are multiplied by its own matrix weight[g] (k by n). "
             "bfloat16 with an fp32 accumulator; groups are uneven and may be empty.",
-        inputs=_grouped_inputs, outputs=tensors("y: bfloat16[tokens,n]"),
+        inputs=tensors(
+            "x: bfloat16[tokens,k]", "weight: bfloat16[groups,k,n]", "offsets: int32[groups]", weight=rooted("k"),
+            offsets=Sized(lambda p: lambda g, s, d: group_offsets(g, s, d, p["tokens"])),
+        ),
+        outputs=tensors("y: bfloat16[tokens,n]"),
         flops=lambda p: 2 * p["tokens"] * p["n"] * p["k"],
         sizes=(Size("experts8", {"tokens": 4096, "groups": 8, "n": 2048, "k": 2048}),),
         tiny=Size("tiny", {"tokens": 88, "groups": 5, "n": 40, "k": 72}),
@@ -144,7 +128,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         oracle=scaled_oracle,
         description="y = (x @ weight.T) * x_scale[:, None] * weight_scale[None, :], with int8 x and weight summed "
             "exactly in int32, and a bfloat16 result.",
-        inputs=_int8_inputs,
+        # 5400 is the variance of uniform bytes: scales around its reciprocal give outputs near one.
+        inputs=tensors(
+            "x: int8[m,k]", "weight: int8[n,k]", "x_scale[m]", "weight_scale[n]", x=integers(-127, 128),
+            weight=integers(-127, 128), x_scale=uniform(0.5, 1.5), weight_scale=around(lambda p: p["k"] ** -0.5 / 5400),
+        ),
         tolerance=Tolerance(
             atol=1e-3, rtol=8e-3, reason="the sums are exact; one rounding to bfloat16 is 2e-3 relative",
         ),
@@ -165,7 +153,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="int4_weight_gemm", title="Matrix product with 4-bit weights", reference=int4_weight_gemm,
         description="y = x @ W.T in float16 for a decode batch. Byte (n, j) of packed holds weights 2j (low four bits) "
             "and 2j+1 (high four bits) of output n; W[n, k] = (nibble - 8) * scale[n, k // 128].",
-        inputs=_int4_inputs, outputs=tensors("y: float16[m,n]"),
+        # 21.5 is the mean square of nibbles less the zero point 8.
+        inputs=tensors(
+            "x: float16[m,k]", "packed: uint8[n,k/2]", f"scale: float16[n,k/{INT4_GROUP}]", packed=integers(0, 256),
+            scale=around(lambda p: (21.5 * p["k"]) ** -0.5),
+        ),
+        outputs=tensors("y: float16[m,n]"),
         sizes=(Size("decode16", sized(16, 8192, 8192)),), tiny=Size("tiny", sized(8, 40, 256)),
         tolerance=Tolerance(
             atol=4e-3, rtol=4e-3,
@@ -218,20 +211,6 @@ blockwise_inputs = tensors(
 )  # fmt: skip
 
 
-# 73 is the deviation of uniform bytes.
-_weight_only_inputs = tensors(
-    "x: bfloat16[m,k]", "weight: int8[n,k]", "scale: bfloat16[n]", weight=integers(-127, 128),
-    scale=around(lambda p: p["k"] ** -0.5 / 73),
-)  # fmt: skip
-
-
-_int8_relu_inputs = tensors(
-    "x: int8[m,k]", "weight: int8[n,k]", "x_scale[m]", "weight_scale bias[n]", x=integers(-127, 128),
-    weight=integers(-127, 128), x_scale=uniform(0.5, 1.5), weight_scale=around(lambda p: p["k"] ** -0.5 / 73 ** 2),
-    bias=normal(0.5),
-)  # fmt: skip
-
-
 model_layer = functools.partial(
     ProblemDefinition, family="quantized_matmul", outputs=tensors("y: bfloat16[m,n]"), flops=product_flops,
     tiny=Size("tiny", sized(40, 48, 96)),
@@ -271,7 +250,12 @@ MODEL_LAYERS: tuple[ProblemDefinition, ...] = (
         reference=int8_weight_linear,
         description="y = (x @ weight.T) * scale for bfloat16 x, int8 weight and one bfloat16 scale per output, summed "
             "in fp32. Reading the weight once is the work.",
-        inputs=_weight_only_inputs, tolerance=BF16_EPILOGUE, compute_unit="bf16",
+        # 73 is the deviation of uniform bytes.
+        inputs=tensors(
+            "x: bfloat16[m,k]", "weight: int8[n,k]", "scale: bfloat16[n]", weight=integers(-127, 128),
+            scale=around(lambda p: p["k"] ** -0.5 / 73),
+        ),
+        tolerance=BF16_EPILOGUE, compute_unit="bf16",
         sizes=(
             Size("llama3_8b_b16", sized(16, 14336, 4096), "Llama-3-8B MLP up projection, batch 16"),
             Size("llama2_13b_b32", sized(32, 13824, 5120), "Llama-2-13B MLP up projection, batch 32"),
@@ -290,7 +274,12 @@ MODEL_LAYERS: tuple[ProblemDefinition, ...] = (
         ),
         description="relu((x @ weight.T) * x_scale[:, None] * weight_scale[None, :] + bias), with int8 x and weight "
             "summed exactly in int32, fp32 scales and bias, and a float16 result.",
-        inputs=_int8_relu_inputs, outputs=tensors("y: float16[m,n]"),
+        inputs=tensors(
+            "x: int8[m,k]", "weight: int8[n,k]", "x_scale[m]", "weight_scale bias[n]", x=integers(-127, 128),
+            weight=integers(-127, 128), x_scale=uniform(0.5, 1.5),
+            weight_scale=around(lambda p: p["k"] ** -0.5 / 73 ** 2), bias=normal(0.5),
+        ),
+        outputs=tensors("y: float16[m,n]"),
         tolerance=Tolerance(atol=1e-3, rtol=2e-3, reason="the sums are exact; one rounding to float16 is 5e-4"),
         compute_unit="int8",
         sizes=(

@@ -125,12 +125,6 @@ def spmv_csr(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tens
     return x.new_zeros(rows).index_add_(0, row, values * x[columns.long()])
 
 
-_spmv_inputs = tensors(
-    "starts: int32[rows+1]", "columns: int32[entries]", "values[entries]", "x[cols]",
-    starts=Sized(lambda p: row_starts(p["entries"])), columns=Sized(lambda p: integers(0, p["cols"])),
-)  # fmt: skip
-
-
 def batched_solve(a: Tensor, b: Tensor) -> Tensor:
     factor = torch.linalg.cholesky_ex(a).L
     # cholesky_solve would wait for the device; two triangular solves do not.
@@ -183,7 +177,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="spmv_csr", title="Sparse matrix times vector, CSR", reference=spmv_csr,
         description="Multiply a float32 sparse matrix by a vector. Row r holds entries starts[r] to starts[r + 1] - 1 "
             "of `columns` and `values`; row lengths vary widely and rows may be empty or name a column twice.",
-        inputs=_spmv_inputs, outputs=tensors("y[rows]"), flops=lambda p: 2 * p["entries"],
+        inputs=tensors(
+            "starts: int32[rows+1]", "columns: int32[entries]", "values[entries]", "x[cols]",
+            starts=Sized(lambda p: row_starts(p["entries"])), columns=Sized(lambda p: integers(0, p["cols"])),
+        ),
+        outputs=tensors("y[rows]"), flops=lambda p: 2 * p["entries"],
         sizes=(
             Size("r131072_e8m", {"rows": 131072, "cols": 131072, "entries": 1 << 23}),
             Size("r524288_e4m", {"rows": 524288, "cols": 131072, "entries": 1 << 22}),

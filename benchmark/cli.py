@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +23,6 @@ TUNE = "tune"
 """The track whose questions are answered by strategies, not by forecasts."""
 FIRST_MODEL = Path(__file__).parent / "evaluate" / "my_model.py.txt"
 """The example, as `kbench surrogate new` writes it."""
-LEAST_SHOWN_S = 1.0
-"""Stages that take less go by without a word on how long they took."""
 FIELDS = tuple(field.name for field in dataclasses.fields(Options))
 
 
@@ -111,6 +107,7 @@ def evaluate(
     options = Options(**given)
     options.check()
     from kbench.benchmark.evaluate.command import EvaluateCommand
+    from kbench.benchmark.evaluate.progress import TerminalProgress
 
     command = EvaluateCommand(
         names, options, out=out, report=not no_report, compare_to=compare_to, compiler=compiler,
@@ -209,33 +206,3 @@ def parse_arguments(pairs: Sequence[str]) -> dict[str, Any]:
             value = text
         arguments[key] = text if isinstance(value, dict | list) else value
     return arguments
-
-
-class TerminalProgress:
-    """Stages and a bar on stderr, so that stdout stays clean for results."""
-
-    def __init__(self, quiet: bool = False) -> None:
-        self._quiet = quiet
-        self._begun: float | None = None
-
-    def stage(self, text: str) -> None:
-        """Say what begins, after the seconds that the stage before it took."""
-        self._end()
-        self._begun = time.perf_counter()
-        if not self._quiet:
-            click.echo(f"{text} …", err=True)
-
-    def _end(self) -> None:
-        seconds = 0.0 if self._begun is None else time.perf_counter() - self._begun
-        self._begun = None
-        if seconds >= LEAST_SHOWN_S and not self._quiet:
-            click.echo(f"  {seconds:.1f} s", err=True)
-
-    @contextlib.contextmanager
-    def asking(self, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar over queries."""
-        self._end()
-        with click.progressbar(
-            length=total, label="forecasting", file=sys.stderr, hidden=self._quiet, show_pos=True
-        ) as bar:
-            yield lambda done: bar.update(done)

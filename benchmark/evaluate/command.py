@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.evaluate.evaluate import FAILED, LOG, Evaluation, Progress, evaluate_on
+from kbench.benchmark.evaluate.evaluate import FAILED, LOG, Evaluation, evaluate_on
 from kbench.benchmark.evaluate.external import external_figures
 from kbench.benchmark.evaluate.folder import (
     REPORT,
@@ -23,6 +23,7 @@ from kbench.benchmark.evaluate.folder import (
     write_json,
 )
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.evaluate.progress import Progress
 from kbench.benchmark.evaluate.results import EvaluationResults, MetricResult, seen_before, terminal
 from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, NOT_ASKED, WRITTEN
 from kbench.benchmark.questions import Questions

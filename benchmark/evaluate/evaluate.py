@@ -21,6 +21,7 @@ import numpy as np
 
 from kbench.benchmark.evaluate.external import NEED_SHAPES, PriorWithoutShapes
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.evaluate.progress import Progress
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions import Questions, training_pairs
 from kbench.benchmark.questions.asked import Tables
@@ -58,18 +59,6 @@ MINUTE_S, SLOW_FIT_S = 60.0, 20.0
 CACHE = "cache"
 """Folder of what must not be asked twice."""
 LIMITS_LLM = "--max-tokens and --max-cost limit the surrogate llm; others spend, and limit, on their own"
-
-
-class Progress:
-    """Is told what goes on while an evaluation runs, and says nothing; `kbench evaluate` has one that does."""
-
-    def stage(self, text: str) -> None:
-        """A stage begins."""
-
-    @contextlib.contextmanager
-    def asking(self, total: int) -> Iterator[Callable[[int], None]]:
-        """Queries are being answered; the callable is told how many more are done."""
-        yield lambda done: None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

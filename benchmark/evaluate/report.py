@@ -89,17 +89,9 @@ def _plots(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
         yield "Reliability", "When it says 70 %, is it correct 70 % of the time?", reliability(evaluation)
         yield "Confusion", "Where it puts its probability, for each true bin.", confusion(evaluation)
     if "select" in figures:
-        yield (
-            "Risk and coverage",
-            "Answer the surest first: how many are wrong by then?",
-            risk_coverage(evaluation),
-        )
+        yield "Risk and coverage", "Answer the surest first: how many are wrong by then?", risk_coverage(evaluation)
     if figures.get("rank"):
-        yield (
-            "Regret",
-            "Measure only the top share of each pool: how far from its best?",
-            regret(evaluation),
-        )
+        yield "Regret", "Measure only the top share of each pool: how far from its best?", regret(evaluation)
     if "forecast" in figures:
         yield "Families", "Family by family, the most skill first. Blue is better.", families(evaluation)
 

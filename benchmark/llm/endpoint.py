@@ -370,7 +370,8 @@ class Meter:
 
     def _grant(self, body: Body, reserved: float) -> Grant | None:
         left = self.limit - self.spent - reserved
-        reading = self.per_input * _most_input_tokens(body)
+        characters = sum(len(message["content"].encode()) for message in body["messages"])
+        reading = self.per_input * (characters / CHARACTERS_PER_TOKEN_AT_LEAST + 16 * len(body["messages"]))
         wanted = int(body.get("max_completion_tokens") or LONGEST_ANSWER)
         affordable = (left - reading) / self.per_output if self.per_output else math.inf
         tokens = int(min(wanted, affordable)) if left > reading else 0
@@ -401,11 +402,6 @@ class Grant:
     answer_tokens: int
     price: float
     """What is set aside for it."""
-
-
-def _most_input_tokens(body: Body) -> float:
-    characters = sum(len(message["content"].encode()) for message in body["messages"])
-    return characters / CHARACTERS_PER_TOKEN_AT_LEAST + 16 * len(body["messages"])
 
 
 @functools.cache

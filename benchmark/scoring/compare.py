@@ -147,7 +147,11 @@ class Power:
         """From the paired differences of any two entries."""
         decidable = [one for one in differences if len(one.draws) and float(np.ptp(one.draws)) > 0.0]
         intervals = [one.interval for one in decidable]
-        least = [_decidable(one, high - low) for one, (low, high) in zip(decidable, intervals, strict=True)]
+        # Each draw is a sample whose estimate is off by its distance from the value, with an interval of this width.
+        # Either entry may be the better one, so errors count with both signs: 80 % are below the 60 % quantile of
+        # their sizes.
+        errors = [np.nanquantile(np.abs(one.draws - one.value), 2 * POWER - 1) for one in decidable]
+        least = [(high - low) / 2 + float(error) for (low, high), error in zip(intervals, errors, strict=True)]
         decided = sum(low > 0.0 or high < 0.0 for low, high in intervals)
         return cls(len(decidable), decided, float(np.median(least)) if least else None)
 
@@ -155,15 +159,6 @@ class Power:
     def among(cls, figures: Sequence[Figure]) -> Power:
         """Of entries that all answered the same questions."""
         return cls.of([one.minus(other) for one, other in itertools.combinations(figures, 2)])
-
-
-def _decidable(difference: Figure, width: float) -> float:
-    """The true difference of two entries that four of five samples of problems decide.
-
-    Each draw is a sample whose estimate is off by its distance from the value, with an interval of this width. Either
-    entry may be the better one, so that errors count with both signs: 80 % are below the 60 % quantile of their sizes.
-    """
-    return width / 2 + float(np.nanquantile(np.abs(difference.draws - difference.value), 2 * POWER - 1))
 
 
 def skill_over(one: Scored, other: Scored) -> dict[str, Figure]:

@@ -140,14 +140,14 @@ class BinnedSurrogate(ABC):
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """Frequencies of the query's group."""
-        return [Forecast(query_id=q.query_id, probabilities=tuple(self._of(q).tolist())) for q in queries]
-
-    def _of(self, query: Query) -> Floats:
-        group = np.searchsorted(self._cuts[query.kind], self.number(query), side="right")
-        frequencies: Floats = self._shares[query.kind][group]
-        if self._learnt_from_ours and query.problem_id not in known():
-            frequencies = widened(frequencies[None], [query.kind], ELSEWHERE)[0]
-        return frequencies
+        forecasts = []
+        for query in queries:
+            group = np.searchsorted(self._cuts[query.kind], self.number(query), side="right")
+            frequencies: Floats = self._shares[query.kind][group]
+            if self._learnt_from_ours and query.problem_id not in known():
+                frequencies = widened(frequencies[None], [query.kind], ELSEWHERE)[0]
+            forecasts.append(Forecast(query_id=query.query_id, probabilities=tuple(frequencies.tolist())))
+        return forecasts
 
 
 class LengthSurrogate(BinnedSurrogate):

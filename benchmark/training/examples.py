@@ -31,7 +31,7 @@ from kbench.schemas import Backend, QuestionKind, Status, UserError, bins
 from kbench.schemas.ids import content_hash
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 
 Row = Mapping[str, Any]
@@ -231,7 +231,12 @@ def scored_kernels(material: Material) -> Iterator[ScoredKernel]:
 def search_steps(material: Material) -> Iterator[SearchStep]:
     """The steps of every run, in order; kernels of other splits are left out, and so are diffs from them."""
     origins = proposals(material.corpus)
-    seen = gpus_searched(material.corpus.table("kernels", columns=["run_id", "gpu"]))
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for row in material.corpus.table("kernels", columns=["run_id", "gpu"]).to_pylist():
+        counts[row["run_id"]][row["gpu"] or ""] += 1
+    # The GPU that has most of a run's kernels, which are those the search measured. Of equal numbers, the whole GPU's
+    # name comes before those of its partitions.
+    seen = {run: min(found, key=lambda gpu: (-found[gpu], gpu)) for run, found in counts.items()}
     runs: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in material.kernels.values():
         if (row["gpu"] or "") == seen[row["run_id"]]:
@@ -258,6 +263,10 @@ def _candidate(material: Material, row: Row, origins: Mapping[tuple[str, str], O
     parent_id = row["parent_id"]
     parent = None if parent_id is None else material.kernels.get((parent_id, row["gpu"]))
     operator, parents = origins.get((row["run_id"], row["kernel_id"]), (None, (parent_id,) if parent_id else ()))
+    diff = None
+    if parent is not None:
+        before, after = (material.source(each).splitlines() for each in (parent, row))
+        diff = "\n".join(difflib.unified_diff(before, after, "parent", "child", lineterm=""))
     facts: dict[str, Any] = {
         name: row[name] for name in ("kernel_id", "proposer", "edit", "speedup", "speedup_low", "speedup_high")
     }
@@ -266,7 +275,7 @@ def _candidate(material: Material, row: Row, origins: Mapping[tuple[str, str], O
         source=material.source(row),
         operator=operator,
         parent_ids=parents,
-        diff=None if parent is None else unified_diff(material.source(parent), material.source(row)),
+        diff=diff,
         status=Status(row["status"]),
         parent_speedup=None if parent is None else parent["speedup"],
     )
@@ -285,17 +294,3 @@ def proposals(corpus: Tables) -> dict[tuple[str, str], Origin]:
         operator = requests[event["run_id"]][payload["slot"]]["operator"]
         origins[event["run_id"], payload["kernel_id"]] = operator, parents
     return origins
-
-
-def unified_diff(before: str, after: str) -> str:
-    """The change between two texts, three lines of context around each."""
-    return "\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), "parent", "child", lineterm=""))
-
-
-def gpus_searched(kernels: pa.Table) -> dict[str, str]:
-    """By run, the GPU that has most of its kernels, which are those the search measured."""
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for run, gpu in zip(kernels.column("run_id").to_pylist(), kernels.column("gpu").to_pylist(), strict=True):
-        counts[run][gpu or ""] += 1
-    # Equal numbers: the whole GPU's name comes before those of its partitions.
-    return {run: min(found, key=lambda gpu: (-found[gpu], gpu)) for run, found in counts.items()}

@@ -23,8 +23,9 @@ import numpy as np
 import numpy.typing as npt
 from external_questions import EDIT, REFERENCE, Asked, asked_of_all, opened, sample
 
-from kbench.benchmark.evaluate.evaluate import Progress, fit_surrogates, make_surrogates
+from kbench.benchmark.evaluate.evaluate import fit_surrogates, make_surrogates
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.evaluate.progress import Progress
 from kbench.benchmark.llm.batch import read_responses
 from kbench.benchmark.metrics.forecast import rps_rows
 from kbench.benchmark.metrics.rank import spearman

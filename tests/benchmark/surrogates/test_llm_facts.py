@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.evaluate.evaluate import Progress, evaluate_on
+from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.evaluate.progress import Progress
 from kbench.benchmark.llm.offline import prompt_digest
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.questions.asked import Tables

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +23,6 @@ TUNE = "tune"
 """The track whose questions are answered by strategies, not by forecasts."""
 FIRST_MODEL = Path(__file__).parent / "evaluate" / "my_model.py.txt"
 """The example, as `kbench surrogate new` writes it."""
-LEAST_SHOWN_S = 1.0
-"""Stages that take less go by without a word on how long they took."""
 FIELDS = tuple(field.name for field in dataclasses.fields(Options))
 
 
@@ -110,9 +106,10 @@ def evaluate(
     given |= {"arguments": parse_arguments(given["arguments"]), "problems": _problem_ids(given["problems"])}
     options = Options(**given)
     options.check()
-    from kbench.benchmark.evaluate.command import Command
+    from kbench.benchmark.evaluate.command import EvaluateCommand
+    from kbench.benchmark.evaluate.progress import TerminalProgress
 
-    command = Command(
+    command = EvaluateCommand(
         names, options, out=out, report=not no_report, compare_to=compare_to, compiler=compiler,
         progress=TerminalProgress(quiet=as_json and not sys.stderr.isatty()),
     )  # fmt: skip
@@ -120,15 +117,15 @@ def evaluate(
         plan = command.plan()
         echo_json(dataclasses.asdict(plan)) if as_json else click.echo(plan.text())
         return
-    answer = command.run()
-    if as_json or answer.text:
-        echo_json(answer.values) if as_json else click.echo(answer.text)
-    for line in answer.unanswered:
+    outcome = command.run()
+    if as_json or outcome.text:
+        echo_json(outcome.values) if as_json else click.echo(outcome.text)
+    for line in outcome.unanswered:
         click.echo(f"kbench: {line}", err=True)
-    if answer.interrupted:
+    if outcome.interrupted:
         click.echo("kbench: interrupted; the answers so far are kept, run the same command to go on", err=True)
         sys.exit(130)
-    if answer.unanswered:
+    if outcome.unanswered:
         sys.exit(1)
 
 
@@ -209,33 +206,3 @@ def parse_arguments(pairs: Sequence[str]) -> dict[str, Any]:
             value = text
         arguments[key] = text if isinstance(value, dict | list) else value
     return arguments
-
-
-class TerminalProgress:
-    """Stages and a bar on stderr, so that stdout stays clean for results."""
-
-    def __init__(self, quiet: bool = False) -> None:
-        self._quiet = quiet
-        self._begun: float | None = None
-
-    def stage(self, text: str) -> None:
-        """Say what begins, after the seconds that the stage before it took."""
-        self._end()
-        self._begun = time.perf_counter()
-        if not self._quiet:
-            click.echo(f"{text} …", err=True)
-
-    def _end(self) -> None:
-        seconds = 0.0 if self._begun is None else time.perf_counter() - self._begun
-        self._begun = None
-        if seconds >= LEAST_SHOWN_S and not self._quiet:
-            click.echo(f"  {seconds:.1f} s", err=True)
-
-    @contextlib.contextmanager
-    def asking(self, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar over queries."""
-        self._end()
-        with click.progressbar(
-            length=total, label="forecasting", file=sys.stderr, hidden=self._quiet, show_pos=True
-        ) as bar:
-            yield lambda done: bar.update(done)

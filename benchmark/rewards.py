@@ -16,12 +16,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from kbench.benchmark.llm.extract import NoKernelError, extract
-from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.metrics.arrays import LOG2_CENTERS, Floats
 from kbench.benchmark.metrics.forecast import brier_rows, rps_rows
 from kbench.benchmark.problems.registry import input_count
 from kbench.benchmark.surrogates.llm import parse
 from kbench.benchmark.surrogates.lm import read_digits
-from kbench.schemas import Backend, KernelSource, Status, bins
+from kbench.schemas import Backend, KernelSource, Status
 
 Completion = str | Sequence[Mapping[str, str]]
 """Plain text, or the messages a model wrote."""
@@ -30,7 +30,6 @@ MOST_OCTAVES = 4.0
 """Speedups count up to 16 and down to 1/16: one lucky measurement must not outweigh a batch."""
 FAILED = -MOST_OCTAVES - 1.0
 """Below any correct kernel, however slow."""
-CENTERS = np.log2([bins.center(number) for number in bins.NUMBERS])
 
 
 class Verdict(Protocol):
@@ -73,11 +72,11 @@ def rps(completions: Sequence[Completion], *, bin: Sequence[int], **columns: Any
 
 def crps(completions: Sequence[Completion], *, speedup: Sequence[float], **columns: Any) -> list[float]:
     """1 − CRPS in octaves over the range of the bins: the distribution sits on bin centers, the truth between them."""
-    span = CENTERS[-1] - CENTERS[0]
-    spread = np.abs(CENTERS[:, None] - CENTERS[None, :])
+    span = LOG2_CENTERS[-1] - LOG2_CENTERS[0]
+    spread = np.abs(LOG2_CENTERS[:, None] - LOG2_CENTERS[None, :])
 
     def score(probabilities: Floats, truth: Floats) -> Floats:
-        far = np.abs(CENTERS[None, :] - np.clip(np.log2(truth), CENTERS[0], CENTERS[-1])[:, None])
+        far = np.abs(LOG2_CENTERS[None, :] - np.clip(np.log2(truth), LOG2_CENTERS[0], LOG2_CENTERS[-1])[:, None])
         expected: Floats = (probabilities * far).sum(axis=1)
         own: Floats = np.einsum("ni,ij,nj->n", probabilities, spread, probabilities)
         return (expected - own / 2) / span

@@ -16,7 +16,14 @@ from kbench.benchmark.scoring.probes import probe_scores
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored
 from kbench.benchmark.surrogates.forecasts import ForecastTable, align
 from kbench.leaderboard.scoring.flags import Copies, PackedForecasts, flags
-from kbench.leaderboard.scoring.results import SCORING, KeptResults, Results, cached_results, entry_id, kept
+from kbench.leaderboard.scoring.results import (
+    SCORING,
+    KeptResults,
+    Results,
+    cached_results,
+    entry_id,
+    kept_between_builds,
+)
 from kbench.leaderboard.scoring.score import score_submission
 from kbench.leaderboard.submission.archive import KNOWN_FILES, METADATA_FILE
 from kbench.leaderboard.submission.check import Checked, check
@@ -134,14 +141,13 @@ def submission_paths(given: Sequence[Path]) -> list[Path]:
 
     Nothing is skipped: an entry whose submission.json has a wrong name must not go unnoticed.
     """
-    return [path for one in given for path in _inside(one) or [one]]
-
-
-def _inside(path: Path) -> list[Path]:
-    """What a folder of submissions holds; nothing where the path is a submission itself."""
-    if not path.is_dir() or any((path / name).exists() for name in KNOWN_FILES):
-        return []
-    return sorted(child for child in path.iterdir() if not child.name.startswith(".") and child.name != "README.md")
+    paths: list[Path] = []
+    for path in given:
+        inside: list[Path] = []
+        if path.is_dir() and not any((path / name).exists() for name in KNOWN_FILES):
+            inside = sorted(p for p in path.iterdir() if not p.name.startswith(".") and p.name != "README.md")
+        paths += inside or [path]
+    return paths
 
 
 def check_all(
@@ -343,7 +349,7 @@ def score_board(
     if corpus is not None:
         tell("probes")
         asked = functools.partial(probe_scores, corpus, questions)
-        probes = kept(cache is not None, "probes", (questions.fingerprint,), SCORING, asked)
+        probes = kept_between_builds(cache is not None, "probes", (questions.fingerprint,), SCORING, asked)
     if corpus is None or submissions is not None:
         return Board(parts, results, probes)
     of_parts: list[Results] = []

@@ -131,8 +131,13 @@ def score(
     questions, expected = load_questions(options, labels)
     refused: list[str] = []
     settings = BootstrapSettings(resamples=resamples)
+
+    def tell(name: str) -> None:
+        """A large dataset takes seconds for each entry."""
+        click.echo(f"scoring {name} …", err=True)
+
     with temporary_folder() as scratch:
-        results = score_all(paths, questions, settings, _say("scoring"), refused.append, expected, scratch)
+        results = score_all(paths, questions, settings, tell, refused.append, expected, scratch)
         written = write_results(results, out) if out is not None else []
         if hub_id is not None:
             rows = [row for result in results for row in hub_rows(result, hub_id)]
@@ -160,11 +165,6 @@ def _exit_refused(refused: Sequence[str]) -> None:
         click.echo(f"kbench: refused: {reason}", err=True)
     if refused:
         sys.exit(1)
-
-
-def _say(doing: str) -> Callable[[str], None]:
-    """A line on stderr for each entry: a large dataset takes seconds each."""
-    return lambda name: click.echo(f"{doing} {name} …", err=True)
 
 
 @leaderboard.command(short_help="Score all submissions and build the static site.")
@@ -294,13 +294,13 @@ def export_queries(out: Path, labels_out: Path | None, as_json: bool, **given: A
     Everything that the set offers by itself, without reading sources, is fitted to the answers first. Exit 1 if it
     predicts the order of a pool with a Spearman correlation above 0.05, and chance does not explain it.
     """
-    from kbench.leaderboard.scoring.probe import probe
+    from kbench.leaderboard.scoring.leaks import find_leaks
     from kbench.leaderboard.submission.labels import gpu_of, write_labels, write_queries
 
     options = Options(**given)
     options.check()
     questions = options.questions(options.corpus())
-    findings = probe(questions)
+    findings = find_leaks(questions)
     leaks = [dataclasses.asdict(one) for one in findings if one.leaks]
     write_queries(questions, out)
     if labels_out is not None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from kbench.benchmark.evaluate.evaluate import MOST_UNANSWERED, Evaluation
-from kbench.benchmark.metrics.arrays import Floats, Ints
-from kbench.benchmark.metrics.bootstrap import Figure
+from kbench.benchmark.metrics.arrays import LOG2_CENTERS, Floats, Ints
 from kbench.benchmark.metrics.edit import auroc
 from kbench.benchmark.metrics.forecast import SKILL, rps
 from kbench.benchmark.metrics.rank import spearman
@@ -27,14 +26,16 @@ LEAST_GAIN = 0.02
 """Share of the RPS that another exponent must save before confidence is named."""
 LEAST_SHARE = 1e-3
 """Added to each probability first: no exponent moves a certain forecast."""
-CENTERS = np.log2([bins.center(number) for number in bins.NUMBERS])
 
 
 def why_below_zero(evaluation: Evaluation) -> str | None:
     """What is wrong with forecasts that are surely worse than the training frequencies; None where they are not."""
     skill = evaluation.scored.figures.get(SKILL.track.name, {}).get(SKILL.name)
+    if skill is None:
+        return None
+    upper = skill.high if np.isfinite(skill.high) else skill.value
     # What queries without an answer do to the skill says nothing of the forecasts.
-    if skill is None or evaluation.unanswered_share > MOST_UNANSWERED or not _upper(skill) < 0:
+    if evaluation.unanswered_share > MOST_UNANSWERED or not upper < 0:
         return None
     every = pair_rows(evaluation.questions.over_all_workloads(), evaluation.table)
     rows = every.take(np.flatnonzero(~every.level))
@@ -46,8 +47,10 @@ def why_below_zero(evaluation: Evaluation) -> str | None:
             f"the order is reversed (AUROC {area:.2f}, Spearman {order:.2f}; S is anchor time / candidate time)"
         )
         probabilities = min((_inverted(probabilities), probabilities[:, ::-1]), key=lambda p: rps(p, rows.bins))
-    bias = float((probabilities @ CENTERS - CENTERS[rows.bins - 1]).mean())
-    spread = float(np.sqrt(np.maximum(probabilities @ CENTERS**2 - (probabilities @ CENTERS) ** 2, 0.0)).mean())
+    bias = float((probabilities @ LOG2_CENTERS - LOG2_CENTERS[rows.bins - 1]).mean())
+    spread = float(
+        np.sqrt(np.maximum(probabilities @ LOG2_CENTERS**2 - (probabilities @ LOG2_CENTERS) ** 2, 0.0)).mean()
+    )
     if abs(bias) > max(LEAST_SHIFT, OF_SPREAD * spread):
         side = "high" if bias > 0 else "low"
         causes.append(f"the level is shifted (S is forecast {2.0 ** abs(bias):.2f} times too {side} on average)")
@@ -104,8 +107,3 @@ def _shifted(probabilities: Floats, count: int) -> Floats:
     moved = np.zeros_like(probabilities)
     np.add.at(moved.T, np.clip(np.arange(bins.COUNT) + count, 0, bins.COUNT - 1), probabilities.T)
     return moved
-
-
-def _upper(figure: Figure) -> float:
-    """The upper end of a figure's interval; where it has none, the figure."""
-    return figure.high if np.isfinite(figure.high) else figure.value

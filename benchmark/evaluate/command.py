@@ -11,10 +11,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.benchmark.evaluate.evaluate import FAILED, LOG, Evaluation, EvaluationProgress, SilentProgress, evaluate_on
+from kbench.benchmark.evaluate.evaluate import FAILED, LOG, Evaluation, evaluate_on
 from kbench.benchmark.evaluate.external import external_figures
-from kbench.benchmark.evaluate.folder import REPORT, RESULTS, SUBMISSION, earlier, open_fields, write_folder, write_json
+from kbench.benchmark.evaluate.folder import (
+    REPORT,
+    RESULTS,
+    SUBMISSION,
+    earlier_run,
+    open_fields,
+    write_folder,
+    write_json,
+)
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.evaluate.progress import Progress
 from kbench.benchmark.evaluate.results import EvaluationResults, MetricResult, seen_before, terminal
 from kbench.benchmark.llm.chat import CHARACTERS_PER_TOKEN, NOT_ASKED, WRITTEN
 from kbench.benchmark.questions import Questions
@@ -48,7 +57,7 @@ COMPARED = "compared"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
+class Outcome:
     """What the command prints."""
 
     values: dict[str, Any]
@@ -102,7 +111,7 @@ def _cost(entry: Mapping[str, Any]) -> str:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class Job:
     """A surrogate, with the settings and the folder of its evaluation."""
 
     spec: str
@@ -112,7 +121,7 @@ class Place:
 
 
 @dataclasses.dataclass(frozen=True)
-class Command:
+class EvaluateCommand:
     """One call of the command. What it is given is refused, where it cannot be, before anything is read."""
 
     names: Sequence[str]
@@ -123,30 +132,30 @@ class Command:
     compare_to: str | None = None
     """Another surrogate, whose paired differences from the first are shown."""
     compiler: Compiler | None = None
-    progress: EvaluationProgress = dataclasses.field(default_factory=SilentProgress)
+    progress: Progress = dataclasses.field(default_factory=Progress)
 
     @functools.cached_property
-    def places(self) -> Mapping[str, Place]:
+    def jobs(self) -> Mapping[str, Job]:
         """Every surrogate to evaluate by its spec: those named, those beside them."""
         self.options.check()
         if self.compare_to in self.names:
             raise UserError(f"--compare {self.compare_to!r} is the surrogate itself; name another")
         beside = [UNCHANGED] if self.options.held_out_gpu is not None else []
         beside += [self.compare_to] if self.compare_to is not None else []
-        places: dict[str, Place] = {}
+        jobs: dict[str, Job] = {}
         for spec in dict.fromkeys([*self.names, *beside]):
             target = locate(spec, self._forecasts_folder)
             # Arguments belong to the surrogate that was named, not to the baselines beside it.
             options = self.options if spec == self.names[0] else dataclasses.replace(self.options, arguments={})
-            place = Place(spec, target, options, self._folder_of(target))
-            other = next((each for each in places.values() if each.target.name == target.name), None)
+            job = Job(spec, target, options, self._folder_of(target))
+            other = next((each for each in jobs.values() if each.target.name == target.name), None)
             if other is not None:
                 raise UserError(
                     f"surrogates {other.spec!r} and {spec!r} are both called {target.name!r}; evaluate them one at a "
                     "time, each with its own --out, or rename a file"
                 )
-            places[spec] = place
-        return places
+            jobs[spec] = job
+        return jobs
 
     @functools.cached_property
     def corpus(self) -> Tables:
@@ -158,7 +167,7 @@ class Command:
         """What is asked."""
         self.progress.stage("reading the corpus")
         folder, tracks = self._forecasts_folder, self.options.tracks
-        targets = [self.places[name].target for name in self.names]
+        targets = [self.jobs[name].target for name in self.names]
         if folder is not None and all(Path(target.location).parent == folder.resolve() for target in targets):
             # Forecasts that came with a dataset answer its pairs alone.
             tracks = tuple(track for track in tracks if track in PAIR_TRACKS) or tracks
@@ -167,28 +176,27 @@ class Command:
     @functools.cached_property
     def _checked_questions(self) -> Questions:
         """What is asked, once it is clear that no folder loses anything that must not be lost."""
-        for place in self.places.values():
-            earlier(place.folder).check(place.target, place.options, self.questions)
+        for job in self.jobs.values():
+            earlier_run(job.folder).check(job.target, job.options, self.questions)
         return self.questions
 
     def plan(self) -> EvaluationPlan:
         """What would be asked, and what it would cost."""
-        places = [self.places[name] for name in self.names]
-        trusted = {p.spec: construct(p.target, p.options.arguments) for p in places if p.target.trusted}
+        jobs = [self.jobs[name] for name in self.names]
+        trusted = {p.spec: construct(p.target, p.options.arguments) for p in jobs if p.target.trusted}
         questions = self.questions
         entries: list[dict[str, Any]] = []
-        for place in places:
-            entry: dict[str, Any] = {"surrogate": place.target.name, "kind": place.target.kind}
-            if place.spec in trusted:
-                estimate = getattr(trusted[place.spec], "estimate", None)
+        for job in jobs:
+            entry: dict[str, Any] = {"surrogate": job.target.name, "kind": job.target.kind}
+            if job.spec in trusted:
+                estimate = getattr(trusted[job.spec], "estimate", None)
                 entry |= estimate(questions.queries) if estimate is not None else {"price": 0.0}
             entries.append(entry)
         characters = sum(
             len(q.problem_text) + len(q.anchor_source) + len(q.candidate_source) + len(q.gpu_facts_json)
             for q in questions.queries
         )
-        tasks = questions.tasks()
-        counts = {track: len(task.query_ids) for track, task in tasks.items()}
+        counts = {track: len(questions.asked(track)) for track in questions.tracks}
         if EDIT.name in counts:
             # The queries are those of all pair tracks; the edits among them count.
             counts[EDIT.name] = int((questions.pairs.relation == PairKind.PARENT_EDIT).sum())
@@ -197,15 +205,15 @@ class Command:
             split=questions.split,
             queries=len(questions.queries),
             tracks=counts,
-            fingerprints={track: task.fingerprint for track, task in tasks.items()},
+            fingerprints={track: questions.fingerprint_of(track) for track in questions.tracks},
             input_characters=characters,
             input_tokens_estimate=round(characters / CHARACTERS_PER_TOKEN),
             surrogates=entries,
         )
 
-    def run(self) -> Answer:
+    def run(self) -> Outcome:
         """Evaluate every surrogate, write its files, and say what came out."""
-        evaluations = {spec: self._evaluated(place) for spec, place in self.places.items()}
+        evaluations = {spec: self._evaluated(job) for spec, job in self.jobs.items()}
         written = [each.run.failures[WRITTEN] for each in evaluations.values() if WRITTEN in each.run.failures]
         silent = [each for each in evaluations.values() if not each.answered and WRITTEN not in each.run.failures]
         unanswered = tuple("; log: ".join(filter(None, [_silence(each), self._log(each)])) for each in silent)
@@ -219,7 +227,7 @@ class Command:
             file = self.options.arguments[self._requests_argument]
             requests = f"{sum(written):,} requests written to {file}\n{self._next()}"
         if not answered:
-            return Answer({"unanswered": unanswered}, requests, interrupted, unanswered)
+            return Outcome({"unanswered": unanswered}, requests, interrupted, unanswered)
         probes = self._probes(answered[0].scored)
         results = {each.name: EvaluationResults.of(each, probes) for each in answered}
         values = {name: result.to_json() for name, result in results.items()}
@@ -248,33 +256,33 @@ class Command:
         if self.out is not None and len(self.names) == 1:
             text += filter(None, [self._to_enter(answered[0])])
         text += filter(None, [requests])
-        unanswered += tuple(_failure(each) for each in answered if _failed(each))
+        unanswered += tuple(filter(None, map(_failure, answered)))
         whole = values[answered[0].name] if len(self.names) == 1 else {"surrogates": list(values.values())}
-        return Answer(whole, "\n\n".join(text), interrupted, unanswered)
+        return Outcome(whole, "\n\n".join(text), interrupted, unanswered)
 
-    def _evaluated(self, place: Place) -> Evaluation:
+    def _evaluated(self, job: Job) -> Evaluation:
         """One surrogate's evaluation, its files written."""
-        if len(self.places) > 1:
-            self.progress.stage(place.target.name)
+        if len(self.jobs) > 1:
+            self.progress.stage(job.target.name)
         try:
-            make_folder(place.folder)
+            make_folder(job.folder)
         except OSError as error:
-            folder = str(place.folder)
+            folder = str(job.folder)
             raise UserError(f"--out {folder!r} cannot be written ({error.strerror}); choose another") from None
         evaluation = evaluate_on(
-            place.spec, self.corpus, place.options, out=place.folder, forecasts_folder=self._forecasts_folder,
+            job.spec, self.corpus, job.options, out=job.folder, forecasts_folder=self._forecasts_folder,
             questions=lambda: self._checked_questions, progress=self.progress, compiler=self.compiler,
         )  # fmt: skip
         if not evaluation.answered:
             return evaluation
-        before = earlier(place.folder)
+        before = earlier_run(job.folder)
         if evaluation.run.interrupted and before.queries:
-            self.progress.stage(f"interrupted: {place.folder} keeps the results of an earlier run")
+            self.progress.stage(f"interrupted: {job.folder} keeps the results of an earlier run")
             return evaluation
-        write_folder(evaluation, place.folder)
+        write_folder(evaluation, job.folder)
         entry, asked = before.submission, len(evaluation.questions.queries)
         if self.out is not None and entry is not None and before.queries and evaluation.run.reused < asked:
-            fix = f"for an entry of its own, raise version in {place.folder / SUBMISSION} and use another --out"
+            fix = f"for an entry of its own, raise version in {job.folder / SUBMISSION} and use another --out"
             self.progress.stage(f"forecasts of {entry.name} {entry.version} replaced; {fix}")
         return evaluation
 
@@ -346,7 +354,7 @@ class Command:
         return f"have them answered, put the answers into {given[argument]}, and score them with\n  {shlex.join(words)}"
 
     def _folder(self, evaluation: Evaluation) -> Path:
-        return next(place.folder for place in self.places.values() if place.target == evaluation.target)
+        return next(job.folder for job in self.jobs.values() if job.target == evaluation.target)
 
     def _files(self, evaluation: Evaluation) -> str:
         """The folder of an evaluation, and what in it is for reading."""
@@ -362,7 +370,7 @@ class Command:
     def _to_enter(self, evaluation: Evaluation) -> str | None:
         """The next steps to an entry, where the questions of a board were asked."""
         folder, asked = self._folder(evaluation), evaluation.questions
-        entry = earlier(folder).submission
+        entry = earlier_run(folder).submission
         if entry is None or asked.split != DEFAULTS.split or asked.limited or asked.imported or self.options.problems:
             return None
         left = open_fields(entry)
@@ -426,15 +434,11 @@ def _plain(text: str) -> str:
     return UNUSUAL.sub("-", text).strip("-").lower()
 
 
-def _failed(evaluation: Evaluation) -> bool:
-    """Whether most queries failed; those whose requests were written did not."""
-    waiting = evaluation.run.failures[WRITTEN]
-    return (int(evaluation.table.failed.sum()) - waiting) / max(evaluation.table.failed.size, 1) > FAILED
-
-
-def _failure(evaluation: Evaluation) -> str:
-    """One line on a surrogate that answered too little."""
+def _failure(evaluation: Evaluation) -> str | None:
+    """One line on a surrogate that answered too little; queries whose requests were written did not fail."""
     made, failed = evaluation.table.failed.size, int(evaluation.table.failed.sum())
+    if (failed - evaluation.run.failures[WRITTEN]) / max(made, 1) <= FAILED:
+        return None
     return f"{evaluation.name} gave {made - failed:,} of {made:,} forecasts; its scores are not its own"
 
 

@@ -14,14 +14,14 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kbench.benchmark.evaluate.external import NEED_SHAPES, PriorWithoutShapes
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.evaluate.progress import Progress
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.questions import Questions, training_pairs
 from kbench.benchmark.questions.asked import Tables
@@ -32,7 +32,14 @@ from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, Scored, sc
 from kbench.benchmark.surrogates.ask import AskedSurrogate, ForecastStore, Run, run
 from kbench.benchmark.surrogates.forecasts import REPEATS, ForecastTable, ensembled, from_forecasts
 from kbench.benchmark.surrogates.protocol import Compiler, Surrogate, SurrogateFacts
-from kbench.benchmark.surrogates.resolve import SurrogateTarget, construct, foresee, imported, locate, signature
+from kbench.benchmark.surrogates.resolve import (
+    SurrogateTarget,
+    construct,
+    imported,
+    locate,
+    refuse_early,
+    surrogate_fingerprint,
+)
 from kbench.benchmark.tracks import TRACK_NAMES
 from kbench.loaders.storage.janitor import make_folder
 from kbench.schemas import UserError
@@ -52,28 +59,6 @@ MINUTE_S, SLOW_FIT_S = 60.0, 20.0
 CACHE = "cache"
 """Folder of what must not be asked twice."""
 LIMITS_LLM = "--max-tokens and --max-cost limit the surrogate llm; others spend, and limit, on their own"
-
-
-class EvaluationProgress(Protocol):
-    """What is told while an evaluation runs."""
-
-    def stage(self, text: str) -> None:
-        """A stage begins."""
-
-    def asking(self, total: int) -> AbstractContextManager[Callable[[int], None]]:
-        """Queries are being answered; the callable is told how many more are done."""
-
-
-class SilentProgress:
-    """Says nothing."""
-
-    def stage(self, text: str) -> None:
-        """A stage begins."""
-
-    @contextlib.contextmanager
-    def asking(self, total: int) -> Iterator[Callable[[int], None]]:
-        """Queries are being answered."""
-        yield lambda done: None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +135,7 @@ def evaluate(
     seed: int = 0,
     out: Path | None = None,
     compiler: Compiler | None = None,
-    progress: EvaluationProgress | None = None,
+    progress: Progress | None = None,
 ) -> Evaluation:
     """Score a surrogate, as `kbench evaluate` does.
 
@@ -206,7 +191,7 @@ def evaluate_on(
     out: Path | None = None,
     forecasts_folder: Path | None = None,
     questions: Questions | Callable[[], Questions] | None = None,
-    progress: EvaluationProgress | None = None,
+    progress: Progress | None = None,
     compiler: Compiler | None = None,
 ) -> Evaluation:
     """Score one surrogate on a corpus that is open already.
@@ -222,63 +207,64 @@ def evaluate_on(
         progress: told what is going on.
         compiler: asked by surrogates that look at compiler output.
     """
-    options, progress = options or Options(), progress or SilentProgress()
+    options, progress = options or Options(), progress or Progress()
     target = locate(spec, forecasts_folder)
-    foresee(target, {} if target.parts else options.arguments)
+    refuse_early(target, {} if target.parts else options.arguments)
     corpus = benchmark_of(corpus)
     check_problems(corpus, options.split, options.problems)
     with contextlib.ExitStack() as stack:
-        surrogates, facts = make(target, corpus.folders, options, out, stack, compiler)
+        surrogates, facts = make_surrogates(target, corpus.folders, options, out, stack, compiler)
         if questions is None:
             progress.stage("reading the corpus")
             questions = options.questions(corpus)
-        stated = questions() if callable(questions) else questions
+        questions = questions() if callable(questions) else questions
         # Nothing learns from validation where that is asked about, but a map, which learns from it alone.
-        splits = TRAIN_SPLITS[:1] if stated.split == VALIDATION and not target.parts else TRAIN_SPLITS
+        splits = TRAIN_SPLITS[:1] if questions.split == VALIDATION and not target.parts else TRAIN_SPLITS
         surrogate = surrogates[0]
-        study = functools.partial(learn, surrogates, facts.fits, corpus, stated.dataset, progress, splits, target.name)
-        apart = getattr(surrogate, "fits_from_file", False)
-        if not apart:
-            study()
+        fit = functools.partial(
+            fit_surrogates, surrogates, facts.fits, corpus, questions.dataset, progress, splits, target.name
+        )
+        # A user's surrogate learns only if there is something left to ask it.
+        fits_when_asked = getattr(surrogate, "fits_from_file", False)
+        if not fits_when_asked:
+            fit()
         learned = learned_from(target, surrogate, facts.fits, splits)
         own_size = getattr(surrogate, "batch_size", BUILT_IN_BATCH) if target.trusted or target.parts else USER_BATCH
         batch_size = options.batch_size or int(own_size)
         if any(leaf.kind == "built_in" and leaf.location in NEED_SHAPES for leaf in target.leaves):
-            surrogates = [PriorWithoutShapes(one, stated.kind_priors) for one in surrogates]
+            surrogates = [PriorWithoutShapes(one, questions.kind_priors) for one in surrogates]
         # The same questions, answered by what has learned from them, are other answers.
         also = (*getattr(surrogate, "answers_depend_on", ()), *(() if splits == TRAIN_SPLITS else splits))
-        store = stack.enter_context(ForecastStore(store_path(target, stated, options, out, also)))
-        asked = {(query.query_id, repeat) for query in stated.queries for repeat in range(facts.repeats)}
-        if apart and not asked <= store.done.keys():
-            study()
-        tell = stack.enter_context(progress.asking(len(stated.queries)))
+        store = stack.enter_context(ForecastStore(store_path(target, questions, options, out, also)))
+        asked = {(query.query_id, repeat) for query in questions.queries for repeat in range(facts.repeats)}
+        if fits_when_asked and not asked <= store.done.keys():
+            fit()
+        tell = stack.enter_context(progress.asking(len(questions.queries)))
         answered = run(
-            stated.queries, surrogates, store=store, repeats=facts.repeats, batch_size=batch_size, progress=tell
+            questions.queries, surrogates, store=store, repeats=facts.repeats, batch_size=batch_size, progress=tell
         )
-    finished = _finished(answered, surrogate, stated, options, progress)
-    table = from_forecasts(finished.forecasts, [query.query_id for query in stated.queries])
-    scored = score(stated, table, options.bootstrap)
+    scored_run = _as_scored(answered, surrogate, questions, options, progress)
+    table = from_forecasts(scored_run.forecasts, [query.query_id for query in questions.queries])
+    scored = score(questions, table, options.bootstrap)
     return Evaluation(
         target=target,
         inputs=facts.inputs,
-        questions=stated,
-        run=finished,
+        questions=questions,
+        run=scored_run,
         table=table,
         scored=scored,
         options=options,
         learned_from=learned,
-        among_answered=among_answered(stated, table, scored),
+        among_answered=among_answered(questions, table, scored),
         model=getattr(surrogate, "model_name", None),
     )
 
 
-def _finished(
-    answered: Run, surrogate: Surrogate, stated: Questions, options: Options, progress: EvaluationProgress
-) -> Run:
+def _as_scored(answered: Run, surrogate: Surrogate, questions: Questions, options: Options, progress: Progress) -> Run:
     """The answers as they are scored, after what the surrogate remarks about them is told."""
     strays = getattr(surrogate, "strays", None)
     if strays is not None:
-        answered = dataclasses.replace(answered, stray=answered.stray + strays(stated.queries))
+        answered = dataclasses.replace(answered, stray=answered.stray + strays(questions.queries))
     for remark in getattr(surrogate, "remarks", list)():
         progress.stage(remark)
     if any(forecast.failure is None for forecast in answered.forecasts):
@@ -304,7 +290,7 @@ def among_answered(questions: Questions, table: ForecastTable, scored: Scored) -
     return {track: value for track, value in values.items() if math.isfinite(value)}
 
 
-def make(
+def make_surrogates(
     target: SurrogateTarget,
     answers: Sequence[Path],
     options: Options,
@@ -324,14 +310,14 @@ def make(
         raise UserError(LIMITS_LLM)
     if target.trusted or target.parts:
 
-        def apart(part: SurrogateTarget, arguments: Mapping[str, Any]) -> Surrogate:
+        def in_own_process(part: SurrogateTarget, arguments: Mapping[str, Any]) -> Surrogate:
             processes, facts = confined(part, arguments)
             return AskedSurrogate(processes, facts, USER_BATCH)
 
         given = dict(options.arguments)
         if target.kind == "built_in" and "seed" in inspect.signature(imported(target)).parameters:
             given.setdefault("seed", options.seed)
-        surrogate = construct(target, given, compiler, apart)
+        surrogate = construct(target, given, compiler, in_own_process)
         keep_replies = getattr(surrogate, "keep_replies", None)
         if keep_replies is not None:
             keep_replies(None if out is None else out / CACHE, options.max_tokens, options.max_cost)
@@ -390,12 +376,12 @@ def learned_from(
     return () if target.documented else None
 
 
-def learn(
+def fit_surrogates(
     surrogates: Sequence[Any],
     fits: bool,
     corpus: Tables,
     dataset: str,
-    progress: EvaluationProgress,
+    progress: Progress,
     splits: tuple[str, ...] = TRAIN_SPLITS,
     name: str = "",
 ) -> None:
@@ -407,7 +393,7 @@ def learn(
         first.tell = progress.stage
     if callable(getattr(first, "fit_corpus", None)):
         progress.stage("preparing")
-        with _saying_it_goes_on(progress, ""):
+        with _reminders(progress, ""):
             first.fit_corpus(corpus if VALIDATION in splits else WithoutValidation(corpus))
     elif fits:
         progress.stage(f"reading the training pairs of {' and '.join(splits)}")
@@ -417,7 +403,7 @@ def learn(
         pairs = pairs or list(training_pairs(corpus, splits))
         progress.stage(f"fitting {name or 'the surrogate'} on {' and '.join(splits)}")
         begun = time.perf_counter()
-        with _saying_it_goes_on(progress, f"; what it prints is in {LOG}"):
+        with _reminders(progress, f"; what it prints is in {LOG}"):
             for surrogate in surrogates:
                 surrogate.fit(pairs)
         if getattr(first, "fits_from_file", False) and time.perf_counter() - begun > SLOW_FIT_S:
@@ -427,7 +413,7 @@ def learn(
 
 
 @contextlib.contextmanager
-def _saying_it_goes_on(progress: EvaluationProgress, more: str) -> Iterator[None]:
+def _reminders(progress: Progress, more: str) -> Iterator[None]:
     """Tell each minute how long `fit` has taken, so that a slow one does not look stuck."""
     ended = threading.Event()
 
@@ -455,5 +441,5 @@ def store_path(
         return None
     # An answer may depend on the known kernels that a query shows.
     shown = (f"{questions.shots} shots",) if questions.shots else ()
-    made_of = signature(target, options.arguments, questions.dataset, str(options.seed), *shown, *also)
+    made_of = surrogate_fingerprint(target, options.arguments, questions.dataset, str(options.seed), *shown, *also)
     return out / CACHE / f"{target.name}-{made_of[:16]}.jsonl"

@@ -96,7 +96,12 @@ def external_figures(questions: Questions, table: ForecastTable, settings: Boots
     problems = np.tile(clusters_of(pairs.problem, pairs.candidate), table.repeats)
     bootstrap = settings.draws(problems)
     everything = np.ones(len(rows.bins), dtype=np.bool_)
-    own = dataclasses.replace(rows, kind_prior=np.tile(_own_frequencies(questions), (table.repeats, 1)))
+    # The frequencies of the bins among all pairs of a kind.
+    kinds, index = np.unique(pairs.kind.astype(str), return_inverse=True)
+    counts = np.zeros((len(kinds), bins.COUNT))
+    np.add.at(counts, (index, pairs.bin - 1), 1.0)
+    frequencies = (counts / counts.sum(axis=1, keepdims=True))[index]
+    own = dataclasses.replace(rows, kind_prior=np.tile(frequencies, (table.repeats, 1)))
     keys = np.tile(pairs.problem.astype(str) + "\n" + pairs.backend.astype(str) + "\n" + pairs.kind.astype(str),
                    table.repeats)  # fmt: skip
     order, groups = _order(rows, keys, problems, settings)
@@ -108,14 +113,6 @@ def external_figures(questions: Questions, table: ForecastTable, settings: Boots
         pairs=len(pairs),
         without_shapes=sum(not has_shapes(query) for query in questions.queries),
     )
-
-
-def _own_frequencies(questions: Questions) -> Floats:
-    """Of each pair the frequencies of the bins among all pairs of its kind: [pairs, 8]."""
-    kinds, index = np.unique(questions.pairs.kind.astype(str), return_inverse=True)
-    counts = np.zeros((len(kinds), bins.COUNT))
-    np.add.at(counts, (index, questions.pairs.bin - 1), 1.0)
-    return (counts / counts.sum(axis=1, keepdims=True))[index]
 
 
 def _order(

@@ -5,6 +5,7 @@ It is a submission, complete except for what only the surrogate's author knows.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
@@ -52,7 +53,7 @@ DATE = re.compile(r"(?<!\d)(20\d\d-\d\d-\d\d|20\d{6})(?!\d)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Earlier:
+class EarlierRun:
     """What an earlier evaluation, or its author's hand, left in a folder."""
 
     folder: Path
@@ -92,40 +93,41 @@ class Earlier:
                 f"--out {str(self.folder)!r} holds forecasts about {about or 'every GPU'} and this run asks about "
                 f"{questions.gpu or 'every GPU'}; {fix}"
             )
-        if (options.limit is not None or self._same_questions(questions)) and len(questions.queries) < self.queries:
+        # Whether its forecasts are of this dataset, split, number of shots and GPU, as far as its files say.
+        same = all(self.results.get(name, getattr(questions, name)) == getattr(questions, name) for name in SETTING)
+        same = same and self.dataset in ("", questions.dataset)
+        if (options.limit is not None or same) and len(questions.queries) < self.queries:
             raise UserError(
                 f"--out {str(self.folder)!r} holds forecasts of {self.queries:,} queries and this run asks "
                 f"{len(questions.queries):,}; {fix}, or remove its {FORECASTS}"
             )
-        if self._described and not self.made_by(target, options):
+        # An author has filled in what only an author knows; kbench does so for its own surrogates.
+        described = self.submission is not None and self.results.get("surrogate") not in DOCUMENTED
+        described = described and any(not _open(getattr(self.submission, name)) for name in LEFT_OPEN)
+        if described and not self.made_by(target, options):
             raise UserError(f"--out {str(self.folder)!r} holds an entry of another surrogate or arguments; {fix}")
 
-    def _same_questions(self, questions: Questions) -> bool:
-        """Whether its forecasts are of this dataset, split, number of shots and GPU, as far as its files say."""
-        same = all(self.results.get(name, getattr(questions, name)) == getattr(questions, name) for name in SETTING)
-        return self.dataset in ("", questions.dataset) and same
 
-    @property
-    def _described(self) -> bool:
-        """Whether an author has filled in what only an author knows; kbench does so for its own surrogates."""
-        if self.submission is None or self.results.get("surrogate") in DOCUMENTED:
-            return False
-        return any(not _open(getattr(self.submission, name)) for name in LEFT_OPEN)
-
-
-def earlier(folder: Path) -> Earlier:
+def earlier_run(folder: Path) -> EarlierRun:
     """Read what a folder holds.
 
     Raises:
         UserError: its submission.json is there and cannot be read, so that nothing could be kept of it.
     """
-    submission = _submission(folder / SUBMISSION)
+    path, submission, results = folder / SUBMISSION, None, {}
+    try:
+        submission = from_dict(Submission, json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+    except (OSError, ValueError, DataError) as error:
+        raise UserError(f"{path} would be replaced and cannot be read ({error}); fix it or remove it") from None
+    with contextlib.suppress(OSError, ValueError):
+        results = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
     queries, dataset = _forecasts(folder / FORECASTS)
     if not dataset and submission is not None:
         dataset = submission.dataset_fingerprint
-    return Earlier(
-        folder=folder, queries=queries, dataset=dataset, submission=submission, results=_results(folder / RESULTS)
-    )
+    return EarlierRun(
+        folder=folder, queries=queries, dataset=dataset, submission=submission,
+        results=results if isinstance(results, dict) else {},
+    )  # fmt: skip
 
 
 def open_fields(entry: Submission) -> list[str]:
@@ -136,23 +138,6 @@ def open_fields(entry: Submission) -> list[str]:
 def _open(value: Any) -> bool:
     texts = value if isinstance(value, tuple) else (value,)
     return any(isinstance(text, str) and text.startswith(UNKNOWN) for text in texts)
-
-
-def _submission(path: Path) -> Submission | None:
-    if not path.exists():
-        return None
-    try:
-        return from_dict(Submission, json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, DataError) as error:
-        raise UserError(f"{path} would be replaced and cannot be read ({error}); fix it or remove it") from None
-
-
-def _results(path: Path) -> Mapping[str, Any]:
-    try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return results if isinstance(results, dict) else {}
 
 
 def _forecasts(path: Path) -> tuple[int, str]:
@@ -181,7 +166,7 @@ def write_folder(evaluation: Evaluation, out: Path) -> dict[str, Path]:
         RESULTS: _json(EvaluationResults.of(evaluation).to_json()),
     }
     if evaluation.inputs in ENTRY_INPUTS:
-        kept = earlier(out).kept(evaluation.target, evaluation.options)
+        kept = earlier_run(out).kept(evaluation.target, evaluation.options)
         files[SUBMISSION] = _json(to_dict(dataclasses.replace(submission(evaluation), **kept)))
     replace_together(out, files)
     return {name: out / name for name in files}
@@ -198,14 +183,22 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 def submission(evaluation: Evaluation) -> Submission:
     """Metadata of a leaderboard entry."""
-    documented = evaluation.target.documented
+    documented, learned = evaluation.target.documented, evaluation.learned_from
+    training_data = f"{UNKNOWN}state the training data"
+    if documented and learned is not None:
+        splits = f"split{'s' if len(learned) > 1 else ''}"
+        training_data = f"the dataset's {' and '.join(learned)} {splits}" if learned else "none"
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    # Of a language model the date in its name, or today: what answers behind a name changes.
+    dated = None if evaluation.model is None else DATE.search(evaluation.model)
+    version = "1" if evaluation.model is None else dated[0] if dated else today
     cost = EvaluationCost.of(evaluation)
     parts = [part.name for part in evaluation.target.leaves]
     contamination = next((CONTAMINATION[name] for name in parts if name in CONTAMINATION), "none known")
     return Submission(
         schema_version=Submission.VERSION,
         name=_name(evaluation),
-        version=__version__ if documented else _version(evaluation.model),
+        version=__version__ if documented else version,
         authors=("The kbench authors",) if documented else (f"{UNKNOWN}name the authors",),
         organisation=None,
         license="Apache-2.0" if documented else f"{UNKNOWN}{LICENCES[evaluation.model is not None]}",
@@ -214,14 +207,14 @@ def submission(evaluation: Evaluation) -> Submission:
         open_weights=documented,
         inputs=evaluation.inputs,
         hardware="CPU" if documented else f"{UNKNOWN}state the hardware",
-        training_data=_training_data(evaluation),
+        training_data=training_data,
         contamination=contamination if documented else f"{UNKNOWN}state what it may have seen",
         total_seconds=cost.total_s,
         total_tokens=cost.total_tokens,
         dataset_fingerprint=evaluation.questions.dataset,
         tracks=evaluation.questions.tracks,
         repeats=evaluation.table.repeats,
-        created_at=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        created_at=today,
     )
 
 
@@ -234,25 +227,9 @@ def _name(evaluation: Evaluation) -> str:
     ] + shots
 
 
-def _version(model: str | None) -> str:
-    """Of a language model the date in its name, or today: what answers behind a name changes."""
-    if model is None:
-        return "1"
-    dated = DATE.search(model)
-    return dated[0] if dated else datetime.datetime.now(datetime.UTC).date().isoformat()
-
-
 def _kind(target: SurrogateTarget) -> str:
     kinds = {KINDS.get(part.name, "baseline" if part.built_in else "statistical") for part in target.leaves}
     if target.parts:
         # A map learned on validation problems is statistics, whatever it maps.
         kinds = (kinds - {"baseline"}) or {"statistical"}
     return kinds.pop() if len(kinds) == 1 else "hybrid"
-
-
-def _training_data(evaluation: Evaluation) -> str:
-    learned = evaluation.learned_from
-    if evaluation.target.documented and learned is not None:
-        splits = f"split{'s' if len(learned) > 1 else ''}"
-        return f"the dataset's {' and '.join(learned)} {splits}" if learned else "none"
-    return f"{UNKNOWN}state the training data"

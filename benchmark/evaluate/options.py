@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +10,7 @@ from typing import Any
 
 import click
 
-from kbench.benchmark.questions.build import SUBSETS, build_questions, checked
+from kbench.benchmark.questions.build import SUBSETS, build_questions, check_selection
 from kbench.benchmark.tracks import SHOTS, TRACK_NAMES
 from kbench.schemas import UserError
 
@@ -126,7 +125,7 @@ class Options:
 
     def check(self) -> None:
         """Refuse what can be refused before anything is read."""
-        checked(self.tracks, self.split, self.limit, self.subset, self.shots)
+        check_selection(self.tracks, self.split, self.limit, self.subset, self.shots)
         if self.gpu is not None and self.held_out_gpu is not None:
             raise UserError("--held-out-gpu asks about the GPU it names; leave --gpu out")
 
@@ -188,24 +187,26 @@ class Options:
         )
 
 
-def option_of(name: str) -> Callable[..., Any]:
-    """The command-line option of one field of Options, as a decorator."""
-    field = next(each for each in dataclasses.fields(Options) if each.name == name)
-    kind = typing.get_type_hints(Options)[name]
-    settings = {"help": field.metadata["help"], **field.metadata["option"]}
-    if kind is bool:
-        settings["is_flag"] = True
-    elif typing.get_origin(kind) is tuple and "default" not in settings:
-        settings["multiple"] = True
-    elif field.default not in (None, dataclasses.MISSING):
-        settings = {"default": field.default, "show_default": True} | settings
-    flags = settings.pop("flags", (f"--{name.replace('_', '-')}",))
-    return click.option(*flags, name, cls=GroupedOption, group=field.metadata["group"], **settings)
-
-
 def options_of(names: Iterable[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The options of several fields, in this order."""
-    return lambda command: functools.reduce(lambda made, name: option_of(name)(made), reversed(list(names)), command)
+    """The command-line options of these fields of Options, in this order, as a decorator."""
+    field_of = {each.name: each for each in dataclasses.fields(Options)}
+    kinds = typing.get_type_hints(Options)
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        for field in reversed([field_of[name] for name in names]):
+            settings = {"help": field.metadata["help"], **field.metadata["option"]}
+            if kinds[field.name] is bool:
+                settings["is_flag"] = True
+            elif typing.get_origin(kinds[field.name]) is tuple and "default" not in settings:
+                settings["multiple"] = True
+            elif field.default not in (None, dataclasses.MISSING):
+                settings = {"default": field.default, "show_default": True} | settings
+            flags = settings.pop("flags", (f"--{field.name.replace('_', '-')}",))
+            option = click.option(*flags, field.name, cls=GroupedOption, group=field.metadata["group"], **settings)
+            command = option(command)
+        return command
+
+    return decorated
 
 
 class GroupedOption(click.Option):

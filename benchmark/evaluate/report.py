@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import io
 import math
 from collections.abc import Callable, Iterator
@@ -29,14 +28,13 @@ from kbench.benchmark.metrics.rank import SPEARMAN
 from kbench.benchmark.metrics.registry import METRICS, headline, of_track
 from kbench.benchmark.metrics.select import risk_coverage_curve
 from kbench.benchmark.questions.asked import STATED_KINDS
-from kbench.benchmark.scoring.by_problem import OfProblem, of_problems
+from kbench.benchmark.scoring.by_problem import of_problems
 from kbench.benchmark.scoring.compare import Comparison
 from kbench.benchmark.scoring.rows import pair_rows, pool_scores, regret_curve
 from kbench.loaders.storage.atomic import write_atomically
 from kbench.schemas import bins
 
 if TYPE_CHECKING:
-    from jinja2 import Template
     from matplotlib.axes import Axes
 
 PAIR_METRICS, POOL_METRICS = (SKILL, LEVEL_SKILL, ACCURACY, SIGN_ACCURACY, RPS), (SPEARMAN,)
@@ -51,14 +49,6 @@ MOST_POINTS = 400
 """Points drawn per curve: more make the file larger and the line no different."""
 
 
-@functools.cache
-def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-
-
 def write_report(evaluation: Evaluation, path: Path, comparison: Comparison | None = None) -> None:
     """Write the page; it appears whole or not at all."""
     write_atomically(path, render(evaluation, comparison))
@@ -66,11 +56,14 @@ def write_report(evaluation: Evaluation, path: Path, comparison: Comparison | No
 
 def render(evaluation: Evaluation, comparison: Comparison | None = None) -> str:
     """The page as text."""
+    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    found = of_problems(evaluation.questions, evaluation.table, PAIR_METRICS, POOL_METRICS)
     plots = {title: (text, Markup(svg)) for title, text, svg in _plots(evaluation)}
-    return _template().render(
-        found=EvaluationResults.of(evaluation),
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        results=EvaluationResults.of(evaluation),
         comparison=comparison,
         plots=plots,
         misses=list(_misses(evaluation)),
@@ -78,7 +71,8 @@ def render(evaluation: Evaluation, comparison: Comparison | None = None) -> str:
         headline=headline,
         of_track=of_track,
         sliced=_sliced(evaluation),
-        problems=_problems(evaluation),
+        # Those with most skill first.
+        problems=sorted(found, key=lambda one: -math.inf if one.figures[0] is None else one.figures[0], reverse=True),
         problem_metrics=(*PAIR_METRICS, *POOL_METRICS),
     )
 
@@ -89,29 +83,15 @@ def _sliced(evaluation: Evaluation) -> list[Metric]:
     return [metric for metric in METRICS if metric.sliced and metric.name in defined]
 
 
-def _problems(evaluation: Evaluation) -> list[OfProblem]:
-    """Every problem, those with most skill first."""
-    found = of_problems(evaluation.questions, evaluation.table, PAIR_METRICS, POOL_METRICS)
-    return sorted(found, key=lambda one: -math.inf if one.figures[0] is None else one.figures[0], reverse=True)
-
-
 def _plots(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
     figures = evaluation.scored.figures
     if "forecast" in figures:
         yield "Reliability", "When it says 70 %, is it correct 70 % of the time?", reliability(evaluation)
         yield "Confusion", "Where it puts its probability, for each true bin.", confusion(evaluation)
     if "select" in figures:
-        yield (
-            "Risk and coverage",
-            "Answer the surest first: how many are wrong by then?",
-            risk_coverage(evaluation),
-        )
+        yield "Risk and coverage", "Answer the surest first: how many are wrong by then?", risk_coverage(evaluation)
     if figures.get("rank"):
-        yield (
-            "Regret",
-            "Measure only the top share of each pool: how far from its best?",
-            regret(evaluation),
-        )
+        yield "Regret", "Measure only the top share of each pool: how far from its best?", regret(evaluation)
     if "forecast" in figures:
         yield "Families", "Family by family, the most skill first. Blue is better.", families(evaluation)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +97,7 @@ class BatchFiles:
             bodies: requests by their id.
             keep: earlier requests that have no reply wait too. Otherwise nobody waits for them any more.
         """
-        old = self.requests.read_bytes().splitlines() if keep and self.requests.is_file() else []
-        lines = {_id_of(line): line for line in old} | {key: _line(key, body) for key, body in bodies.items()}
-        answered = self.answers().replies
-        waiting = [line for key, line in lines.items() if key is not None and key not in answered]
-        self.requests.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.requests, b"".join(line + b"\n" for line in waiting))
-        return len(waiting)
+        return write_requests(self.requests, bodies, keep=keep, answered=self.answers().replies)
 
 
 def request_id(body: Body) -> str:
@@ -111,19 +105,25 @@ def request_id(body: Body) -> str:
     return content_hash("request", body["model"], json.dumps(list(body["messages"]), sort_keys=True))
 
 
-def write_requests(path: Path, bodies: Mapping[str, Body], *, keep: bool = True) -> None:
+def write_requests(path: Path, bodies: Mapping[str, Body], *, keep: bool = True, answered: Collection[str] = ()) -> int:
     """Write requests to a file, which then holds each id once: the latest request of an id replaces an earlier one.
 
     Args:
         path: the file.
         bodies: requests by their id.
         keep: whether the requests that are there already stay.
+        answered: ids that need no request any more.
+
+    Returns:
+        how many requests the file holds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     old = path.read_bytes().splitlines() if keep and path.is_file() else []
     earlier = {key: line for line in old if (key := _id_of(line)) is not None}
     lines = earlier | {key: _line(key, body) for key, body in bodies.items()}
-    write_atomically(path, b"".join(line + b"\n" for line in lines.values()))
+    waiting = [line for key, line in lines.items() if key not in answered]
+    write_atomically(path, b"".join(line + b"\n" for line in waiting))
+    return len(waiting)
 
 
 def request_ids(path: Path) -> list[str] | None:

@@ -242,7 +242,9 @@ class Endpoint:
                 self.left_out.add(str(attempt.without))
                 continue
             tries += 1
-            pause_s = _pause_s(tries) if attempt.pause_s is None else attempt.pause_s
+            pause_s = attempt.pause_s
+            if pause_s is None:
+                pause_s = min(FIRST_PAUSE_S * 2.0 ** (tries - 1), LONGEST_PAUSE_S) * random.uniform(0.75, 1.0)
             late = time.monotonic() - started + pause_s >= self.deadline_s
             if not attempt.again or tries > self.retries or late:
                 most = body.get("max_completion_tokens")
@@ -268,7 +270,10 @@ class Endpoint:
             return Attempt(Reply(failure=f"connection error: {_short(error.__cause__ or error)}"), again=True)
         except APIStatusError as error:
             status = error.status_code
-            reply = Reply(failure=f"{_blame(status)}: HTTP {status}: {_short(error)}")
+            # The first words tell an outage from one refused request.
+            refused_alone = 400 <= status < 500 and status not in ANY_REQUEST
+            blame = "request refused" if refused_alone else "endpoint error"
+            reply = Reply(failure=f"{blame}: HTTP {status}: {_short(error)}")
             again = status in WORTH_ANOTHER_TRY or status >= 500
             without = FORM if status in MALFORMED_REQUEST and NO_FORM.search(str(error)) else None
             return Attempt(reply, again, _asked_pause_s(error.response.headers), without)
@@ -315,10 +320,6 @@ def _short(error: BaseException) -> str:
     return encodable(" ".join((str(error) or type(error).__name__).split()))[:LONGEST_REASON]
 
 
-def _pause_s(tries: int) -> float:
-    return float(min(FIRST_PAUSE_S * 2.0 ** (tries - 1), LONGEST_PAUSE_S)) * random.uniform(0.75, 1.0)
-
-
 def _asked_pause_s(headers: Mapping[str, str]) -> float | None:
     """How long a server asks to wait, in milliseconds, seconds or until a date; None where it does not."""
     for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
@@ -332,11 +333,6 @@ def _asked_pause_s(headers: Mapping[str, str]) -> float | None:
         return max(0.0, email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time())
     except (KeyError, ValueError, OverflowError, TypeError, IndexError, AttributeError):
         return None
-
-
-def _blame(status: int) -> str:
-    """First words of a failure: they tell an outage from one refused request."""
-    return "request refused" if 400 <= status < 500 and status not in ANY_REQUEST else "endpoint error"
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -374,7 +370,8 @@ class Meter:
 
     def _grant(self, body: Body, reserved: float) -> Grant | None:
         left = self.limit - self.spent - reserved
-        reading = self.per_input * _most_input_tokens(body)
+        characters = sum(len(message["content"].encode()) for message in body["messages"])
+        reading = self.per_input * (characters / CHARACTERS_PER_TOKEN_AT_LEAST + 16 * len(body["messages"]))
         wanted = int(body.get("max_completion_tokens") or LONGEST_ANSWER)
         affordable = (left - reading) / self.per_output if self.per_output else math.inf
         tokens = int(min(wanted, affordable)) if left > reading else 0
@@ -405,11 +402,6 @@ class Grant:
     answer_tokens: int
     price: float
     """What is set aside for it."""
-
-
-def _most_input_tokens(body: Body) -> float:
-    characters = sum(len(message["content"].encode()) for message in body["messages"])
-    return characters / CHARACTERS_PER_TOKEN_AT_LEAST + 16 * len(body["messages"])
 
 
 @functools.cache

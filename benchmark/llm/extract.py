@@ -29,10 +29,16 @@ def extract(reply: str, inputs: int) -> str:
         raise NoKernelError("no code: the reply has no code block")
     kernels = list(dict.fromkeys(block.strip() + "\n" for block in blocks if _run_function(block) is not None))
     if not kernels:
-        raise NoKernelError(f"no kernel: {_complaint(blocks)}")
+        invalid = all(_parse(block) is None for block in blocks)
+        raise NoKernelError(f"no kernel: no code block {'is valid Python' if invalid else 'defines run'}")
     if len(kernels) > 1:
         raise NoKernelError(f"several kernels: {len(kernels)} code blocks define run; one was asked for")
-    _check_signature(kernels[0], inputs)
+    function = _run_function(kernels[0])
+    assert function is not None
+    arguments = function.args
+    most = len(arguments.posonlyargs) + len(arguments.args)
+    if arguments.vararg is None and not most - len(arguments.defaults) <= inputs <= most:
+        raise NoKernelError(f"other problem: run takes {most} inputs, this problem has {inputs}")
     return kernels[0]
 
 
@@ -50,19 +56,3 @@ def _run_function(text: str) -> ast.FunctionDef | None:
     if tree is None:
         return None
     return next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "run"), None)
-
-
-def _complaint(blocks: list[str]) -> str:
-    if all(_parse(block) is None for block in blocks):
-        return "no code block is valid Python"
-    return "no code block defines run"
-
-
-def _check_signature(source: str, inputs: int) -> None:
-    function = _run_function(source)
-    assert function is not None
-    arguments = function.args
-    most = len(arguments.posonlyargs) + len(arguments.args)
-    least = most - len(arguments.defaults)
-    if arguments.vararg is None and not least <= inputs <= most:
-        raise NoKernelError(f"other problem: run takes {most} inputs, this problem has {inputs}")

@@ -86,12 +86,8 @@ class KeptReplies:
                 self._known |= read_responses(self.path).replies
                 if self.meter is not None:
                     # What failed was paid for too, and an answer that was asked for again was paid for twice.
-                    self.meter.spent = sum(_cost(self.meter, row) for row in rows)
+                    self.meter.spent = sum(self.meter.cost(with_account(Reply(), row)) or 0.0 for row in rows)
         return self._known
-
-
-def _cost(meter: Meter, row: dict[str, Any]) -> float:
-    return meter.cost(with_account(Reply(), row)) or 0.0
 
 
 def _line(key: str, reply: Reply) -> str:

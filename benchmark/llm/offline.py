@@ -79,7 +79,7 @@ class Offline:
             DataError: names the line that is no response.
         """
         answers = self.answers()
-        names = {_name(each) for each in (*answers.replies, *answers.errors)}
+        names = {":".join(each.split(":")[:2]) for each in (*answers.replies, *answers.errors)}
         replies = [_reply(each, answers, names) for each in asked]
         if self.requests is None:
             return replies
@@ -128,7 +128,12 @@ class Offline:
 
     def _write(self, path: Path, bodies: dict[str, Body]) -> None:
         if not self._begun:
-            self.replaced = set(_earlier(path))
+            ids = request_ids(path) if path.is_file() else None
+            if ids is None and path.exists():
+                raise UserError(
+                    f"requests_file {str(path)!r} exists and holds something else than requests; choose another"
+                )
+            self.replaced = set(ids or ())
             if not bodies and not path.exists():
                 return
         self.replaced -= set(bodies)
@@ -142,20 +147,6 @@ def _reply(one: AskedRequest, answers: Responses, names: set[str]) -> Reply:
         return reply
     unanswered = OTHER_PROMPT if one.name in names else NO_ANSWER
     return Reply(failure=next((answers.errors[each] for each in one.ids if each in answers.errors), unanswered))
-
-
-def _name(custom_id: str) -> str:
-    return ":".join(custom_id.split(":")[:2])
-
-
-def _earlier(path: Path) -> list[str]:
-    """The ids of requests that a file holds."""
-    if not path.exists():
-        return []
-    ids = request_ids(path) if path.is_file() else None
-    if ids is None:
-        raise UserError(f"requests_file {str(path)!r} exists and holds something else than requests; choose another")
-    return ids
 
 
 def same_model(asked: str, named: str) -> bool:

@@ -12,6 +12,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
+LOG2_CENTERS = np.log2([bins.center(number) for number in bins.NUMBERS])
+"""What each bin stands for where one number must: log2 of its speedup."""
 SUM_TOLERANCE = 1e-6
 """How far a row's probabilities may be from one: beyond any float32 rounding, below any mistake."""
 
@@ -22,8 +24,12 @@ def check(probabilities: npt.ArrayLike, numbers: npt.ArrayLike) -> tuple[Floats,
     Raises:
         UserError: a wrong shape, a row that is no distribution, or a number that is no bin.
     """
-    values = as_probabilities(probabilities)
-    return values, _as_bins(numbers, len(values))
+    values, found = as_probabilities(probabilities), np.asarray(numbers)
+    if found.shape != (len(values),):
+        raise UserError(f"bins have shape {found.shape}; they must be [{len(values)}], one for each forecast")
+    if found.size and (found.dtype.kind not in "iu" or found.min() < 1 or found.max() > bins.COUNT):
+        raise UserError(f"bins must be whole numbers from 1 to {bins.COUNT}, got {np.unique(found)[:10].tolist()}")
+    return values, found.astype(np.int64)
 
 
 def as_probabilities(probabilities: npt.ArrayLike) -> Floats:
@@ -39,15 +45,6 @@ def as_probabilities(probabilities: npt.ArrayLike) -> Floats:
             f"probabilities[{row}] is {values[row].tolist()}; it must hold eight numbers ≥ 0 that sum to one"
         )
     return values
-
-
-def _as_bins(numbers: npt.ArrayLike, rows: int) -> Ints:
-    values = np.asarray(numbers)
-    if values.shape != (rows,):
-        raise UserError(f"bins have shape {values.shape}; they must be [{rows}], one for each forecast")
-    if values.size and (values.dtype.kind not in "iu" or values.min() < 1 or values.max() > bins.COUNT):
-        raise UserError(f"bins must be whole numbers from 1 to {bins.COUNT}, got {np.unique(values)[:10].tolist()}")
-    return values.astype(np.int64)
 
 
 def as_vectors(*vectors: npt.ArrayLike) -> tuple[Floats, ...]:

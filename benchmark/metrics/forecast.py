@@ -111,11 +111,6 @@ def near(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
     return (tied & close).sum(axis=1) / tied.sum(axis=1)
 
 
-def within_one(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
-    """Share of rows whose most probable bin is at most one bin off."""
-    return mean(near(probabilities, bins))
-
-
 WITHIN_ONE = Metric(
     name="within_one", track=FORECAST, label="Within one bin",
     meaning="Share of pairs whose most probable bin is at most one bin off.",
@@ -156,11 +151,6 @@ def brier_rows(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> Floats:
     values, numbers = check(probabilities, bins)
     truth = np.eye(COUNT)[numbers - 1]
     return 0.5 * ((values - truth) ** 2).sum(axis=1)
-
-
-def brier(probabilities: npt.ArrayLike, bins: npt.ArrayLike) -> float:
-    """Mean half-Brier; lower is better."""
-    return mean(brier_rows(probabilities, bins))
 
 
 BRIER = Metric(
@@ -288,11 +278,6 @@ def entropy(probabilities: npt.ArrayLike) -> Floats:
 def sharpness_rows(probabilities: npt.ArrayLike) -> Floats:
     """Sharpness of every row: 0 for the uniform forecast, 1 for certainty."""
     return 1.0 - entropy(probabilities) / math.log(COUNT)
-
-
-def sharpness(probabilities: npt.ArrayLike) -> float:
-    """Mean sharpness."""
-    return mean(sharpness_rows(probabilities))
 
 
 SHARPNESS = Metric(

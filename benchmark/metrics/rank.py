@@ -142,15 +142,14 @@ WIDE = 2.0
 """Slowest over fastest kernel of a pool from which regret says more than noise."""
 
 
-def _wide_regret(pool: Pool) -> float:
-    return _regret(pool) if pool.runtimes.max() >= WIDE * pool.runtimes.min() else math.nan
-
-
 WIDE_REGRET = Metric(
     name="wide_regret_at_10", track=RANK, label="Regret at 10 %, wide pools",
     meaning="How much slower than the pool's best the best kernel of the top 10 % is, over pools whose slowest kernel "
     "takes at least twice as long as the fastest.",
-    figure=mean_over_pools(_wide_regret), better=Better.LOW, bounds=(0.0, None), shown=Shown.BOARD,
+    figure=mean_over_pools(
+        lambda pool: _regret(pool) if pool.runtimes.max() >= WIDE * pool.runtimes.min() else math.nan
+    ),
+    better=Better.LOW, bounds=(0.0, None), shown=Shown.BOARD,
 )  # fmt: skip
 
 

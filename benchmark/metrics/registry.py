@@ -7,6 +7,7 @@ from typing import Any
 from kbench.benchmark.metrics import edit, forecast, rank, select
 from kbench.benchmark.metrics.bootstrap import Bootstrap, Figure
 from kbench.benchmark.metrics.metric import Metric
+from kbench.benchmark.tracks import OVERALL
 
 METRICS: tuple[Metric, ...] = (*forecast.METRICS, *edit.METRICS, *rank.METRICS, *select.METRICS)
 """In the order of every table; a track's headline comes first."""
@@ -22,6 +23,11 @@ def of_track(track: str) -> tuple[Metric, ...]:
 def headline(track: str) -> Metric:
     """The metric a track is ranked by."""
     return next(metric for metric in of_track(track) if metric.headline)
+
+
+def sign_of(track: str) -> float:
+    """Times this, a higher headline of the track, or overall, is always the better one."""
+    return 1.0 if track == OVERALL else headline(track).sign
 
 
 def markdown_table() -> str:

@@ -206,15 +206,11 @@ def excess_aurc(loss: npt.ArrayLike, confidence: npt.ArrayLike) -> float:
     return aurc(losses, confidences) - area(ideal, len(losses))
 
 
-def _least_areas(counts: Floats, losses: Floats) -> Floats:
-    """Least area for the same total of 0/1 losses: every correct answer first."""
-    risk = divide(losses[:, -1], counts[:, -1])
-    return risk + (1 - risk) * np.log(np.maximum(1 - risk, 1e-300))
-
-
 def _excess(bootstrap: Bootstrap, rows: PairRows) -> Figure:
     answers = bootstrap.once(bins_surest_first, rows)
-    excess = answers.areas - _least_areas(answers.rows, answers.losses)
+    # Least area for the same total of 0/1 losses: every correct answer first.
+    risk = divide(answers.losses[:, -1], answers.rows[:, -1])
+    excess = answers.areas - (risk + (1 - risk) * np.log(np.maximum(1 - risk, 1e-300)))
     return Figure.of(excess).moved_to(excess_aurc(answers.loss, answers.confidence))
 
 

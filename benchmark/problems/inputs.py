@@ -26,7 +26,7 @@ Fill = Callable[["Generator", "TensorSpec", str], "Tensor"]
 """Draws a tensor: (generator, spec, device) -> tensor of that spec. Every value must depend on the generator."""
 
 
-def settled(drawn: Tensor, made: Tensor) -> Tensor:
+def after_wiping(drawn: Tensor, made: Tensor) -> Tensor:
     """What was made of drawn values, which are left nowhere else in memory: a kernel might look for them there."""
     if made is not drawn:
         drawn.zero_()
@@ -38,7 +38,7 @@ def normal(scale: float = 1.0, shift: float = 0.0) -> Fill:
 
     def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
         drawn = torch.randn(spec.shape, generator=generator, device=device, dtype=torch.float32)
-        return settled(drawn, drawn.mul_(scale).add_(shift).to(getattr(torch, spec.dtype)))
+        return after_wiping(drawn, drawn.mul_(scale).add_(shift).to(getattr(torch, spec.dtype)))
 
     return fill
 
@@ -48,7 +48,7 @@ def uniform(low: float = 0.0, high: float = 1.0) -> Fill:
 
     def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
         drawn = torch.rand(spec.shape, generator=generator, device=device, dtype=torch.float32)
-        return settled(drawn, drawn.mul_(high - low).add_(low).to(getattr(torch, spec.dtype)))
+        return after_wiping(drawn, drawn.mul_(high - low).add_(low).to(getattr(torch, spec.dtype)))
 
     return fill
 
@@ -58,7 +58,7 @@ def integers(low: int, high: int) -> Fill:
 
     def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
         drawn = torch.randint(low, high, spec.shape, generator=generator, device=device)
-        return settled(drawn, drawn.to(getattr(torch, spec.dtype)))
+        return after_wiping(drawn, drawn.to(getattr(torch, spec.dtype)))
 
     return fill
 
@@ -68,8 +68,8 @@ def booleans(share: float = 0.5) -> Fill:
 
     def fill(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
         drawn = torch.rand(spec.shape, generator=generator, device=device)
-        below = settled(drawn, drawn < share)
-        return settled(below, below.to(getattr(torch, spec.dtype)))
+        below = after_wiping(drawn, drawn < share)
+        return after_wiping(below, below.to(getattr(torch, spec.dtype)))
 
     return fill
 

@@ -69,16 +69,17 @@ listed problem.
 """
 
 
-FAMILY_MODULES = (
+FAMILIES = (
     "matmul", "fused_matmul", "quantized_matmul", "activation", "norm", "scan", "loss", "fused_elementwise",
-    "convolution", "pooling", "fused_convolution", "stencil", "gpu_mode", "gated_deltanet", "attention",
-    "mixture_of_experts", "indexing", "state_space", "scientific", "linear_layers", "quantized_layers", "experts",
-    "attention_layers", "convolution_fp16", "rowwise_layers", "attention_backward", "prefill", "decode",
-    "weight_quantised", "block_scaled", "expert_layers", "linear_backward", "norm_backward", "mamba", "delta_net",
-    "serving", "optimizer", "sparse", "conv_channels_last", "season",
+    "convolution", "pooling", "fused_convolution", "scientific:STENCILS", "gpu_mode", "gpu_mode:GATED_DELTANET",
+    "attention", "mixture_of_experts", "indexing", "mamba:SELECTIVE_SCAN", "scientific", "fused_matmul:MODEL_LAYERS",
+    "quantized_matmul:MODEL_LAYERS", "quantized_matmul:EXPERT_LAYERS", "attention:MODEL_LAYERS",
+    "convolution:FP16_LAYERS", "fused_elementwise:ROW_LAYERS", "attention_backward", "prefill", "decode",
+    "weight_quantised", "block_scaled", "expert_layers", "linear_backward", "norm:GRADIENTS", "mamba", "delta_net",
+    "serving", "optimizer", "sparse", "convolution:CHANNELS_LAST", "season",
 )  # fmt: skip
-"""Modules of `families/`, each with a tuple PROBLEMS; their order is the registry's."""
-UNLISTED_MODULES = ("foreign.published", "tuned")
+"""Tuples of problems, `PROBLEMS` unless named, of the modules of `families/`; their order is the registry's, by age."""
+UNLISTED = ("foreign.published", "tuned")
 """Modules of the same form whose problems are none of the benchmark's."""
 USER_FILES = "KBENCH_PROBLEMS"
 """Environment variable that carries the files of users' problems to the processes that plan, verify and time."""
@@ -99,13 +100,13 @@ def retired() -> Mapping[str, ProblemDefinition]:
 @functools.cache
 def known() -> Mapping[str, ProblemDefinition]:
     """Every problem a dataset of ours may have kernels of, listed or retired, in registry order."""
-    return _declared(tuple(f"families.{name}" for name in FAMILY_MODULES))
+    return _declared(tuple(f"families.{name}" for name in FAMILIES))
 
 
 @functools.cache
 def unlisted() -> Mapping[str, ProblemDefinition]:
     """Problems that kernels are measured on but that are none of the benchmark's: no dataset or search has them."""
-    return _declared(UNLISTED_MODULES)
+    return _declared(UNLISTED)
 
 
 def users() -> Mapping[str, ProblemDefinition]:
@@ -146,11 +147,12 @@ def edition(problem_id: str) -> str:
     return content_hash("problem", json.dumps(to_dict(definition.record()), sort_keys=True)) if definition else ""
 
 
-def _declared(modules: tuple[str, ...]) -> Mapping[str, ProblemDefinition]:
+def _declared(places: tuple[str, ...]) -> Mapping[str, ProblemDefinition]:
     declared: dict[str, ProblemDefinition] = {}
-    for name in modules:
+    for place in places:
+        name, _, attribute = place.partition(":")
         module = importlib.import_module(f"kbench.benchmark.problems.{name}")
-        for problem in module.PROBLEMS:
+        for problem in getattr(module, attribute or "PROBLEMS"):
             if problem.id in declared:
                 raise ValueError(f"problem id {problem.id!r} is declared twice, again in {name}.py")
             declared[problem.id] = problem

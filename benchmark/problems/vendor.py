@@ -75,11 +75,6 @@ def _scaled_grouped_mm(x: Any, weight: Any, offsets: Any, x_scale: Any, weight_s
     )
 
 
-def _block_scaled_mm(x: Any, weight: Any, x_scale: Any, weight_scale: Any) -> Any:
-    # cuBLASLt reads the scales of x with rows next to each other.
-    return torch._scaled_mm(x, weight.t(), x_scale.t().contiguous().t(), weight_scale.t(), out_dtype=torch.bfloat16)
-
-
 LIBRARIES: Mapping[str, Mapping[str, Call]] = {
     "attention_backward": {"FlashAttention": functools.partial(_flash_backward, causal=False)},
     "attention_backward_causal": {"FlashAttention": _flash_backward},
@@ -89,7 +84,12 @@ LIBRARIES: Mapping[str, Mapping[str, Call]] = {
     "attention_varlen_prefill": {"FlashAttention": _flash_packed},
     "grouped_fp8_linear": {"CUTLASS": _scaled_grouped_mm},
     "grouped_wgrad": {"CUTLASS": lambda x, dy, offsets: torch._grouped_mm(dy.t(), x, offs=offsets)},
-    "fp8_block_decode": {"cuBLASLt": _block_scaled_mm},
+    # cuBLASLt reads the scales of x with rows next to each other.
+    "fp8_block_decode": {
+        "cuBLASLt": lambda x, weight, x_scale, weight_scale: torch._scaled_mm(
+            x, weight.t(), x_scale.t().contiguous().t(), weight_scale.t(), out_dtype=torch.bfloat16
+        )
+    },
 }
 """Calls of other libraries that PyTorch carries, by problem."""
 

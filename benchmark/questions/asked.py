@@ -74,7 +74,10 @@ class AskedRows:
             if any(track in PAIR_TRACKS for track in tracks) and (shots or not level or row["origin"] != OURS):
                 self.pairs.append(row)
             if level and row["pool"] is not None and RANK.name in tracks:
-                self.pools.append(row | _pool_figures(row))
+                # What a pool is ranked by: the time in units of the reference's, which is one over the speedup.
+                ends = {"runtime_us": "speedup", "runtime_low_us": "speedup_high", "runtime_high_us": "speedup_low"}
+                times = {name: None if row[of] is None else 1.0 / row[of] for name, of in ends.items()}
+                self.pools.append(row | times)
 
 
 def asked_row(question: dict[str, Any]) -> dict[str, Any]:
@@ -106,12 +109,6 @@ def kernels_named(
     rows = [row for part in parts for row in part.filter(pc.field("kernel_id").isin(wanted)).to_pylist()]
     missing = set(wanted.to_pylist()) - {row["kernel_id"] for row in rows}
     return rows if split is None or not missing else rows + kernels_named(corpus, missing, columns, None, **within)
-
-
-def _pool_figures(row: dict[str, Any]) -> dict[str, Any]:
-    """What a pool is ranked by: the time in units of the reference's, which is one over the speedup."""
-    ends = {"runtime_us": "speedup", "runtime_low_us": "speedup_high", "runtime_high_us": "speedup_low"}
-    return {name: None if row[of] is None else 1.0 / row[of] for name, of in ends.items()}
 
 
 def asked_gpu(corpus: Tables) -> str | None:

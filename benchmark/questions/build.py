@@ -78,7 +78,7 @@ def build_questions(
         problems: ask about these alone.
         shots: how many known kernels a query shows: 0, 2 or 8.
     """
-    names = checked(tracks, split, limit, subset, shots)
+    names = check_selection(tracks, split, limit, subset, shots)
     check_problems(corpus, split, problems)
     rows = AskedRows(corpus, split, names, shots)
     if subset is not None:
@@ -96,7 +96,8 @@ def build_questions(
     position = {query_id: index for index, query_id in enumerate(kept)}
     pair_rows = [row for row in rows.pairs if row["query_id"] in position]
     pool_rows = [row for row in rows.pools if row["query_id"] in position]
-    prior, kind_priors, trained = _training_facts(corpus)
+    # Training pairs on the GPU asked about; on all where training has none of it, as when it is held out.
+    counts, none = _bin_counts(corpus, asked_gpu(corpus)) or _bin_counts(corpus, None), np.zeros(bins.COUNT, np.int64)
     return Questions(
         dataset=corpus.fingerprint,
         split=split,
@@ -105,9 +106,9 @@ def build_questions(
         pair_queries=np.unique(np.array([position[row["query_id"]] for row in pair_rows], dtype=np.int64)),
         pairs=_pair_labels([row for row in pair_rows if row["speedup"] is not None], position, rows.runtimes),
         pools=_pool_labels(pool_rows, position),
-        prior=prior,
-        kind_priors=kind_priors,
-        trained=trained,
+        prior=_shares(sum(counts.values(), none)),
+        kind_priors={kind.value: _shares(counts.get(kind.value, none)) for kind in PairKind},
+        trained=bool(counts),
         measure_seconds=_measure_seconds(corpus) if SELECT.name in names else None,
         limited=len(kept) < len(asked),
         subset=subset,
@@ -185,7 +186,9 @@ def _check_training(split: str) -> None:
         raise UserError(f"split {split!r} is kept for testing; a surrogate may be fitted on {TRAIN_SPLITS} only")
 
 
-def checked(tracks: Iterable[str], split: str, limit: int | None, subset: str | None, shots: int) -> tuple[str, ...]:
+def check_selection(
+    tracks: Iterable[str], split: str, limit: int | None, subset: str | None, shots: int
+) -> tuple[str, ...]:
     """The tracks in their order, once everything that was asked for exists."""
     asked = tuple(name.strip() for name in tracks.split(",")) if isinstance(tracks, str) else tuple(tracks)
     for track in asked:
@@ -302,18 +305,6 @@ def _texts(rows: list[dict[str, Any]], name: str) -> Strings:
     return strings([str(row[name]) for row in rows])
 
 
-def _training_facts(corpus: Tables) -> tuple[Floats, dict[str, Floats], bool]:
-    """Bin frequencies over all training pairs and by kind, and whether there is any pair.
-
-    On the GPU asked about; on all of them where training has none of it, as when it is held out.
-    """
-    gpu = asked_gpu(corpus)
-    counts = _bin_counts(corpus, gpu) or _bin_counts(corpus, None)
-    none = np.zeros(bins.COUNT, dtype=np.int64)
-    by_kind = {kind.value: _shares(counts.get(kind.value, none)) for kind in PairKind}
-    return _shares(sum(counts.values(), none)), by_kind, bool(counts)
-
-
 def _bin_counts(corpus: Tables, gpu: str | None) -> dict[str, Ints]:
     """How many training pairs on a GPU, or on all, lie in each bin, by kind; kinds that occur alone."""
     import pyarrow.compute as pc
@@ -358,7 +349,10 @@ def training_file(corpus: Tables, splits: tuple[str, ...] = TRAIN_SPLITS) -> Pat
     """
     if not isinstance(corpus, CorpusView):
         return None
-    made_of = content_hash("training", __version__, corpus.fingerprint, *splits, *_code())
+    # Sizes and times of our own files: whoever changes kbench gets other pairs.
+    code = sorted(path for folder in CODE for path in (ROOT / folder).rglob("*.py"))
+    states = (f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in code)
+    made_of = content_hash("training", __version__, corpus.fingerprint, *splits, *states)
     file = data_home() / "training" / f"{made_of}.pickle"
     if not file.is_file():
         pairs = list(training_pairs(corpus, splits))
@@ -371,9 +365,3 @@ def training_file(corpus: Tables, splits: tuple[str, ...] = TRAIN_SPLITS) -> Pat
         except (OSError, KbenchError):
             return None
     return file
-
-
-def _code() -> list[str]:
-    """Sizes and times of our own files: whoever changes kbench gets other pairs."""
-    files = sorted(path for folder in CODE for path in (ROOT / folder).rglob("*.py"))
-    return [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files]

@@ -111,15 +111,6 @@ def strings(values: list[Any]) -> Strings:
     return result
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TrackQueries:
-    """One track's queries, in a fixed order, and the fingerprint that names exactly them."""
-
-    track: str
-    query_ids: tuple[str, ...]
-    fingerprint: str
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
     """Everything that is asked and answered on one split of one corpus."""
@@ -151,14 +142,6 @@ class Questions:
     gpu: str | None = None
     """The GPU that they are about; None for every GPU of the corpus."""
 
-    def task(self, track: str) -> TrackQueries:
-        """One track."""
-        if track not in self.tracks:
-            raise UnknownNameError("track", track, self.tracks)
-        ids = tuple(self.queries[i].query_id for i in self.asked(track).tolist())
-        shots = [f"{self.shots} shots"] if self.shots else []
-        return TrackQueries(track, ids, content_hash("task", *shots, self.dataset, self.split, track, *ids))
-
     def core(self) -> Questions:
         """The part of the answers that is in core; queries and their positions stay."""
         pairs, pools = self.pairs.take(self.pairs.core), self.pools.take(self.pools.core)
@@ -187,11 +170,15 @@ class Questions:
             return self.pair_queries
         return np.unique(self.pools.query)
 
-    def tasks(self) -> Mapping[str, TrackQueries]:
-        """Every track by name."""
-        return {track: self.task(track) for track in self.tracks}
+    def fingerprint_of(self, track: str) -> str:
+        """Names exactly the queries of one track, in their order."""
+        if track not in self.tracks:
+            raise UnknownNameError("track", track, self.tracks)
+        shots = [f"{self.shots} shots"] if self.shots else []
+        ids = (self.queries[at].query_id for at in self.asked(track).tolist())
+        return content_hash("task", *shots, self.dataset, self.split, track, *ids)
 
     @property
     def fingerprint(self) -> str:
         """Names the corpus, the split, the tracks and every query."""
-        return content_hash("questions", *(task.fingerprint for task in self.tasks().values()))
+        return content_hash("questions", *map(self.fingerprint_of, self.tracks))

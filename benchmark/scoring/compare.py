@@ -11,7 +11,7 @@ import numpy as np
 
 from kbench.benchmark.metrics.bootstrap import Figure, divide
 from kbench.benchmark.metrics.forecast import LEVEL_SKILL, SKILL
-from kbench.benchmark.metrics.registry import BY_NAME, headline
+from kbench.benchmark.metrics.registry import BY_NAME, headline, sign_of
 from kbench.benchmark.scoring.score import Scored, finite
 from kbench.benchmark.tracks import OVERALL
 
@@ -96,18 +96,26 @@ class BesideProbes:
     """Whether this probe comes as far, within the interval: then the figure is no headline."""
 
 
+def headlines(track: str, scored: Mapping[str, Scored]) -> dict[str, Figure]:
+    """A track's headline, or overall, of those that have one, by name."""
+    return {name: figure for name, one in scored.items() if (figure := one.headline(track)) is not None}
+
+
+def strongest(track: str, figure_of: Mapping[str, Figure]) -> str:
+    """The name with the best headline of a track."""
+    return max(figure_of, key=lambda name: sign_of(track) * figure_of[name].value)
+
+
 def beside_probes(scored: Scored, probes: Mapping[str, Scored]) -> dict[str, BesideProbes]:
     """Each headline, and overall, beside the strongest probe; empty without probes."""
     beside = {}
     for track in (*scored.figures, OVERALL) if probes else ():
-        sign = 1.0 if track == OVERALL else headline(track).sign
-        figure_of = {name: figure for name, one in probes.items() if (figure := one.headline(track)) is not None}
-        mine = scored.headline(track)
+        mine, figure_of = scored.headline(track), headlines(track, probes)
         if mine is None or not figure_of:
             continue
-        name = max(figure_of, key=lambda each: sign * figure_of[each].value)
+        name = strongest(track, figure_of)
         probe = figure_of[name]
-        over_probe = Difference.of(sign, mine, probe)
+        over_probe = Difference.of(sign_of(track), mine, probe)
         beside[track] = BesideProbes(
             probe=name,
             value=finite(probe.value),
@@ -139,7 +147,11 @@ class Power:
         """From the paired differences of any two entries."""
         decidable = [one for one in differences if _differs(one)]
         intervals = [one.interval for one in decidable]
-        least = [_decidable(one, high - low) for one, (low, high) in zip(decidable, intervals, strict=True)]
+        # Each draw is a sample whose estimate is off by its distance from the value, with an interval of this width.
+        # Either entry may be the better one, so errors count with both signs: 80 % are below the 60 % quantile of
+        # their sizes.
+        errors = [np.nanquantile(np.abs(one.draws - one.value), 2 * POWER - 1) for one in decidable]
+        least = [(high - low) / 2 + float(error) for (low, high), error in zip(intervals, errors, strict=True)]
         decided = sum(low > 0.0 or high < 0.0 for low, high in intervals)
         return cls(len(decidable), decided, float(np.median(least)) if least else None)
 
@@ -155,15 +167,6 @@ class Power:
 
 def _differs(difference: Figure) -> bool:
     return len(difference.draws) > 0 and float(np.ptp(difference.draws)) > 0.0
-
-
-def _decidable(difference: Figure, width: float) -> float:
-    """The true difference of two entries that four of five samples of problems decide.
-
-    Each draw is a sample whose estimate is off by its distance from the value, with an interval of this width. Either
-    entry may be the better one, so that errors count with both signs: 80 % are below the 60 % quantile of their sizes.
-    """
-    return width / 2 + float(np.nanquantile(np.abs(difference.draws - difference.value), 2 * POWER - 1))
 
 
 def skill_over(one: Scored, other: Scored) -> dict[str, Figure]:

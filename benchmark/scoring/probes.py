@@ -59,7 +59,8 @@ def probe_scores(
 
 def _answers(corpus: Tables, questions: Questions) -> dict[str, pa.Table]:
     """The probes' forecasts of the whole split, learnt for the first that asks and then kept."""
-    key = content_hash("probes", corpus.fingerprint, questions.split, str(questions.gpu), _code_digest())
+    code = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    key = content_hash("probes", corpus.fingerprint, questions.split, str(questions.gpu), code)
     folder = data_home() / "probes" / key
     paths = {name: folder / f"{name}.parquet" for name in NAMES}
     if all(path.is_file() for path in paths.values()):
@@ -67,7 +68,11 @@ def _answers(corpus: Tables, questions: Questions) -> dict[str, pa.Table]:
     import sklearn.ensemble  # noqa: F401
     from threadpoolctl import threadpool_limits
 
-    rows = {name: _rows(corpus, name) for name in ("train", "validation", questions.split)}
+    columns = [*QUESTION_COLUMNS, "bin"]
+    rows = {
+        split: of_gpu(corpus.table("questions", split=split, columns=columns).to_pylist(), corpus)
+        for split in ("train", "validation", questions.split)
+    }
     kernels = corpus.table("kernels", columns=["kernel_id", "normalised"])
     texts = dict(zip(*(column.to_pylist() for column in kernels.columns), strict=True))
     # Threads of small trees wait for each other longer than they work; what is not loaded yet cannot be limited.
@@ -82,15 +87,6 @@ def _answers(corpus: Tables, questions: Questions) -> dict[str, pa.Table]:
         files = {paths[name].name: forecasts_file(answers, corpus.fingerprint) for name, answers in forecasts.items()}
         replace_together(folder, files)
     return {name: to_arrow(answers) for name, answers in forecasts.items()}
-
-
-@functools.cache
-def _code_digest() -> str:
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
-
-
-def _rows(corpus: Tables, split: str) -> list[Row]:
-    return of_gpu(corpus.table("questions", split=split, columns=[*QUESTION_COLUMNS, "bin"]).to_pylist(), corpus)
 
 
 def _probes(rows: Mapping[str, Sequence[Row]], texts: Mapping[str, str]) -> dict[str, Features]:

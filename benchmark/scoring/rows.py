@@ -11,7 +11,7 @@ import dataclasses
 
 import numpy as np
 
-from kbench.benchmark.metrics.arrays import Floats, Ints, as_probabilities, encode
+from kbench.benchmark.metrics.arrays import LOG2_CENTERS, Floats, Ints, as_probabilities, encode
 from kbench.benchmark.metrics.metric import FULL, PairRows, Pool, PoolRows
 from kbench.benchmark.metrics.rank import FRACTIONS, regret_at
 from kbench.benchmark.questions.asked import ONE_WORKLOAD
@@ -77,9 +77,8 @@ SCORE_DECIMALS = 9
 
 def expected_log2_speedup(probabilities: Floats) -> Floats:
     """Mean log2 of the bins' representative speedups: a point forecast for surrogates that give none."""
-    centers = np.log2([bins.center(number) for number in bins.NUMBERS])
     # Not a matrix product, which may add in another order in another row and tell equal forecasts apart.
-    return (as_probabilities(probabilities) * centers).sum(axis=1)
+    return (as_probabilities(probabilities) * LOG2_CENTERS).sum(axis=1)
 
 
 def rank_scores(probabilities: Floats, points: Floats) -> Floats:
@@ -122,14 +121,18 @@ def rank_rows(labels: PoolLabels, pools: list[Ints], scores: Floats) -> PoolRows
     return PoolRows(tuple(Pool(one[rows], labels.runtime_us[rows]) for one in scores for rows in pools))
 
 
+def track_rows(questions: Questions, pairs: PairRows | None, scores: Floats) -> TrackRows:
+    """Rows of every track that the questions ask and that can be scored; of pools by scores [repeats, rows]."""
+    rows: TrackRows = {} if pairs is None else dict.fromkeys(PAIR_TRACKS, pairs)
+    if pools := ranked_pools(questions.pools):
+        rows[RANK.name] = rank_rows(questions.pools, pools, scores)
+    return {track: of_track for track, of_track in rows.items() if track in questions.tracks}
+
+
 def surrogate_rows(questions: Questions, table: ForecastTable) -> TrackRows:
-    """Rows of every track that the questions ask and can be scored."""
-    labels = questions.pools
-    rows: TrackRows = {}
-    if len(questions.pairs):
-        rows |= dict.fromkeys(PAIR_TRACKS, pair_rows(questions.over_all_workloads(), table))
-    if RANK.name in questions.tracks and (pools := ranked_pools(labels)):
-        rows[RANK.name] = rank_rows(labels, pools, pool_scores(labels, table))
+    """What a surrogate answers, track by track in the questions' order."""
+    pairs = pair_rows(questions.over_all_workloads(), table) if len(questions.pairs) else None
+    rows = track_rows(questions, pairs, pool_scores(questions.pools, table))
     return {track: rows[track] for track in questions.tracks if track in rows}
 
 
@@ -161,32 +164,19 @@ def ceiling_rows(questions: Questions, seed: int) -> TrackRows:
     """What a second measurement would answer; pairs are left out where none has an interval to draw it from."""
     questions = questions.over_all_workloads()
     pairs, labels = questions.pairs, questions.pools
-    rows: TrackRows = {}
+    answered = None
     if len(pairs) and not np.isnan(pairs.speedup_low).all():
         ends = (pairs.speedup_low, pairs.speedup_high)
         repeat = remeasured(pairs.speedup, *ends, np.random.default_rng((seed, 1)))
-        probabilities = interval_distribution(repeat, log_sigma(*ends))
-        rows |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, probabilities))
+        answered = answered_pairs(questions, interval_distribution(repeat, log_sigma(*ends)))
     generator = np.random.default_rng((seed, 2))
     repeat = remeasured(labels.runtime_us, labels.runtime_low_us, labels.runtime_high_us, generator)
     # The order that a second measurement would give, failed kernels last.
-    scores = np.where(labels.valid, -repeat, -np.inf)[None, :]
-    return _asked(questions, rows | _pools(labels, scores))
+    return track_rows(questions, answered, np.where(labels.valid, -repeat, -np.inf)[None, :])
 
 
 def floor_rows(questions: Questions) -> TrackRows:
     """The training frequencies of each kind, and every kernel of a pool alike."""
     questions = questions.over_all_workloads()
-    rows: TrackRows = {}
-    if len(questions.pairs):
-        rows |= dict.fromkeys(PAIR_TRACKS, answered_pairs(questions, kind_priors(questions)))
-    return _asked(questions, rows | _pools(questions.pools, np.zeros((1, len(questions.pools)))))
-
-
-def _pools(labels: PoolLabels, scores: Floats) -> TrackRows:
-    pools = ranked_pools(labels)
-    return {RANK.name: rank_rows(labels, pools, scores)} if pools else {}
-
-
-def _asked(questions: Questions, found: TrackRows) -> TrackRows:
-    return {track: rows for track, rows in found.items() if track in questions.tracks}
+    pairs = answered_pairs(questions, kind_priors(questions)) if len(questions.pairs) else None
+    return track_rows(questions, pairs, np.zeros((1, len(questions.pools))))

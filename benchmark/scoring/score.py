@@ -57,8 +57,13 @@ class Bounds:
     def of(cls, questions: Questions, settings: BootstrapSettings) -> Bounds:
         """Ceilings and floors of every track that the questions ask."""
         clusters = _clusters(questions)
+
+        def values(track: str, rows: Any) -> dict[str, float]:
+            bootstrap = Bootstrap(clusters[track], 0)
+            return {name: figure.value for name, figure in figures(track, bootstrap, rows).items()}
+
         both = (ceiling_rows(questions, settings.seed), floor_rows(questions))
-        return cls(*({track: _values(track, clusters[track], given) for track, given in rows.items()} for rows in both))
+        return cls(*({track: values(track, given) for track, given in rows.items()} for rows in both))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,10 +178,6 @@ def _clusters(questions: Questions) -> dict[str, Strings]:
     pairs, labels = questions.over_all_workloads().pairs, questions.pools
     by_track = dict.fromkeys(PAIR_TRACKS, clusters_of(pairs.problem, pairs.candidate))
     return by_track | {RANK.name: labels.problem[[int(rows[0]) for rows in ranked_pools(labels)]]}
-
-
-def _values(track: str, clusters: Strings, rows: Any) -> dict[str, float]:
-    return {name: figure.value for name, figure in figures(track, Bootstrap(clusters, 0), rows).items()}
 
 
 def clusters_of(problem: Strings, kernel: Strings) -> Strings:

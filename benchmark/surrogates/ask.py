@@ -127,7 +127,7 @@ class AskedSurrogate:
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """One forecast for every query and repeat, failures included."""
         batches = [queries[start : start + self._size] for start in range(0, len(queries), self._size)]
-        return [forecast for forecasts, _ in _finished(batches, self._askers) for forecast in forecasts]
+        return [forecast for forecasts, _ in _results(batches, self._askers) for forecast in forecasts]
 
 
 def run(
@@ -148,7 +148,7 @@ def run(
     fresh: dict[tuple[str, int], Forecast] = {}
     stray, interrupted = 0, False
     try:
-        for forecasts, more in _finished(batches, [_Asker(surrogate, repeats) for surrogate in surrogates]):
+        for forecasts, more in _results(batches, [_Asker(surrogate, repeats) for surrogate in surrogates]):
             store.add(forecasts)
             fresh.update({(f.query_id, f.repeat): f for f in forecasts})
             stray += more
@@ -165,7 +165,7 @@ def run(
     )
 
 
-def _finished(batches: Sequence[Batch], askers: Sequence[_Asker]) -> Iterator[Finished]:
+def _results(batches: Sequence[Batch], askers: Sequence[_Asker]) -> Iterator[Finished]:
     """Results as they come. A single surrogate is asked from this thread: nothing is gained by another."""
     if len(askers) == 1:
         yield from map(askers[0].answer, batches)

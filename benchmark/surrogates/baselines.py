@@ -140,14 +140,14 @@ class BinnedSurrogate(ABC):
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """Frequencies of the query's group."""
-        return [Forecast(query_id=q.query_id, probabilities=tuple(self._of(q).tolist())) for q in queries]
-
-    def _of(self, query: Query) -> Floats:
-        group = np.searchsorted(self._cuts[query.kind], self.number(query), side="right")
-        frequencies: Floats = self._shares[query.kind][group]
-        if self._learnt_from_ours and query.problem_id not in known():
-            frequencies = widened(frequencies[None], [query.kind], ELSEWHERE)[0]
-        return frequencies
+        forecasts = []
+        for query in queries:
+            group = np.searchsorted(self._cuts[query.kind], self.number(query), side="right")
+            frequencies: Floats = self._shares[query.kind][group]
+            if self._learnt_from_ours and query.problem_id not in known():
+                frequencies = widened(frequencies[None], [query.kind], ELSEWHERE)[0]
+            forecasts.append(Forecast(query_id=query.query_id, probabilities=tuple(frequencies.tolist())))
+        return forecasts
 
 
 class LengthSurrogate(BinnedSurrogate):
@@ -202,7 +202,7 @@ class TransferSurrogate:
             timed = row["status"] == Status.OK and row["runtime_us"] and row["speedup"]
             key = (row["problem_id"], row["backend"], row["normalised"] or normalised(row["source"]))
             self._known.setdefault(key, {})[row["gpu"]] = (row["runtime_us"], row["speedup"]) if timed else None
-        self._spread = moved(self._known.values())
+        self._spread = spread_between_gpus(self._known.values())
 
     def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
         """A log-normal distribution around the speedup there, or the prior where it is not known."""
@@ -235,7 +235,7 @@ class TransferSurrogate:
         return math.exp(statistics.fmean(logs)) if logs else None
 
 
-def moved(known: Iterable[Figures]) -> float:
+def spread_between_gpus(known: Iterable[Figures]) -> float:
     """How far log speedups over the reference lie apart between two training GPUs."""
     gaps = [
         math.log(one[1] / other[1])

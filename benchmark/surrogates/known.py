@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kbench.benchmark.metrics.arrays import Floats
+from kbench.benchmark.metrics.arrays import LOG2_CENTERS, Floats
 from kbench.schemas import Forecast, PairKind, Query, bins
 from kbench.schemas.ids import content_hash
 
@@ -15,7 +15,6 @@ LOG_EDGES = np.log2(np.asarray(bins.EDGES))
 OUTER = 2.0
 """Octaves over which an outermost bin spreads."""
 GRID = np.concatenate([[LOG_EDGES[0] - OUTER], LOG_EDGES, [LOG_EDGES[-1] + OUTER]])
-CENTERS = np.log2([bins.center(number) for number in bins.NUMBERS])
 DOUBT = 0.5
 """Imagined known kernels that lie on the forecast: one kernel alone does not settle the level."""
 SPREAD = 0.5
@@ -55,8 +54,8 @@ def at_known_level(forecast: Callable[[Sequence[Query]], list[Forecast]], querie
 
 def _moved(answer: Forecast, asked: Sequence[Forecast], speedups: Sequence[float]) -> Forecast:
     shares_of_known = np.array([each.probabilities for each in asked], dtype=np.float64)
-    means = (shares_of_known * CENTERS).sum(axis=1)
-    variances = (shares_of_known * (CENTERS - means[:, None]) ** 2).sum(axis=1)
+    means = (shares_of_known * LOG2_CENTERS).sum(axis=1)
+    variances = (shares_of_known * (LOG2_CENTERS - means[:, None]) ** 2).sum(axis=1)
     errors = np.log2(speedups) - means
     count = len(errors)
     shift = float(errors.sum() / (count + DOUBT))
@@ -70,7 +69,7 @@ def _moved(answer: Forecast, asked: Sequence[Forecast], speedups: Sequence[float
 def _stretched(given: Floats, shift: float, factor: float) -> Floats:
     """The distribution moved by `shift` octaves, its distances from the mean times `factor`."""
     below = np.concatenate([[0.0], np.cumsum(given)])
-    mean = float((given * CENTERS).sum())
+    mean = float((given * LOG2_CENTERS).sum())
     edges = np.interp(mean + (LOG_EDGES - shift - mean) / factor, GRID, below / below[-1])
     shares = np.maximum(np.diff(np.concatenate([[0.0], edges, [1.0]])), 0.0) + FLOOR
     return shares / shares.sum()

@@ -154,19 +154,8 @@ class LlmSurrogate:
             DataError: the responses file holds a line that is no response.
             WaitingForResponsesError: the batch folder lacks answers.
         """
-        asked = [(query.query_id, repeat) for query in queries for repeat in range(self.repeats)]
-        if self._offline is not None:
-            replies = self._offline.ask(self._requests(queries))
-            return [_forecast(key, reply) for key, reply in zip(asked, replies, strict=True)]
-        bodies = [request.body for request in self._requests(queries)]
-        if self.batch_folder is not None:
-            folder = Path(self.batch_folder)
-            files = BatchFiles(requests=folder / "requests.jsonl", responses=folder / "responses.jsonl")
-            # A search asks each query with one prompt, and its answers fit when prompts are worded otherwise.
-            answers = files.ask(bodies, ids=[f"{query_id}:{repeat}" for query_id, repeat in asked])
-            return [_forecast(key, reply) for key, reply in zip(asked, answers, strict=True)]
-        if self._chat is None:
-            self._chat = KeptReplies(self._endpoint())
+        requests = self._requests(queries)
+        asked, bodies = [(one.query_id, one.repeat) for one in requests], [one.body for one in requests]
 
         def final(at: int, reply: Reply) -> bool:
             """Whether this is the model's answer; one that could be longer now may have been cut."""
@@ -175,7 +164,16 @@ class LlmSurrogate:
             longest = bodies[at].get("max_completion_tokens") or 0
             return not self.retry_malformed and (reply.most_tokens is None or longest <= reply.most_tokens)
 
-        replies = self._chat.ask(bodies, usable=final)
+        if self._offline is not None:
+            replies = self._offline.ask(requests)
+        elif self.batch_folder is not None:
+            folder = Path(self.batch_folder)
+            files = BatchFiles(requests=folder / "requests.jsonl", responses=folder / "responses.jsonl")
+            # A search asks each query with one prompt, and its answers fit when prompts are worded otherwise.
+            replies = files.ask(bodies, ids=[one.name for one in requests])
+        else:
+            self._chat = self._chat or KeptReplies(self._endpoint())
+            replies = self._chat.ask(bodies, usable=final)
         return [_forecast(key, reply) for key, reply in zip(asked, replies, strict=True)]
 
     @property

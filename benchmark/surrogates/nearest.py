@@ -68,20 +68,16 @@ class NearestSurrogate:
                 at = np.repeat(np.arange(start, start + len(part)), count)
                 np.add.at(rows, (at, self._labels[near].ravel() - 1), weight.ravel())
         for row, query in zip(rows, queries, strict=True):
-            self._add_known(row, query)
+            # Known kernels of a query about the reference count by how similar they are to the candidate.
+            if about_known := known_queries(query):
+                vectors = self._vectors([query, *about_known])
+                similarity = np.asarray((vectors[1:] @ vectors[0].T).todense())[:, 0]
+                places = bins.bins_of(np.array([kernel.speedup for kernel in query.known])) - 1
+                np.add.at(row, places, KNOWN_WEIGHT * np.maximum(similarity, 0.0) ** 4)
         rows /= rows.sum(axis=1, keepdims=True)
         return [
             Forecast(query_id=q.query_id, probabilities=tuple(r.tolist())) for q, r in zip(queries, rows, strict=True)
         ]
-
-    def _add_known(self, row: Floats, query: Query) -> None:
-        """Count the known kernels of a query about the reference by how similar they are to the candidate."""
-        about_known = known_queries(query)
-        if about_known:
-            vectors = self._vectors([query, *about_known])
-            similarity = np.asarray((vectors[1:] @ vectors[0].T).todense())[:, 0]
-            places = bins.bins_of(np.array([kernel.speedup for kernel in query.known])) - 1
-            np.add.at(row, places, KNOWN_WEIGHT * np.maximum(similarity, 0.0) ** 4)
 
     def _vectors(self, queries: Sequence[Query]) -> Any:
         """Hashed token counts of the candidate and of what it changes against the anchor, at unit length."""
@@ -167,17 +163,12 @@ class LookupSurrogate:
             for query, compared, problem in zip(queries, pairs.tolist(), hidden, strict=True)
         ]
         first, near = self._neighbours(keys)
-        speedups = [
-            self._speedup(at, query.gpu) for at, query in zip(first.tolist(), [*queries, *queries], strict=True)
-        ]
+        # On the query's GPU, or on the first that the training kernel was measured on.
+        measured = zip((self._speedups[at] for at in first.tolist()), [*queries, *queries], strict=True)
+        speedups = [by_gpu.get(query.gpu, next(iter(by_gpu.values()))) for by_gpu, query in measured]
         (candidate, anchor), similarity = np.array(speedups).reshape(2, -1), near.reshape(2, -1).min(axis=0)
         speedup = np.where(pairs, candidate / anchor, candidate)
         return bins.bins_of(speedup).astype(np.int64), np.searchsorted(LEVELS, similarity, side="right")
-
-    def _speedup(self, at: int, gpu: str) -> float:
-        """A training kernel's speedup on a GPU, or on the first it was measured on where it was not on that one."""
-        speedups = self._speedups[at]
-        return speedups.get(gpu, next(iter(speedups.values())))
 
     def _neighbours(self, keys: Sequence[tuple[str, str, str]]) -> tuple[Ints, Similarities]:
         """Position of the nearest training kernel, never the kernel itself, and its similarity.

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from kbench.benchmark.surrogates.hidden import hidden_places, hidden_remark, protected_folders, writable_folders
-from kbench.benchmark.surrogates.protocol import NoAnswerError, SurrogateFacts, checked
+from kbench.benchmark.surrogates.protocol import NoAnswerError, SurrogateFacts, forecast_from
 from kbench.benchmark.surrogates.resolve import SurrogateTarget
 from kbench.loaders.storage import janitor, scratch
 from kbench.loaders.storage.namespaces import KILLED_BY
@@ -161,7 +161,7 @@ class ProcessSurrogate:
         """
         self.start()
         rows = self._ask(("forecast", list(queries)), list, self._limits.forecast_s)
-        return [checked(row) for row in rows if isinstance(row, dict) and isinstance(row.get("query_id"), str)]
+        return [forecast_from(row) for row in rows if isinstance(row, dict) and isinstance(row.get("query_id"), str)]
 
     def stop(self) -> None:
         """End the process and everything it started."""

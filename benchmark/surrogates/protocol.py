@@ -28,6 +28,16 @@ class Surrogate(Protocol):
     where its forecasts state what they took, and the calls are not to be timed), and
     `fit(train: Sequence[tuple[Query, Question]])`, which is given training splits only; the question's `split`
     tells train from validation, and its `speedup` and `bin` are the answer.
+
+    Our own may have more, which an evaluation looks for:
+
+    - `fit_corpus(corpus)`, in place of `fit`: learns from the corpus itself. `without_validation(corpus)` is the same
+      surrogate learned from train alone. `learned_from(splits)` says what it learned from, None where nobody knows.
+    - `check_dataset(fingerprint)` refuses data that it does not fit; `tell(text)` is told what goes on while it learns.
+    - `batch_size`: queries per call. `answers_depend_on`: texts that name what else decides its answers.
+    - `keep_replies(folder, max_tokens, max_cost)`, `estimate(queries)` and `model_name`, where it pays for answers.
+    - `strays(queries)`, how many answers it holds to other queries; `remarks()`, lines for whoever reads the scores.
+    - `fits_from_file`: its `fit` takes the path of pickled pairs, and only when there is something left to ask.
     """
 
     def forecast(self, queries: Sequence[Query]) -> Sequence[Forecast]:
@@ -151,7 +161,7 @@ def _row(row: Any, query: Query) -> Any:
     raise TypeError(f"forecast(queries) returned a row of type {type(row).__name__}; {FORMS}")
 
 
-def checked(row: Mapping[str, Any]) -> Forecast:
+def forecast_from(row: Mapping[str, Any]) -> Forecast:
     """The forecast with these fields; a failure that says why where they make none."""
     try:
         probabilities = row.get("probabilities")

@@ -164,13 +164,13 @@ def _combined_target(kind: str, inner: str, folder: Path | None) -> SurrogateTar
     return SurrogateTarget(f"{kind}-{'+'.join(names)}", kind, inner, parts=parts)
 
 
-def foresee(target: SurrogateTarget, arguments: Mapping[str, Any]) -> None:
+def refuse_early(target: SurrogateTarget, arguments: Mapping[str, Any]) -> None:
     """Refuse what can be refused before a file runs and the corpus is read: importing a model's packages takes seconds.
 
     A wrong argument of a class that inherits, or is decorated, shows only when it is made.
     """
     for part in target.parts:
-        foresee(part, {})
+        refuse_early(part, {})
     if target.kind == "built_in":
         _check_names(target, inspect.signature(imported(target)), arguments)
     if target.kind != "file":
@@ -235,11 +235,11 @@ def construct(
     target: SurrogateTarget,
     arguments: Mapping[str, Any],
     compiler: Compiler | None = None,
-    apart: Callable[[SurrogateTarget, Mapping[str, Any]], Surrogate] | None = None,
+    in_own_process: Callable[[SurrogateTarget, Mapping[str, Any]], Surrogate] | None = None,
 ) -> Surrogate:
     """Import and make the surrogate. This runs its code."""
     if target.parts:
-        return _construct_combined(target, arguments, compiler, apart)
+        return _construct_combined(target, arguments, compiler, in_own_process)
     surrogate = imported(target)
     if inspect.isclass(surrogate) or not hasattr(surrogate, "forecast"):
         if not callable(surrogate):
@@ -297,7 +297,7 @@ def _construct_combined(
     target: SurrogateTarget,
     arguments: Mapping[str, Any],
     compiler: Compiler | None,
-    apart: Callable[[SurrogateTarget, Mapping[str, Any]], Surrogate] | None,
+    in_own_process: Callable[[SurrogateTarget, Mapping[str, Any]], Surrogate] | None,
 ) -> Surrogate:
     """Make every part with its own arguments: of a stack, those that begin with the part's name and a dot."""
     left = dict(arguments)
@@ -313,10 +313,10 @@ def _construct_combined(
             if not Path(str(file)).is_file():
                 raise UserError(f"--surrogate-arg {start}{VALIDATION_FORECASTS} is {file!r}; give a forecasts file")
             recorded[part.name] = _held_out_forecasts(str(file), f"{start}{VALIDATION_FORECASTS}", part)
-        if apart is None or part.trusted:
+        if in_own_process is None or part.trusted:
             parts[part.name] = construct(part, own, compiler)
         else:
-            parts[part.name] = apart(part, own)
+            parts[part.name] = in_own_process(part, own)
     if left:
         names = ", ".join(f"{part.name}.NAME=VALUE" for part in target.parts)
         raise UserError(f"--surrogate-arg {next(iter(left))} names no part of {target.name}; write {names}")
@@ -389,7 +389,7 @@ def _attribute(module: Any, target: SurrogateTarget) -> Any:
     return able[0]
 
 
-def signature(target: SurrogateTarget, arguments: Mapping[str, Any], *asked: str) -> str:
+def surrogate_fingerprint(target: SurrogateTarget, arguments: Mapping[str, Any], *asked: str) -> str:
     """Changes when kbench, the surrogate's code, its model or an argument changes; nothing of it is run.
 
     Args:

@@ -14,17 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from kbench.benchmark.metrics.arrays import Booleans, Floats, Ints, encode
+from kbench.benchmark.metrics.arrays import LOG2_CENTERS, Booleans, Floats, Ints, encode
 from kbench.benchmark.questions.build import TRAIN_SPLITS, build_questions, training_pairs
 from kbench.benchmark.questions.questions import Questions, Strings, strings
 from kbench.benchmark.surrogates.forecasts import ensembled, mean_of, total_of
 from kbench.benchmark.surrogates.maps import Choice, Sample, choose
-from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate, accept, answer_rows, checked, failure
+from kbench.benchmark.surrogates.protocol import INPUTS, Surrogate, accept, answer_rows, failure, forecast_from
 from kbench.schemas import Forecast, PairKind, Query, Question, UserError, bins
 
 LEAST = 200
 """Fewest validation answers that a map is learned from."""
-LOG_CENTERS = np.log2([bins.center(number) for number in bins.NUMBERS])
 Train = Sequence[tuple[Query, Question]]
 
 
@@ -145,7 +144,7 @@ class CombinedSurrogate:
         rows = [(weight, each) for weight, each in zip(self._weights, said, strict=True) if each.probabilities]
         total = sum(weight for weight, _ in rows)
         logs = [
-            math.log2(each.speedup) if each.speedup else float(np.dot(each.probabilities or (), LOG_CENTERS))
+            math.log2(each.speedup) if each.speedup else float(np.dot(each.probabilities or (), LOG2_CENTERS))
             for _, each in rows
         ]
         if total <= 0:
@@ -209,7 +208,7 @@ class Part:
 def answers(surrogate: Surrogate, queries: Sequence[Query]) -> list[Forecast]:
     """What a surrogate says, one forecast per query, in their order, repeats averaged."""
     rows = answer_rows(surrogate.forecast(queries), queries)
-    forecasts = [accept(row) if isinstance(row, Forecast) else checked(row) for row in rows]
+    forecasts = [accept(row) if isinstance(row, Forecast) else forecast_from(row) for row in rows]
     by_query = {each.query_id: each for each in ensembled(forecasts)}
     missing = "no answer to this query among those returned"
     return [by_query.get(query.query_id) or failure(query.query_id, missing) for query in queries]

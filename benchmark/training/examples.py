@@ -31,7 +31,7 @@ from kbench.schemas import Backend, QuestionKind, Status, UserError, bins
 from kbench.schemas.ids import content_hash
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 
 Row = Mapping[str, Any]
@@ -109,13 +109,11 @@ class Material:
 
     def task(self, row: Row) -> dict[str, Any]:
         """The same columns with the prompt that asks for a kernel of the row's problem, backend and GPU."""
-        return {"prompt": self._write_prompt(row["problem_id"], row["backend"], row["gpu"]), **self.where(row)}
-
-    def _write_prompt(self, problem_id: str, backend: str, gpu: str) -> tuple[Message, ...]:
-        text = self.problems[problem_id]["prompt"].strip()
-        user = f"# Problem\n{text}\n\n# Task\nWrite the fastest correct kernel you can for one {gpu}. "
-        user += HOW[Backend(backend)]
-        return Message(role="system", content=WRITE_SYSTEM), Message(role="user", content=user)
+        text = self.problems[row["problem_id"]]["prompt"].strip()
+        user = f"# Problem\n{text}\n\n# Task\nWrite the fastest correct kernel you can for one {row['gpu']}. "
+        user += HOW[Backend(row["backend"])]
+        prompt = Message(role="system", content=WRITE_SYSTEM), Message(role="user", content=user)
+        return {"prompt": prompt, **self.where(row)}
 
 
 def preferences(material: Material) -> Iterator[Preference]:
@@ -133,7 +131,10 @@ def preferences(material: Material) -> Iterator[Preference]:
             continue
         chosen, rejected = (candidate, anchor) if pair["speedup"] > 1 else (anchor, candidate)
         texts = material.source(chosen), material.source(rejected)
-        if not beyond_doubt(chosen, rejected) or texts[0] == texts[1] or (*texts, pair["gpu"]) in yielded:
+        # Intervals of runtime: those of speedups hold two references' noise as well.
+        high, low = chosen["runtime_high_us"], rejected["runtime_low_us"]
+        beyond_doubt = low is not None and high is not None and high < low
+        if not beyond_doubt or texts[0] == texts[1] or (*texts, pair["gpu"]) in yielded:
             continue
         yielded.add((*texts, pair["gpu"]))
         yield Preference(
@@ -147,12 +148,6 @@ def preferences(material: Material) -> Iterator[Preference]:
             chosen_speedup=chosen["speedup"],
             rejected_speedup=rejected["speedup"],
         )
-
-
-def beyond_doubt(faster: Row, slower: Row) -> bool:
-    """Whether two 95 % intervals of runtime are known and do not touch: speedups hold two references' noise as well."""
-    high, low = faster["runtime_high_us"], slower["runtime_low_us"]
-    return low is not None and high is not None and high < low
 
 
 def forecast_prompts(material: Material) -> Iterator[ForecastPrompt]:
@@ -236,7 +231,12 @@ def scored_kernels(material: Material) -> Iterator[ScoredKernel]:
 def search_steps(material: Material) -> Iterator[SearchStep]:
     """The steps of every run, in order; kernels of other splits are left out, and so are diffs from them."""
     origins = proposals(material.corpus)
-    seen = gpus_searched(material.corpus.table("kernels", columns=["run_id", "gpu"]))
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for row in material.corpus.table("kernels", columns=["run_id", "gpu"]).to_pylist():
+        counts[row["run_id"]][row["gpu"] or ""] += 1
+    # The GPU that has most of a run's kernels, which are those the search measured. Of equal numbers, the whole GPU's
+    # name comes before those of its partitions.
+    seen = {run: min(found, key=lambda gpu: (-found[gpu], gpu)) for run, found in counts.items()}
     runs: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in material.kernels.values():
         if (row["gpu"] or "") == seen[row["run_id"]]:
@@ -263,6 +263,10 @@ def _candidate(material: Material, row: Row, origins: Mapping[tuple[str, str], O
     parent_id = row["parent_id"]
     parent = None if parent_id is None else material.kernels.get((parent_id, row["gpu"]))
     operator, parents = origins.get((row["run_id"], row["kernel_id"]), (None, (parent_id,) if parent_id else ()))
+    diff = None
+    if parent is not None:
+        before, after = (material.source(each).splitlines() for each in (parent, row))
+        diff = "\n".join(difflib.unified_diff(before, after, "parent", "child", lineterm=""))
     facts: dict[str, Any] = {
         name: row[name] for name in ("kernel_id", "proposer", "edit", "speedup", "speedup_low", "speedup_high")
     }
@@ -271,7 +275,7 @@ def _candidate(material: Material, row: Row, origins: Mapping[tuple[str, str], O
         source=material.source(row),
         operator=operator,
         parent_ids=parents,
-        diff=None if parent is None else unified_diff(material.source(parent), material.source(row)),
+        diff=diff,
         status=Status(row["status"]),
         parent_speedup=None if parent is None else parent["speedup"],
     )
@@ -290,17 +294,3 @@ def proposals(corpus: Tables) -> dict[tuple[str, str], Origin]:
         operator = requests[event["run_id"]][payload["slot"]]["operator"]
         origins[event["run_id"], payload["kernel_id"]] = operator, parents
     return origins
-
-
-def unified_diff(before: str, after: str) -> str:
-    """The change between two texts, three lines of context around each."""
-    return "\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), "parent", "child", lineterm=""))
-
-
-def gpus_searched(kernels: pa.Table) -> dict[str, str]:
-    """By run, the GPU that has most of its kernels, which are those the search measured."""
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for run, gpu in zip(kernels.column("run_id").to_pylist(), kernels.column("gpu").to_pylist(), strict=True):
-        counts[run][gpu or ""] += 1
-    # Equal numbers: the whole GPU's name comes before those of its partitions.
-    return {run: min(found, key=lambda gpu: (-found[gpu], gpu)) for run, found in counts.items()}

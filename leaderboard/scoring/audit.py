@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbench.benchmark.metrics.bootstrap import Figure
-from kbench.benchmark.metrics.registry import headline
+from kbench.benchmark.metrics.registry import headline, sign_of
 from kbench.benchmark.questions.asked import Tables
 from kbench.benchmark.questions.questions import Questions
-from kbench.benchmark.scoring.compare import Power, beside_probes
+from kbench.benchmark.scoring.compare import Power, beside_probes, headlines
 from kbench.benchmark.scoring.probes import probe_scores
 from kbench.benchmark.scoring.score import BootstrapSettings, Bounds, finite, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable
@@ -35,11 +35,10 @@ def audited(corpus: Tables, questions: Questions, entries: Mapping[str, Forecast
     beside = {name: beside_probes(one, probes) for name, one in scored.items()}
     report: dict[str, Any] = {}
     for track in (*questions.tracks, OVERALL):
-        figures = {name: figure for name, one in scored.items() if (figure := one.headline(track)) is not None}
-        of_probes = {name: figure for name, one in probes.items() if (figure := one.headline(track)) is not None}
+        figures = headlines(track, scored)
         report[track] = {
             "metric": OVERALL if track == OVERALL else headline(track).name,
-            "probes": {name: _plain(figure) for name, figure in of_probes.items()},
+            "probes": {name: _plain(figure) for name, figure in headlines(track, probes).items()},
             "entries": {
                 name: dataclasses.asdict(against) | {"probe_value": against.value} | _plain(figure)
                 for name, figure in figures.items()
@@ -58,8 +57,8 @@ def audit_text(report: Mapping[str, Mapping[str, Any]]) -> str:
     """The audit for people."""
     lines = []
     for track, part in report.items():
-        arrow, sign = ("↑", 1.0) if track == OVERALL else (headline(track).arrow, headline(track).sign)
-        lines.append(f"{track.upper()} {part['metric']} {arrow}")
+        sign = sign_of(track)
+        lines.append(f"{track.upper()} {part['metric']} {'↑' if sign > 0 else '↓'}")
         if part["entries"] and all(one["value"] is None for one in part["entries"].values()):
             lines.append("   –: these questions cannot score it")
             continue

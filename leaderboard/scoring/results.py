@@ -45,13 +45,13 @@ def rounded_figure(value: float) -> float:
     return round(round(float(value), SAFE_DECIMALS), DECIMALS) + 0.0
 
 
-def _rounded(value: Any) -> Any:
-    """The same with every figure in it rounded."""
+def each_figure(value: Any, change: Callable[[float], Any] = rounded_figure) -> Any:
+    """The same with every figure in it rounded, or changed otherwise."""
     if isinstance(value, float):
-        return rounded_figure(value)
+        return change(value)
     if isinstance(value, Mapping):
-        return {key: _rounded(one) for key, one in value.items()}
-    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: each_figure(one, change) for key, one in value.items()}
+    return [each_figure(one, change) for one in value] if isinstance(value, list | tuple) else value
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +96,11 @@ class Results:
     def rounded(self) -> Results:
         """As they are published."""
         scores = [
-            dataclasses.replace(score, **{name: _rounded(getattr(score, name)) for name in FIGURES})
+            dataclasses.replace(score, **{name: each_figure(getattr(score, name)) for name in FIGURES})
             for score in self.scores
         ]
         parts = ("answered_share", "cost", "curves", "draws", "core_draws")
-        return dataclasses.replace(self, scores=scores, **{name: _rounded(getattr(self, name)) for name in parts})
+        return dataclasses.replace(self, scores=scores, **{name: each_figure(getattr(self, name)) for name in parts})
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values, in a fixed order."""
@@ -253,7 +253,7 @@ class KeptResults(Sequence[Results]):
         return KeptResults([*self._kept, *more], [*self._flags, *(one.flags for one in more)])
 
 
-def kept(keep: bool, name: str, key: Sequence[str], code: Sequence[str], make: Callable[[], T]) -> T:
+def kept_between_builds(keep: bool, name: str, key: Sequence[str], code: Sequence[str], make: Callable[[], T]) -> T:
     """A value that a build of the site keeps, or makes and keeps in place of an earlier one.
 
     It lies in the user's own cache folder: a pickle that came with somebody's files could run code.

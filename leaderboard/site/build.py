@@ -16,7 +16,7 @@ import numpy as np
 from kbench.benchmark.metrics.registry import headline
 from kbench.benchmark.scoring.score import Scored
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES
-from kbench.leaderboard.scoring.results import Results, kept
+from kbench.leaderboard.scoring.results import Results, kept_between_builds
 from kbench.leaderboard.site.answers import Answers
 from kbench.leaderboard.site.kernels import corpus_files, latest_records
 from kbench.leaderboard.site.page import KEYS, PREVIEW, entry_data, page_data, render_page
@@ -81,7 +81,7 @@ def build(
     files: dict[str, Content] = {}
     if corpus is not None:
         tell("pages of problems and kernels")
-        files |= kept(keep, "pages", (corpus.fingerprint,), PAGES, lambda: dict(corpus_files(corpus)))
+        files |= kept_between_builds(keep, "pages", (corpus.fingerprint,), PAGES, lambda: dict(corpus_files(corpus)))
     tell("pages of entries")
     data = page_data(short, dataset, probes) | {"links": dict(links or {}), "atlas": corpus is not None}
     data["records"] = [] if corpus is None else latest_records(corpus)

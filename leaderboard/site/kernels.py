@@ -68,7 +68,9 @@ def corpus_files(corpus: Corpus) -> Iterator[tuple[str, bytes]]:
     # Alike kernels stand together: both the shards and the index of words are then half as large.
     rows.sort(key=lambda r: (r["problem_id"], r["backend"], r["structure_id"] or "", r["source"], r["gpu"]))
     problems = {row["problem_id"]: row for row in _table(corpus, "problems")} or known_problems()
-    references = _references(corpus)
+    references: dict[str, list[Row]] = defaultdict(list)
+    for row in _table(corpus, "references"):
+        references[row["problem_id"]].append({name: _short(row[name]) for name in REFERENCE})
     measured = _measured(corpus)
     for row in rows:
         row["roofline"] = whole_share(measured[row["kernel_id"], row["gpu"]])
@@ -154,13 +156,6 @@ def _launch(launch: Row) -> str:
     grid, block = ("×".join(map(str, launch[name])) for name in ("grid", "block"))
     shared = f", {launch['shared_bytes']:,} B shared" if launch["shared_bytes"] else ""
     return f"{launch['function']}: {grid} blocks of {block} threads{shared}"
-
-
-def _references(corpus: Corpus) -> Mapping[str, list[Row]]:
-    references: dict[str, list[Row]] = defaultdict(list)
-    for row in _table(corpus, "references"):
-        references[row["problem_id"]].append({name: _short(row[name]) for name in REFERENCE})
-    return references
 
 
 def _anchors(kernels: Sequence[Row], measured: Mapping[Key, list[Row]]) -> list[Row]:

@@ -16,12 +16,12 @@ from kbench import __version__
 from kbench.benchmark.evaluate.folder import UNKNOWN
 from kbench.benchmark.metrics.bootstrap import RESAMPLES, Figure, interval_level
 from kbench.benchmark.metrics.metric import Metric, Shown
-from kbench.benchmark.metrics.registry import METRICS, headline
-from kbench.benchmark.scoring.compare import Difference
+from kbench.benchmark.metrics.registry import METRICS, headline, sign_of
+from kbench.benchmark.scoring.compare import Difference, headlines, strongest
 from kbench.benchmark.scoring.score import Scored
 from kbench.benchmark.tracks import OVERALL, TRACK_NAMES, TRACKS, Track
 from kbench.leaderboard.scoring.rank import OVERALL_RULE, Contest, Headline, Place
-from kbench.leaderboard.scoring.results import Results
+from kbench.leaderboard.scoring.results import Results, each_figure
 from kbench.leaderboard.scoring.score import PAGE_FACETS, PAGE_RESAMPLES
 from kbench.leaderboard.site.shards import compact, packed, shortened
 from kbench.loaders.card.provenance import SHEET
@@ -92,7 +92,7 @@ def page_data(
         "facets": _facets(dataset["slices"])
         | {name: values for name, values in dataset["facets"].items() if len(values) == 1},
         "places": {
-            track: [_place(place, names, _sign(track)) for place in of_track] for track, of_track in places.items()
+            track: [_place(place, names, sign_of(track)) for place in of_track] for track, of_track in places.items()
         },
         "power": power,
         "probes": {track: found for track in headlines if (found := _probe(track, headlines[track], probes or {}))},
@@ -101,8 +101,7 @@ def page_data(
         "rule": OVERALL_RULE,
         "entries": entries,
     }
-    rounded: dict[str, Any] = _rounded(data)
-    return rounded
+    return _rounded(data)
 
 
 def render_page(data: Mapping[str, Any], preview: str = PREVIEW.name) -> str:
@@ -139,7 +138,7 @@ def render_page(data: Mapping[str, Any], preview: str = PREVIEW.name) -> str:
 def entry_data(result: Results) -> dict[str, Any]:
     """What the page and its JSON file hold of an entry, rounded as shown."""
     meta = result.submission
-    entry: dict[str, Any] = _rounded({
+    return _rounded({
         "id": result.entry_id,
         **{name: _stated(getattr(meta, name)) for name in METADATA},
         "open": meta.open_weights,
@@ -150,7 +149,6 @@ def entry_data(result: Results) -> dict[str, Any]:
         "scores": (scores := _scores_by_slice(result)),
         "part": None if "all" in scores or not scores else next(iter(scores)),
     })  # fmt: skip
-    return entry
 
 
 def _stated(value: Any) -> Any:
@@ -185,7 +183,7 @@ def _scores_by_slice(result: Results) -> dict[str, list[list[float | None]]]:
 
 def _headlines(results: Sequence[Results], track: str, dataset: Mapping[str, Any]) -> dict[str, Headline]:
     """A track's headline, or overall, of every entry that answers all questions, or core."""
-    metric, sign = OVERALL if track == OVERALL else headline(track).name, _sign(track)
+    metric, sign = OVERALL if track == OVERALL else headline(track).name, sign_of(track)
 
     def figure(result: Results, part: str, draws: Mapping[str, Sequence[float]]) -> Figure | None:
         value = result.value(track, metric, part)
@@ -199,10 +197,6 @@ def _headlines(results: Sequence[Results], track: str, dataset: Mapping[str, Any
     }
 
 
-def _sign(track: str) -> float:
-    return 1.0 if track == OVERALL else headline(track).sign
-
-
 def _level(dataset: Mapping[str, Any], part: str) -> float:
     """Share of the draws that an interval takes, by the problems of the part."""
     sizes = dataset["slices"].get(part, {})
@@ -211,12 +205,11 @@ def _level(dataset: Mapping[str, Any], part: str) -> float:
 
 def _probe(track: str, entries: Mapping[str, Headline], probes: Mapping[str, Scored]) -> dict[str, Any] | None:
     """The strongest probe of a track, and whether it comes as far as the best entry does."""
-    sign = _sign(track)
-    known = {name: figure for name, one in probes.items() if (figure := one.headline(track)) is not None}
+    sign, known = sign_of(track), headlines(track, probes)
     whole = [one.whole for one in entries.values() if one.whole is not None]
     if not known or not whole:
         return None
-    name = max(known, key=lambda each: sign * known[each].value)
+    name = strongest(track, known)
     best = max(whole, key=lambda figure: figure.value)
     probe = Figure(sign * known[name].value, sign * known[name].draws[: len(best.draws)])
     low, high = sorted((known[name].low, known[name].high))
@@ -278,14 +271,9 @@ def _words(spec: Mapping[str, Any]) -> str:
     return f"{text} like {spelt}" if spelt else text
 
 
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return shortened(value, DIGITS)
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
-    return value
+def _rounded(value: dict[str, Any]) -> dict[str, Any]:
+    rounded: dict[str, Any] = each_figure(value, lambda figure: shortened(figure, DIGITS))
+    return rounded
 
 
 def _csp_hash(text: str) -> str:

@@ -64,13 +64,11 @@ def _folder_files(folder: Path) -> Iterator[tuple[str, bytes]]:
             raise _unexpected(entry.name)
         if not entry.is_file():
             raise DataError(f"{entry.name} is not a plain file")
-        with open(entry, "rb", opener=_no_link) as stream:
+        # A link or pipe that has taken the place of what was looked at is refused, or holds nothing.
+        with open(
+            entry, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+        ) as stream:
             yield entry.name, _bounded(stream, entry.name)
-
-
-def _no_link(path: str, flags: int) -> int:
-    """Open what was looked at: a link or pipe that has taken its place since is refused, or holds nothing."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _zip_files(path: Path) -> Iterator[tuple[str, bytes]]:

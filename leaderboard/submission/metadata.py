@@ -158,7 +158,8 @@ def _joins(text: str, at: int) -> bool:
 
 
 def _mixed(text: str) -> str | None:
-    words = list(_words(text))
+    letters = re.findall(r"[^\W\d_]+", text)
+    words = [(word, {script for char in word if (script := _script(char))}) for word in letters]
     latin = any("LATIN" in scripts for _, scripts in words)
     for word, scripts in words:
         if len(scripts) > 1 and not any(scripts <= allowed for allowed in TOGETHER):
@@ -167,11 +168,6 @@ def _mixed(text: str) -> str | None:
         if latin and imitates and scripts & set(LOOKALIKE):
             return f"the word {ascii(word)[:60]} passes for a Latin one"
     return None
-
-
-def _words(text: str) -> Iterator[tuple[str, set[str]]]:
-    for word in re.findall(r"[^\W\d_]+", text):
-        yield word, {script for char in word if (script := _script(char))}
 
 
 def _script(char: str) -> str:

@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 import kbench
 from kbench.benchmark.cli import evaluate, parse_arguments
 from kbench.benchmark.evaluate.options import GROUPS, Options
-from kbench.benchmark.questions.build import checked
+from kbench.benchmark.questions.build import check_selection
 from kbench.benchmark.surrogates.forecasts import read_forecasts
 from kbench.schemas import Submission, UserError, from_dict
 
@@ -181,7 +181,7 @@ def test_python_takes_every_setting_of_the_command_with_its_default() -> None:
 def test_a_single_name_in_python_is_no_list_of_letters() -> None:
     given = Options(tracks="forecast, rank", problems="softmax", allow_env=["A"])  # type: ignore[arg-type]
     assert (given.tracks, given.problems, given.allow_env) == (("forecast", "rank"), ("softmax",), ("A",))
-    assert checked("edit,forecast", "test", None, None, 0) == ("forecast", "edit")
+    assert check_selection("edit,forecast", "test", None, None, 0) == ("forecast", "edit")
     with pytest.raises(UserError, match="did you mean 'forecast'"):
         Options(tracks="forcast").check()  # type: ignore[arg-type]
 

@@ -37,11 +37,10 @@ def test_no_query_tells_its_answer(corpus: Tables, questions: Questions, secret:
 
 
 def test_every_track_is_a_frozen_list_with_a_fingerprint(corpus: Tables, questions: Questions) -> None:
-    tasks = questions.tasks()
-    assert tuple(tasks) == TRACK_NAMES
-    assert len({task.fingerprint for task in tasks.values()}) == len(tasks)
-    assert len({tasks[track].query_ids for track in PAIR_TRACKS}) == 1
-    assert len(tasks["rank"].query_ids) == len(questions.pools)
+    assert questions.tracks == TRACK_NAMES
+    assert len(set(map(questions.fingerprint_of, TRACK_NAMES))) == len(TRACK_NAMES)
+    assert len({tuple(questions.asked(track)) for track in PAIR_TRACKS}) == 1
+    assert len(questions.asked("rank")) == len(questions.pools)
     again = build_questions(corpus)
     assert again.fingerprint == questions.fingerprint
     assert again.queries == questions.queries
@@ -74,7 +73,7 @@ def test_one_track_asks_only_its_own_queries(corpus: Tables) -> None:
     assert asked.tracks == ("rank",)
     assert len(asked.pairs) == 0
     with pytest.raises(UnknownNameError, match="forecast"):
-        asked.task("forecast")
+        asked.fingerprint_of("forecast")
 
 
 def test_training_material_is_from_training_splits_alone(corpus: Tables, questions: Questions) -> None:

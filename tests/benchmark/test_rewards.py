@@ -9,7 +9,7 @@ import pytest
 import scoringrules
 
 from kbench.benchmark import rewards
-from kbench.benchmark.metrics.forecast import brier, rps
+from kbench.benchmark.metrics.forecast import brier_rows, rps
 from kbench.schemas import Backend, KernelSource, Status, bins
 
 SHARES = [0.0, 0.05, 0.1, 0.4, 0.3, 0.1, 0.05, 0.0]
@@ -26,7 +26,7 @@ def certain(number: int) -> str:
 def test_forecast_rewards_are_one_less_the_metric() -> None:
     completions = [answer(SHARES), [{"role": "assistant", "content": certain(8)}]]
     columns = {"bin": [5, 1], "problem_id": ["a", "b"]}
-    assert rewards.brier(completions, **columns) == pytest.approx([1 - brier([SHARES], [5]), 0.0])
+    assert rewards.brier(completions, **columns) == pytest.approx([1 - brier_rows([SHARES], [5])[0], 0.0])
     assert rewards.rps(completions, **columns) == pytest.approx([1 - rps([SHARES], [5]), 0.0])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kbench.benchmark.evaluate.command import Command
+from kbench.benchmark.evaluate.command import EvaluateCommand
 from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
 from kbench.benchmark.questions import build_questions
@@ -124,7 +124,7 @@ def test_a_run_about_another_gpu_is_not_written_over_the_first(two_gpus: Corpus,
 
     def run(gpu: str | None) -> None:
         given = Options(dataset=str(folder), resamples=0, tracks=("forecast",), gpu=gpu)
-        Command(["uniform"], given, out=tmp_path, report=False).run()
+        EvaluateCommand(["uniform"], given, out=tmp_path, report=False).run()
 
     run(None)
     assert json.loads((tmp_path / "results.json").read_text("utf-8"))["gpu"] == WHOLE
@@ -139,7 +139,7 @@ def test_each_gpu_has_a_default_folder(two_gpus: Corpus, tmp_path: Path, monkeyp
     (folder,) = two_gpus.folders
     given = Options(dataset=str(folder), resamples=0, tracks=("forecast",))
     for asked in ({}, {"gpu": EVERY_GPU}, {"gpu": "64 of 132"}, {"held_out_gpu": "64 of 132"}):
-        Command(["uniform"], dataclasses.replace(given, **asked), report=False).run()
+        EvaluateCommand(["uniform"], dataclasses.replace(given, **asked), report=False).run()
     found = {
         path.parent.name: json.loads(path.read_text("utf-8"))["gpu"]
         for path in (tmp_path / "runs" / "evaluate").glob("uniform*/results.json")
@@ -187,7 +187,7 @@ def test_transfer_says_what_it_looks_at_and_refuses_where_no_gpu_is_left_out(cor
 def test_evaluate_leaves_a_gpu_out_and_shows_unchanged_speedups(two_gpus: Corpus, tmp_path: Path) -> None:
     (folder,) = two_gpus.folders
     given = Options(dataset=str(folder), resamples=50, tracks=("forecast",), held_out_gpu="64 of 132")
-    command = Command(["prior", "uniform"], given, out=tmp_path, report=False)
+    command = EvaluateCommand(["prior", "uniform"], given, out=tmp_path, report=False)
     answer = command.run()
     assert f"Transfer to {PART}" in answer.text
     assert answer.values["surrogates"][0]["transfer"]["held_out_gpu"] == PART

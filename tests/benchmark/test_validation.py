@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kbench.benchmark.cli import TerminalProgress, evaluate
+from kbench.benchmark.cli import evaluate
+from kbench.benchmark.evaluate.progress import TerminalProgress
 from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.questions.transfer import WithoutValidation
 from kbench.benchmark.surrogates.forecasts import read_forecasts
@@ -86,7 +87,7 @@ def test_a_fit_that_takes_minutes_says_so(corpus_path: Path, tmp_path: Path, mon
 
 def test_a_long_stage_says_how_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     times = iter([10.0, 22.5, 22.5, 22.7, 22.7])
-    monkeypatch.setattr("kbench.benchmark.cli.time.perf_counter", lambda: next(times))
+    monkeypatch.setattr("kbench.benchmark.evaluate.progress.time.perf_counter", lambda: next(times))
     progress = TerminalProgress()
     for name in ("fitting on train", "scoring", "probes"):
         progress.stage(name)

@@ -15,7 +15,6 @@ FLAGS = (
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 DESKTOP = (1280, 900)
-PHONE = (390, 844)
 
 
 @contextlib.contextmanager

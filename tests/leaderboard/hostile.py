@@ -43,22 +43,6 @@ def _archive(path: Path, *members: tuple[str, bytes]) -> Path:
     return path
 
 
-def path_traversal(honest: Path, to: Path) -> tuple[Path, str]:
-    return _archive(to / "escape.zip", ("../../outside/submission.json", b"{}")), "outside the archive"
-
-
-def absolute_path(honest: Path, to: Path) -> tuple[Path, str]:
-    return _archive(to / "absolute.tar.gz", ("/etc/submission.json", b"{}")), "outside the archive"
-
-
-def file_twice_in_archive(honest: Path, to: Path) -> tuple[Path, str]:
-    return _archive(to / "twice.tar.gz", ("one/submission.json", b"{}"), ("two/submission.json", b"{}")), "twice"
-
-
-def many_members(honest: Path, to: Path) -> tuple[Path, str]:
-    return _archive(to / "many.zip", *((f"file{number}", b"") for number in range(1000))), "more than"
-
-
 def link_in_archive(honest: Path, to: Path) -> tuple[Path, str]:
     path = to / "link.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
@@ -147,25 +131,21 @@ def key_twice(honest: Path, to: Path) -> tuple[Path, str]:
     return target, "twice"
 
 
-def _packed_lines(honest: Path, to: Path, data: bytes) -> Path:
-    """An archive of some hundred kilobytes whose lines need gigabytes where they are read without a bound."""
-    about = (honest / "submission.json").read_bytes()
-    return _archive(to / "lines.tar.gz", ("submission.json", about), ("forecasts.jsonl", data))
-
-
-def one_endless_line(honest: Path, to: Path) -> tuple[Path, str]:
-    return _packed_lines(honest, to, b'{"query_id":[' + b"[]," * 25_000_000 + b"[]]}"), "longer than"
-
-
-def empty_lines(honest: Path, to: Path) -> tuple[Path, str]:
-    return _packed_lines(honest, to, b"\n" * 80_000_000), "lines"
-
-
-def far_more_rows_than_queries(honest: Path, to: Path) -> tuple[Path, str]:
-    row = json.dumps({"query_id": "0" * 32}).encode() + b"\n"
-    return _packed_lines(honest, to, row * 500_000), "one row per query and repeat"
-
-
+ARCHIVES: dict[str, tuple[tuple[Any, ...], str]] = {
+    "path_traversal": (("escape.zip", ("../../outside/submission.json", b"{}")), "outside the archive"),
+    "absolute_path": (("absolute.tar.gz", ("/etc/submission.json", b"{}")), "outside the archive"),
+    "file_twice": (("twice.tar.gz", ("one/submission.json", b"{}"), ("two/submission.json", b"{}")), "twice"),
+    "many_members": (("many.zip", *((f"file{number}", b"") for number in range(1000))), "more than"),
+}
+"""The archive's name and its members."""
+LINES: dict[str, tuple[Callable[[], bytes], str]] = {
+    "one_endless_line": (lambda: b'{"query_id":[' + b"[]," * 25_000_000 + b"[]]}", "longer than"),
+    "empty_lines": (lambda: b"\n" * 80_000_000, "lines"),
+    "far_more_rows_than_queries": (
+        lambda: (json.dumps({"query_id": "0" * 32}).encode() + b"\n") * 500_000, "one row per query and repeat",
+    ),
+}  # fmt: skip
+"""Forecasts that are some hundred kilobytes in an archive, and need gigabytes where they are read without a bound."""
 METADATA: dict[str, tuple[dict[str, Any], str]] = {
     "endless_total_seconds": ({"total_seconds": 1.7e308}, "total_seconds"),
     "astronomic_total_tokens": ({"total_tokens": 10**4000}, "total_tokens"),
@@ -208,8 +188,23 @@ ROWS: dict[str, tuple[Callable[[Rows], Rows], str]] = {
 }
 
 
+def _with_members(honest: Path, to: Path, change: tuple[Any, ...], word: str) -> tuple[Path, str]:
+    return _archive(to / change[0], *change[1:]), word
+
+
+def _with_lines(honest: Path, to: Path, change: Callable[[], bytes], word: str) -> tuple[Path, str]:
+    about = ("submission.json", (honest / "submission.json").read_bytes())
+    return _archive(to / "lines.tar.gz", about, ("forecasts.jsonl", change())), word
+
+
 def _with_metadata(honest: Path, to: Path, change: dict[str, Any], word: str) -> tuple[Path, str]:
     return submission_copy(honest, to / "entry", **change), word
+
+
+def _with_rows(honest: Path, to: Path, change: Callable[[Rows], Rows] | dict[str, Any], word: str) -> tuple[Path, str]:
+    """Other rows, or another first row."""
+    made = change if callable(change) else lambda rows: [rows[0] | change, *rows[1:]]
+    return submission_copy(honest, to / "entry", made), word
 
 
 def _with_json(honest: Path, to: Path, change: bytes, word: str) -> tuple[Path, str]:
@@ -218,21 +213,13 @@ def _with_json(honest: Path, to: Path, change: bytes, word: str) -> tuple[Path, 
     return target, word
 
 
-def _with_first_row(honest: Path, to: Path, change: dict[str, Any], word: str) -> tuple[Path, str]:
-    return submission_copy(honest, to / "entry", lambda rows: [rows[0] | change, *rows[1:]]), word
-
-
-def _with_rows(honest: Path, to: Path, change: Callable[[Rows], Rows], word: str) -> tuple[Path, str]:
-    return submission_copy(honest, to / "entry", change), word
-
-
 TABLES: tuple[tuple[Callable[..., tuple[Path, str]], dict[str, Any]], ...] = (
-    (_with_metadata, METADATA), (_with_json, JSON), (_with_first_row, FIRST_ROW), (_with_rows, ROWS),
+    (_with_members, ARCHIVES), (_with_lines, LINES), (_with_metadata, METADATA),
+    (_with_json, JSON), (_with_rows, FIRST_ROW), (_with_rows, ROWS),
 )  # fmt: skip
 WRITTEN = (
-    zip_bomb, path_traversal, absolute_path, link_in_archive, link_in_folder, file_twice_in_archive, many_members,
-    cut_archive, gigabytes_of_header, claimed_rows, ten_billion_claimed_rows, wrong_footer, foreign_parquet,
-    overflowing_number, key_twice, one_endless_line, empty_lines, far_more_rows_than_queries,
+    zip_bomb, link_in_archive, link_in_folder, cut_archive, gigabytes_of_header, claimed_rows, ten_billion_claimed_rows,
+    wrong_footer, foreign_parquet, overflowing_number, key_twice,
 )  # fmt: skip
 BUILDERS: dict[str, Builder] = {builder.__name__: builder for builder in WRITTEN} | {
     name: functools.partial(write, change=change, word=word)

@@ -21,7 +21,7 @@ from kbench.leaderboard.board import (
     score_entries,
     submission_paths,
 )
-from kbench.leaderboard.scoring.results import Results, kept, read_results, write_results
+from kbench.leaderboard.scoring.results import Results, kept_between_builds, read_results, write_results
 from kbench.leaderboard.site.page import entry_data
 from kbench.schemas import DataError, UserError
 
@@ -83,13 +83,13 @@ def test_what_a_build_makes_is_kept_until_it_depends_on_something_else(
     made: list[str] = []
 
     def value(key: str, code: str = "schemas") -> int:
-        return kept(True, "pages", (key,), (code,), lambda: made.append(key) or len(made))
+        return kept_between_builds(True, "pages", (key,), (code,), lambda: made.append(key) or len(made))
 
     assert [value("a"), value("a"), value("b"), value("b", "loaders"), value("b", "loaders")] == [1, 1, 2, 3, 3]
     (file,) = (tmp_path / "own" / "leaderboard").iterdir()
     file.write_bytes(b"damaged")
     assert value("b", "loaders") == 4
-    assert kept(False, "pages", (), (), lambda: 7) == 7
+    assert kept_between_builds(False, "pages", (), (), lambda: 7) == 7
 
 
 def test_a_draft_in_the_folder_one_stands_in_is_on_the_board(

@@ -15,7 +15,7 @@ from kbench.benchmark.questions.corpus_view import benchmark_of
 from kbench.benchmark.scoring.score import BootstrapSettings, Scored, score
 from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.leaderboard.scoring.flags import flags
-from kbench.leaderboard.scoring.probe import Finding, probe
+from kbench.leaderboard.scoring.leaks import Finding, find_leaks
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.splits.lineage import known_splits
 from kbench.schemas import Submission, bins
@@ -73,7 +73,7 @@ SUBMISSION = filled(Submission, tracks=("forecast", "edit", "rank", "select"), r
 @pytest.mark.parametrize("split", ["test", "test_near"])
 def test_what_the_set_says_of_a_kernel_does_not_tell_its_speed(split: str) -> None:
     """1 to 6: the graph of comparisons, order, ids, metadata, how often a kernel is asked about, and all together."""
-    found = probe(build_questions(benchmark_of(Corpus.open()), split))
+    found = find_leaks(build_questions(benchmark_of(Corpus.open()), split))
     # Ids are hashes and files are sorted by them: what either tells is chance.
     blind = {"id", "order"}
     found = [one for one in found if one.feature not in blind] if split == "test" else together(found)
@@ -82,7 +82,7 @@ def test_what_the_set_says_of_a_kernel_does_not_tell_its_speed(split: str) -> No
 
 def test_core_tells_no_more_than_chance() -> None:
     """Of few pools even the id, a hash, tells something: that much is chance."""
-    found = probe(build_questions(benchmark_of(Corpus.open()), "test", subset="core"))
+    found = find_leaks(build_questions(benchmark_of(Corpus.open()), "test", subset="core"))
     assert not [one for one in together(found) if one.leaks]
 
 
@@ -143,7 +143,7 @@ def test_leaving_hard_queries_out_does_not_pay(asked: Questions) -> None:
 def test_known_kernels_answer_no_other_query() -> None:
     """13: speedups shown in one query of a few-shot set are of kernels that no query asks about."""
     few = build_questions(benchmark_of(Corpus.open()), "test", shots=8)
-    (told,) = [one for one in probe(few) if one.feature == "shown elsewhere"]
+    (told,) = [one for one in find_leaks(few) if one.feature == "shown elsewhere"]
     assert told.value == 0.0
     names = {(query.problem_id, query.candidate_source) for query in few.queries}
     assert not any((q.problem_id, shot.source) in names for q in few.queries for shot in q.known or ())

@@ -46,36 +46,24 @@ def run(x):
 """
 
 
-def write_dataset(path: Path) -> Path:
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dataset that states its questions."""
-    corpora = module_at(Path(__file__).parents[1] / "benchmark" / "conftest.py")
+    corpora, path = module_at(Path(__file__).parents[1] / "benchmark" / "conftest.py"), tmp_path_factory.mktemp("data")
     built = corpora.Builder(0, 6, 12)
-    with CorpusWriter(path) as writer:
-        writer.append("problems", built.problems)
-        writer.append("environments", [corpora.ENVIRONMENT])
-        writer.append("kernels", built.kernels)
-        writer.append("questions", draw_questions(built.kernels, []))
-    return path
+    tables = {"problems": built.problems, "environments": [corpora.ENVIRONMENT], "kernels": built.kernels}
+    return corpora.written(path / "corpus", tables | {"questions": draw_questions(built.kernels, [])})
 
 
-def propose(folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def kernel_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Kernels of two problems that the dataset does not hold."""
-    folder.mkdir(parents=True)
+    folder = tmp_path_factory.mktemp("kernels")
     for problem in list(known())[6:8]:
         for step in range(COUNT // 2):
             source = SOURCE.format(step=step, body=" + ".join(["x"] * (step + 1)))
             (folder / f"{problem}__triton__{step}.py").write_text(source, "utf-8")
     return folder
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_dataset(tmp_path_factory.mktemp("dataset") / "corpus")
-
-
-@pytest.fixture(scope="module")
-def kernel_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return propose(tmp_path_factory.mktemp("kernels") / "proposed")
 
 
 @pytest.fixture(scope="module")

@@ -135,11 +135,6 @@ _saved = tensors(
     "o: bfloat16[batch,heads,length,dim]", "lse[batch,heads,length]", "do: bfloat16[batch,heads,length,dim]",
     lse=Sized(lambda p: row_sums(p["length"] if p.get("full") else None)),
 )  # fmt: skip
-_packed_inputs = tensors(
-    "q: bfloat16[tokens,heads,dim]", "k v: bfloat16[tokens,kv_heads,dim]", "o: bfloat16[tokens,heads,dim]",
-    "lse[heads,tokens]", "do: bfloat16[tokens,heads,dim]", "starts: int32[count+1]",
-    lse=Sized(lambda p: row_sums(p["tokens"] // p["count"] // 2)), starts=Sized(lambda p: packed_starts(p["tokens"])),
-)  # fmt: skip
 
 
 def _pairs(p: Params) -> int:
@@ -210,7 +205,13 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Backward pass of causal grouped-query attention over sequences packed one after another, laid "
             "out [token, head, dim] (lse: [head, token]). Sequence s has tokens starts[s] to starts[s + 1] (int32); "
             f"a query sees keys of its own sequence up to itself. {SAVED}",
-        inputs=_packed_inputs, flops=lambda p: 10 * p["heads"] * p["dim"] * packed_pairs(p["tokens"], p["count"]),
+        inputs=tensors(
+            "q: bfloat16[tokens,heads,dim]", "k v: bfloat16[tokens,kv_heads,dim]", "o: bfloat16[tokens,heads,dim]",
+            "lse[heads,tokens]", "do: bfloat16[tokens,heads,dim]", "starts: int32[count+1]",
+            lse=Sized(lambda p: row_sums(p["tokens"] // p["count"] // 2)),
+            starts=Sized(lambda p: packed_starts(p["tokens"])),
+        ),
+        flops=lambda p: 10 * p["heads"] * p["dim"] * packed_pairs(p["tokens"], p["count"]),
         outputs=tensors("dq: bfloat16[tokens,heads,dim]", "dk dv: bfloat16[tokens,kv_heads,dim]"),
         sizes=(
             Size("llama3_8b", _packed(4096, 6, 32, 8, 128), "Llama-3-8B fine-tuning, 6 sequences in 4096 tokens"),

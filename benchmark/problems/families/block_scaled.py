@@ -7,7 +7,7 @@ import functools
 
 from kbench.benchmark.problems.adversarial.cases import extremes, large, one_hot, outliers, zero_rows
 from kbench.benchmark.problems.definition import ProblemDefinition, Size
-from kbench.benchmark.problems.families.quantized_layers import FP8_SUMS, blockwise_inputs
+from kbench.benchmark.problems.families.quantized_matmul import FP8_SUMS, blockwise_inputs
 from kbench.benchmark.problems.families.shared import bf16, fp8, product_flops, sized, wide
 from kbench.benchmark.problems.families.weight_quantised import NARROW_WEIGHTS, nibbles
 from kbench.benchmark.problems.inputs import Fill, Sized, around, integers, tensors, uniform
@@ -84,37 +84,10 @@ def nvfp4_linear(x: Tensor, packed: Tensor, x_scale: Tensor, scale: Tensor, over
     return bf16(wide(F.linear(left, right)) * overall)
 
 
-_quantise_inputs = tensors(
-    "x: bfloat16[m,k]", "weight: float8_e4m3fn[n,k]", f"weight_scale[n/{BLOCK},k/{BLOCK}]",
-    weight_scale=around(lambda p: p["k"] ** -0.5),
-)  # fmt: skip
-
-
-_mxfp8_inputs = tensors(
-    "x: float8_e4m3fn[m,k]", "weight: float8_e4m3fn[n,k]", f"x_scale: uint8[m,k/{MX}]",
-    f"weight_scale: uint8[n,k/{MX}]", x_scale=integers(126, 129), weight_scale=Sized(lambda p: scale_bytes(p["k"])),
-)  # fmt: skip
-
-
 def scale_bytes(k: int, size: float = 1.0) -> Fill:
     """Bytes of scales that give sums of k products of numbers of this size about unit variance."""
     middle = 127 - round(0.5 * (k.bit_length() - 1)) - round(size)
     return integers(middle - 1, middle + 2)
-
-
-_mxfp4_inputs = tensors(
-    "x: bfloat16[m,k]", "packed: uint8[n,k/2]", f"scale: uint8[n,k/{MX}]", "bias: bfloat16[n]", packed=integers(0, 256),
-    scale=Sized(lambda p: scale_bytes(p["k"], 2.0)),
-)  # fmt: skip
-_nvfp4_inputs = tensors(
-    "x: bfloat16[m,k]", "packed: uint8[n,k/2]", f"scale: float8_e4m3fn[n,k/{NV}]", "overall[1]",
-    packed=integers(0, 256), scale=uniform(0.5, 1.5), overall=around(lambda p: p["k"] ** -0.5 / 3, 0.8, 1.2),
-)  # fmt: skip
-_nvfp4_both_inputs = tensors(
-    "x: uint8[m,k/2]", "packed: uint8[n,k/2]", f"x_scale: float8_e4m3fn[m,k/{NV}]", f"scale: float8_e4m3fn[n,k/{NV}]",
-    "overall[1]", x=integers(0, 256), packed=integers(0, 256), x_scale=uniform(0.5, 1.5), scale=uniform(0.5, 1.5),
-    overall=around(lambda p: p["k"] ** -0.5 / 9, 0.8, 1.2),
-)  # fmt: skip
 
 
 problem = functools.partial(
@@ -142,7 +115,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Every 128 neighbours of a row of bfloat16 x are divided by their scale, the largest magnitude (at "
             "least 1e-10) over 448, and rounded to float8_e4m3fn. The product of these, times their scales, with W[i, "
             "j] = weight[i, j] * weight_scale[i // 128, j // 128] (float8_e4m3fn and float32) is the bfloat16 result.",
-        inputs=_quantise_inputs, tolerance=dataclasses.replace(FP8_SUMS, mismatch_share=1e-5), compute_unit="fp8",
+        inputs=tensors(
+            "x: bfloat16[m,k]", "weight: float8_e4m3fn[n,k]", f"weight_scale[n/{BLOCK},k/{BLOCK}]",
+            weight_scale=around(lambda p: p["k"] ** -0.5),
+        ),
+        tolerance=dataclasses.replace(FP8_SUMS, mismatch_share=1e-5), compute_unit="fp8",
         sizes=(
             Size("deepseek_v3_up_m64", sized(64, 36864, 7168), "DeepSeek-V3 dense MLP gate and up, 64 tokens"),
             Size("deepseek_v3_q_m2048", sized(2048, 24576, 1536), "DeepSeek-V3 query up projection, 2048 tokens"),
@@ -154,7 +131,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="mxfp8_linear", title="Linear layer with mxfp8 operands", reference=mxfp8_linear,
         description="y = X @ W.T in bfloat16 with fp32 sums, where each 32 neighbours along k of x and of weight "
             "(float8_e4m3fn) share a scale byte s that stands for 2 ** (s - 127).",
-        inputs=_mxfp8_inputs, tolerance=FP8_SUMS, compute_unit="fp8",
+        inputs=tensors(
+            "x: float8_e4m3fn[m,k]", "weight: float8_e4m3fn[n,k]", f"x_scale: uint8[m,k/{MX}]",
+            f"weight_scale: uint8[n,k/{MX}]", x_scale=integers(126, 129),
+            weight_scale=Sized(lambda p: scale_bytes(p["k"])),
+        ),
+        tolerance=FP8_SUMS, compute_unit="fp8",
         sizes=(
             Size("llama3_8b_m4096", sized(4096, 28672, 4096), "Llama-3-8B MLP gate and up projections, 4096 tokens"),
             Size("llama3_70b_m64", sized(64, 57344, 8192), "Llama-3-70B MLP gate and up projections, 64 tokens"),
@@ -166,7 +148,10 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="mxfp4_linear_bias", title="Linear layer with mxfp4 weights and bias", reference=mxfp4_linear_bias,
         description=f"y = x @ W.T + bias in bfloat16 with fp32 sums. Weights are {FP4}; 32 neighbours along k share a "
             "scale byte s that stands for 2 ** (s - 127).",
-        inputs=_mxfp4_inputs,
+        inputs=tensors(
+            "x: bfloat16[m,k]", "packed: uint8[n,k/2]", f"scale: uint8[n,k/{MX}]", "bias: bfloat16[n]",
+            packed=integers(0, 256), scale=Sized(lambda p: scale_bytes(p["k"], 2.0)),
+        ),
         sizes=(
             Size("llama3_70b_m1", sized(1, 57344, 8192), "Llama-3-70B MLP gate and up projections, one token"),
             Size("qwen3_32b_m32", sized(32, 51200, 5120), "Qwen3-32B MLP gate and up projections, 32 tokens"),
@@ -178,7 +163,10 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="nvfp4_weight_linear", title="Linear layer with nvfp4 weights", reference=nvfp4_weight_linear,
         description=f"y = (x @ W.T) * overall in bfloat16 with fp32 sums. Weights are {FP4}; 16 neighbours along k "
             "share a float8_e4m3fn scale, and overall is one float32 number.",
-        inputs=_nvfp4_inputs,
+        inputs=tensors(
+            "x: bfloat16[m,k]", "packed: uint8[n,k/2]", f"scale: float8_e4m3fn[n,k/{NV}]", "overall[1]",
+            packed=integers(0, 256), scale=uniform(0.5, 1.5), overall=around(lambda p: p["k"] ** -0.5 / 3, 0.8, 1.2),
+        ),
         sizes=(
             Size("llama3_70b_m4", sized(4, 57344, 8192), "Llama-3-70B MLP gate and up projections, 4 tokens"),
             Size("llama3_70b_m64", sized(64, 10240, 8192), "Llama-3-70B query, key and value projections, 64 tokens"),
@@ -192,7 +180,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="nvfp4_linear", title="Linear layer with nvfp4 operands", reference=nvfp4_linear,
         description=f"y = (X @ W.T) * overall in bfloat16 with fp32 sums. x and packed hold {FP4}; 16 neighbours along "
             "k share a float8_e4m3fn scale (x_scale, scale), and overall is one float32 number.",
-        inputs=_nvfp4_both_inputs,
+        inputs=tensors(
+            "x: uint8[m,k/2]", "packed: uint8[n,k/2]", f"x_scale: float8_e4m3fn[m,k/{NV}]",
+            f"scale: float8_e4m3fn[n,k/{NV}]", "overall[1]", x=integers(0, 256), packed=integers(0, 256),
+            x_scale=uniform(0.5, 1.5), scale=uniform(0.5, 1.5), overall=around(lambda p: p["k"] ** -0.5 / 9, 0.8, 1.2),
+        ),
         sizes=(
             Size("llama3_8b_m2048", sized(2048, 28672, 4096), "Llama-3-8B MLP gate and up projections, 2048 tokens"),
             Size("llama3_70b_m128", sized(128, 57344, 8192), "Llama-3-70B MLP gate and up projections, 128 tokens"),

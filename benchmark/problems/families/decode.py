@@ -189,26 +189,7 @@ _ragged = tensors(
 )  # fmt: skip
 _query = tensors("q: bfloat16[batch,heads,dim]", q=normal(2.0))
 _inputs = tensors(_query, CACHE, _ragged)
-_fp8_inputs = tensors(
-    _query, f"k_pages v_pages: float8_e4m3fn[{PAGES},kv_heads,dim]", "k_scale v_scale[kv_heads]", _ragged,
-    k_scale=uniform(0.5, 1.5), v_scale=uniform(0.5, 1.5),
-)  # fmt: skip
-_int4_inputs = tensors(
-    _query, f"k_pages v_pages: uint8[{PAGES},kv_heads,dim/2]",
-    f"k_scale k_zero v_scale v_zero: float16[{PAGES},kv_heads]", _ragged, k_pages=integers(0, 256),
-    v_pages=integers(0, 256), k_scale=uniform(0.1, 0.3), k_zero=uniform(6.0, 9.0), v_scale=uniform(0.1, 0.3),
-    v_zero=uniform(6.0, 9.0),
-)  # fmt: skip
 _draft_inputs = tensors("q: bfloat16[batch,new,heads,dim]", CACHE, _ragged, q=normal(2.0))
-_tree_inputs = tensors(
-    _draft_inputs, "k_new v_new: bfloat16[batch,new,kv_heads,dim]", "tree: bool[batch,new,new]", tree=draft_tree,
-)  # fmt: skip
-_prefix_inputs = tensors(_query, "k_prefix v_prefix: bfloat16[prefix,kv_heads,dim]", CACHE, _ragged)
-_mla_inputs = tensors("q: bfloat16[batch,heads,width]", f"pages: bfloat16[{PAGES},width]", _ragged)
-_sparse_inputs = tensors(
-    "q: bfloat16[batch,heads,width]", "cache: bfloat16[tokens,width]", "chosen: int32[batch,count]",
-    chosen=Sized(lambda p: lambda g, s, d: chosen_tokens(g, s, d, p["tokens"])),
-)  # fmt: skip
 _latent_output = tensors(f"o: bfloat16[batch,heads,width-{ROTARY}]")
 
 
@@ -257,7 +238,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         oracle=sequence_by_sequence(paged_fp8_decode, "sequence pages pages shared shared table sequence"),
         description="Decoding step of grouped-query attention with bfloat16 queries over a float8_e4m3fn cache, whose "
             f"keys and values have one float32 scale per key-value head (k_scale, v_scale). {PAGED}",
-        inputs=_fp8_inputs, min_bytes=lambda p: _bytes(p, 2 * p["dim"]),
+        inputs=tensors(
+            _query, f"k_pages v_pages: float8_e4m3fn[{PAGES},kv_heads,dim]", "k_scale v_scale[kv_heads]", _ragged,
+            k_scale=uniform(0.5, 1.5), v_scale=uniform(0.5, 1.5),
+        ),
+        min_bytes=lambda p: _bytes(p, 2 * p["dim"]),
         sizes=(
             Size("llama3_8b_b64", _sized(64, 8192, 32, 8, 128), "Llama-3-8B decode, 64 sequences of up to 8192 tokens"),
             Size("llama3_70b_tp8", _sized(128, 8192, 8, 1, 128), "Llama-3-70B on one of 8 GPUs, 128 sequences"),
@@ -273,7 +258,13 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Decoding step of grouped-query attention with bfloat16 queries over a cache of 4-bit numbers, two "
             "a byte with the lower four bits first. A number is (nibble - zero) * scale, with a float16 scale and zero "
             f"for every token and key-value head. {PAGED}",
-        inputs=_int4_inputs, min_bytes=lambda p: _bytes(p, p["dim"] + 8),
+        inputs=tensors(
+            _query, f"k_pages v_pages: uint8[{PAGES},kv_heads,dim/2]",
+            f"k_scale k_zero v_scale v_zero: float16[{PAGES},kv_heads]", _ragged, k_pages=integers(0, 256),
+            v_pages=integers(0, 256), k_scale=uniform(0.1, 0.3), k_zero=uniform(6.0, 9.0), v_scale=uniform(0.1, 0.3),
+            v_zero=uniform(6.0, 9.0),
+        ),
+        min_bytes=lambda p: _bytes(p, p["dim"] + 8),
         sizes=(
             Size("llama3_8b_b64", _sized(64, 8192, 32, 8, 128), "Llama-3-8B decode, 64 sequences of up to 8192 tokens"),
             Size("qwen25_7b_32k", _sized(16, 32768, 28, 4, 128), "Qwen2.5-7B decode, 16 sequences of up to 32,768"),
@@ -306,7 +297,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Verification of a tree of `new` drafted tokens in bfloat16. Each draft sees the whole cache of "
             "its sequence and those drafts, with keys k_new and values v_new, for which tree[b, draft, other] is true. "
             f"{PAGED}",
-        inputs=_tree_inputs, outputs=SEVERAL,
+        inputs=tensors(
+            _draft_inputs, "k_new v_new: bfloat16[batch,new,kv_heads,dim]", "tree: bool[batch,new,new]",
+            tree=draft_tree,
+        ),
+        outputs=SEVERAL,
         sizes=(
             Size("llama3_8b_b16", _sized(16, 8192, 32, 8, 128, new=32), "Llama-3-8B, trees of 32 drafts, 16 sequences"),
             Size("vicuna_7b_b8", _sized(8, 4096, 32, 32, 128, new=64), "Vicuna-7B with Medusa, trees of 64 drafts"),
@@ -321,7 +316,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Decoding step of grouped-query attention in bfloat16. All sequences begin with the same tokens, "
             "whose keys and values (k_prefix, v_prefix) are stored once; what follows is each sequence's own. "
             f"{PAGED} lengths do not count the prefix.",
-        inputs=_prefix_inputs,
+        inputs=tensors(_query, "k_prefix v_prefix: bfloat16[prefix,kv_heads,dim]", CACHE, _ragged),
         sizes=(
             Size("llama3_8b_b64", _sized(64, 1024, 32, 8, 128, prefix=8192), "Llama-3-8B, 64 samples of one prompt"),
             Size("llama3_70b_tp8", _sized(128, 512, 8, 1, 128, prefix=32768), "Llama-3-70B on one of 8 GPUs"),
@@ -337,7 +332,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "share one cached vector per token. Its whole width is the key and all but its last 64 elements are the "
             "value; scores are scaled by 1 / sqrt(192). Sequence b has lengths[b] (int32) tokens; token t lies in page "
             f"table[b, t // {PAGE}] at place t % {PAGE}.",
-        inputs=_mla_inputs, outputs=_latent_output,
+        inputs=tensors("q: bfloat16[batch,heads,width]", f"pages: bfloat16[{PAGES},width]", _ragged),
+        outputs=_latent_output,
         flops=lambda p: 2 * p["heads"] * _tokens(p) * (2 * p["width"] - ROTARY),
         min_bytes=lambda p: 2 * _tokens(p) * p["width"] + 2 * p["batch"] * p["heads"] * (2 * p["width"] - ROTARY),
         sizes=(
@@ -356,7 +352,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Sparse latent attention in bfloat16: query b sees the tokens chosen[b] (int32) of one cache; -1 "
             "stands for none. All heads share one cached vector per token, whose whole width is the key and all but "
             "the last 64 elements of it the value; scores are scaled by 1 / sqrt(192).",
-        inputs=_sparse_inputs, outputs=_latent_output,
+        inputs=tensors(
+            "q: bfloat16[batch,heads,width]", "cache: bfloat16[tokens,width]", "chosen: int32[batch,count]",
+            chosen=Sized(lambda p: lambda g, s, d: chosen_tokens(g, s, d, p["tokens"])),
+        ),
+        outputs=_latent_output,
         flops=lambda p: 2 * p["batch"] * p["heads"] * p["count"] * 7 // 8 * (2 * p["width"] - ROTARY),
         min_bytes=lambda p: int(1.5 * min(p["batch"] * p["count"], p["tokens"]) * p["width"]),
         sizes=(

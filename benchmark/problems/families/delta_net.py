@@ -113,9 +113,6 @@ def _step_inputs(gates: str) -> Specs:
 
 
 _unit = Sized(lambda p: normal(p["width"] ** -0.25))
-_decay_inputs = tensors(
-    "q k v: bfloat16[batch,length,heads,width]", "slope[heads]", q=_unit, k=_unit, slope=uniform(0.02, 0.5),
-)  # fmt: skip
 
 
 _sized = parameters("batch length heads key_heads width", width=128)
@@ -193,7 +190,10 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=decay_attention_prefill,
         description="o_t = sum over s <= t of exp(-slope (t - s)) (q_t · k_s) v_s per batch and head, with one float32 "
             "slope per head; q, k, v and o bfloat16, laid out [batch, token, head, width].",
-        inputs=_decay_inputs, outputs=tensors("o: bfloat16[batch,length,heads,width]"),
+        inputs=tensors(
+            "q k v: bfloat16[batch,length,heads,width]", "slope[heads]", q=_unit, k=_unit, slope=uniform(0.02, 0.5),
+        ),
+        outputs=tensors("o: bfloat16[batch,length,heads,width]"),
         flops=lambda p: 4 * p["batch"] * p["length"] * p["heads"] * p["width"] ** 2, compute_unit="bf16",
         tolerance=Tolerance(6e-2, 3e-2, "sums of a size of 3, whose scores and states may be rounded to bfloat16"),
         sizes=(

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from kbench.benchmark.problems.adversarial.cases import InputCase, extremes, large, one_hot, outliers
 from kbench.benchmark.problems.adversarial.changes import crowd_one
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
-from kbench.benchmark.problems.families.quantized_layers import FP8_SUMS
-from kbench.benchmark.problems.families.quantized_matmul import group_offsets
+from kbench.benchmark.problems.families.quantized_matmul import FP8_SUMS, group_offsets
 from kbench.benchmark.problems.families.shared import bf16, fp8, wide
 from kbench.benchmark.problems.families.weight_quantised import nibbles
 from kbench.benchmark.problems.inputs import (
@@ -190,39 +189,6 @@ _routing = tensors(
     "x: bfloat16[tokens,hidden]", "experts: int32[tokens,chosen]", "share[tokens,chosen]",
     experts=Sized(lambda p: routes(p["experts"])), share=uniform(0.2, 1.0),
 )  # fmt: skip
-_layer_inputs = tensors(
-    _routing, "up: bfloat16[experts,2*n,hidden]", "down: bfloat16[experts,hidden,n]", up=rooted("hidden"),
-    down=rooted("n", 1.5),
-)  # fmt: skip
-_fp8_inputs = tensors(
-    _routing, "up: float8_e4m3fn[experts,2*n,hidden]", f"up_scale[experts,2*n/{BLOCK},hidden/{BLOCK}]",
-    "down: float8_e4m3fn[experts,hidden,n]", f"down_scale[experts,hidden/{BLOCK},n/{BLOCK}]",
-    up_scale=around(lambda p: p["hidden"] ** -0.5, 0.7, 1.3),
-    down_scale=around(lambda p: 1.5 * p["n"] ** -0.5, 0.7, 1.3),
-)  # fmt: skip
-_int4_inputs = tensors(
-    _routing, "up: uint8[experts,2*n,hidden/2]", f"up_scale: bfloat16[experts,2*n,hidden/{BLOCK}]",
-    "down: uint8[experts,hidden,n/2]", f"down_scale: bfloat16[experts,hidden,n/{BLOCK}]", up=integers(0, 256),
-    up_scale=around(lambda p: (21.5 * p["hidden"]) ** -0.5, 0.7, 1.3), down=integers(0, 256),
-    down_scale=around(lambda p: 1.5 * (21.5 * p["n"]) ** -0.5, 0.7, 1.3),
-)  # fmt: skip
-_grouped_inputs = tensors(
-    "x: float8_e4m3fn[rows,k]", "weight: float8_e4m3fn[experts,n,k]", "offsets: int32[experts]", "x_scale[rows]",
-    "weight_scale[experts,n]", offsets=Sized(lambda p: lambda g, s, d: group_offsets(g, s, d, p["rows"])),
-    x_scale=uniform(0.5, 1.5), weight_scale=around(lambda p: p["k"] ** -0.5),
-)  # fmt: skip
-_wgrad_inputs = tensors(
-    "x: bfloat16[rows,k]", "dy: bfloat16[rows,n]", "offsets: int32[experts]",
-    dy=Sized(lambda p: normal((p["rows"] / p["experts"]) ** -0.5)),
-    offsets=Sized(lambda p: lambda g, s, d: group_offsets(g, s, d, p["rows"])),
-)  # fmt: skip
-_combine_inputs = tensors(
-    "rows: bfloat16[tokens*chosen,hidden]", "places: int32[tokens,chosen]", "share[tokens,chosen]",
-    "shared: bfloat16[tokens,hidden]", places=permutation, share=uniform(0.1, 1.0),
-)  # fmt: skip
-_gather_inputs = tensors(
-    "x: bfloat16[tokens,hidden]", "tokens: int32[tokens*chosen]", tokens=Sized(lambda p: repeated_tokens(p["tokens"])),
-)  # fmt: skip
 
 
 def _layer_bytes(p: Params, bits: int) -> int:
@@ -247,7 +213,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             x, experts, share, lambda e: up[e].double(), lambda e: down[e].double(), len(up)
         ),
         description=f"{ROUTED} All matrices are bfloat16.",
-        inputs=_layer_inputs, min_bytes=lambda p: _layer_bytes(p, 16),
+        inputs=tensors(
+            _routing, "up: bfloat16[experts,2*n,hidden]", "down: bfloat16[experts,hidden,n]", up=rooted("hidden"),
+            down=rooted("n", 1.5),
+        ),
+        min_bytes=lambda p: _layer_bytes(p, 16),
         sizes=(
             Size("qwen3_30b_b64", _layer(64, 128, 8, 2048, 768), "Qwen3-30B-A3B experts, 64 tokens"),
             Size("mixtral_8x7b_b16", _layer(16, 8, 2, 4096, 14336), "Mixtral-8x7B experts, 16 tokens"),
@@ -259,7 +229,13 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         oracle=_fp8_oracle,
         description=f"{ROUTED} Matrices are float8_e4m3fn with one float32 scale (up_scale, down_scale) for each 128 × "
             "128 elements; they may be rounded to bfloat16 after scaling.",
-        inputs=_fp8_inputs, min_bytes=lambda p: _layer_bytes(p, 8),
+        inputs=tensors(
+            _routing, "up: float8_e4m3fn[experts,2*n,hidden]", f"up_scale[experts,2*n/{BLOCK},hidden/{BLOCK}]",
+            "down: float8_e4m3fn[experts,hidden,n]", f"down_scale[experts,hidden/{BLOCK},n/{BLOCK}]",
+            up_scale=around(lambda p: p["hidden"] ** -0.5, 0.7, 1.3),
+            down_scale=around(lambda p: 1.5 * p["n"] ** -0.5, 0.7, 1.3),
+        ),
+        min_bytes=lambda p: _layer_bytes(p, 8),
         sizes=(
             Size("qwen3_30b_b32", _layer(32, 128, 8, 2048, 768), "Qwen3-30B-A3B-FP8 experts, 32 tokens"),
             Size("deepseek_v3_ep16", _layer(128, 16, 2, 7168, 2048), "DeepSeek-V3 experts on one of 16 GPUs"),
@@ -271,7 +247,13 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         oracle=_int4_oracle,
         description=f"{ROUTED} Matrices hold 4-bit weights, two a byte with the lower four bits first: (nibble - 8) "
             "times a bfloat16 scale (up_scale, down_scale) for each 128 neighbours; they may be rounded to bfloat16.",
-        inputs=_int4_inputs, min_bytes=lambda p: _layer_bytes(p, 4),
+        inputs=tensors(
+            _routing, "up: uint8[experts,2*n,hidden/2]", f"up_scale: bfloat16[experts,2*n,hidden/{BLOCK}]",
+            "down: uint8[experts,hidden,n/2]", f"down_scale: bfloat16[experts,hidden,n/{BLOCK}]", up=integers(0, 256),
+            up_scale=around(lambda p: (21.5 * p["hidden"]) ** -0.5, 0.7, 1.3), down=integers(0, 256),
+            down_scale=around(lambda p: 1.5 * (21.5 * p["n"]) ** -0.5, 0.7, 1.3),
+        ),
+        min_bytes=lambda p: _layer_bytes(p, 4),
         sizes=(
             Size("mixtral_8x7b_b8", _layer(8, 8, 2, 4096, 14336), "Mixtral-8x7B-AWQ experts, 8 tokens"),
             Size("qwen3_30b_b128", _layer(128, 128, 8, 2048, 768), "Qwen3-30B-A3B-GPTQ experts, 128 tokens"),
@@ -285,7 +267,13 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Rows of x are sorted by expert; offsets[g] (int32) is the end of expert g's rows and offsets[g-1] "
             "their start (0 for the first). An expert's rows are multiplied by its matrix weight[g] (n by k), both "
             "float8_e4m3fn, then by a float32 scale per row and one per expert and column; bfloat16 out, fp32 sums.",
-        inputs=_grouped_inputs, outputs=tensors("y: bfloat16[rows,n]"),
+        inputs=tensors(
+            "x: float8_e4m3fn[rows,k]", "weight: float8_e4m3fn[experts,n,k]", "offsets: int32[experts]",
+            "x_scale[rows]", "weight_scale[experts,n]",
+            offsets=Sized(lambda p: lambda g, s, d: group_offsets(g, s, d, p["rows"])), x_scale=uniform(0.5, 1.5),
+            weight_scale=around(lambda p: p["k"] ** -0.5),
+        ),
+        outputs=tensors("y: bfloat16[rows,n]"),
         flops=lambda p: 2 * p["rows"] * p["n"] * p["k"], tolerance=FP8_SUMS, compute_unit="fp8",
         sizes=(
             Size("qwen3_30b", _rows(16384, 128, 1536, 2048), "Qwen3-30B-A3B experts, 2048 tokens to 8 experts each"),
@@ -304,7 +292,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Rows of x and dy are sorted by expert; offsets[g] (int32) is the end of expert g's rows and "
             "offsets[g-1] their start (0 for the first). Output g is dyᵀ x (n by k) over expert g's rows; bfloat16 "
             "with fp32 sums.",
-        inputs=_wgrad_inputs, outputs=tensors("dw: bfloat16[experts,n,k]"),
+        inputs=tensors(
+            "x: bfloat16[rows,k]", "dy: bfloat16[rows,n]", "offsets: int32[experts]",
+            dy=Sized(lambda p: normal((p["rows"] / p["experts"]) ** -0.5)),
+            offsets=Sized(lambda p: lambda g, s, d: group_offsets(g, s, d, p["rows"])),
+        ),
+        outputs=tensors("dw: bfloat16[experts,n,k]"),
         flops=lambda p: 2 * p["rows"] * p["n"] * p["k"],
         tolerance=Tolerance(2e-2, 2e-2, "one rounding to bfloat16 is 2e-3 relative; fp32 accumulation adds far less"),
         sizes=(
@@ -325,7 +318,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         id="moe_combine", title="Weighted sum of experts' rows", reference=moe_combine,
         description="Token t's result is shared[t] plus the sum over j of share[t, j] (float32) times "
             "rows[places[t, j]], with int32 places in no order; bfloat16 in and out, summed in fp32.",
-        inputs=_combine_inputs, flops=lambda p: 2 * p["tokens"] * p["chosen"] * p["hidden"],
+        inputs=tensors(
+            "rows: bfloat16[tokens*chosen,hidden]", "places: int32[tokens,chosen]", "share[tokens,chosen]",
+            "shared: bfloat16[tokens,hidden]", places=permutation, share=uniform(0.1, 1.0),
+        ),
+        flops=lambda p: 2 * p["tokens"] * p["chosen"] * p["hidden"],
         tolerance=Tolerance(1e-2, 1e-2, "one rounding to bfloat16 of a sum of up to nine rows"),
         compute_unit="fp32",
         sizes=(
@@ -342,7 +339,10 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Row i is x[tokens[i]] (bfloat16, int32 tokens in no order). Every 128 neighbours of a row are "
             "divided by their scale, the largest magnitude (at least 1e-10) over 448, and rounded to float8_e4m3fn, "
             "the first output; the float32 scales are the second.",
-        inputs=_gather_inputs,
+        inputs=tensors(
+            "x: bfloat16[tokens,hidden]", "tokens: int32[tokens*chosen]",
+            tokens=Sized(lambda p: repeated_tokens(p["tokens"])),
+        ),
         outputs=tensors("quantised: float8_e4m3fn[tokens*chosen,hidden]", f"scales[tokens*chosen,hidden/{BLOCK}]"),
         flops=lambda p: 2 * p["tokens"] * p["chosen"] * p["hidden"],
         tolerance=Tolerance(

@@ -76,11 +76,6 @@ def embedding_gather(ids: Tensor, table: Tensor) -> Tensor:
     return F.embedding(ids, table)
 
 
-_embedding_inputs = tensors(
-    "ids: int64[tokens]", "table: bfloat16[vocab,dim]", ids=Sized(lambda p: integers(0, p["vocab"])),
-)  # fmt: skip
-
-
 def _embedding_bytes(p: Params) -> int:
     # Repeated ids can be served from cache: count 98 % of the rows expected to be hit at least once.
     touched = 0.98 * p["vocab"] * (1.0 - math.exp(-p["tokens"] / p["vocab"]))
@@ -89,11 +84,6 @@ def _embedding_bytes(p: Params) -> int:
 
 def scatter_add(source: Tensor, index: Tensor, rows: int) -> Tensor:
     return source.new_zeros(rows, source.shape[1]).index_add_(0, index, source)
-
-
-_scatter_inputs = with_numbers(
-    tensors("source[items,dim]", "index: int64[items]", index=Sized(lambda p: integers(0, p["rows"]))), rows="rows"
-)
 
 
 def histogram(x: Tensor, bins: int) -> Tensor:
@@ -116,7 +106,10 @@ INDEXING: tuple[ProblemDefinition, ...] = (
     problem(
         id="embedding_gather", title="Embedding lookup", reference=embedding_gather,
         description="Return the rows of a bfloat16 embedding table named by int64 token ids, in order.",
-        inputs=_embedding_inputs, outputs=tensors("rows: bfloat16[tokens,dim]"), min_bytes=_embedding_bytes,
+        inputs=tensors(
+            "ids: int64[tokens]", "table: bfloat16[vocab,dim]", ids=Sized(lambda p: integers(0, p["vocab"])),
+        ),
+        outputs=tensors("rows: bfloat16[tokens,dim]"), min_bytes=_embedding_bytes,
         sizes=(
             Size("t16384_d4096", {"tokens": 16384, "vocab": 32000, "dim": 4096}),
             Size("t65536_d512", {"tokens": 65536, "vocab": 128256, "dim": 512}),
@@ -128,7 +121,11 @@ INDEXING: tuple[ProblemDefinition, ...] = (
         id="scatter_add", title="Add rows into places given by an index", reference=scatter_add,
         description="Start from zeros of shape [rows, dim] and add each float32 source row to the row its int64 index "
             "names; several sources may name the same row.",
-        inputs=_scatter_inputs, outputs=tensors("sums[rows,dim]"), flops=lambda p: p["items"] * p["dim"],
+        inputs=with_numbers(
+            tensors("source[items,dim]", "index: int64[items]", index=Sized(lambda p: integers(0, p["rows"]))),
+            rows="rows",
+        ),
+        outputs=tensors("sums[rows,dim]"), flops=lambda p: p["items"] * p["dim"],
         sizes=(Size("m262144_d128", {"items": 262144, "dim": 128, "rows": 32768}),),
         tiny=Size("tiny", {"items": 40, "dim": 32, "rows": 7}),
         tolerance=Tolerance(2e-5, 1e-5, "float32 sums of about 8 and at most some 30 terms of size 1, in any order"),

@@ -77,25 +77,12 @@ def _entropy_backward_oracle(x: Tensor, weight: Tensor, targets: Tensor, lse: Te
 
 
 _dgrad_inputs = tensors("dy: bfloat16[m,n]", "weight: bfloat16[n,k]", weight=rooted("n"))
-_wgrad_inputs = tensors("dy: bfloat16[m,n]", "x: bfloat16[m,k]", "grad[n,k]", dy=rooted("m"))
-
-
-_swiglu_inputs = tensors(_dgrad_inputs, "gate up: bfloat16[m,k]")
-
-
-_gelu_inputs = tensors(_dgrad_inputs, "before: bfloat16[m,k]")
 
 
 # Logits of deviation 3: sharp as a trained model's, so that the sum over other tokens than the target counts.
 _entropy_inputs = tensors(
     "x: bfloat16[tokens,hidden]", "weight: bfloat16[vocab,hidden]", "targets: int64[tokens]", x=rooted("hidden", 60),
     weight=normal(0.05), targets=Sized(lambda p: integers(0, p["vocab"])),
-)  # fmt: skip
-
-
-_entropy_backward_inputs = tensors(
-    _entropy_inputs, "lse dloss[tokens]", lse=Sized(lambda p: normal(0.2, math.log(p["vocab"]) + 4.7)),
-    dloss=uniform(0.5, 1.5),
 )  # fmt: skip
 
 
@@ -126,7 +113,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=linear_wgrad_accumulate,
         description="grad + dyᵀ x for bfloat16 dy (m by n) and x (m by k) and a float32 gradient (n by k) of earlier "
             "steps; the product is summed in fp32 and may be rounded to bfloat16 before it is added.",
-        inputs=_wgrad_inputs, outputs=tensors("total[n,k]"),
+        inputs=tensors("dy: bfloat16[m,n]", "x: bfloat16[m,k]", "grad[n,k]", dy=rooted("m")),
+        outputs=tensors("total[n,k]"),
         sizes=(
             Size("llama3_8b_down", sized(8192, 4096, 14336), "Llama-3-8B MLP down projection, 8192 tokens"),
             Size("qwen3_4b_qkv", sized(8192, 6144, 2560), "Qwen3-4B query, key and value projections, 8192 tokens"),
@@ -143,7 +131,8 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="dh = dy @ weight for bfloat16 dy (m by n) and weight (n by k), then the gradients of silu(gate) * "
             "up: dgate = dh * up * (s + gate * s * (1 - s)) with s = sigmoid(gate), and dup = dh * silu(gate); both "
             "bfloat16. dh may be rounded to bfloat16.",
-        inputs=_swiglu_inputs, outputs=tensors("dgate: bfloat16[m,k]", "dup: bfloat16[m,k]"),
+        inputs=tensors(_dgrad_inputs, "gate up: bfloat16[m,k]"),
+        outputs=tensors("dgate: bfloat16[m,k]", "dup: bfloat16[m,k]"),
         sizes=(
             Size("llama3_8b", sized(4096, 4096, 14336), "Llama-3-8B MLP, 4096 tokens"),
             Size("qwen3_4b", sized(8192, 2560, 9728), "Qwen3-4B MLP, 8192 tokens"),
@@ -159,7 +148,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=gelu_linear_backward,
         description="dz = (dy @ weight) * gelu'(before) for bfloat16 dy (m by n), weight (n by k) and before (m by k, "
             "what went into the exact GELU), in bfloat16. dy @ weight may be rounded to bfloat16.",
-        inputs=_gelu_inputs, outputs=tensors("dz: bfloat16[m,k]"),
+        inputs=tensors(_dgrad_inputs, "before: bfloat16[m,k]"), outputs=tensors("dz: bfloat16[m,k]"),
         sizes=(
             Size("gpt2_xl", sized(8192, 1600, 6400), "GPT-2 XL MLP, 8 sequences of 1024 tokens"),
             Size("bert_large", sized(16384, 1024, 4096), "BERT-large MLP, 32 sequences of 512 tokens"),
@@ -198,7 +187,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="Gradient of the rows x: ((exp(x @ weight.T - lse) - one-hot of the target) * dloss) @ weight, for "
             "bfloat16 x and weight (vocabulary by hidden), int64 targets and float32 lse and dloss per row. lse is "
             "used as given. Logits are summed in fp32; their gradients may be rounded to bfloat16; bfloat16 out.",
-        inputs=_entropy_backward_inputs, outputs=tensors("dx: bfloat16[tokens,hidden]"),
+        inputs=tensors(
+            _entropy_inputs, "lse dloss[tokens]", lse=Sized(lambda p: normal(0.2, math.log(p["vocab"]) + 4.7)),
+            dloss=uniform(0.5, 1.5),
+        ),
+        outputs=tensors("dx: bfloat16[tokens,hidden]"),
         flops=lambda p: 4 * p["tokens"] * p["hidden"] * p["vocab"],
         sizes=(
             Size("llama32_1b", _vocabulary(2048, 2048, 128256), "Llama-3.2-1B output layer, 2048 tokens"),

@@ -1,10 +1,11 @@
-"""Mamba-2: the scan over a prompt, its gradients, a decoding step, and the short convolution in front of it."""
+"""State-space models: the selective scan of Mamba, and of Mamba-2 the scan, its gradients, a step and the short
+convolution."""
 
 from __future__ import annotations
 
 import functools
 
-from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, zero_rows
+from kbench.benchmark.problems.adversarial.cases import InputCase, large, one_hot, outliers, small, zero_rows
 from kbench.benchmark.problems.adversarial.changes import scale
 from kbench.benchmark.problems.definition import ProblemDefinition, Size, Tolerance
 from kbench.benchmark.problems.families.shared import MIXED_STARTS, bf16, packed_starts, sequence_of, wide
@@ -115,12 +116,6 @@ def _scan_inputs(last: str, x_size: float = 1.0) -> Specs:
     )  # fmt: skip
 
 
-_decode_inputs = tensors(
-    "state[batch,heads,width,states]", "x: bfloat16[batch,heads,width]", "dt[batch,heads]", "a[heads]",
-    "b c: bfloat16[batch,groups,states]", "skip[heads]", dt=uniform(0.5, 1.5), a=uniform(-0.3, -0.02), b=_unit, c=_unit,
-)  # fmt: skip
-
-
 _sized = parameters("batch length heads groups width states", width=64, states=128)
 
 
@@ -176,7 +171,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="One token of Mamba-2 for every sequence: the float32 state (width by states per head) becomes "
             "exp(dt a) state + (dt x) bᵀ, and y = state c + skip x; b and c are shared by neighbouring heads of a "
             "group. Returns y (bfloat16) and the new state (float32).",
-        inputs=_decode_inputs,
+        inputs=tensors(
+            "state[batch,heads,width,states]", "x: bfloat16[batch,heads,width]", "dt[batch,heads]", "a[heads]",
+            "b c: bfloat16[batch,groups,states]", "skip[heads]", dt=uniform(0.5, 1.5), a=uniform(-0.3, -0.02), b=_unit,
+            c=_unit,
+        ),
         outputs=tensors("y: bfloat16[batch,heads,width]", "new_state[batch,heads,width,states]"),
         flops=lambda p: 5 * p["batch"] * p["heads"] * p["width"] * p["states"], compute_unit="fp32",
         tolerance=Tolerance(1e-2, 5e-3, "one rounding of y to bfloat16, 2^-9 relative, of a sum of 128 terms"),
@@ -233,6 +232,52 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         tiny=Size("tiny", {"batch": 2, "length": 20, "channels": 24}),
         cases=(
             large("dy", atol_scale=32.0), outliers("x", factor=16.0, atol_scale=16.0), one_hot("dy", dim=1),
+        ),
+    ),
+)  # fmt: skip
+
+
+LARGE_STEPS = InputCase(
+    "large_steps",
+    "Steps in which a state decays to nothing find exponentials made for short ones.",
+    {"delta": scale(8.0)},
+    atol_scale=8.0,
+)
+
+
+def selective_scan(u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor) -> Tensor:
+    batch, channels, length = u.shape
+    state = u.new_zeros(batch, channels, a.shape[1], 1)
+    pieces = []
+    for start in range(0, length, 32):
+        part = slice(start, start + 32)
+        decay = (delta[:, :, None, part] * a[:, :, None]).cumsum(-1)
+        drive = (delta[..., part] * u[..., part]).unsqueeze(2) * b[:, None, :, part]
+        states = decay.exp() * (state + (drive * (-decay).exp()).cumsum(-1))
+        pieces.append((states * c[:, None, :, part]).sum(2))
+        state = states[..., -1:]
+    return torch.cat(pieces, -1) + skip.unsqueeze(-1) * u
+
+
+SELECTIVE_SCAN: tuple[ProblemDefinition, ...] = (
+    ProblemDefinition(
+        id="selective_scan", title="Selective scan of a state-space model", family="state_space",
+        reference=selective_scan,
+        description="Per batch and channel a float32 state of a few numbers h follows h = exp(delta_t a) h + delta_t "
+            "u_t b_t over the tokens t, from zero; the output is y_t = sum of c_t h + skip * u_t. b and c are shared "
+            "by all channels of a batch; sequences run along the last dimension.",
+        inputs=tensors(
+            "u delta[batch,channels,length]", "a[channels,states]", "b c[batch,states,length]", "skip[channels]",
+            delta=uniform(0.01, 0.2), a=uniform(-2.0, -0.5),
+        ),
+        outputs=tensors("y[batch,channels,length]"),
+        flops=lambda p: 7 * p["batch"] * p["channels"] * p["length"] * p["states"],
+        sizes=(Size("d2048_l512", {"batch": 1, "channels": 2048, "length": 512, "states": 16}),),
+        tiny=Size("tiny", {"batch": 2, "channels": 6, "length": 64, "states": 16}),
+        tolerance=Tolerance(1e-4, 1e-4, "float32 recurrence whose memory is some 10 tokens, and a sum over 16 states"),
+        cases=(
+            large("u"), one_hot("u"), small("delta", factor=1e-3, atol_scale=1.0),
+            outliers("b", factor=100.0, atol_scale=10.0), zero_rows("u"), LARGE_STEPS,
         ),
     ),
 )  # fmt: skip

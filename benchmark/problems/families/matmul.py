@@ -165,7 +165,6 @@ def transposed_both_product(a: Tensor, b: Tensor) -> Tensor:
 
 
 _plain_inputs = tensors("a[m,k]", "b[k,n]", b=rooted("k"))
-_transposed_inputs = tensors("a[k,m]", "b[n,k]", b=rooted("k"))
 _plain_outputs = tensors("c[m,n]")
 
 
@@ -304,7 +303,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     fp32_product(
         id="matmul_transposed_both", title="Product of two transposed matrices", reference=transposed_both_product,
         description="C = A.T @ B.T in fp32 for A stored k by m and B stored n by k, both row-major.",
-        inputs=_transposed_inputs,
+        inputs=tensors("a[k,m]", "b[n,k]", b=rooted("k")),
         sizes=(Size("kb_v0", sized(1024, 2048, 4096)),), tiny=Size("tiny", sized(56, 72, 80)),
         aliases=("kernelbench/v0/L1/18",), cases=product_cases("a", 0),
     ),

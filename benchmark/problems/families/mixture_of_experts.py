@@ -53,7 +53,6 @@ problem = functools.partial(ProblemDefinition, family="mixture_of_experts")
 PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="moe_topk_routing", title="Expert routing: softmax and top-k", reference=moe_topk_routing,
-
         description="For every token take the softmax over its float32 router logits, keep the k largest in falling "
             "order, divide them by their sum, and return these weights with the int32 numbers of their experts. Logits "
             "within a row are distinct.",

@@ -50,18 +50,6 @@ def newton_schulz(grad: Tensor) -> Tensor:
     return bf16(wide(x) * grad.shape[2] ** 0.5)
 
 
-_adam_inputs = tensors(
-    "weight[n]", "grad: bfloat16[n]", "m v[n]", "ends: int32[count]", "rate decay[count]", grad=normal(0.1),
-    m=normal(0.1), v=uniform(0.002, 0.02), ends=Sized(lambda p: lambda g, s, d: group_offsets(g, s, d, p["n"])),
-    rate=uniform(0.01, 0.1), decay=uniform(0.01, 0.2),
-)  # fmt: skip
-_int8_inputs = tensors(
-    "weight[n]", "grad: bfloat16[n]", "m: int8[n]", f"m_scale[n/{BLOCK}]", "v: uint8[n]", f"v_scale[n/{BLOCK}]",
-    weight=normal(0.02), grad=normal(0.1), m=integers(-127, 128), m_scale=uniform(0.1, 0.3), v=integers(40, 256),
-    v_scale=uniform(0.1, 0.3),
-)  # fmt: skip
-
-
 problem = functools.partial(ProblemDefinition, family="optimizer")
 
 PROBLEMS: tuple[ProblemDefinition, ...] = (
@@ -71,7 +59,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "the one before ends, at no round number. In float32, with bfloat16 gradients: m = 0.9 m + 0.1 grad, v = "
             "0.95 v + 0.05 grad², then weight - rate[i] (m' / (sqrt(v') + 1e-8) + decay[i] weight), where m' and v' "
             "are m and v divided by 1 - 0.9**100 and 1 - 0.95**100. Returns weight, m and v.",
-        inputs=_adam_inputs, outputs=tensors("new_weight[n]", "new_m[n]", "new_v[n]"), flops=lambda p: 14 * p["n"],
+        inputs=tensors(
+            "weight[n]", "grad: bfloat16[n]", "m v[n]", "ends: int32[count]", "rate decay[count]", grad=normal(0.1),
+            m=normal(0.1), v=uniform(0.002, 0.02), ends=Sized(lambda p: lambda g, s, d: group_offsets(g, s, d, p["n"])),
+            rate=uniform(0.01, 0.1), decay=uniform(0.01, 0.2),
+        ),
+        outputs=tensors("new_weight[n]", "new_m[n]", "new_v[n]"), flops=lambda p: 14 * p["n"],
         tolerance=Tolerance(1e-6, 1e-5, "a dozen float32 operations per element"),
         sizes=(
             Size("gpt2_medium_half", {"n": 67_000_000, "count": 146}, "GPT-2 medium on one of 5 GPUs, 146 tensors"),
@@ -92,7 +85,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "gradients: first = 0.9 first + 0.1 grad, second = 0.999 root² + 0.001 grad², weight - 1e-3 first / "
             "(sqrt(second) + 1e-6). New scales are the largest magnitudes of first and of sqrt(second) (at least 1e-20 "
             "in divisions), and the new codes are rounded to the nearest. Returns weight, m, m_scale, v and v_scale.",
-        inputs=_int8_inputs,
+        inputs=tensors(
+            "weight[n]", "grad: bfloat16[n]", "m: int8[n]", f"m_scale[n/{BLOCK}]", "v: uint8[n]", f"v_scale[n/{BLOCK}]",
+            weight=normal(0.02), grad=normal(0.1), m=integers(-127, 128), m_scale=uniform(0.1, 0.3),
+            v=integers(40, 256), v_scale=uniform(0.1, 0.3),
+        ),
         outputs=tensors(
             "new_weight[n]", "new_m: int8[n]", f"new_m_scale[n/{BLOCK}]", "new_v: uint8[n]", f"new_v_scale[n/{BLOCK}]",
         ),

@@ -169,17 +169,6 @@ def _packed(dtype: str = "bfloat16", value: str = "dim") -> Specs:
     )  # fmt: skip
 
 
-_fp8_inputs = tensors(
-    _packed("float8_e4m3fn"), "q_scale[heads]", "k_scale v_scale[kv_heads]", q_scale=uniform(0.5, 1.5),
-    k_scale=uniform(0.5, 1.5), v_scale=uniform(0.5, 1.5),
-)  # fmt: skip
-_chunk_inputs = tensors(
-    "q: bfloat16[batch,chunk,heads,dim]", f"k_pages v_pages: bfloat16[batch*longest/{PAGE},{PAGE},kv_heads,dim]",
-    f"table: int32[batch,longest/{PAGE}]", "lengths: int32[batch]", q=normal(2.0), table=permutation,
-    lengths=Sized(lambda p: lengths_up_to(p["longest"])),
-)  # fmt: skip
-
-
 def _chunk_tokens(p: Params) -> int:
     return used_tokens(p["batch"], p["longest"])
 
@@ -258,7 +247,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description=f"{PACKED}. q, k and v are float8_e4m3fn and are multiplied by one float32 scale per head "
             "(q_scale, k_scale, v_scale); softmax(q kᵀ / sqrt(dim)) v in bfloat16. Probabilities may be rounded to "
             "float8.",
-        inputs=_fp8_inputs, tolerance=FP8_ATTENTION, compute_unit="fp8",
+        inputs=tensors(
+            _packed("float8_e4m3fn"), "q_scale[heads]", "k_scale v_scale[kv_heads]", q_scale=uniform(0.5, 1.5),
+            k_scale=uniform(0.5, 1.5), v_scale=uniform(0.5, 1.5),
+        ),
+        tolerance=FP8_ATTENTION, compute_unit="fp8",
         cases=(large("q", factor=2.0, atol_scale=4.0), *PROMPT_CASES[1:], MIXED_STARTS),
         sizes=(
             Size("llama3_8b", _sized(8192, 8, 32, 8, 128), "Llama-3-8B prefill, 8 prompts in 8192 tokens"),
@@ -273,7 +266,13 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "lengths[b] (int32) tokens, its chunk is the last of them, and query i sees all up to itself. Token t lies "
             f"in page table[b, t // {PAGE}] at place t % {PAGE}; pages are laid out [page, place, key-value head, "
             "dim]; bfloat16 in and out.",
-        inputs=_chunk_inputs, outputs=tensors("o: bfloat16[batch,chunk,heads,dim]"),
+        inputs=tensors(
+            "q: bfloat16[batch,chunk,heads,dim]",
+            f"k_pages v_pages: bfloat16[batch*longest/{PAGE},{PAGE},kv_heads,dim]",
+            f"table: int32[batch,longest/{PAGE}]", "lengths: int32[batch]", q=normal(2.0), table=permutation,
+            lengths=Sized(lambda p: lengths_up_to(p["longest"])),
+        ),
+        outputs=tensors("o: bfloat16[batch,chunk,heads,dim]"),
         flops=lambda p: 4 * p["chunk"] * p["heads"] * p["dim"] * (_chunk_tokens(p) - p["batch"] * p["chunk"] // 2),
         min_bytes=_chunk_bytes,
         sizes=(

@@ -63,9 +63,6 @@ def _factors(p: Params) -> Fill:
     return uniform(1 - spread, 1 + spread)
 
 
-_masked = tensors(_matrix, "mask: bool[rows,cols]", mask=booleans())
-
-
 def _elements(p: Params) -> int:
     return int(p["rows"] * p["cols"])
 
@@ -121,7 +118,7 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
     problem(
         id="masked_cumsum", title="Masked cumulative sum along rows", reference=masked_cumsum,
         description="Inclusive running sum along each row of a float32 matrix, of the elements a boolean mask selects.",
-        inputs=_masked, flops=lambda p: 2 * _elements(p),
+        inputs=tensors(_matrix, "mask: bool[rows,cols]", mask=booleans()), flops=lambda p: 2 * _elements(p),
         sizes=(LARGE, KB_V0),
         aliases=("kernelbench/v0/L1/93",), cases=(*SUM_CASES, EMPTY_MASK),
     ),

@@ -146,13 +146,6 @@ def _rope_bytes(p: Params) -> int:
     return int(p["tokens"] * (4 * (p["heads"] + 2 * p["kv_heads"]) * p["dim"] + 8))
 
 
-_verify_inputs = tensors(
-    "draft[batch,drafts,vocab]", "target[batch,drafts+1,vocab]", "tokens: int32[batch,drafts]", "accepts[batch,drafts]",
-    "drawn[batch]", draft=probabilities, target=probabilities, tokens=Sized(lambda p: integers(0, p["vocab"])),
-    accepts=uniform(), drawn=uniform(),
-)  # fmt: skip
-
-
 _adapters = tensors(
     "x: bfloat16[tokens,k]", "base: bfloat16[tokens,n]", "a: bfloat16[adapters,rank,k]", "b: bfloat16[adapters,n,rank]",
     a=rooted("k"), b=rooted("rank"),
@@ -265,7 +258,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "from the last row of target when all are: the first token, in order of the vocabulary, at which the "
             "running sum exceeds drawn times the total. Returns the number accepted and that token (int32). "
             "Probabilities are float32 and used as given.",
-        inputs=_verify_inputs, outputs=tensors("accepted: int32[batch]", "token: int32[batch]"),
+        inputs=tensors(
+            "draft[batch,drafts,vocab]", "target[batch,drafts+1,vocab]", "tokens: int32[batch,drafts]",
+            "accepts[batch,drafts]", "drawn[batch]", draft=probabilities, target=probabilities,
+            tokens=Sized(lambda p: integers(0, p["vocab"])), accepts=uniform(), drawn=uniform(),
+        ),
+        outputs=tensors("accepted: int32[batch]", "token: int32[batch]"),
         flops=lambda p: 3 * p["batch"] * p["vocab"], min_bytes=lambda p: 6 * p["batch"] * p["vocab"], tolerance=DRAWN,
         sizes=(
             Size("llama3_b128", {"batch": 128, "drafts": 4, "vocab": 128256}, "Llama-3, 4 drafts, 128 sequences"),

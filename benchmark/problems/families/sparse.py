@@ -106,21 +106,6 @@ def few_lonely(generator: Generator, chosen: Tensor) -> Tensor:
     return torch.where(picked & (chosen != own), -1, chosen)
 
 
-_two_of_four_inputs = tensors(
-    "x: bfloat16[m,k]", "values: bfloat16[n,k/2]", "places: uint8[n,k/8]",
-    values=Sized(lambda p: normal((p["k"] / 2) ** -0.5)), places=two_of_four,
-)  # fmt: skip
-_block_inputs = tensors(
-    "x: bfloat16[m,k]", f"blocks: bfloat16[blocks,{SIDE},{SIDE}]", f"starts: int32[n/{SIDE}+1]",
-    "columns: int32[blocks]", blocks=Sized(lambda p: normal((p["blocks"] / (p["n"] // SIDE) * SIDE) ** -0.5)),
-    starts=Sized(lambda p: packed_starts(p["blocks"])), columns=Sized(lambda p: integers(0, p["k"] // SIDE)),
-)  # fmt: skip
-_attention_inputs = tensors(
-    "q: bfloat16[heads,length,dim]", "k v: bfloat16[kv_heads,length,dim]", f"chosen: int32[heads,length/{SIDE},count]",
-    q=normal(2.0), chosen=chosen_blocks,
-)  # fmt: skip
-
-
 def _attention_flops(p: Params) -> int:
     """The diagonal counts half; the first rows have fewer blocks than they may choose."""
     blocks, count = p["length"] // SIDE, p["count"]
@@ -145,7 +130,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             "stored and the others zero. values[n, 2g] and values[n, 2g+1] are those of group g; a byte of places "
             "holds groups 2j (low four bits) and 2j+1, each as the "
             "place of the first (low two bits) and of the second value.",
-        inputs=_two_of_four_inputs, flops=lambda p: product_flops(p) // 2,
+        inputs=tensors(
+            "x: bfloat16[m,k]", "values: bfloat16[n,k/2]", "places: uint8[n,k/8]",
+            values=Sized(lambda p: normal((p["k"] / 2) ** -0.5)), places=two_of_four,
+        ),
+        flops=lambda p: product_flops(p) // 2,
         sizes=(
             Size("llama3_8b_m1024", sized(1024, 28672, 4096), "Llama-3-8B MLP gate and up projections, 1024 tokens"),
             Size("llama3_70b_m16", sized(16, 57344, 8192), "Llama-3-70B MLP gate and up projections, 16 tokens"),
@@ -160,7 +149,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
             f"others zero. Blocks starts[r] to starts[r + 1] (int32) lie in block row r (outputs {SIDE} r onwards) at "
             "block columns `columns` (int32, in no order); blocks at the same place add up. Rows have "
             "uneven numbers of blocks.",
-        inputs=_block_inputs, flops=lambda p: 2 * p["m"] * p["blocks"] * SIDE**2,
+        inputs=tensors(
+            "x: bfloat16[m,k]", f"blocks: bfloat16[blocks,{SIDE},{SIDE}]", f"starts: int32[n/{SIDE}+1]",
+            "columns: int32[blocks]", blocks=Sized(lambda p: normal((p["blocks"] / (p["n"] // SIDE) * SIDE) ** -0.5)),
+            starts=Sized(lambda p: packed_starts(p["blocks"])), columns=Sized(lambda p: integers(0, p["k"] // SIDE)),
+        ),
+        flops=lambda p: 2 * p["m"] * p["blocks"] * SIDE**2,
         sizes=(
             Size("llama3_8b_quarter", _blocks(2048, 14336, 4096, 0.25), "Llama-3-8B MLP up projection, a quarter kept"),
             Size("llama3_8b_tenth", _blocks(4096, 14336, 4096, 0.1), "Llama-3-8B MLP up projection, a tenth kept"),
@@ -181,7 +175,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description=f"Grouped-query attention in bfloat16 over one prompt (head, token, dim), where the {SIDE} queries "
             f"of a block see the blocks of {SIDE} keys that chosen[head, block] (int32, in no order, -1 for none) "
             "names, and of these the keys up to themselves. A block's own keys are always among them.",
-        inputs=_attention_inputs, outputs=tensors("o: bfloat16[heads,length,dim]"), flops=_attention_flops,
+        inputs=tensors(
+            "q: bfloat16[heads,length,dim]", "k v: bfloat16[kv_heads,length,dim]",
+            f"chosen: int32[heads,length/{SIDE},count]", q=normal(2.0), chosen=chosen_blocks,
+        ),
+        outputs=tensors("o: bfloat16[heads,length,dim]"), flops=_attention_flops,
         tolerance=BF16_ATTENTION,
         sizes=(
             Size("llama3_8b_4k", _sized(32, 8, 4096, 128, 16), "Llama-3-8B prefill, 4096 tokens, 16 blocks each"),

@@ -92,44 +92,6 @@ def rising_table(generator: Generator, spec: TensorSpec, device: str) -> Tensor:
     return (drawn.abs() ** 1.2 * drawn.sign()).sort().values
 
 
-# 43 is the mean square of a nibble less a zero point.
-_zero_point_inputs = tensors(
-    "x: bfloat16[m,k]", "packed: uint8[n,k/2]", f"scale: bfloat16[n,k/{GROUP}]", f"zero: uint8[n,k/{GROUP}]",
-    packed=integers(0, 256), scale=around(lambda p: (43 * p["k"]) ** -0.5), zero=integers(0, 16),
-)  # fmt: skip
-
-
-_act_order_inputs = tensors(
-    "x: bfloat16[m,k]", "packed: int32[k/8,n]", f"scale: bfloat16[k/{GROUP},n]", "group: int32[k]",
-    packed=integers(-2 ** 31, 2 ** 31), scale=around(lambda p: (21.5 * p["k"]) ** -0.5), group=shuffled_groups,
-)  # fmt: skip
-_table_inputs = tensors(
-    "x: bfloat16[m,k]", "packed: uint8[n,k/2]", "table[16]", f"size[n,k/{TABLE_GROUP}]", packed=integers(0, 256),
-    table=rising_table, size=around(lambda p: (0.35 * p["k"]) ** -0.5),
-)  # fmt: skip
-_codebook_inputs = tensors(
-    "x: bfloat16[m,k]", "codes: uint8[n,k/8,2]", "books: bfloat16[2,256,8]", "scale: bfloat16[n]",
-    codes=integers(0, 256), scale=around(lambda p: (2 * p["k"]) ** -0.5),
-)  # fmt: skip
-_fp8_inputs = tensors(
-    "x: bfloat16[m,k]", "weight: float8_e4m3fn[n,k]", "scale[n]", scale=around(lambda p: p["k"] ** -0.5),
-)  # fmt: skip
-
-
-# 73 is the deviation of uniform bytes.
-_ternary_inputs = tensors(
-    "x: int8[m,k]", "packed: uint8[n,k/4]", "x_scale[m]", "weight_scale[1]", x=integers(-127, 128),
-    packed=ternary_bytes, x_scale=uniform(0.5, 1.5), weight_scale=around(lambda p: (2 / 3 * p["k"]) ** -0.5 / 73),
-)  # fmt: skip
-
-
-_swiglu_inputs = tensors(
-    "x: bfloat16[m,k]", "gate up: int8[n,k]", "gate_scale up_scale: bfloat16[n]", gate=integers(-127, 128),
-    up=integers(-127, 128), gate_scale=around(lambda p: p["k"] ** -0.5 / 73, 1.0, 2.0),
-    up_scale=around(lambda p: p["k"] ** -0.5 / 73, 1.0, 2.0),
-)  # fmt: skip
-
-
 def layers(m: tuple[int, int, int] = (1, 16, 256)) -> tuple[Size, ...]:
     """Gate and up projections in one product, of three models at three batch sizes."""
     return (
@@ -153,7 +115,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="y = x @ W.T in bfloat16. Byte (n, j) of packed holds weights 2j (low four bits) and 2j+1 of "
             "output n; W[n, k] = (nibble - zero[n, k // 128]) * scale[n, k // 128], with bfloat16 scales and zero "
             "points of 0 to 15.",
-        inputs=_zero_point_inputs,
+        # 43 is the mean square of a nibble less a zero point.
+        inputs=tensors(
+            "x: bfloat16[m,k]", "packed: uint8[n,k/2]", f"scale: bfloat16[n,k/{GROUP}]", f"zero: uint8[n,k/{GROUP}]",
+            packed=integers(0, 256), scale=around(lambda p: (43 * p["k"]) ** -0.5), zero=integers(0, 16),
+        ),
         cases=(*LAYER_CASES, extremes("packed", values=NIBBLES), zero_rows("scale")),
     ),
     problem(
@@ -162,7 +128,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="y = x @ W in bfloat16. Number (j, n) of packed (int32) holds weights 8j to 8j+7 of output n, four "
             "bits each with the lowest first; W[k, n] = (nibble - 8) * scale[group[k], n], where the int32 groups of "
             "neighbouring rows are unrelated.",
-        inputs=_act_order_inputs, sizes=layers((4, 32, 128)),
+        inputs=tensors(
+            "x: bfloat16[m,k]", "packed: int32[k/8,n]", f"scale: bfloat16[k/{GROUP},n]", "group: int32[k]",
+            packed=integers(-2 ** 31, 2 ** 31), scale=around(lambda p: (21.5 * p["k"]) ** -0.5), group=shuffled_groups,
+        ),
+        sizes=layers((4, 32, 128)),
         cases=(*LAYER_CASES, extremes("packed", values=(0, -1, -(2**31), 0x77777777)), zero_rows("scale")),
     ),
     problem(
@@ -170,7 +140,11 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="y = x @ W.T in bfloat16. Byte (n, j) of packed holds weights 2j (low four bits) and 2j+1 of "
             "output n; W[n, k] = table[nibble] * size[n, k // 64], with a float32 table of 16 numbers (as NF4 has) and "
             "float32 sizes. Weights may be rounded to bfloat16.",
-        inputs=_table_inputs, sizes=layers((1, 8, 64)),
+        inputs=tensors(
+            "x: bfloat16[m,k]", "packed: uint8[n,k/2]", "table[16]", f"size[n,k/{TABLE_GROUP}]",
+            packed=integers(0, 256), table=rising_table, size=around(lambda p: (0.35 * p["k"]) ** -0.5),
+        ),
+        sizes=layers((1, 8, 64)),
         cases=(
             *LAYER_CASES, extremes("packed", values=NIBBLES),
             large("size", factor=8.0, atol_scale=8.0, case="large_sizes"),
@@ -181,14 +155,21 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="y = (x @ W.T) * scale in bfloat16. Eight neighbouring weights of output n are the sum of a row of "
             "each of two codebooks: W[n, 8j : 8j+8] = books[0, codes[n, j, 0]] + books[1, codes[n, j, 1]], one byte a "
             "code. Sums of two rows may be rounded to bfloat16.",
-        inputs=_codebook_inputs, sizes=layers((64, 4, 32)),
+        inputs=tensors(
+            "x: bfloat16[m,k]", "codes: uint8[n,k/8,2]", "books: bfloat16[2,256,8]", "scale: bfloat16[n]",
+            codes=integers(0, 256), scale=around(lambda p: (2 * p["k"]) ** -0.5),
+        ),
+        sizes=layers((64, 4, 32)),
         cases=(*LAYER_CASES, extremes("codes", values=(0, 127, 128, 255)), zero_rows("scale", dims=())),
     ),
     problem(
         id="fp8_weight_linear", title="Linear layer with float8 weights", reference=fp8_weight_linear,
         description="y = (x @ weight.T) * scale for bfloat16 x, float8_e4m3fn weight and one float32 scale per output, "
             "summed in fp32.",
-        inputs=_fp8_inputs, sizes=layers((2, 24, 192)),
+        inputs=tensors(
+            "x: bfloat16[m,k]", "weight: float8_e4m3fn[n,k]", "scale[n]", scale=around(lambda p: p["k"] ** -0.5),
+        ),
+        sizes=layers((2, 24, 192)),
         cases=(
             *LAYER_CASES, extremes("weight", values=(448.0, -448.0, 2.0**-9), atol_scale=256.0),
             zero_rows("scale", dims=()),
@@ -200,7 +181,13 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         description="y = (x @ W.T) * x_scale[:, None] * weight_scale in bfloat16, with int8 x and weights -1, 0 and 1: "
             "byte (n, j) of packed holds weights 4j to 4j+3 of output n as two bits each, the lowest first, one more "
             "than the weight. Sums are exact in int32.",
-        inputs=_ternary_inputs, compute_unit="int8",
+        # 73 is the deviation of uniform bytes.
+        inputs=tensors(
+            "x: int8[m,k]", "packed: uint8[n,k/4]", "x_scale[m]", "weight_scale[1]", x=integers(-127, 128),
+            packed=ternary_bytes, x_scale=uniform(0.5, 1.5),
+            weight_scale=around(lambda p: (2 / 3 * p["k"]) ** -0.5 / 73),
+        ),
+        compute_unit="int8",
         sizes=(
             Size("llama3_70b_m1", sized(1, 57344, 8192), "Llama-3-70B MLP shapes in BitNet form, one token"),
             Size("llama3_8b_m256", sized(256, 28672, 4096), "Llama-3-8B MLP shapes in BitNet form, 256 tokens"),
@@ -216,7 +203,12 @@ PROBLEMS: tuple[ProblemDefinition, ...] = (
         reference=int8_weight_swiglu,
         description="silu((x @ gate.T) * gate_scale) * ((x @ up.T) * up_scale) for bfloat16 x, int8 gate and up and a "
             "bfloat16 scale per output, summed in fp32; bfloat16 out.",
-        inputs=_swiglu_inputs, flops=lambda p: 4 * p["m"] * p["n"] * p["k"],
+        inputs=tensors(
+            "x: bfloat16[m,k]", "gate up: int8[n,k]", "gate_scale up_scale: bfloat16[n]", gate=integers(-127, 128),
+            up=integers(-127, 128), gate_scale=around(lambda p: p["k"] ** -0.5 / 73, 1.0, 2.0),
+            up_scale=around(lambda p: p["k"] ** -0.5 / 73, 1.0, 2.0),
+        ),
+        flops=lambda p: 4 * p["m"] * p["n"] * p["k"],
         sizes=(
             Size("llama3_8b_m1", sized(1, 14336, 4096), "Llama-3-8B MLP, one token"),
             Size("llama3_70b_m16", sized(16, 28672, 8192), "Llama-3-70B MLP, 16 tokens"),

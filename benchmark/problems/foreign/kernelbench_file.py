@@ -111,7 +111,7 @@ def from_module(path: Path, module: ModuleType) -> ProblemDefinition:
     reference.__wrapped__ = file.model_class  # type: ignore[attr-defined]
     labels = [f"input{i}" for i in range(count)] + [name.replace(".", "_") for name in names]
     specs = tuple(input_spec(path, label, values[i], file.fill(i)) for i, label in enumerate(labels))
-    outputs, flops, tolerance = found(path, reference, values)
+    outputs, flops, tolerance = derived_facts(path, reference, values)
     size = Size("given", {})
     return ProblemDefinition(
         id=identifier(path.stem),
@@ -129,7 +129,7 @@ def from_module(path: Path, module: ModuleType) -> ProblemDefinition:
     )
 
 
-def found(path: Path, reference: Any, values: tuple[Any, ...]) -> tuple[tuple[TensorSpec, ...], int, Tolerance]:
+def derived_facts(path: Path, reference: Any, values: tuple[Any, ...]) -> tuple[tuple[TensorSpec, ...], int, Tolerance]:
     """Outputs, work and tolerance, for which the model runs twice.
 
     Processes that this one starts are handed them, and later ones find them in the user's cache folder.

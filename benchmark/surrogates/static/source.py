@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -130,12 +130,6 @@ def _per_processor(source: str, counts: Mapping[str, int]) -> list[int]:
     return [factor for factor in factors if factor < 1024]
 
 
-def _depth(source: str) -> int:
-    """The deepest indentation, of twelve at most."""
-    # A deeper one begins with every shallower one, and most sources are shallow.
-    return next((d for d in range(12) if "\n" + "    " * (d + 1) not in source), 12)
-
-
 def _matches(pattern: re.Pattern[str], source: str, mark: str) -> list[Any]:
     """All matches; the pattern is tried only where the mark occurs, since most sources have none."""
     return pattern.findall(source) if mark in source else []
@@ -170,7 +164,8 @@ def numbers(source: str, counts: Mapping[str, int]) -> dict[str, float]:
         "length": _log2(len(source)),
         "lines": _log2(source.count("\n") + 1),
         "tokens": _log2(sum(counts.values())),
-        "depth": float(_depth(source)),
+        # The deepest indentation, up to twelve: a deeper one begins with every shallower one, and most are shallow.
+        "depth": float(next((d for d in range(12) if "\n" + "    " * (d + 1) not in source), 12)),
         "launches": float(source.count("](") + source.count(".launch(")),
         "warps": _log2(max(warps, default=0)),
         "stages": float(max(settings.get("num_stages", []), default=0)),
@@ -207,33 +202,19 @@ def numbers(source: str, counts: Mapping[str, int]) -> dict[str, float]:
 
 
 def _shared(source: str, settings: Mapping[str, Sequence[int]]) -> int:
-    """Elements of the shared arrays whose sizes the source states."""
-    if "__shared__" not in source:
-        return 0
+    """Elements of the shared arrays whose sizes the source states; a size that is not known counts as one."""
     largest = {name: max(values) for name, values in settings.items()}
-    total = 0
-    for declared in _declarations(source):
-        for sizes in ARRAY.findall(declared):
-            total += _elements(WORD.findall(sizes), largest)
-    return min(total, MOST_SHARED)
-
-
-def _declarations(source: str) -> Iterator[str]:
-    """From every `__shared__` to the last bracket before the next semicolon."""
-    at = source.find("__shared__")
+    total, at = 0, source.find("__shared__")
     while at >= 0 and (end := source.find(";", at)) >= 0:
-        # Without the rest, no bracket is open whose end is looked for in vain.
-        yield source[at : source.rfind("]", at, end) + 1]
+        # Up to the last bracket before the semicolon: then no bracket is open whose end is looked for in vain.
+        for sizes in ARRAY.findall(source[at : source.rfind("]", at, end) + 1]):
+            product = 1
+            for size in WORD.findall(sizes):
+                known = largest.get(size, 1) if not size.isdecimal() else int(size) if _is_number(size) else MOST_SHARED
+                product = min(product * (known or 1), MOST_SHARED)
+            total += product
         at = source.find("__shared__", end)
-
-
-def _elements(sizes: Sequence[str], largest: Mapping[str, int]) -> int:
-    """A product of numbers and names; what is not known counts as one."""
-    product = 1
-    for size in sizes:
-        known = largest.get(size, 1) if not size.isdecimal() else int(size) if _is_number(size) else MOST_SHARED
-        product = min(product * (known or 1), MOST_SHARED)
-    return product
+    return min(total, MOST_SHARED)
 
 
 def _settings(source: str) -> dict[str, list[int]]:

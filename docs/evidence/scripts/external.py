@@ -23,8 +23,9 @@ import numpy as np
 import numpy.typing as npt
 from external_questions import EDIT, REFERENCE, Asked, asked_of_all, opened, sample
 
-from kbench.benchmark.evaluate.evaluate import SilentProgress, learn, make
+from kbench.benchmark.evaluate.evaluate import fit_surrogates, make_surrogates
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.evaluate.progress import Progress
 from kbench.benchmark.llm.batch import read_responses
 from kbench.benchmark.metrics.forecast import rps_rows
 from kbench.benchmark.metrics.rank import spearman
@@ -64,10 +65,10 @@ def ask(name: str, folder: str, out: str) -> None:
     waiting = [asked for asked in asked_of_all(every) if asked.query_id not in kept]
     waiting.sort(key=lambda asked: asked.query_id not in first)
     with contextlib.ExitStack() as stack, path.open("a") as file:
-        surrogates, facts = make(locate(name), [], Options(), None, stack, compiler_facts)
+        surrogates, facts = make_surrogates(locate(name), [], Options(), None, stack, compiler_facts)
         if name != "static-compiler":
             corpus = Corpus.open(None)
-            learn(surrogates, facts.fits, corpus, corpus.fingerprint, SilentProgress())
+            fit_surrogates(surrogates, facts.fits, corpus, corpus.fingerprint, Progress())
         for start in range(0, len(waiting), BATCH):
             for answer in surrogates[0].forecast([one.query(asked) for asked in waiting[start : start + BATCH]]):
                 fields = {"query_id": answer.query_id, **{k: v for k, v in to_dict(answer).items() if v is not None}}

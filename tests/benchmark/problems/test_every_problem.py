@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from kbench.benchmark.problems import ProblemDefinition, problem, problems, registry
 from kbench.benchmark.problems.check import check, output_failures, resident_bytes, spread
 from kbench.benchmark.problems.compare import compare
-from kbench.benchmark.problems.definition import COMPUTE_UNITS, as_tuple
+from kbench.benchmark.problems.definition import COMPUTE_UNITS, as_tuple, upcast
 from kbench.benchmark.problems.foreign.user_code import import_file
 from kbench.benchmark.problems.registry import RETIRED, known
 from kbench.benchmark.problems.tuned import PREFIX
@@ -38,10 +38,6 @@ def independent_formulations() -> dict[str, Callable[..., Any]]:
 
 
 INDEPENDENT = independent_formulations()
-
-
-def widened(value: Any) -> Any:
-    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
 def test_a_retired_problem_is_found_by_its_name_but_not_listed() -> None:
@@ -90,7 +86,7 @@ def test_reference_and_oracle_match_an_independent_formulation(problem: ProblemD
     specs = problem.outputs(problem.tiny.params)
     for seed in SEEDS:
         inputs = problem.draw(problem.tiny, seed)
-        independent = as_tuple(INDEPENDENT[problem.id](*map(widened, inputs)))
+        independent = as_tuple(INDEPENDENT[problem.id](*map(upcast, inputs)))
         assert len(independent) == len(specs)
         verdict = compare(problem.reference(*inputs), independent, problem.tolerance, specs)
         assert verdict.ok, verdict.reason
@@ -119,29 +115,26 @@ def test_outputs_are_as_declared_finite_spread_and_differ_by_seed(problem: Probl
         assert one.shape != other.shape or not torch.equal(one, other)
 
 
-def downgraded(definition: ProblemDefinition, inputs: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
-    """The answer of somebody who computes in float16: float inputs and outputs rounded to it."""
-    rounded = tuple(_rounded(value) for value in inputs)
-    return tuple(_rounded(value) for value in as_tuple(definition.reference(*rounded)))
-
-
 def _rounded(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.is_floating_point():
         return value.to(torch.float16).to(value.dtype)
     return value
 
 
-def _is_float32(problem: ProblemDefinition) -> bool:
-    return problem.compute_unit == "fp32" and all(s.dtype == "float32" for s in problem.outputs(problem.tiny.params))
+FLOAT32 = [
+    p for p in MEASURED if p.compute_unit == "fp32" and {s.dtype for s in p.outputs(p.tiny.params)} == {"float32"}
+]
 
 
-@pytest.mark.parametrize("problem", [p for p in MEASURED if _is_float32(p)], ids=lambda p: p.id)
+@pytest.mark.parametrize("problem", FLOAT32, ids=lambda p: p.id)
 def test_a_float16_computation_is_rejected_by_a_float32_problem(problem: ProblemDefinition) -> None:
     specs = problem.outputs(problem.tiny.params)
     verdicts = []
     for seed in (*SEEDS, 2, 3):
         inputs = problem.draw(problem.tiny, seed)
-        verdicts.append(compare(downgraded(problem, inputs), problem.expected(inputs), problem.tolerance, specs))
+        # Of somebody who computes in float16: float inputs and outputs rounded to it.
+        answer = tuple(map(_rounded, as_tuple(problem.reference(*map(_rounded, inputs)))))
+        verdicts.append(compare(answer, problem.expected(inputs), problem.tolerance, specs))
     assert not all(verdict.ok for verdict in verdicts)
 
 

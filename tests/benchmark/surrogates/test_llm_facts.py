@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.evaluate.evaluate import SilentProgress, evaluate_on
+from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.evaluate.progress import Progress
 from kbench.benchmark.llm.offline import prompt_digest
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.questions.asked import Tables
@@ -162,7 +163,7 @@ def test_figures_authors_and_names_do_not_reach_the_prompt(shipping: Tables, ask
 def test_batch_files_hold_facts_and_take_no_plain_answers(shipping: Tables, asked: Questions, tmp_path: Path) -> None:
     def evaluated(name: str, **arguments: object) -> list[str | None]:
         options = Options(resamples=10, arguments={"model": "m", **arguments})
-        evaluation = evaluate_on("llm", shipping, options, out=tmp_path / name, progress=SilentProgress())
+        evaluation = evaluate_on("llm", shipping, options, out=tmp_path / name, progress=Progress())
         # What a language model has read nobody knows, with facts or without.
         assert evaluation.learned_from is None
         return [forecast.failure for forecast in evaluation.run.forecasts]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbench.benchmark.surrogates.baselines import UniformSurrogate
-from kbench.benchmark.surrogates.resolve import BASELINES, BUILT_IN, foresee, locate, resolve
+from kbench.benchmark.surrogates.resolve import BASELINES, BUILT_IN, locate, refuse_early, resolve
 from kbench.schemas import UnknownNameError, UserError
 
 MODEL = """
@@ -116,10 +116,10 @@ def test_a_function_called_surrogate_takes_its_own_arguments(tmp_path: Path) -> 
     file = tmp_path / "mine.py"
     made = "class M:\n    def __init__(self, depth):\n        self.depth = depth\n    def forecast(self, q): pass\n"
     file.write_text(f"{made}\ndef surrogate(size):\n    return M(2 * size)\n")
-    foresee(locate(str(file)), {"size": 2})
+    refuse_early(locate(str(file)), {"size": 2})
     assert resolve(str(file), size=2).depth == 4
     with pytest.raises(UserError, match="no argument 'size'"):
-        foresee(locate(f"{file}:M"), {"size": 2})
+        refuse_early(locate(f"{file}:M"), {"size": 2})
 
 
 def test_a_combined_name_is_found_part_by_part(model_file: Path) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kbench.benchmark.evaluate.evaluate import SilentProgress, evaluate_on
+from kbench.benchmark.evaluate.evaluate import evaluate_on
 from kbench.benchmark.evaluate.options import Options
+from kbench.benchmark.evaluate.progress import Progress
 from kbench.benchmark.problems import problem
 from kbench.benchmark.questions import Questions
 from kbench.benchmark.questions.asked import Tables
@@ -104,7 +105,7 @@ def test_an_evaluation_says_what_nobody_counted_and_keeps_such_answers_apart(tmp
     """A run with a compiler must not find the frequencies of a run without one."""
     stages: list[str] = []
 
-    class Told(SilentProgress):
+    class Told(Progress):
         def stage(self, text: str) -> None:
             stages.append(text)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kbench.benchmark.evaluate.command import UNTRAINED, Command
+from kbench.benchmark.evaluate.command import UNTRAINED, EvaluateCommand
 from kbench.benchmark.evaluate.options import SHIPPED, Options
 from kbench.benchmark.training.cli import export as export_command
 from kbench.loaders.checks.validate import validate
@@ -46,7 +46,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def run(corpus: Path, surrogate: str, out: Path, train: str | None = None) -> Any:
     options = Options(dataset=str(corpus), train=train, resamples=20)
-    return Command([surrogate], options, out=out, report=False).run()
+    return EvaluateCommand([surrogate], options, out=out, report=False).run()
 
 
 @pytest.mark.parametrize("name", ["flashinfer-trace", "gpu-mode"])

@@ -1,4 +1,4 @@
-"""Forecasts are kept under a signature: what a surrogate is made of must change it, and looking must run nothing."""
+"""Forecasts are kept under a fingerprint: what a surrogate is made of must change it, and looking must run nothing."""
 
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kbench.benchmark.surrogates import resolve as module
-from kbench.benchmark.surrogates.resolve import locate, signature
+from kbench.benchmark.surrogates.resolve import locate
+from kbench.benchmark.surrogates.resolve import surrogate_fingerprint as fingerprint
 
 MODEL = """
 class Model:
@@ -34,49 +35,53 @@ def in_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_it_changes_with_the_code(in_models: Path, spec: str, changed: str) -> None:
     target = locate(spec)
-    before = signature(target, {})
-    assert signature(target, {}) == before
+    before = fingerprint(target, {})
+    assert fingerprint(target, {}) == before
     (in_models / changed).write_text("size = 2\n" + MODEL)
-    assert signature(target, {}) != before
+    assert fingerprint(target, {}) != before
     assert "package" not in sys.modules
 
 
 def test_it_changes_with_the_code_behind_an_entry_point(in_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = EntryPoint("theirs", "mine:Model", "kbench.surrogates")
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **wanted: EntryPoints([entry]).select(**wanted))
-    before = signature(locate("theirs"), {})
+    before = fingerprint(locate("theirs"), {})
     (in_models / "mine.py").write_text(MODEL + "# changed\n")
-    assert signature(locate("theirs"), {}) != before
+    assert fingerprint(locate("theirs"), {}) != before
 
 
 def test_it_changes_with_a_built_in_s_model_and_with_kbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "static").mkdir()
     (tmp_path / "static" / "model.npz").write_bytes(b"old")
     monkeypatch.setattr(module, "BUILT_IN_FOLDER", tmp_path)
-    before = signature(locate("static"), {})
+    before = fingerprint(locate("static"), {})
     (tmp_path / "static" / "model.npz").write_bytes(b"new")
-    after = signature(locate("static"), {})
+    after = fingerprint(locate("static"), {})
     monkeypatch.setattr(module, "__version__", "99.0.0")
-    assert len({before, after, signature(locate("static"), {})}) == 3
+    assert len({before, after, fingerprint(locate("static"), {})}) == 3
 
 
 def test_it_changes_with_an_argument_and_with_the_content_of_a_file_that_one_names(in_models: Path) -> None:
     target, weights = locate("mine.py"), in_models / "weights.npz"
     weights.write_bytes(b"old")
-    found = {signature(target, {}), signature(target, {"model": "weights.npz"}), signature(target, {"model": "other"})}
+    found = {
+        fingerprint(target, {}),
+        fingerprint(target, {"model": "weights.npz"}),
+        fingerprint(target, {"model": "other"}),
+    }
     weights.write_bytes(b"new")
-    assert len(found | {signature(target, {"model": "weights.npz"})}) == 4
+    assert len(found | {fingerprint(target, {"model": "weights.npz"})}) == 4
 
 
 def test_it_tells_an_argument_from_what_else_is_asked(in_models: Path) -> None:
     target = locate("mine.py")
-    assert signature(target, {"seed": 5}, "dataset", "0") != signature(target, {"seed": 6}, "dataset", "0")
-    assert signature(target, {}, "dataset", "0") != signature(target, {}, "dataset", "1")
+    assert fingerprint(target, {"seed": 5}, "dataset", "0") != fingerprint(target, {"seed": 6}, "dataset", "0")
+    assert fingerprint(target, {}, "dataset", "0") != fingerprint(target, {}, "dataset", "1")
 
 
 @pytest.mark.parametrize("value", ["x" * 5000, "a\0b", 3, None, "."])
 def test_arguments_that_name_no_file_are_fine(in_models: Path, value: object) -> None:
-    assert signature(locate("mine.py"), {"a": value})
+    assert fingerprint(locate("mine.py"), {"a": value})
 
 
 def test_a_file_counts_with_the_files_beside_it_that_it_imports(tmp_path: Path) -> None:
@@ -85,8 +90,8 @@ def test_a_file_counts_with_the_files_beside_it_that_it_imports(tmp_path: Path) 
     (tmp_path / "deeper.py").write_text("depth = 1\n")
     (tmp_path / "beside.py").write_text("nothing = 1\n")
     target = locate(f"{tmp_path / 'mine.py'}:Mine")
-    before = signature(target, {})
+    before = fingerprint(target, {})
     (tmp_path / "beside.py").write_text("nothing = 2\n")
-    assert signature(target, {}) == before
+    assert fingerprint(target, {}) == before
     (tmp_path / "deeper.py").write_text("depth = 2\n")
-    assert signature(target, {}) != before
+    assert fingerprint(target, {}) != before

@@ -1,4 +1,4 @@
-"""Probe: what a set of queries gives away before any source is read.
+"""Leaks: what a set of queries gives away before any source is read.
 
 How often a kernel is asked about, on which side, beside which others, in which files and where in them: each such
 feature is compared with the answers, alone in its better direction and all together in models fitted to the answers of
@@ -51,7 +51,7 @@ class Finding:
         return self.value > LIMIT and self.low > 0.0
 
 
-def probe(questions: Questions) -> list[Finding]:
+def find_leaks(questions: Questions) -> list[Finding]:
     """What the queries of all tracks tell of the order of pools; `leaks` marks a finding that fails.
 
     Each feature is taken in its better direction; after them come the models of all of them.

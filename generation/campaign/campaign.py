@@ -160,11 +160,11 @@ class CampaignProgress:
         ]
 
     def _silent(self) -> list[str]:
-        said = [failed_forecasts(self.failed_forecasts, self.forecast_failure)] if self.failed_forecasts else []
-        said += self.fruitless()
+        remarks = [failed_forecasts(self.failed_forecasts, self.forecast_failure)] if self.failed_forecasts else []
+        remarks += self.fruitless()
         if self.spent_before:
-            said.append(f"the budget was spent before this command: {self.spent_before}")
-        return [*said, *([self.stray()] if self.strangers else [])]
+            remarks.append(f"the budget was spent before this command: {self.spent_before}")
+        return [*remarks, *([self.stray()] if self.strangers else [])]
 
 
 def counted(count: int, name: str, plural: str | None = None) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,13 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
     """
     began = time.monotonic()
     runs = [with_hash(settings) for settings in runs]
-    _refuse_twice(runs)
+    # Two runs of one key would write two courses of one search into the log, which could not be read again.
+    keys = Counter(map(run_key, runs))
+    if twice := next((settings for settings in runs if keys[run_key(settings)] > 1), None):
+        raise UserError(
+            f"problem {twice.problem_id!r}, backend {twice.backend.value!r}, method {twice.search_method!r}, seed "
+            f"{twice.seed} is named twice; name each search once"
+        )
     # What is not available is refused before anything is written.
     by_name = functools.cache(proposer_named)
     proposers = [how.proposer_for(settings) if how.proposer_for else by_name(settings.proposer) for settings in runs]
@@ -95,24 +101,18 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
                 record_environments(folder, executor.environments())
             for find in {find for author in authors if (find := getattr(author, "strangers", None))}:
                 progress.strangers = find(asked_places(read_log(folder)))
-            _note_open_requests(folder, campaign.unanswered, keep=progress.live > 0)
+            before = open_requests(folder)
+            if before or campaign.unanswered:
+                answered = {key for one in campaign.unanswered.values() for key in one.files.answers().replies}
+                # Searches that this command did not come to wait as they did.
+                kept = {run: [key for key in keys if key not in answered] for run, keys in before.items()}
+                waiting = {run: [*one.bodies] for run, one in campaign.unanswered.items()}
+                write_atomically(folder / WAITING, json.dumps((kept if progress.live else {}) | waiting))
             if not campaign.unanswered:
                 for drop in {drop for author in authors if (drop := getattr(author, "drop_answered", None))}:
                     drop(keep=progress.live > 0)
             wait_for_responses([*campaign.unanswered.values()], progress)
             return progress
-
-
-def _refuse_twice(runs: Sequence[RunSettings]) -> None:
-    """Two runs of one key would write two courses of one search into the log, which could not be read again."""
-    seen: set[RunKey] = set()
-    for settings in runs:
-        if run_key(settings) in seen:
-            raise UserError(
-                f"problem {settings.problem_id!r}, backend {settings.backend.value!r}, method "
-                f"{settings.search_method!r}, seed {settings.seed} is named twice; name each search once"
-            )
-        seen.add(run_key(settings))
 
 
 def _references(
@@ -125,16 +125,6 @@ def _references(
         if place is not None and row.gpu == place.gpu:
             references[row.problem_id][row.workload] = BestReference(*row.best)
     return references
-
-
-def _note_open_requests(folder: Path, unanswered: Mapping[str, Unanswered], *, keep: bool) -> None:
-    before = open_requests(folder)
-    if not (before or unanswered):
-        return
-    answered = {key for one in unanswered.values() for key in one.files.answers().replies}
-    # Searches that this command did not come to wait as they did.
-    kept = {run: [key for key in keys if key not in answered] for run, keys in before.items()} if keep else {}
-    write_atomically(folder / WAITING, json.dumps(kept | {run: [*one.bodies] for run, one in unanswered.items()}))
 
 
 def open_requests(folder: Path) -> dict[str, list[str]]:
@@ -153,10 +143,7 @@ def _described(folder: Path, places: Sequence[Environment]) -> Environment | Non
     return next((one for one in read_environments(folder) if one.gpu == places[0].gpu), places[0])
 
 
-RunKey = tuple[str, str, str, int, str]
-
-
-def run_key(settings: RunSettings) -> RunKey:
+def run_key(settings: RunSettings) -> tuple[str, str, str, int, str]:
     """What tells the runs of a folder apart."""
     return (settings.problem_id, settings.backend.value, settings.search_method, settings.seed, settings.label)
 

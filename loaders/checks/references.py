@@ -5,6 +5,7 @@ Figures that were measured elsewhere are left out: their origin may round, or ha
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 import statistics
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from kbench.loaders.checks import columns
 from kbench.loaders.checks.columns import Issue, rows_where
 from kbench.loaders.corpus.configs import Config
-from kbench.loaders.splits.problems import HELD_OUT
+from kbench.loaders.splits import HELD_OUT
 from kbench.schemas import Status
 
 Part = tuple[str, pa.Table]
@@ -62,14 +63,6 @@ def reference_issues(parts: Mapping[str, list[Part]]) -> Iterator[Issue]:
     yield from _event_gaps(parts["events"])
 
 
-def _locate(parts: list[Part], row: int) -> tuple[str, int]:
-    for file, table in parts:
-        if row < table.num_rows:
-            return file, row
-        row -= table.num_rows
-    raise IndexError(row)
-
-
 def duplicates(config: Config, parts: list[Part]) -> Iterator[Issue]:
     """Rows whose key an earlier row already has."""
     if not parts:
@@ -80,11 +73,12 @@ def duplicates(config: Config, parts: list[Part]) -> Iterator[Issue]:
     if len(first) == keys.num_rows:
         return
     repeated = pc.invert(pc.is_in(numbered.column("row"), value_set=first.combine_chunks()))
+    starts = list(itertools.accumulate((table.num_rows for _, table in parts), initial=0))
     for row in pc.indices_nonzero(repeated).to_pylist()[: columns.REPORTED_ROWS]:
-        file, local = _locate(parts, row)
+        at = bisect.bisect_right(starts, row) - 1
         value = [keys.column(name)[row].as_py() for name in config.key]
         field, shown = ("+".join(config.key), value) if len(value) > 1 else (config.key[0], value[0])
-        yield Issue(file, local, field, shown, "is a duplicate; ids must be unique")
+        yield Issue(parts[at][0], row - starts[at], field, shown, "is a duplicate; ids must be unique")
 
 
 REFERENCES = {

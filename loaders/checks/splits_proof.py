@@ -13,15 +13,16 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams
 from kbench.loaders.source.strip import strip_comments
 from kbench.loaders.source.structure import structure_id
-from kbench.loaders.splits.lineage import (
+from kbench.loaders.splits import (
     FAR,
+    HELD_OUT,
     LineageSplits,
+    cluster_id,
     distinct_kernels,
     kernel_splits,
     known_splits,
     lineage_splits,
 )
-from kbench.loaders.splits.problems import HELD_OUT, cluster_id
 from kbench.loaders.storage.pool import spread
 
 SIMILAR = 0.8

@@ -66,8 +66,8 @@ def _read(config: Config, path: Path, entry: FileEntry) -> tuple[pa.Table | None
     if issues:
         return None, issues
     table = whole(config, table)
-    held = Contents.of(config, [table])
-    return table, [Issue(str(path), None, *fault) for fault in manifest_faults(config, path, entry, held)]
+    contents = Contents.of(config, [table])
+    return table, [Issue(str(path), None, *fault) for fault in manifest_faults(config, path, entry, contents)]
 
 
 def _file_issues(config: Config, file: str, table: pa.Table, split_of_file: str) -> Iterator[Issue]:

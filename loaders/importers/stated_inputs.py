@@ -88,8 +88,8 @@ def workload_of(
 
 def with_stated_inputs(row: Row, reference: str) -> Row:
     """A problem's row with the workload that get_inputs of its reference makes, where its shapes are plain to see."""
-    found = workload_of(reference) if reference else None
-    return row if found is None else with_workloads(row, [found])
+    stated = workload_of(reference) if reference else None
+    return row if stated is None else with_workloads(row, [stated])
 
 
 def workload(

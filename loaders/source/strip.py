@@ -30,6 +30,7 @@ CUDA_MARK = re.compile(
 )
 _DANGLING = re.compile(r"[ \t]*(?:\\\n[ \t]*)+\Z")
 _PYTHON = re.compile(r"^(?:import |from \w+ import |def \w+\(|@triton)", re.MULTILINE)
+_CPP_COMMENT = re.compile(r"/[/*]")
 _FORMATTED = re.compile(r"[rRbB]?[fFtT]")
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 _SOURCE_ARGUMENTS = re.compile(r"source|code|asm|src", re.IGNORECASE)
@@ -176,7 +177,7 @@ def _cuda_edits(tree: ast.Module, pieces: list[PythonToken], offsets: Offsets, r
     commented = [
         (group, following)
         for group, following in string_groups(pieces)
-        if holds_cpp_comment(group) and not removed.hold(group[0])
+        if _CPP_COMMENT.search(meaning_of(group)) and not removed.hold(group[0])
     ]
     compiling = commented and any(piece.kind == "NAME" and piece.text in COMPILE_CALLS for piece in pieces)
     compiled = Spans(offsets.span(node) for node in cuda_spans(tree)) if compiling else Spans()
@@ -185,16 +186,14 @@ def _cuda_edits(tree: ast.Module, pieces: list[PythonToken], offsets: Offsets, r
             yield from _group_edits(group, following == "+")
 
 
-def holds_cpp_comment(group: list[PythonToken]) -> bool:
-    """Whether adjacent literals together hold what opens a C++ comment."""
-    meaning = "".join(Literal(piece.text).value for piece in group)
-    return "//" in meaning or "/*" in meaning
+def meaning_of(group: list[PythonToken]) -> str:
+    """The string that adjacent literals are together."""
+    return "".join(Literal(piece.text).value for piece in group)
 
 
 def is_cuda(group: list[PythonToken], compiled: Spans) -> bool:
     """Whether adjacent literals are CUDA source: by what they say, or because they are compiled."""
-    meaning = "".join(Literal(piece.text).value for piece in group)
-    return CUDA_MARK.search(meaning) is not None or compiled.hold(group[0])
+    return CUDA_MARK.search(meaning_of(group)) is not None or compiled.hold(group[0])
 
 
 def _group_edits(group: list[PythonToken], appended: bool) -> Iterator[Edit]:

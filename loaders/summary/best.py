@@ -232,17 +232,17 @@ def find_kernel(corpus: Corpus, prefix: str, gpu: str | None = None) -> list[Ker
 
 
 def _view(corpus: Corpus, row: dict[str, Any]) -> KernelView:
-    timed, counted = [], {}
+    workloads, counters = [], {}
     gpu = f"gpu == {row['gpu']!r}" if row["gpu"] else "gpu is null"
     if "measurements" in corpus.configs:
-        timed = corpus.table("measurements", columns=FIGURES, kernel_id=row["kernel_id"], where=gpu).to_pylist()
+        workloads = corpus.table("measurements", columns=FIGURES, kernel_id=row["kernel_id"], where=gpu).to_pylist()
     if "counters" in corpus.configs and row["gpu"]:
-        found = corpus.table("counters", kernel_id=row["kernel_id"], where=gpu).to_pylist()
-        counted = {one["workload"]: counters_text(one) for one in found}
-    timed = [one | {"counted": counted.get(one["workload"])} for one in with_rooflines(corpus, timed)]
-    whole = row | {"roofline_share": whole_share(timed)}
+        counter_rows = corpus.table("counters", kernel_id=row["kernel_id"], where=gpu).to_pylist()
+        counters = {one["workload"]: counters_text(one) for one in counter_rows}
+    workloads = [one | {"counted": counters.get(one["workload"])} for one in with_rooflines(corpus, workloads)]
+    whole = row | {"roofline_share": whole_share(workloads)}
     same = corpus.select(columns=LINEAGE, problem=row["problem_id"], backend=row["backend"], gpu=row["gpu"])
-    return KernelView(whole, tuple(timed), tuple(same.ancestors(row["kernel_id"]).to_pylist()))
+    return KernelView(whole, tuple(workloads), tuple(same.ancestors(row["kernel_id"]).to_pylist()))
 
 
 def counters_text(row: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from kbench.benchmark.surrogates.forecasts import ForecastTable
 from kbench.leaderboard.scoring.flags import flags
 from kbench.leaderboard.scoring.probe import Finding, probe
 from kbench.loaders.corpus.corpus import Corpus
-from kbench.loaders.splits.lineage import known_splits
+from kbench.loaders.splits import known_splits
 from kbench.schemas import Submission, bins
 
 QUICK = BootstrapSettings(resamples=0)

@@ -14,18 +14,19 @@ from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.similarity import Grams
 from kbench.loaders.source.structure import structure_id
-from kbench.loaders.splits.lineage import (
+from kbench.loaders.splits import (
     FAR,
     LARGEST_GROUP,
     choose,
+    cluster_id,
     kernel_splits,
     known_splits,
     lineage_splits,
     lineages,
+    problem_groups,
     published_splits,
     split_kernels,
 )
-from kbench.loaders.splits.problems import cluster_id, problem_groups
 from kbench.schemas import Kernel, from_dict
 from kbench.schemas.ids import content_hash, kernel_id
 

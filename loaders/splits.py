@@ -1,17 +1,20 @@
-"""Splits by lineage: problems whose kernels come from one template stay on one side.
+"""Splits: which kernels are held out. By problem, and by lineage: problems whose kernels come from one template stay on
+one side.
 
-Two problems are of one lineage when a genome family or a near-duplicate cluster serves both, or when their kernels
-resemble each other as much as kernels of one template do. `test` takes whole lineages that are far from everything
-else; `test_near` takes single problems out of lineages that training sees; `test_seen` takes clusters of training
-problems. Everything is decided by hashes of ids and by similarity of sources, never by a measured figure.
+Two kernels are near-duplicates when their sources are equal after comments and docstrings are gone and chosen names and
+literals are masked (exact after masking; see kbench.loaders.source.structure). Two problems are of one lineage when a
+genome family or a near-duplicate cluster serves both, or when their kernels resemble each other as much as kernels of
+one template do. `test` takes whole lineages that are far from everything else; `test_near` takes single problems out of
+lineages that training sees; `test_seen` takes clusters of training problems. Everything is decided by hashes of ids and
+by similarity of sources, never by a measured figure, a random generator or an order.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +22,18 @@ import numpy as np
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams, Positions, Similarities
 from kbench.loaders.source.strip import stripped
-from kbench.loaders.splits.problems import TEST_SHARE, VALIDATION_SHARE, held_out_clusters, problem_groups
 from kbench.schemas import Kernel
 from kbench.schemas.ids import content_hash
 
-RECORDED = Path(__file__).with_name("recorded.json")
+TEST_SHARE = 0.2
+"""Share of problems held out for test."""
+VALIDATION_SHARE = 0.1
+"""Share of problems held out for validation."""
+SEEN_SHARE = 0.1
+"""Share of kernels of the remaining problems held out as test_seen, by whole clusters."""
+HELD_OUT = ("train", "validation", "test_seen", "test_near", "test")
+"""Splits from least to most held out."""
+RECORDED = Path(__file__).with_name("recorded_splits.json")
 """Splits of published datasets by fingerprint, oldest first: comparing all sources takes a while, and later datasets
 keep them. `kbench data validate --splits` proves that they are what the rule gives. PLANNED names no dataset."""
 PLANNED = "planned"
@@ -91,9 +101,10 @@ def kernel_splits(problems: Sequence[str], clusters: Sequence[str], splits: Mapp
     """Each kernel's split: its problem's, or test_seen for some whole clusters of training problems."""
     rows = list(zip(problems, clusters, strict=True))
     training = [(problem, cluster) for problem, cluster in rows if splits[problem] == "train"]
-    seen = held_out_clusters(training, {problem: problem for problem in splits})
+    test_seen = held_out_clusters(training, {problem: problem for problem in splits})
     return [
-        "test_seen" if splits[problem] == "train" and cluster in seen else splits[problem] for problem, cluster in rows
+        "test_seen" if splits[problem] == "train" and cluster in test_seen else splits[problem]
+        for problem, cluster in rows
     ]
 
 
@@ -253,3 +264,50 @@ def _members(groups: Mapping[str, str]) -> dict[str, list[str]]:
     for problem in sorted(groups):
         members[groups[problem]].append(problem)
     return members
+
+
+def cluster_id(structure_id: str) -> str:
+    """The near-duplicate cluster of a structure."""
+    return content_hash("cluster", structure_id)
+
+
+def problem_groups(links: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """For each problem the smallest id of its group: problems connected by shared clusters.
+
+    Args:
+        links: (problem, cluster) of every kernel.
+    """
+    leader: dict[str, str] = {}
+
+    def find(problem: str) -> str:
+        while leader[problem] != problem:
+            leader[problem] = leader[leader[problem]]
+            problem = leader[problem]
+        return problem
+
+    first_of: dict[str, str] = {}
+    for problem, cluster in sorted(set(links)):
+        leader.setdefault(problem, problem)
+        ends = sorted((find(problem), find(first_of.setdefault(cluster, problem))))
+        leader[ends[1]] = ends[0]
+    return {problem: find(problem) for problem in leader}
+
+
+def held_out_clusters(kernels: Iterable[tuple[str, str]], groups: Mapping[str, str]) -> set[str]:
+    """Clusters of training problems that become test_seen: in hash order, as many as fit the share of each group.
+
+    Args:
+        kernels: (problem, cluster) of every kernel.
+        groups: the group of each problem.
+    """
+    sizes: dict[str, Counter[str]] = defaultdict(Counter)
+    for problem, cluster in kernels:
+        sizes[groups[problem]][cluster] += 1
+    held: set[str] = set()
+    for clusters in sizes.values():
+        left = SEEN_SHARE * clusters.total()
+        for cluster in sorted(clusters, key=lambda name: content_hash("seen", name)):
+            if clusters[cluster] <= left:
+                held.add(cluster)
+                left -= clusters[cluster]
+    return held

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kbench.loaders.corpus.corpus import Corpus
     from kbench.loaders.corpus.selection import Selection
 
-TELLING = {
+MAIN_COLUMNS = {
     "kernels": {"kernel_id", "problem_id", "backend", "gpu", "search_method", "status", "runtime_us", "speedup"},
     "measurements": {"kernel_id", "problem_id", "workload", "gpu", "status", "runtime_us", "speedup"},
     "questions": {
@@ -148,7 +148,7 @@ def query(
         echo_json(rows)
         return
     # What fits a terminal: the columns that tell a row apart, and those a condition or an order names.
-    named = {*TELLING.get(config, rows[0] if rows else ()), *re.findall(r"\w+", f"{where} {sort}")}
+    named = {*MAIN_COLUMNS.get(config, rows[0] if rows else ()), *re.findall(r"\w+", f"{where} {sort}")}
     cells = rows if columns else [{name: row[name] for name in row if name in named} for row in rows]
     for line in layout(cells):
         click.echo(line)

@@ -99,8 +99,8 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
                 progress = campaign.run()
             finally:
                 record_environments(folder, executor.environments())
-            for find in {find for author in authors if (find := getattr(author, "strangers", None))}:
-                progress.strangers = find(asked_places(read_log(folder)))
+            for find in {find for author in authors if (find := getattr(author, "unknown_responses", None))}:
+                progress.unknown_responses = find(asked_places(read_log(folder)))
             before = open_requests(folder)
             if before or campaign.unanswered:
                 answered = {key for one in campaign.unanswered.values() for key in one.files.answers().replies}
@@ -199,7 +199,7 @@ def wait_for_responses(unanswered: Sequence[Unanswered], progress: CampaignProgr
         key, error = next(iter(errors.items()))
         were = "was" if len(errors) == 1 else "were"
         message += f"; {len(errors)} {were} answered with an error, the first: {key} (got {error})"
-    message += "".join(f"; {said}" for said in progress.fruitless())
-    if progress.strangers:
-        message += f"; {progress.stray()}"
+    message += "".join(f"; {said}" for said in progress.no_kernel_text())
+    if progress.unknown_responses:
+        message += f"; {progress.unknown_text()}"
     raise CampaignWaitingError(message, Unanswered(first.files, bodies, errors), progress, waiting)

@@ -46,23 +46,23 @@ SIZES = (
 
 def render_card(corpus: Corpus, findings: SimpleNamespace | None = None) -> str:
     """The card of a corpus."""
-    counts, whose = count(corpus), provenance_of(corpus)
-    main = corpus.main_gpu() if whose.ours else None  # of imported kernels every GPU is asked about
-    front = yaml.safe_dump(front_matter(corpus, counts, whose), sort_keys=False, allow_unicode=True, width=1000)
-    if findings is None and whose.ours:
+    counts, provenance = count(corpus), provenance_of(corpus)
+    main = corpus.main_gpu() if provenance.ours else None  # of imported kernels every GPU is asked about
+    front = yaml.safe_dump(front_matter(corpus, counts, provenance), sort_keys=False, allow_unicode=True, width=1000)
+    if findings is None and provenance.ours:
         findings = findings_of(corpus)
     # How many questions are about kernels of each class of author.
     authors = Counter(sorted(corpus.table("questions", columns=["author"]).column("author").to_pylist()))
     page = _environment().get_template("card.md.j2").render(
-        corpus=corpus, configs=CONFIGS, versions=corpus.manifest.versions(), counts=counts, whose=whose,
-        sheet=sheet_of(whose), execution=EXECUTION, findings=findings, machines=_machines(corpus),
-        columns=partial(_columns, NOTES if whose.ours else {}),
+        corpus=corpus, configs=CONFIGS, versions=corpus.manifest.versions(), counts=counts, provenance=provenance,
+        sheet=sheet_of(provenance), execution=EXECUTION, findings=findings, machines=_machines(corpus),
+        columns=partial(_columns, NOTES if provenance.ours else {}),
         row_each="a kernel has one for each GPU it was measured on", bins=list(zip(NUMBERS, LABELS, strict=True)),
         captions=CAPTIONS, bins_plot=BINS, plots_folder=PLOTS, ledger_file=LEDGER,
         example=_example(corpus), questions=_questions(corpus, main), main_gpu=main,
         authors=", ".join(f"{name} {number:,}" for name, number in sorted(authors.items(), key=lambda one: -one[1])),
         facet_titles={"gpu": "GPU", "search_method": "search method"}, gpus=gpus_in_words(counts.facets["gpu"]),
-        citation=citation_of(corpus, whose),
+        citation=citation_of(corpus, provenance),
     )  # fmt: skip
     # Sections that a corpus has nothing for leave their blank lines.
     page = re.sub(r"\n{3,}", "\n\n", page).strip()
@@ -105,9 +105,9 @@ def gpus_in_words(names: Iterable[str]) -> str:
     return f"{'one GPU' if len(texts) == 1 else f'{len(texts)} GPUs'} ({'; '.join(texts)})" if texts else ""
 
 
-def front_matter(corpus: Corpus, counts: Counts, whose: Provenance | None = None) -> dict[str, Any]:
+def front_matter(corpus: Corpus, counts: Counts, provenance: Provenance | None = None) -> dict[str, Any]:
     """What the Hub and `datasets` read."""
-    whose = whose or provenance_of(corpus)
+    provenance = provenance or provenance_of(corpus)
     versions = corpus.manifest.versions()
     configs = []
     for name in corpus.configs:
@@ -120,8 +120,8 @@ def front_matter(corpus: Corpus, counts: Counts, whose: Provenance | None = None
     infos = [{"config_name": name, "features": features(arrow_schema(CONFIGS[name].record))} for name in corpus.configs]
     kernels = counts.rows.get(DEFAULT, 0)
     return {
-        "license": whose.licence_word,
-        "pretty_name": sheet_of(whose).title,
+        "license": provenance.licence_word,
+        "pretty_name": sheet_of(provenance).title,
         "language": ["code"],
         "task_categories": ["text-classification", "text-generation"],
         "tags": ["gpu", "cuda", "triton", "kernel", "benchmark", "performance", "croissant"],

@@ -34,8 +34,8 @@ def render_croissant(corpus: Corpus) -> str:
 
 def croissant(corpus: Corpus) -> dict[str, Any]:
     """The metadata of a corpus."""
-    whose = provenance_of(corpus)
-    counts, sheet, citation = count(corpus), sheet_of(whose), citation_of(corpus, whose)
+    provenance = provenance_of(corpus)
+    counts, sheet, citation = count(corpus), sheet_of(provenance), citation_of(corpus, provenance)
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",

@@ -165,22 +165,23 @@ class CorpusWriter:
     def _flush(self, name: str) -> None:
         chosen = config(name)
         table = pa.concat_tables(self._buffers.pop(name))
-        for split, part in _by_split(chosen, table):
-            for start in range(0, part.num_rows, SHARD_ROWS):
-                self._write_shard(chosen, split, part.slice(start, SHARD_ROWS))
-
-    def _write_shard(self, chosen: Config, split: str, table: pa.Table) -> None:
-        table = table.sort_by([(column, "ascending") for column in chosen.sort])
-        contents = Contents.of(chosen, [table])
-        total = f"{contents.rows_hash:064x}"
-        marked_table = table.replace_schema_metadata(marked(table.schema, chosen).metadata)
-        with plain_errors(self.folder):
-            (self.folder / chosen.name).mkdir(exist_ok=True)
-            path = write_new(self._places(chosen, split, total), partial(_write_parquet, marked_table, self._level))
-            size, sha256 = path.stat().st_size, file_sha256(path)
-        relative = path.relative_to(self.folder).as_posix()
-        entry = FileEntry(relative, split, table.num_rows, size, sha256, total, chosen.record.VERSION, contents.listed)
-        self._files.setdefault(chosen.name, []).append(entry)
+        parts = [
+            (split, part.slice(start, SHARD_ROWS))
+            for split, part in _by_split(chosen, table)
+            for start in range(0, part.num_rows, SHARD_ROWS)
+        ]
+        for split, part in parts:
+            shard = part.sort_by([(column, "ascending") for column in chosen.sort])
+            contents = Contents.of(chosen, [shard])
+            total = f"{contents.rows_hash:064x}"
+            shard = shard.replace_schema_metadata(marked(shard.schema, chosen).metadata)
+            with plain_errors(self.folder):
+                (self.folder / name).mkdir(exist_ok=True)
+                path = write_new(self._places(chosen, split, total), partial(_write_parquet, shard, self._level))
+                size, sha256 = path.stat().st_size, file_sha256(path)
+            relative, version = path.relative_to(self.folder).as_posix(), chosen.record.VERSION
+            entry = FileEntry(relative, split, shard.num_rows, size, sha256, total, version, contents.listed)
+            self._files.setdefault(name, []).append(entry)
 
     def _places(self, chosen: Config, split: str, total: str) -> Iterator[Path]:
         """Paths for a shard, by number; the first may be taken: an earlier kbench put the same rows in other bytes."""

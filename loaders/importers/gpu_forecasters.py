@@ -125,7 +125,7 @@ class Importer:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._kernels = PublishedKernels()
-        self._forecasts = PublishedForecasts(context)
+        self.forecasts = PublishedForecasts(context)
         self._row_counts: Counter[str] = Counter()
         self._occurrences: Counter[tuple[str, str]] = Counter()
         self._gpus: dict[str, set[str]] = {}
@@ -153,7 +153,7 @@ class Importer:
                         continue
                     if dataset == PREDICTIONS:
                         self._row_counts[dataset] += 1
-                        self._forecasts.add(data)
+                        self.forecasts.add(data)
                     else:
                         sink.add("questions", self._question(dataset, data, (path, number)), (path, number))
                         self._row_counts[dataset] += 1
@@ -162,12 +162,8 @@ class Importer:
         for row, place in self._kernels.rows():
             sink.add("kernels", row, place)
         if self._row_counts[PREDICTIONS]:
-            self._forecasts.check()
+            self.forecasts.check()
         self._compare_with_announcement()
-
-    def write_forecasts(self, folder: Path, fingerprint: str) -> int:
-        """Write the published forecasts, a file per surrogate, and return how many there are."""
-        return self._forecasts.write(folder, fingerprint)
 
     def _rows(self, path: Path, dataset: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
         rows = parquet_rows(path, REQUIRED[dataset], self._context.advance)
@@ -203,7 +199,7 @@ class Importer:
         question_id = content_hash("pair", dataset, identity, str(self._occurrences[dataset, identity]))
         self._occurrences[dataset, identity] += 1
         if dataset == EVAL:
-            self._forecasts.asked.setdefault(identity, []).append((question_id, name))
+            self.forecasts.asked.setdefault(identity, []).append((question_id, name))
         self._asked[dataset].append({anchor["kernel_id"], candidate["kernel_id"]})
         return question_row(
             question_id, kind, anchor, candidate, speedup, problem_id=problem, family=family, split=columns.split

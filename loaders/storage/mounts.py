@@ -124,7 +124,10 @@ def conceal(
     for folder in own:
         _set(libc, str(folder), 0, _Attributes(clear=MOUNT_ATTR_RDONLY))
     changeable = [] if frozen else [Path("/")]
-    changeable += [folder for folder in protected if not _protect(libc, folder)]
+    for folder in protected:
+        read_only = _Attributes(set=MOUNT_ATTR_RDONLY)
+        if not (_on_itself(libc, folder) and _set(libc, str(folder), AT_RECURSIVE, read_only)):
+            changeable.append(folder)
     for path in hidden:
         _cover(libc, path, MS_RDONLY)
     try:
@@ -137,10 +140,6 @@ def conceal(
 def _on_itself(libc: ctypes.CDLL, folder: Path) -> bool:
     name = os.fsencode(folder)
     return bool(libc.mount(name, name, None, MS_BIND | MS_REC, None) == 0)
-
-
-def _protect(libc: ctypes.CDLL, folder: Path) -> bool:
-    return _on_itself(libc, folder) and _set(libc, str(folder), AT_RECURSIVE, _Attributes(set=MOUNT_ATTR_RDONLY))
 
 
 def _is_empty(path: Path) -> bool:

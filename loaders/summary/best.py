@@ -197,7 +197,10 @@ def whole_share(rows: Iterable[Mapping[str, Any]]) -> float | None:
 
 def reference_speedups(corpus: Corpus, problem: str, gpu: str) -> dict[str, float]:
     """How fast torch.compile and the vendor's library are, as speedups over eager PyTorch; those that were timed."""
-    rows = reference_times(corpus, problem, gpu)
+    if "references" not in corpus.configs:
+        return {}
+    where = f"problem_id == {problem!r} and gpu == {gpu!r}"
+    rows = [from_dict(ReferenceTime, row) for row in corpus.table("references", where=where).to_pylist()]
     vendor = next((row.vendor for row in rows if row.vendor), VENDOR)
     times = {COMPILED: [row.compiled_us for row in rows], vendor: [row.vendor_us for row in rows]}
     return {
@@ -205,14 +208,6 @@ def reference_speedups(corpus: Corpus, problem: str, gpu: str) -> dict[str, floa
         for name, own in times.items()
         if rows and all(own)
     }
-
-
-def reference_times(corpus: Corpus, problem: str, gpu: str | None) -> list[ReferenceTime]:
-    """A problem's reference on each workload of a GPU; none where the corpus has none."""
-    if "references" not in corpus.configs or gpu is None:
-        return []
-    rows = corpus.table("references", where=f"problem_id == {problem!r} and gpu == {gpu!r}").to_pylist()
-    return [from_dict(ReferenceTime, row) for row in rows]
 
 
 def find_kernel(corpus: Corpus, prefix: str, gpu: str | None = None) -> list[KernelView]:

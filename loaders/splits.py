@@ -21,7 +21,7 @@ import numpy as np
 
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.source.similarity import Grams, Positions, Similarities
-from kbench.loaders.source.strip import stripped
+from kbench.loaders.source.strip import strip_comments
 from kbench.schemas import Kernel
 from kbench.schemas.ids import content_hash
 
@@ -116,7 +116,7 @@ def lineage_splits(corpus: Corpus, grams: Grams | None = None) -> LineageSplits:
         grams: of the sources of its distinct kernels, where they are known already.
     """
     rows = distinct_kernels(corpus, ["kernel_id", "problem_id", "cluster_id", "source"])
-    grams = grams or Grams([stripped(row[3]) for row in rows])
+    grams = grams or Grams([strip_comments(row[3]) for row in rows])
     return split_problems([row[:3] for row in rows], lineages(corpus), grams, published_splits(corpus.fingerprint))
 
 
@@ -131,7 +131,7 @@ def split_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
     """The kernels with their split by lineage; their clusters are set already, and each kernel is there once."""
     rows = [(kernel.kernel_id, kernel.problem_id, kernel.cluster_id) for kernel in kernels]
     families = {kernel.kernel_id: kernel.lineage for kernel in kernels if kernel.lineage}
-    grams = Grams([stripped(kernel.source) for kernel in kernels])
+    grams = Grams([strip_comments(kernel.source) for kernel in kernels])
     splits_of_problems = split_problems(rows, families, grams, published_splits()).splits
     splits = kernel_splits([row[1] for row in rows], [row[2] for row in rows], splits_of_problems)
     return [dataclasses.replace(kernel, split=split) for kernel, split in zip(kernels, splits, strict=True)]

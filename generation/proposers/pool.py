@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from kbench.benchmark.surrogates.online import Matrix, features
-from kbench.generation.proposers.genome.header import Family, Gene, Genome
 from kbench.generation.proposers.genome.proposer import GenomeProposer
+from kbench.generation.proposers.genome.template import Family, Gene, Genome
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Proposer, Refusal
 from kbench.generation.search.state import Operator
 from kbench.loaders.corpus.corpus import Corpus

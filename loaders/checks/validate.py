@@ -15,7 +15,7 @@ from kbench.loaders.checks.references import Part, duplicates, figure_issues, re
 from kbench.loaders.corpus.configs import CONFIGS, WHOLE, Config
 from kbench.loaders.corpus.corpus import Corpus
 from kbench.loaders.corpus.manifest import CARD, FileEntry, Manifest, read_manifest
-from kbench.loaders.corpus.shards import Contents, manifest_faults, read_parquet, whole
+from kbench.loaders.corpus.shards import Contents, manifest_faults, read_parquet, with_all_columns
 from kbench.schemas import DataError, PairKind, QuestionKind
 from kbench.schemas.bins import EDGES
 from kbench.schemas.ids import kernel_id
@@ -65,7 +65,7 @@ def _read(config: Config, path: Path, entry: FileEntry) -> tuple[pa.Table | None
     issues = list(columns.schema_issues(config, table.schema, str(path)))
     if issues:
         return None, issues
-    table = whole(config, table)
+    table = with_all_columns(config, table)
     contents = Contents.of(config, [table])
     return table, [Issue(str(path), None, *fault) for fault in manifest_faults(config, path, entry, contents)]
 

@@ -157,7 +157,7 @@ def _faults(config: Config, path: Path, entry: FileEntry) -> Iterator[Fault]:
         yield None, None, "its bytes differ from the manifest's hash"
         return
     try:
-        contents = Contents.of(config, (whole(config, part) for part in row_groups(path)))
+        contents = Contents.of(config, (with_all_columns(config, part) for part in row_groups(path)))
         yield from manifest_faults(config, path, entry, contents)
         if config.is_split and entry.split != WHOLE and contents.splits - {entry.split}:
             yield "split", entry.split, "the file holds rows of another split"
@@ -167,7 +167,7 @@ def _faults(config: Config, path: Path, entry: FileEntry) -> Iterator[Fault]:
         yield None, None, f"it does not have the columns of config {config.name!r} ({str(error).splitlines()[0][:120]})"
 
 
-def whole(config: Config, table: pa.Table) -> pa.Table:
+def with_all_columns(config: Config, table: pa.Table) -> pa.Table:
     """The table with all columns of its config; those that joined later are null in older files."""
     import pyarrow as pa
 

@@ -123,7 +123,7 @@ class CorpusWriter:
             DataError: a column is missing, unknown or of the wrong type.
         """
         chosen = config(name)
-        table = conform(chosen, rows) if isinstance(rows, pa.Table) else tabulate(chosen, rows)
+        table = conform(chosen, rows) if isinstance(rows, pa.Table) else config_table(name, rows)
         if table.num_rows:
             self._buffers.setdefault(name, []).append(table)
             self.release = None
@@ -271,12 +271,7 @@ def _write_parquet(table: pa.Table, level: int, file: IO[bytes]) -> None:
 
 def config_table(name: str, rows: Iterable[Record]) -> pa.Table:
     """Records as a table of their config."""
-    return tabulate(config(name), rows)
-
-
-def tabulate(chosen: Config, rows: Iterable[Record]) -> pa.Table:
-    """Records as a table of a config."""
-    listed = list(rows)
+    chosen, listed = config(name), list(rows)
     for row in listed:
         if type(row) is not chosen.record:
             raise DataError(f"config {chosen.name!r} takes {chosen.record.TYPE} records, got {type(row).__name__}")

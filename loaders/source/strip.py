@@ -47,19 +47,14 @@ class Reading(NamedTuple):
     """The tokens of the stripped text where it is the source itself, as most are; None otherwise."""
 
 
+@functools.lru_cache(maxsize=65536)
 def strip_comments(source: str) -> str:
-    """The source without comments and docstrings.
+    """The source without comments and docstrings, remembered: queries ask for the same kernels again and again.
 
     What remains has the same tokens in the same order; a body that held only a docstring holds `pass`. A source that
     is not Python is stripped as C++ when it looks like CUDA, else line by line as well as can be.
     """
     return read(source).stripped
-
-
-@functools.lru_cache(maxsize=65536)
-def stripped(source: str) -> str:
-    """As `strip_comments`, remembered: queries and comparisons ask for the same kernels again and again."""
-    return strip_comments(source)
 
 
 @functools.lru_cache(maxsize=16)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kbench.generation.proposers.genome.header import Family, Genome, cross, families, mutate, sample
+from kbench.generation.proposers.genome.template import Family, Genome, cross, families, mutate, sample
 from kbench.generation.search.proposal import Answer, Ask, Proposal, ProposalTask, Refusal
 from kbench.generation.search.state import Operator
 from kbench.schemas import UserError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kbench.generation.proposers.genome import header, template
-from kbench.generation.proposers.genome.header import (
+from kbench.generation.proposers.genome.template import (
     Family,
     Gene,
     cross,

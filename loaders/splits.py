@@ -63,20 +63,20 @@ class LineageSplits:
     """By lineage: mean similarity of its kernels to their nearest outside it."""
 
 
-def known_splits(corpus: Corpus) -> Mapping[str, str] | None:
+def splits_of(corpus: Corpus) -> Mapping[str, str] | None:
     """Each problem's split by lineage, as the corpus states it or as it is on record; None where neither is so."""
     recorded = _recorded()
     table = corpus.table("kernels", columns=["problem_id", "split"])
     stored = dict(zip(table.column("problem_id").to_pylist(), table.column("split").to_pylist(), strict=True))
     if corpus.fingerprint in recorded:
-        sides = published_splits(before=corpus.fingerprint) | recorded[corpus.fingerprint]
+        sides = recorded_splits(before=corpus.fingerprint) | recorded[corpus.fingerprint]
         return {problem: side for problem, side in sides.items() if problem in stored}
     if "test_near" not in stored.values():
         return None
     return {problem: "train" if split == "test_seen" else split for problem, split in stored.items()}
 
 
-def published_splits(before: str | None = None) -> dict[str, str]:
+def recorded_splits(before: str | None = None) -> dict[str, str]:
     """The split of every problem of a published dataset, which later ones keep: what was held out stays held out.
 
     Args:
@@ -97,7 +97,7 @@ def _recorded() -> dict[str, dict[str, str]]:
     return recorded
 
 
-def kernel_splits(problems: Sequence[str], clusters: Sequence[str], splits: Mapping[str, str]) -> list[str]:
+def splits_of_kernels(problems: Sequence[str], clusters: Sequence[str], splits: Mapping[str, str]) -> list[str]:
     """Each kernel's split: its problem's, or test_seen for some whole clusters of training problems."""
     rows = list(zip(problems, clusters, strict=True))
     training = [(problem, cluster) for problem, cluster in rows if splits[problem] == "train"]
@@ -108,7 +108,7 @@ def kernel_splits(problems: Sequence[str], clusters: Sequence[str], splits: Mapp
     ]
 
 
-def lineage_splits(corpus: Corpus, grams: Grams | None = None) -> LineageSplits:
+def derive_splits(corpus: Corpus, grams: Grams | None = None) -> LineageSplits:
     """Split a corpus's problems; those of an earlier published dataset keep their splits.
 
     Args:
@@ -117,7 +117,7 @@ def lineage_splits(corpus: Corpus, grams: Grams | None = None) -> LineageSplits:
     """
     rows = distinct_kernels(corpus, ["kernel_id", "problem_id", "cluster_id", "source"])
     grams = grams or Grams([strip_comments(row[3]) for row in rows])
-    return split_problems([row[:3] for row in rows], lineages(corpus), grams, published_splits(corpus.fingerprint))
+    return derive_from_kernels([row[:3] for row in rows], lineages(corpus), grams, recorded_splits(corpus.fingerprint))
 
 
 def distinct_kernels(corpus: Corpus, columns: list[str]) -> list[tuple[str, ...]]:
@@ -127,17 +127,17 @@ def distinct_kernels(corpus: Corpus, columns: list[str]) -> list[tuple[str, ...]
     return list({row[0]: row for row in reversed(list(rows))}.values())[::-1]
 
 
-def split_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
+def with_splits(kernels: Sequence[Kernel]) -> list[Kernel]:
     """The kernels with their split by lineage; their clusters are set already, and each kernel is there once."""
     rows = [(kernel.kernel_id, kernel.problem_id, kernel.cluster_id) for kernel in kernels]
     families = {kernel.kernel_id: kernel.lineage for kernel in kernels if kernel.lineage}
     grams = Grams([strip_comments(kernel.source) for kernel in kernels])
-    splits_of_problems = split_problems(rows, families, grams, published_splits()).splits
-    splits = kernel_splits([row[1] for row in rows], [row[2] for row in rows], splits_of_problems)
+    splits_of_problems = derive_from_kernels(rows, families, grams, recorded_splits()).splits
+    splits = splits_of_kernels([row[1] for row in rows], [row[2] for row in rows], splits_of_problems)
     return [dataclasses.replace(kernel, split=split) for kernel, split in zip(kernels, splits, strict=True)]
 
 
-def split_problems(
+def derive_from_kernels(
     rows: Sequence[tuple[str, ...]], families: Mapping[str, str], grams: Grams, kept: Mapping[str, str]
 ) -> LineageSplits:
     """Split problems by their kernels.
@@ -157,7 +157,7 @@ def split_problems(
     links += nearness.links()
     groups = problem_groups(links)
     outside = nearness.outside(groups)
-    return LineageSplits(splits=choose(groups, twins, outside, kept), groups=groups, outside=outside)
+    return LineageSplits(splits=assign(groups, twins, outside, kept), groups=groups, outside=outside)
 
 
 def lineages(corpus: Corpus) -> dict[str, str]:
@@ -207,7 +207,7 @@ class Nearness:
         return float(self._nearest[rows][:, to].max(axis=1).mean()) if len(to) else 0.0
 
 
-def choose(
+def assign(
     groups: Mapping[str, str], twins: Mapping[str, str], outside: Mapping[str, float], kept: Mapping[str, str]
 ) -> dict[str, str]:
     """Each problem's split.
@@ -225,11 +225,13 @@ def choose(
             sides = {splits[problem] for problem in members if problem in splits}
             joined = next((side for side in order if side in sides), "train")
             splits |= {problem: joined for problem in members if sides and problem not in splits}
-    splits |= _chosen({problem: group for problem, group in groups.items() if problem not in splits}, twins, outside)
+    splits |= _assign_new(
+        {problem: group for problem, group in groups.items() if problem not in splits}, twins, outside
+    )
     return splits
 
 
-def _chosen(groups: Mapping[str, str], twins: Mapping[str, str], outside: Mapping[str, float]) -> dict[str, str]:
+def _assign_new(groups: Mapping[str, str], twins: Mapping[str, str], outside: Mapping[str, float]) -> dict[str, str]:
     """Splits of problems that nothing is decided of: each split gets its share of them."""
     members = _members(groups)
     order = sorted(members, key=lambda name: content_hash("lineage", name))

@@ -27,7 +27,7 @@ from kbench.loaders.corpus.writer import CorpusWriter
 from kbench.loaders.source.normalise import normalised
 from kbench.loaders.source.strip import read
 from kbench.loaders.source.structure import structure_id
-from kbench.loaders.splits import cluster_id, split_kernels
+from kbench.loaders.splits import cluster_id, with_splits
 from kbench.loaders.storage.pool import spread
 from kbench.schemas import (
     DataError,
@@ -246,7 +246,7 @@ def kernel_rows(gathered: Gathered) -> list[Kernel]:
         figures = dataclasses.asdict(aggregate(one.measurements))
         rows.append(kernel_row(one, gathered.texts[one.node.source], parent, figures))
     once = {row.kernel_id: row for row in reversed(rows)}
-    splits = {row.kernel_id: row.split for row in split_kernels(list(once.values())[::-1])}
+    splits = {row.kernel_id: row.split for row in with_splits(list(once.values())[::-1])}
     return [between_machines(dataclasses.replace(row, split=splits[row.kernel_id])) for row in rows]
 
 

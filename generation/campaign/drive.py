@@ -101,13 +101,7 @@ def drive(folder: Path, runs: Sequence[RunSettings], how: Drive) -> CampaignProg
                 record_environments(folder, executor.environments())
             for find in {find for author in authors if (find := getattr(author, "unknown_responses", None))}:
                 progress.unknown_responses = find(asked_places(read_log(folder)))
-            before = open_requests(folder)
-            if before or campaign.unanswered:
-                answered = {key for one in campaign.unanswered.values() for key in one.files.answers().replies}
-                # Searches that this command did not come to wait as they did.
-                kept = {run: [key for key in keys if key not in answered] for run, keys in before.items()}
-                waiting = {run: [*one.bodies] for run, one in campaign.unanswered.items()}
-                write_atomically(folder / WAITING, json.dumps((kept if progress.live else {}) | waiting))
+            _write_open_requests(folder, campaign.unanswered, keep=progress.live > 0)
             if not campaign.unanswered:
                 for drop in {drop for author in authors if (drop := getattr(author, "drop_answered", None))}:
                     drop(keep=progress.live > 0)
@@ -125,6 +119,16 @@ def _references(
         if place is not None and row.gpu == place.gpu:
             references[row.problem_id][row.workload] = BestReference(*row.best)
     return references
+
+
+def _write_open_requests(folder: Path, unanswered: Mapping[str, Unanswered], *, keep: bool) -> None:
+    """Write what each search waits for, for `kbench generate status`; searches not come to wait as they did."""
+    before = open_requests(folder)
+    if before or unanswered:
+        answered = {key for one in unanswered.values() for key in one.files.answers().replies}
+        kept = {run: [key for key in keys if key not in answered] for run, keys in before.items()} if keep else {}
+        waiting = {run: [*one.bodies] for run, one in unanswered.items()}
+        write_atomically(folder / WAITING, json.dumps(kept | waiting))
 
 
 def open_requests(folder: Path) -> dict[str, list[str]]:

@@ -73,8 +73,8 @@ def command(
     explained = []
     for path, kernel in zip(files, kernels, strict=True):
         try:
-            facts = explain_kernel(kernel, gpu)
-            explained.append(facts if path.suffix not in RAW else in_its_own_lines(facts, path.read_text()))
+            one = explain_kernel(kernel, gpu)
+            explained.append(one if path.suffix not in RAW else in_its_own_lines(one, path.read_text()))
         except UserError as error:
             first, *rest = str(error).splitlines()
             if rest:

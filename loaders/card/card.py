@@ -229,10 +229,11 @@ def _columns(notes: Mapping[str, Mapping[str, str]], name: str) -> Iterator[tupl
         yield field.name, kind if len(kind) < 40 else brief, meaning
 
 
+TASKS = ("forecast", "edit", "rank", "select")
 EVAL_FACTS: Mapping[str, Any] = {
     "name": "kbench",
     "description": "How fast will this GPU kernel run, and how sure are you?",
-    "tasks": [{"id": task, "config": "questions", "split": "test"} for task in ("forecast", "edit", "rank", "select")],
+    "tasks": [{"id": task, "config": "questions", "split": "test"} for task in TASKS],
 }
 """What the Hub reads to show a dataset as a benchmark. It names no evaluation framework: the Hub knows a closed list of
 them, and refuses a file with another."""
